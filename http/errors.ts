@@ -1,0 +1,108 @@
+/**
+ * Every refusal that a caller can meet, in one table: the name used in code, the HTTP status, the `sdk_error_code`
+ * that clients switch on, and whether trying again can help. The message is written where the error is raised, for the
+ * person who has to act on it; the internal cause goes to the log only.
+ */
+const refusals = {
+  badRequest: { status: 400, code: 8000001, title: 'a field of the request is missing or wrong' },
+  badJson: { status: 400, code: 8000002, title: 'the body is not JSON' },
+  badCompression: { status: 400, code: 8000003, title: 'the compressed body is damaged' },
+  keyMissing: { status: 401, code: 8000004, title: 'no API key was sent' },
+  keyUnknown: { status: 401, code: 90212, title: 'the API key is not registered' },
+  forbidden: { status: 403, code: 8000005, title: 'the key has not the right to do this' },
+  experimentKeyMissing: { status: 400, code: 90998, title: 'the experiment key is missing' },
+  experimentUnknown: { status: 400, code: 90211, title: 'the experiment does not exist' },
+  experimentExists: { status: 400, code: 90999, title: 'an experiment with this key exists' },
+  workspaceUnknown: { status: 400, code: 90219, title: 'the workspace does not exist' },
+  workspaceExists: { status: 400, code: 8000006, title: 'a workspace of this name exists' },
+  projectUnknown: { status: 400, code: 8000007, title: 'the project does not exist' },
+  projectExists: { status: 400, code: 8000008, title: 'a project of this name exists in the workspace' },
+  projectNameMissing: { status: 400, code: 98219, title: 'the project name is missing' },
+  projectNameTooLong: { status: 400, code: 1341241, title: 'the project name is longer than 100 characters' },
+  routeUnknown: { status: 404, code: 8000009, title: 'no such route' },
+  wrongMethod: { status: 405, code: 8000010, title: 'the route has another method' },
+  tooLarge: { status: 413, code: 8000011, title: 'the body, also when decompressed, is over the limit' },
+  unsupportedType: { status: 415, code: 8000012, title: 'the content type or encoding is not understood' },
+  throttled: { status: 429, code: 8000013, title: 'too much was sent; nothing of this request was stored' },
+  unavailable: { status: 503, code: 8000014, title: 'a store or the queue is down or too deep; nothing was kept' },
+  bug: { status: 500, code: 7777777, title: 'a fault of the service' },
+} as const
+
+type RefusalName = keyof typeof refusals
+
+/** An error meant for the caller: `message` is public, `cause` is not. */
+export class Refusal extends Error {
+  readonly refusal: RefusalName
+  readonly status: number
+  readonly code: number
+  /** Extra response headers, such as `Retry-After`. */
+  readonly headers: Record<string, string>
+
+  constructor(
+    refusal: RefusalName,
+    message: string,
+    options: { cause?: unknown; headers?: Record<string, string> } = {},
+  ) {
+    super(message, options.cause === undefined ? {} : { cause: options.cause })
+    this.refusal = refusal
+    this.status = refusals[refusal].status
+    this.code = refusals[refusal].code
+    this.headers = options.headers ?? {}
+  }
+}
+
+/** A store or the queue cannot be used now; the caller may send the same request again after `retryAfterSeconds`. */
+export function unavailable(what: string, cause?: unknown, retryAfterSeconds = 1): Refusal {
+  return new Refusal('unavailable', `${what} Nothing of this request was kept: send it again in a moment.`, {
+    cause,
+    headers: { 'retry-after': String(retryAfterSeconds) },
+  })
+}
+
+/** The JSON body of every answer that is not a success. */
+export function toErrorEnvelope(refusal: Refusal) {
+  return { msg: refusal.message, code: refusal.status, data: null, sdk_error_code: refusal.code }
+}
+
+/** The refusals as documentation: one line for each `sdk_error_code`. */
+export function describeRefusals(): string {
+  const rows = Object.values(refusals).map((it) => `| ${it.status} | ${it.code} | ${it.title} |`)
+  return ['| HTTP | sdk_error_code | when |', '|---|---|---|', ...rows].join('\n')
+}
+
+const connectionFaults = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'UND_ERR_SOCKET',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+
+/**
+ * What an unexpected error of a store means for the caller: a store that is away is `unavailable` (503, try again),
+ * everything else is a bug (500, loud in the log). Judged by code (SQLSTATE, errno), never by message text.
+ */
+export function toRefusal(error: unknown): Refusal {
+  if (error instanceof Refusal) return error
+  if (isStoreAway(error)) return unavailable('A store of the service does not answer.', error, 2)
+  return new Refusal(
+    'bug',
+    'The service made a mistake. It was logged; please report it with the time of the request.',
+    {
+      cause: error,
+    },
+  )
+}
+
+function isStoreAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  if (error instanceof AggregateError) return error.errors.some(isStoreAway)
+  if (isStoreAway(error.cause)) return true
+  const code = 'code' in error ? String(error.code) : ''
+  // SQLSTATE classes: 08 connection, 53 out of resources, 57P server shutting down.
+  return connectionFaults.has(code) || /^(08|53)...$|^57P..$/.test(code) || error.name === 'StoreTimeout'
+}

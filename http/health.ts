@@ -1,0 +1,54 @@
+import type { FastifyInstance } from 'fastify'
+import type { Registry } from 'prom-client'
+
+/** What a process says of itself: what it needs to work, and its figures. */
+export type Health = {
+  /** Each check resolves when the part can be used, and rejects with the reason when not. */
+  checks: Record<string, () => Promise<unknown>>
+  figures: Registry
+  /** True from SIGTERM on: a load balancer then sends nothing new here. */
+  isDraining(): boolean
+}
+
+const checkWaitMs = 2_000
+
+/** Runs all checks side by side; each is `ok` or the reason why not. */
+export async function runChecks(checks: Health['checks']): Promise<Record<string, string>> {
+  const results = await Promise.all(
+    Object.entries(checks).map(async ([name, check]) => [name, await outcomeOf(check)] as const),
+  )
+  return Object.fromEntries(results)
+}
+
+async function outcomeOf(check: () => Promise<unknown>): Promise<string> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${checkWaitMs} ms`)), checkWaitMs)
+  })
+  try {
+    await Promise.race([check(), late])
+    return 'ok'
+  } catch (error) {
+    return error instanceof Error && error.message ? error.message : String(error)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** What clients of this interface compare with the oldest server they know (1.2.78); not the version of svc. */
+const interfaceVersion = '2.0.0'
+
+/** `/livez`, `/readyz`, `/metrics` and the version call of older clients; none of them asks for a key. */
+export function addHealthRoutes(app: FastifyInstance, health: Health) {
+  const schema = { hide: true }
+  app.get('/livez', { schema }, async () => ({ status: 'ok' }))
+  app.get('/readyz', { schema }, async (_request, reply) => {
+    const checks = health.isDraining() ? { process: 'is draining' } : await runChecks(health.checks)
+    const ready = Object.values(checks).every((outcome) => outcome === 'ok')
+    return reply.code(ready ? 200 : 503).send({ status: ready ? 'ok' : 'not ready', checks })
+  })
+  app.get('/metrics', { schema }, async (_request, reply) =>
+    reply.type(health.figures.contentType).send(await health.figures.metrics()),
+  )
+  app.get('/clientlib/isAlive/ver', { schema }, async () => ({ version: interfaceVersion }))
+}

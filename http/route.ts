@@ -1,0 +1,72 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { z } from 'zod'
+
+/**
+ * Who may call a route. A route without one cannot be written down, so none can be forgotten:
+ * - `anyone`: no key is asked for
+ * - `caller`: any registered key; what it may see is decided per workspace by the handler
+ */
+type Permission = 'anyone' | 'caller'
+
+/** The person or machine behind a key. */
+export type Caller = {
+  keyId: string
+  userId: string
+  userName: string
+  organizationId: string
+  isAdmin: boolean
+  defaultWorkspaceName: string | null
+}
+
+/** What a handler gets: the checked parts of the request. `caller` is always there unless the route is for anyone. */
+type Call<Body, Query> = {
+  body: Body
+  query: Query
+  caller: Caller
+  request: FastifyRequest
+  reply: FastifyReply
+}
+
+type Fields = z.ZodType
+
+export type Route = {
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** Below the prefix `/api/rest/v2`. */
+  path: string
+  permission: Permission
+  /** One sentence for the reference page. */
+  summary: string
+  /** The heading it stands under on the reference page. */
+  topic: string
+  body?: Fields
+  query?: Fields
+  answer: Fields
+  /** `envelope` adds msg, code, data and sdk_error_code to the answer; `plain` sends it as it is. */
+  shape: 'envelope' | 'plain'
+  /** A body that its handler checks by itself, for speed; the schema then only documents it. */
+  checksOwnBody?: boolean
+  bodyBytesMax?: number
+  handle(call: Call<unknown, unknown>): Promise<unknown> | unknown
+}
+
+type Typed<B extends Fields, Q extends Fields, A extends Fields> = Omit<
+  Route,
+  'body' | 'query' | 'answer' | 'handle'
+> & {
+  body?: B
+  query?: Q
+  answer: A
+  handle(call: Call<z.output<B>, z.output<Q>>): Promise<z.input<A> | RawAnswer> | z.input<A> | RawAnswer
+}
+
+/** A body that is sent as it stands: JSON text already written, possibly in pieces. */
+type RawAnswer = Buffer | NodeJS.ReadableStream
+
+/** Declares a route whose handler is typed by its schemas. */
+export function route<
+  B extends Fields = z.ZodUndefined,
+  Q extends Fields = z.ZodUndefined,
+  A extends Fields = z.ZodType,
+>(typed: Typed<B, Q, A>): Route {
+  return typed as unknown as Route
+}

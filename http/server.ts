@@ -1,0 +1,196 @@
+import type { IncomingMessage } from 'node:http'
+import helmet from '@fastify/helmet'
+import fastify, {
+  type FastifyBaseLogger,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify'
+import type { Logger } from 'pino'
+import { readJsonBody } from './body.ts'
+import { Refusal, toErrorEnvelope, toRefusal } from './errors.ts'
+import { toFieldRefusal } from './fields.ts'
+import { addHealthRoutes, type Health } from './health.ts'
+import { addReference } from './openapi.ts'
+import type { Caller, Route } from './route.ts'
+
+const prefix = '/api/rest/v2'
+/** Older clients use this one for the same calls. */
+const clientPrefix = '/clientlib/rest/v2'
+
+const bodyBytesMaxDefault = 4 * 1024 * 1024
+
+type Settings = {
+  routes: Route[]
+  checkKey(headers: FastifyRequest['headers']): Promise<Caller>
+  health: Health
+  version: string
+  log: Logger
+}
+
+/**
+ * One HTTP server for a list of routes: key check, limits on bodies, errors as envelopes, health, metrics and the
+ * reference page. It does not listen yet.
+ */
+export async function createServer({ routes, checkKey, health, version, log }: Settings): Promise<FastifyInstance> {
+  const app = fastify({
+    loggerInstance: log as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: bodyBytesMaxDefault,
+    requestTimeout: 60_000,
+    keepAliveTimeout: 75_000,
+    connectionTimeout: 0,
+    maxRequestsPerSocket: 0,
+    http: { headersTimeout: 20_000 },
+    routerOptions: { maxParamLength: 200, ignoreTrailingSlash: true },
+    // What the parser of Node refuses (a broken request line, headers too large) gets our envelope too.
+    clientErrorHandler: answerBrokenRequest,
+  })
+  readBodiesOurWay(app)
+  app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply))
+  answerUnknownRoutes(app)
+  sendJsonWithoutCharset(app)
+  await app.register(helmet, { contentSecurityPolicy: false, global: true })
+  await addReference(app, { version })
+  addHealthRoutes(app, health)
+  await app.register(async (scope) => {
+    for (const it of routes) addRoute(scope, it, checkKey)
+  })
+  return app
+}
+
+function addRoute(app: FastifyInstance, it: Route, checkKey: Settings['checkKey']) {
+  const bodyLimit = it.bodyBytesMax ?? bodyBytesMaxDefault
+  for (const base of [prefix, clientPrefix]) {
+    app.route({
+      method: it.method,
+      url: `${base}${it.path}`,
+      bodyLimit,
+      schema: {
+        summary: it.summary,
+        tags: [it.topic],
+        hide: base !== prefix,
+        ...(it.body && { body: it.body }),
+        ...(it.query && { querystring: it.query }),
+        response: { 200: it.answer },
+        ...(it.permission === 'caller' && { security: [{ apiKey: [] }] }),
+      },
+      validatorCompiler: () => () => true,
+      serializerCompiler: () => (answer) => JSON.stringify(answer),
+      ...(it.permission === 'caller' && {
+        onRequest: async (request: FastifyRequest) => {
+          request.caller = await checkKey(request.headers)
+        },
+      }),
+      handler: async (request, reply) => {
+        const answer = await it.handle({
+          body: it.checksOwnBody ? request.body : check(it.body, request.body ?? {}),
+          query: check(it.query, request.query),
+          caller: request.caller,
+          request,
+          reply,
+        })
+        if (reply.sent) return reply
+        if (Buffer.isBuffer(answer) || isStream(answer)) return reply.type('application/json').send(answer)
+        if (it.shape === 'plain') return answer
+        return { msg: 'Ok', ...(answer as object), code: 200, data: null, sdk_error_code: 0 }
+      },
+    })
+  }
+}
+
+/** The key check runs before the body is read: strangers cost no memory. */
+declare module 'fastify' {
+  interface FastifyRequest {
+    caller: Caller
+  }
+}
+
+function isStream(answer: unknown): answer is NodeJS.ReadableStream {
+  return typeof answer === 'object' && answer !== null && 'pipe' in answer
+}
+
+function check(fields: Route['body'], value: unknown): unknown {
+  if (!fields) return undefined
+  const checked = fields.safeParse(value)
+  if (checked.success) return checked.data
+  throw toFieldRefusal(checked.error, value)
+}
+
+function readBodiesOurWay(app: FastifyInstance) {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', async (request: FastifyRequest, stream: IncomingMessage) => {
+    const bytesMax = request.routeOptions.bodyLimit ?? bodyBytesMaxDefault
+    return await readJsonBody(stream, request.headers['content-encoding']?.toLowerCase(), bytesMax)
+  })
+  // A client that names no type sends JSON: there is nothing else to send here.
+  app.addHook('onRequest', async (request) => {
+    if (request.method !== 'GET') request.headers['content-type'] ??= 'application/json'
+  })
+}
+
+/** One client compares the header for equality with `application/json`, so the charset that Fastify adds goes again. */
+function sendJsonWithoutCharset(app: FastifyInstance) {
+  app.addHook('onSend', async (_request, reply) => {
+    const type = reply.getHeader('content-type')
+    if (typeof type === 'string' && type.startsWith('application/json;'))
+      reply.header('content-type', 'application/json')
+  })
+}
+
+function answerUnknownRoutes(app: FastifyInstance) {
+  const methods = new Map<string, Set<string>>()
+  app.addHook('onRoute', (it) => {
+    const known = methods.get(it.url) ?? new Set()
+    for (const method of [it.method].flat()) known.add(method)
+    methods.set(it.url, known)
+  })
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?')[0]?.replace(/(?<=.)\/$/, '') ?? ''
+    const known = methods.get(path)
+    if (!known)
+      throw new Refusal('routeUnknown', `There is no ${path.slice(0, 200)}: see /reference for what there is.`)
+    const allow = [...known].join(', ')
+    reply.header('allow', allow)
+    throw new Refusal('wrongMethod', `${path} does not take ${request.method}: use ${allow}.`)
+  })
+}
+
+function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
+  const refusal = fromFramework(error) ?? toRefusal(error)
+  if (refusal.refusal === 'bug') request.log.error({ err: error, url: request.routeOptions.url }, 'a request failed')
+  else if (refusal.refusal === 'unavailable') {
+    request.log.warn({ err: refusal.cause, url: request.routeOptions.url }, refusal.message)
+  }
+  reply.code(refusal.status).headers(refusal.headers).type('application/json').send(toErrorEnvelope(refusal))
+}
+
+/** Fastify's own refusals, by their code. */
+function fromFramework(error: FastifyError): Refusal | undefined {
+  switch (error.code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new Refusal('tooLarge', 'The body is over the limit: send less in one request.')
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return new Refusal('unsupportedType', 'The Content-Type is not understood: send application/json.')
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return new Refusal('badRequest', 'The body has another length than Content-Length says.')
+    case 'FST_ERR_BAD_URL':
+      return new Refusal('badRequest', 'The address is not a valid URL path.')
+  }
+  if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
+    return new Refusal('badRequest', error.message)
+  }
+  return undefined
+}
+
+function answerBrokenRequest(error: NodeJS.ErrnoException, socket: import('node:net').Socket) {
+  if (error.code === 'ECONNRESET' || !socket.writable) return
+  const refusal = new Refusal('badRequest', `The request is not valid HTTP (${error.code ?? 'unreadable'}).`)
+  const body = JSON.stringify(toErrorEnvelope(refusal))
+  socket.end(
+    `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +
+      `connection: close\r\n\r\n${body}`,
+  )
+}
