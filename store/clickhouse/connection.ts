@@ -1,0 +1,97 @@
+import { Readable } from 'node:stream'
+import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
+
+type Settings = {
+  /** `http://user:password@host:port/database`. */
+  url: string
+  /** Longest time a read may take; inserts and migrations get ten times as long. */
+  readTimeoutMs?: number
+}
+
+export type ClickHouse = ReturnType<typeof openClickHouse>
+
+/**
+ * A connection to ClickHouse: one client for reads, with a bound on their time, and one for inserts. Nothing is asked of
+ * the server before the first query.
+ */
+export function openClickHouse({ url, readTimeoutMs = 30_000 }: Settings) {
+  const address = new URL(url)
+  const database = decodeURIComponent(address.pathname.replace(/^\//, '')) || 'svc'
+  address.pathname = ''
+  const common = {
+    url: address.href,
+    // The database may not exist before the first migration, so statements name it themselves.
+    keep_alive: { enabled: true, idle_socket_ttl: 2_000 },
+    compression: { request: false, response: false },
+    log: { level: ClickHouseLogLevel.OFF },
+  }
+  const reads = createClient({
+    ...common,
+    request_timeout: readTimeoutMs + 2_000,
+    max_open_connections: 32,
+    clickhouse_settings: { max_execution_time: readTimeoutMs / 1000 },
+  })
+  const writes = createClient({ ...common, request_timeout: readTimeoutMs * 10, max_open_connections: 8 })
+
+  return {
+    database,
+
+    /** Runs a statement that answers nothing. */
+    async command(query: string, settings: Record<string, string | number> = {}) {
+      await writes.command({ query, clickhouse_settings: settings })
+    },
+
+    /** Reads rows as objects; 64-bit integers come as strings. For small answers. */
+    async rows<Row>(query: string, params: Record<string, unknown> = {}): Promise<Row[]> {
+      const answer = await reads.query({ query, query_params: params, format: 'JSONEachRow' })
+      return await answer.json<Row>()
+    },
+
+    /**
+     * Reads an answer in the format that the query names, as a stream of bytes. The server finishes the query before it
+     * sends the first of them, so a query that fails is an error here, never a torn answer.
+     */
+    async stream(query: string, params: Record<string, unknown> = {}): Promise<Readable> {
+      const answer = await reads.exec({ query, query_params: params, clickhouse_settings: { wait_end_of_query: 1 } })
+      return answer.stream as Readable
+    },
+
+    /**
+     * Inserts blocks in Native format, compressed with zstd and concatenated. Resolves once the rows are on disk; an
+     * insert repeated with the same token within the deduplication window is stored once.
+     */
+    async insertBlocks(table: string, blocks: Buffer[], token: string) {
+      const answer = await writes.exec({
+        query: `INSERT INTO ${database}.${table} FORMAT Native`,
+        values: Readable.from(blocks, { objectMode: false }),
+        http_headers: { 'Content-Encoding': 'zstd' },
+        clickhouse_settings: { insert_deduplication_token: token, wait_end_of_query: 1, async_insert: 0 },
+      })
+      for await (const _ of answer.stream) {
+        // The answer is empty; reading it to its end gives the socket back.
+      }
+    },
+
+    async ping() {
+      const answer = await reads.ping()
+      if (!answer.success) throw answer.error
+    },
+
+    async close() {
+      await Promise.all([reads.close(), writes.close()])
+    },
+  }
+}
+
+/**
+ * Codes of ClickHouse that mean the data itself cannot be stored, now or later: parsing, types, unknown columns. Source:
+ * ErrorCodes.cpp of ClickHouse.
+ */
+const permanentCodes = new Set([
+  6, 16, 20, 26, 27, 33, 34, 36, 38, 41, 43, 50, 53, 62, 69, 70, 72, 117, 130, 131, 190, 321, 349, 354, 432, 441, 561,
+])
+
+/** True when repeating the same insert can never succeed. */
+export function isPermanent(error: unknown): boolean {
+  return error instanceof ClickHouseError && permanentCodes.has(Number(error.code))
+}

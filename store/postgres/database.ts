@@ -1,0 +1,94 @@
+import pg from 'pg'
+
+/** Runs statements: the pool itself, or one connection inside a transaction. */
+export type Queries = {
+  /** All rows. Integers of 64 bits come as bigint. */
+  rows<T>(sql: string, values?: unknown[]): Promise<T[]>
+  /** The first row, if there is one. */
+  row<T>(sql: string, values?: unknown[]): Promise<T | undefined>
+}
+
+export type Database = Queries & {
+  /** Runs `work` in one transaction: all of it is kept, or nothing. */
+  transaction<T>(work: (queries: Queries) => Promise<T>): Promise<T>
+  close(): Promise<void>
+}
+
+type Settings = {
+  url: string
+  connectionsMax?: number
+  /** Called for faults of idle connections; the pool replaces them by itself. */
+  onError(error: Error): void
+}
+
+/** Waiting longer than this for Postgres is answered as "unavailable". */
+const connectWaitMs = 2_000
+const statementWaitMs = 15_000
+
+const int8Oid = 20
+
+/** Opens a pool of connections; the first one is made by the first query. */
+export function openDatabase({ url, connectionsMax = 10, onError }: Settings): Database {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: connectionsMax,
+    connectionTimeoutMillis: connectWaitMs,
+    query_timeout: statementWaitMs,
+    idleTimeoutMillis: 30_000,
+    types: { getTypeParser },
+  })
+  pool.on('error', onError)
+
+  return {
+    ...toQueries((sql, values) => withPoolFaults(() => pool.query(sql, values))),
+    async transaction(work) {
+      const client = await withPoolFaults(() => pool.connect())
+      try {
+        await client.query('BEGIN')
+        const result = await work(toQueries((sql, values) => client.query(sql, values)))
+        await client.query('COMMIT')
+        client.release()
+        return result
+      } catch (error) {
+        // A connection on which even ROLLBACK fails is of no use to anyone: it is closed, not given back.
+        const broken = await client.query('ROLLBACK').then(
+          () => false,
+          () => true,
+        )
+        client.release(broken)
+        throw error
+      }
+    },
+    close: () => pool.end(),
+  }
+}
+
+function toQueries(run: (sql: string, values?: unknown[]) => Promise<pg.QueryResult>): Queries {
+  return {
+    rows: async (sql, values) => (await run(sql, values)).rows,
+    row: async (sql, values) => (await run(sql, values)).rows[0],
+  }
+}
+
+function getTypeParser(oid: number, format?: 'text' | 'binary') {
+  if (oid === int8Oid && format !== 'binary') return BigInt
+  return pg.types.getTypeParser(oid, format as 'text')
+}
+
+/**
+ * The pool reports a wait that ran out as an error without a code; it is named here, so that whoever maps errors need
+ * not read messages.
+ */
+async function withPoolFaults<T>(run: () => Promise<T>): Promise<T> {
+  try {
+    return await run()
+  } catch (error) {
+    if (error instanceof Error && !('code' in error)) error.name = 'StoreTimeout'
+    throw error
+  }
+}
+
+/** The SQLSTATE of a statement that broke a UNIQUE constraint. */
+export function isUniqueViolation(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '23505'
+}

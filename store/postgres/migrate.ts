@@ -1,0 +1,47 @@
+import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { runner } from 'node-pg-migrate'
+import pg from 'pg'
+import type { Queries } from './database.ts'
+
+const folder = fileURLToPath(new URL('./migrations', import.meta.url))
+const migrationsTable = 'svc_migrations'
+
+const silent = { debug: nothing, info: nothing, warn: nothing, error: nothing }
+function nothing() {}
+
+/** Brings Postgres forward to the schema this version needs. Safe to repeat, and to run twice at once. */
+export async function migratePostgres(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 })
+  await client.connect()
+  try {
+    await runner({
+      dbClient: client,
+      dir: folder,
+      direction: 'up',
+      migrationsTable,
+      count: Number.POSITIVE_INFINITY,
+      // Two migrations at once: the second waits, and finds nothing left to do.
+      advisoryLockMode: 'wait',
+      logger: silent,
+    })
+  } finally {
+    await client.end()
+  }
+}
+
+/**
+ * Resolves when Postgres has every migration of this version.
+ *
+ * @throws Error that says what to do
+ */
+export async function checkPostgres(database: Queries): Promise<void> {
+  const needed = readdirSync(folder).map((file) => file.replace(/\.sql$/, ''))
+  const table = await database.row<{ found: string | null }>('SELECT to_regclass($1)::text AS found', [migrationsTable])
+  const done = table?.found ? await database.rows<{ name: string }>(`SELECT name FROM ${migrationsTable}`) : []
+  const names = new Set(done.map((it) => it.name))
+  const missing = needed.filter((name) => !names.has(name))
+  if (missing.length > 0) {
+    throw new Error(`Postgres is on an older schema (missing: ${missing.join(', ')}): run "svc migrate" first.`)
+  }
+}

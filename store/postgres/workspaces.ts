@@ -1,0 +1,40 @@
+import type { Database, Queries } from './database.ts'
+
+export type Workspace = { id: string; name: string }
+
+/** Makes a workspace whose owner is the user. Fails with a unique violation when the name is taken. */
+export async function insertWorkspace(
+  database: Database,
+  workspace: { organizationId: string; userId: string; name: string; plan: string | undefined },
+): Promise<Workspace> {
+  return await database.transaction(async (queries) => {
+    const row = await queries.row<Workspace>(
+      'INSERT INTO workspaces (organization_id, name, plan) VALUES ($1, $2, $3) RETURNING id, name',
+      [workspace.organizationId, workspace.name, workspace.plan ?? null],
+    )
+    const made = row as Workspace
+    await queries.row('INSERT INTO workspace_members (workspace_id, user_id, is_owner) VALUES ($1, $2, true)', [
+      made.id,
+      workspace.userId,
+    ])
+    return made
+  })
+}
+
+/** The workspaces that a user is a member of, by name. */
+export async function listWorkspaces(queries: Queries, userId: string): Promise<Workspace[]> {
+  return await queries.rows<Workspace>(
+    `SELECT w.id, w.name FROM workspaces w JOIN workspace_members m ON m.workspace_id = w.id
+     WHERE m.user_id = $1 ORDER BY w.name`,
+    [userId],
+  )
+}
+
+/** A workspace by name, if the user is a member; absent and foreign look the same. */
+export async function findWorkspace(queries: Queries, userId: string, name: string): Promise<Workspace | undefined> {
+  return await queries.row<Workspace>(
+    `SELECT w.id, w.name FROM workspaces w JOIN workspace_members m ON m.workspace_id = w.id
+     WHERE m.user_id = $1 AND w.name = $2`,
+    [userId, name],
+  )
+}

@@ -1,0 +1,238 @@
+import { createPostgresBackend, Queue, type QueueOptions, runMigrations, UnrecoverableError, Worker } from 'bullmq'
+import { Redis } from 'ioredis'
+import pg from 'pg'
+import type { QueueName } from './queues.ts'
+
+/**
+ * The queue between ingest and the workers: BullMQ on Redis, or on Postgres where there is no Redis. A job carries one
+ * block: rows encoded for ClickHouse and compressed, which nobody opens on the way.
+ */
+export type Block = {
+  rows: number
+  /** When the first of its rows was accepted, in ms since the Unix epoch. */
+  receivedMs: number
+  /** One zstd frame. */
+  bytes: Buffer
+}
+
+type JobData = { rows: number; receivedMs: number; block: string }
+
+export type Producer = {
+  /** Resolves once the queue has the block; rejects when it may not have it. */
+  add(block: Block): Promise<void>
+  /** How many blocks wait or are being worked on. */
+  depth(): Promise<number>
+}
+
+/** Thrown by a consumer's handler for a block that can never be stored: the job is set aside, not repeated. */
+export class PoisonBlock extends UnrecoverableError {}
+
+type Consumer = {
+  /** Takes no more jobs and waits for those at work. */
+  close(): Promise<void>
+}
+
+type ConsumerSettings = {
+  name: QueueName
+  jobsAtOnce: number
+  /** Stores the block. The job is completed when it resolves, and repeated when it rejects. */
+  store(block: Block): Promise<void>
+  onError(error: Error): void
+}
+
+export type QueueBackend = {
+  kind: 'redis' | 'postgres'
+  openProducer(name: QueueName): Producer
+  openConsumer(settings: ConsumerSettings): Consumer
+  /** Resolves when the queue can be used and will keep what it is given; rejects with what to change. */
+  check(): Promise<void>
+  close(): Promise<void>
+}
+
+type Settings = {
+  redisUrl: string | undefined
+  postgresUrl: string
+  /** Lets several deployments share one Redis. */
+  prefix: string
+  onError(error: Error): void
+}
+
+/** Longest wait for the queue to take a block before the request is refused. */
+const commandWaitMs = 5_000
+const connectWaitMs = 800
+
+// A worker that died is noticed after about this long, and its jobs are taken by another.
+const lockMs = 10_000
+const stalledCheckMs = 5_000
+// No count of attempts or stalls ever drops a job: only "stored" and "poison" end it.
+const unlimited = 2 ** 31 - 1
+const retryDelayMs = 1_000
+
+const defaultJobOptions: QueueOptions['defaultJobOptions'] = {
+  attempts: unlimited,
+  backoff: { type: 'fixed', delay: retryDelayMs },
+  removeOnComplete: true,
+  removeOnFail: false,
+}
+
+const consumerOptions = {
+  lockDuration: lockMs,
+  stalledInterval: stalledCheckMs,
+  maxStalledCount: unlimited,
+  drainDelay: 5,
+}
+
+/** Opens the queue: on Redis when its address is given, else on Postgres. */
+export function openQueueBackend(settings: Settings): QueueBackend {
+  return settings.redisUrl === undefined ? openOnPostgres(settings) : openOnRedis(settings.redisUrl, settings)
+}
+
+/** BullMQ's own tables in Postgres. Safe to repeat. */
+export async function migrateQueue(postgresUrl: string): Promise<void> {
+  const pool = openPool(postgresUrl, 1)
+  const client = await pool.connect()
+  try {
+    await runMigrations(client)
+  } finally {
+    client.release()
+    await pool.end()
+  }
+}
+
+function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
+  const opened: Closable[] = []
+  const connect = (options: object) => {
+    const redis = new Redis(url, { connectTimeout: connectWaitMs, ...options })
+    redis.on('error', onError)
+    opened.push({ close: async () => redis.disconnect() })
+    return redis
+  }
+  // Refuse at once while Redis is away: a request must hear "503" now, not wait in memory for Redis to come back.
+  const producing = connect({
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    commandTimeout: commandWaitMs,
+    lazyConnect: true,
+  })
+
+  return {
+    kind: 'redis',
+    openProducer(name) {
+      const queue = new Queue<JobData>(name, { connection: producing, prefix, defaultJobOptions })
+      return toProducer(queue, onError, opened)
+    },
+    openConsumer({ name, jobsAtOnce, store, onError }) {
+      const connection = connect({ maxRetriesPerRequest: null })
+      const worker = new Worker<JobData>(name, (job) => store(toBlock(job.data)), {
+        connection,
+        prefix,
+        concurrency: jobsAtOnce,
+        ...consumerOptions,
+      })
+      worker.on('error', onError)
+      return { close: () => worker.close() }
+    },
+    check: () => checkRedis(url),
+    close: () => closeAll(opened),
+  }
+}
+
+/** What must hold of Redis for "acknowledged" to mean "kept". */
+async function checkRedis(url: string): Promise<void> {
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    maxRetriesPerRequest: 0,
+    connectTimeout: connectWaitMs,
+    retryStrategy: null,
+  })
+  // The fault is told by the rejection of `connect`; without a listener it would be told twice.
+  redis.on('error', () => undefined)
+  try {
+    await redis.connect()
+    const info = await redis.info('persistence')
+    const memory = await redis.info('memory')
+    if (!/aof_enabled:1/.test(info)) {
+      throw new Error(
+        'Redis keeps nothing on disk: start it with "--appendonly yes", or acknowledged data could be lost.',
+      )
+    }
+    if (!/maxmemory_policy:noeviction/.test(memory)) {
+      throw new Error('Redis evicts data when it is full: start it with "--maxmemory-policy noeviction".')
+    }
+  } finally {
+    redis.disconnect()
+  }
+}
+
+function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
+  const opened: Closable[] = []
+  const producing = openPool(postgresUrl, 8)
+  producing.on('error', onError)
+  opened.push({ close: () => producing.end() })
+  const classes = { backend: createPostgresBackend }
+
+  return {
+    kind: 'postgres',
+    openProducer(name) {
+      const queue = new Queue<JobData>(
+        name,
+        { connection: producing as never, defaultJobOptions },
+        classes.backend as never,
+      )
+      return toProducer(queue, onError, opened)
+    },
+    openConsumer({ name, jobsAtOnce, store, onError }) {
+      const consuming = openPool(postgresUrl, 4)
+      consuming.on('error', onError)
+      opened.push({ close: () => consuming.end() })
+      const worker = new Worker<JobData>(
+        name,
+        (job) => store(toBlock(job.data)),
+        { connection: consuming as never, concurrency: jobsAtOnce, ...consumerOptions },
+        classes.backend as never,
+      )
+      worker.on('error', onError)
+      return { close: () => worker.close() }
+    },
+    async check() {
+      await producing.query('SELECT 1')
+    },
+    close: () => closeAll(opened),
+  }
+}
+
+/** BullMQ names its tables without a schema and leaves the search path of a given pool to us. */
+function openPool(postgresUrl: string, connectionsMax: number) {
+  return new pg.Pool({
+    connectionString: postgresUrl,
+    max: connectionsMax,
+    options: '-c search_path=bullmq',
+    connectionTimeoutMillis: connectWaitMs,
+    query_timeout: commandWaitMs,
+    keepAlive: true,
+  })
+}
+
+type Closable = { close(): Promise<unknown> }
+
+/** Closes in reverse order of opening; every one is tried. */
+async function closeAll(opened: Closable[]): Promise<void> {
+  for (const it of opened.toReversed()) await it.close()
+}
+
+function toProducer(queue: Queue<JobData>, onError: (error: Error) => void, opened: Closable[]): Producer {
+  queue.on('error', onError)
+  opened.push(queue)
+  return {
+    async add({ rows, receivedMs, bytes }) {
+      await queue.add('block', { rows, receivedMs, block: bytes.toString('base64') })
+    },
+    async depth() {
+      return await queue.getJobCountByTypes('waiting', 'active', 'delayed')
+    },
+  }
+}
+
+function toBlock({ rows, receivedMs, block }: JobData): Block {
+  return { rows, receivedMs, bytes: Buffer.from(block, 'base64') }
+}

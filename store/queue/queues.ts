@@ -1,0 +1,15 @@
+import { outputLinesTable, pointsTable, systemPointsTable } from '../clickhouse/tables.ts'
+
+/**
+ * The queues of the stream: one for each data type, so that one type never starves another. `jobsAtOnce` is how many
+ * blocks one worker process holds in memory; they are inserted together.
+ */
+export const queues = {
+  metrics: { table: pointsTable, jobsAtOnce: 256 },
+  systemMetrics: { table: systemPointsTable, jobsAtOnce: 64 },
+  output: { table: outputLinesTable, jobsAtOnce: 64 },
+} as const
+
+export type QueueName = keyof typeof queues
+
+export const queueNames = Object.keys(queues) as QueueName[]
