@@ -1,0 +1,134 @@
+import { promisify } from 'node:util'
+import zlib from 'node:zlib'
+import { unavailable } from '../http/errors.ts'
+import { createNativeBlock, type NativeBlock } from '../store/clickhouse/native-block.ts'
+import type { Table } from '../store/clickhouse/tables.ts'
+import type { Producer } from '../store/queue/queue-backend.ts'
+
+/**
+ * Group commit: requests add their rows to the open block of their table and wait. The block closes by size, or a few
+ * milliseconds after its first row; one queue job carries it, and everyone who waits is answered when the queue has it.
+ * Nobody is answered before. If the queue refuses, all of them are refused, and may send again.
+ */
+type Settings<T extends Table> = {
+  table: T
+  producer: Producer
+  /** How long the first row waits for company. */
+  waitMs: number
+  rowsMax: number
+  bytesMax: number
+  /** Bytes of closed blocks that may be on their way; over it requests are refused. */
+  pendingBytesMax: number
+  /** Blocks in the queue over which requests are refused. */
+  depthMax: number
+  onClosed(block: { rows: number; bytes: number; commitMs: number }): void
+  onDepth(blocks: number): void
+}
+
+export type Committer<T extends Table> = {
+  /**
+   * Adds one request's rows and resolves when the queue has them.
+   *
+   * @param append pushes rows into the open block; it must not fail half-way
+   * @throws Refusal `unavailable`
+   */
+  commit(receivedMs: number, append: (block: NativeBlock<T>) => void): Promise<void>
+  /** Commits what is open and waits for all that is on its way. */
+  close(): Promise<void>
+}
+
+const commitsAtOnce = 4
+const depthCheckMs = 500
+const compress = promisify(zlib.zstdCompress)
+const zstdFastest = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }
+// Small blocks are compressed on the spot: handing them to another thread costs more than the work.
+const compressHereBytesMax = 64 * 1024
+
+type Commit = { receivedMs: number; done: Promise<void>; settle: (outcome: Promise<void>) => void }
+
+export function createCommitter<T extends Table>(settings: Settings<T>): Committer<T> {
+  const block = createNativeBlock(settings.table)
+  const onTheWay = new Set<Promise<void>>()
+  let open: Commit | undefined
+  let timer: NodeJS.Timeout | undefined
+  let pendingBytes = 0
+  let depth = 0
+
+  // A queue that does not answer refuses blocks by itself; the last known depth stays meanwhile.
+  const depthCheck = setInterval(() => {
+    settings.producer.depth().then(
+      (count) => {
+        depth = count
+        settings.onDepth(count)
+      },
+      () => undefined,
+    )
+  }, depthCheckMs)
+  depthCheck.unref()
+
+  function refuseWhenFull() {
+    if (depth > settings.depthMax) throw unavailable('The queue is too deep: workers cannot keep up.', undefined, 5)
+    if (pendingBytes > settings.pendingBytesMax) throw unavailable('This process has too many writes under way.')
+  }
+
+  function openCommit(receivedMs: number): Commit {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    timer = setTimeout(closeBlock, settings.waitMs)
+    return { receivedMs, done: promise, settle: resolve }
+  }
+
+  function closeBlock() {
+    clearTimeout(timer)
+    timer = undefined
+    if (!open) return
+    // While all ways to the queue are busy the block stays open and grows: the next one is larger, not later.
+    if (onTheWay.size >= commitsAtOnce && block.byteLength() < settings.bytesMax) return
+    const { receivedMs, settle } = open
+    open = undefined
+    const rows = block.rows
+    const sending = send(block.take(), rows, receivedMs)
+    onTheWay.add(sending)
+    settle(sending)
+    const settled = () => {
+      onTheWay.delete(sending)
+      if (open && timer === undefined) closeBlock()
+    }
+    sending.then(settled, settled)
+  }
+
+  async function send(native: Buffer, rows: number, receivedMs: number) {
+    const startedAt = performance.now()
+    pendingBytes += native.length
+    try {
+      const bytes =
+        native.length <= compressHereBytesMax
+          ? zlib.zstdCompressSync(native, zstdFastest)
+          : await compress(native, zstdFastest)
+      await settings.producer.add({ rows, receivedMs, bytes })
+      settings.onClosed({ rows, bytes: bytes.length, commitMs: performance.now() - startedAt })
+    } catch (error) {
+      throw unavailable('The queue does not take writes.', error)
+    } finally {
+      pendingBytes -= native.length
+    }
+  }
+
+  return {
+    async commit(receivedMs, append) {
+      refuseWhenFull()
+      open ??= openCommit(receivedMs)
+      const { done } = open
+      append(block)
+      if (block.rows >= settings.rowsMax || block.byteLength() >= settings.bytesMax) closeBlock()
+      return await done
+    },
+
+    async close() {
+      clearInterval(depthCheck)
+      while (open || onTheWay.size > 0) {
+        if (onTheWay.size < commitsAtOnce) closeBlock()
+        await Promise.allSettled(onTheWay)
+      }
+    },
+  }
+}

@@ -1,0 +1,109 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { Route } from '../http/route.ts'
+import type { SignsOfLife } from '../http/signs-of-life.ts'
+import type { Queries } from '../store/postgres/database.ts'
+import { findExperimentId } from '../store/postgres/experiments.ts'
+import type { QueueBackend } from '../store/queue/queue-backend.ts'
+import { type QueueName, queues } from '../store/queue/queues.ts'
+import { createCommitter } from './committer.ts'
+import { createExperimentCheck } from './experiments.ts'
+import { createIngestRoutes } from './routes.ts'
+import { createThrottle, type Limits } from './throttle.ts'
+
+type Settings = {
+  queries: Queries
+  backend: QueueBackend
+  signs: SignsOfLife
+  limits: Limits
+  commitWaitMs: number
+  depthMax: number
+  figures: Registry
+}
+
+export type Ingest = {
+  routes: Route[]
+  /** Commits all that is open; call it when no more requests come in. */
+  close(): Promise<void>
+}
+
+const rowsMax = 65_536
+const bytesMax = 4 * 1024 * 1024
+const pendingBytesMax = 128 * 1024 * 1024
+
+/** The write tier: its routes, with one committer for each data type. */
+export function createIngest(settings: Settings): Ingest {
+  const { queries, backend, signs, limits, figures } = settings
+  const count = createCounts(figures)
+
+  function openCommitter<Name extends QueueName>(name: Name) {
+    const { table } = queues[name]
+    return createCommitter({
+      table,
+      producer: backend.openProducer(name),
+      waitMs: settings.commitWaitMs,
+      rowsMax,
+      bytesMax,
+      pendingBytesMax,
+      depthMax: settings.depthMax,
+      onClosed({ bytes, commitMs }) {
+        count.blocks.inc({ table: table.name })
+        count.bytes.inc({ table: table.name }, bytes)
+        count.commits.observe({ table: table.name }, commitMs / 1000)
+      },
+      onDepth: (depth) => count.depth.set({ queue: name }, depth),
+    })
+  }
+
+  const committers = {
+    metrics: openCommitter('metrics'),
+    systemMetrics: openCommitter('systemMetrics'),
+    output: openCommitter('output'),
+  }
+  const routes = createIngestRoutes({
+    findExperiment: createExperimentCheck((userId, key) => findExperimentId(queries, userId, key)),
+    throttle: createThrottle(limits),
+    committers,
+    signs,
+    startMs: Date.now(),
+    onAccepted: (type, rows) => count.rows.inc({ type }, rows),
+  })
+  return {
+    routes,
+    async close() {
+      await Promise.all(Object.values(committers).map((it) => it.close()))
+    },
+  }
+}
+
+function createCounts(figures: Registry) {
+  const registers = [figures]
+  const labelNames = ['table'] as const
+  return {
+    rows: new Counter({
+      name: 'svc_rows_accepted_total',
+      help: 'Rows acknowledged to clients',
+      labelNames: ['type'] as const,
+      registers,
+    }),
+    blocks: new Counter({ name: 'svc_blocks_queued_total', help: 'Blocks put into the queue', labelNames, registers }),
+    bytes: new Counter({
+      name: 'svc_block_bytes_queued_total',
+      help: 'Compressed bytes put into the queue',
+      labelNames,
+      registers,
+    }),
+    commits: new Histogram({
+      name: 'svc_commit_seconds',
+      help: 'From the closing of a block to the queue having it',
+      labelNames,
+      registers,
+      buckets: [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3],
+    }),
+    depth: new Gauge({
+      name: 'svc_queue_blocks',
+      help: 'Blocks that wait in the queue or are at work',
+      labelNames: ['queue'] as const,
+      registers,
+    }),
+  }
+}
