@@ -1,0 +1,136 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Block, PoisonBlock } from '../store/queue/queue-backend.ts'
+
+/**
+ * Gathers the blocks of one table into few, large inserts.
+ *
+ * Blocks wait here inside their jobs: `add` resolves only when the insert that holds the block is done, and only then
+ * is the job completed. A flush happens at once when there is enough for one, or when every job this process may hold
+ * is waiting here (nothing more can come until some are done); else when `gapMs` have passed since the last one, so a
+ * light load makes a few inserts a second and a heavy load makes large ones.
+ *
+ * An insert that fails is repeated with the same token until it succeeds: ClickHouse being away shows as a longer queue.
+ * One that can never succeed is taken apart: every block is inserted alone, and only the guilty ones are refused as
+ * poison.
+ */
+type Settings = {
+  insert(blocks: Buffer[], token: string): Promise<void>
+  /** True for an error that repeating cannot cure. */
+  isPermanent(error: unknown): boolean
+  rowsMax: number
+  bytesMax: number
+  /** As many blocks as can wait at once. */
+  blocksMax: number
+  gapMs: number
+  /** Called after each insert. */
+  onStored(batch: { rows: number; oldestReceivedMs: number; insertMs: number }): void
+  onFault(error: unknown, what: string): void
+}
+
+type Waiting = { block: Block; done: () => void; failed: (error: unknown) => void }
+
+const insertsAtOnce = 2
+const retryFirstMs = 100
+const retryLongestMs = 5_000
+
+export function createBatcher(settings: Settings) {
+  const { rowsMax, bytesMax, blocksMax, gapMs } = settings
+  const closing = new AbortController()
+  let waiting: Waiting[] = []
+  let rows = 0
+  let bytes = 0
+  let lastFlushAt = 0
+  let timer: NodeJS.Timeout | undefined
+  const inserting = new Set<Promise<void>>()
+
+  function schedule() {
+    clearTimeout(timer)
+    timer = undefined
+    if (waiting.length === 0 || inserting.size >= insertsAtOnce) return
+    const isFull = rows >= rowsMax || bytes >= bytesMax || waiting.length + blocksInserting >= blocksMax
+    const delayMs = isFull || closing.signal.aborted ? 0 : lastFlushAt + gapMs - performance.now()
+    if (delayMs <= 0) flush()
+    else timer = setTimeout(flush, delayMs)
+  }
+
+  let blocksInserting = 0
+
+  function flush() {
+    const batch = waiting
+    waiting = []
+    rows = 0
+    bytes = 0
+    lastFlushAt = performance.now()
+    blocksInserting += batch.length
+    const work = store(batch).finally(() => {
+      blocksInserting -= batch.length
+      inserting.delete(work)
+      schedule()
+    })
+    inserting.add(work)
+    schedule()
+  }
+
+  async function store(batch: Waiting[]) {
+    const startedAt = performance.now()
+    try {
+      await insertUntilDone(batch.map((it) => it.block.bytes))
+    } catch (error) {
+      if (settings.isPermanent(error) && batch.length > 1) await Promise.all(batch.map((it) => store([it])))
+      else for (const it of batch) it.failed(settings.isPermanent(error) ? toPoison(error) : error)
+      return
+    }
+    for (const it of batch) it.done()
+    settings.onStored({
+      rows: batch.reduce((sum, it) => sum + it.block.rows, 0),
+      oldestReceivedMs: Math.min(...batch.map((it) => it.block.receivedMs)),
+      insertMs: performance.now() - startedAt,
+    })
+  }
+
+  async function insertUntilDone(blocks: Buffer[]) {
+    const token = randomUUID()
+    for (let waitMs = retryFirstMs; ; waitMs = Math.min(waitMs * 2, retryLongestMs)) {
+      try {
+        return await settings.insert(blocks, token)
+      } catch (error) {
+        if (settings.isPermanent(error)) throw error
+        settings.onFault(error, 'an insert failed and will be repeated')
+        // When closing there is no time to wait for ClickHouse: the job goes back to the queue.
+        if (closing.signal.aborted) throw error
+        await sleep(waitMs, undefined, { signal: closing.signal }).catch(() => undefined)
+      }
+    }
+  }
+
+  return {
+    /** Resolves when the block's rows are on disk in ClickHouse. */
+    add(block: Block): Promise<void> {
+      return new Promise((done, failed) => {
+        waiting.push({ block, done, failed })
+        rows += block.rows
+        bytes += block.bytes.length
+        if (
+          timer === undefined ||
+          rows >= rowsMax ||
+          bytes >= bytesMax ||
+          waiting.length + blocksInserting >= blocksMax
+        ) {
+          schedule()
+        }
+      })
+    },
+
+    /** Flushes what waits; an insert that fails from now on is not repeated. */
+    async close() {
+      closing.abort()
+      schedule()
+      while (inserting.size > 0) await Promise.all(inserting)
+    },
+  }
+}
+
+function toPoison(error: unknown): PoisonBlock {
+  return new PoisonBlock(error instanceof Error ? error.message : String(error))
+}
