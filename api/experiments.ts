@@ -1,0 +1,225 @@
+import { randomBytes } from 'node:crypto'
+import { z } from 'zod'
+import { Refusal } from '../http/errors.ts'
+import { experimentKey, flag, object, optional, text, timestampMs } from '../http/fields.ts'
+import { type Route, route } from '../http/route.ts'
+import type { SignsOfLife } from '../http/signs-of-life.ts'
+import { type Database, isUniqueViolation } from '../store/postgres/database.ts'
+import { type Experiment, insertExperiment, listExperiments, updateTimes } from '../store/postgres/experiments.ts'
+import { ensureProject } from '../store/postgres/projects.ts'
+import type { Access } from './access.ts'
+import { projectName, projectQuery } from './projects.ts'
+import { createReadableName } from './readable-name.ts'
+import { workspaceName } from './workspaces.ts'
+
+const topic = 'Experiments'
+
+/** How often a live experiment is asked to say that it runs. */
+const beatMs = 10_000
+/** An experiment counts as running until this long after its last sign: one beat, and one of grace. */
+const aliveForMs = 2 * beatMs
+const gpuIntervalMs = 15_000
+const cpuIntervalMs = 15_000
+
+const newKeyBytes = 16
+const pageSizeMax = 10_000
+
+const metadataAnswer = z.object({
+  experimentKey: z.string(),
+  experimentName: z.string(),
+  optimizationId: z.null(),
+  userName: z.string(),
+  projectId: z.string(),
+  projectName: z.string(),
+  workspaceName: z.string(),
+  filePath: z.string().nullable(),
+  fileName: z.string().nullable(),
+  durationMillis: z.int(),
+  startTimeMillis: z.int(),
+  endTimeMillis: z.int(),
+  archived: z.boolean(),
+  running: z.boolean(),
+  throttle: z.boolean(),
+})
+
+type Deps = { database: Database; access: Access; signs: SignsOfLife; appUrl: string }
+
+export function createExperimentRoutes({ database, access, signs, appUrl }: Deps): Route[] {
+  const create = route({
+    method: 'POST',
+    path: '/write/experiment/create',
+    permission: 'caller',
+    topic,
+    summary: 'Makes an experiment. The project is made when it is not there; the workspace must be.',
+    body: object({
+      workspaceName,
+      projectName,
+      experimentName: optional(text(1_000)),
+      experimentKey: optional(text(200)),
+    }),
+    answer: z.object({
+      experimentKey: z.string(),
+      workspaceName: z.string(),
+      projectName: z.string(),
+      name: z.string(),
+      link: z.url(),
+    }),
+    shape: 'envelope',
+    async handle({ body, caller }) {
+      const workspace = await access.workspace(caller, body.workspaceName)
+      const key = body.experimentKey || randomBytes(newKeyBytes).toString('hex')
+      if (!/^[a-z0-9]{32,50}$/i.test(key)) {
+        throw new Refusal('badRequest', 'experimentKey: must have 32 to 50 letters and digits; leave it out to get one')
+      }
+      const name = body.experimentName || createReadableName()
+      try {
+        await database.transaction(async (queries) => {
+          const projectId = await ensureProject(queries, {
+            workspaceId: workspace.id,
+            userId: caller.userId,
+            name: body.projectName,
+          })
+          await insertExperiment(queries, { key, projectId, userId: caller.userId, name, nowMs: Date.now() })
+        })
+      } catch (error) {
+        if (!isUniqueViolation(error)) throw error
+        throw new Refusal(
+          'experimentExists',
+          `experimentKey: there is an experiment ${key} already; choose another key.`,
+        )
+      }
+      const path = [workspace.name, body.projectName, key].map(encodeURIComponent).join('/')
+      return {
+        msg: 'Experiment created',
+        experimentKey: key,
+        workspaceName: workspace.name,
+        projectName: body.projectName,
+        name,
+        link: `${appUrl}/${path}`,
+      }
+    },
+  })
+
+  const setStatus = route({
+    method: 'GET',
+    path: '/write/experiment/set-status',
+    permission: 'caller',
+    topic,
+    summary:
+      'Says that an experiment runs. The answer tells how often to say so, and how often to report resource usage.',
+    query: object({ experimentKey }),
+    answer: z.object({
+      isAliveBeatDurationMillis: z.int(),
+      gpuMonitorIntervalMillis: z.int(),
+      cpuMonitorIntervalMillis: z.int(),
+      stopRequested: z.boolean(),
+    }),
+    shape: 'envelope',
+    async handle({ query, caller }) {
+      const experiment = await access.experiment(caller, query.experimentKey)
+      signs.alive(experiment.id, Date.now())
+      return {
+        isAliveBeatDurationMillis: beatMs,
+        gpuMonitorIntervalMillis: gpuIntervalMs,
+        cpuMonitorIntervalMillis: cpuIntervalMs,
+        stopRequested: experiment.stopRequested,
+      }
+    },
+  })
+
+  const setTimes = route({
+    method: 'POST',
+    path: '/write/experiment/set-start-end-time',
+    permission: 'caller',
+    topic,
+    summary: 'Sets when an experiment began and ended; what is left out stays.',
+    body: object({
+      experimentKey,
+      startTimeMillis: optional(timestampMs),
+      endTimeMillis: optional(timestampMs),
+    }),
+    answer: z.object({ msg: z.string() }),
+    shape: 'envelope',
+    async handle({ body, caller }) {
+      const experiment = await access.experiment(caller, body.experimentKey)
+      await updateTimes(database, experiment.id, { startTimeMs: body.startTimeMillis, endTimeMs: body.endTimeMillis })
+      return { msg: 'Saved' }
+    },
+  })
+
+  const metadata = route({
+    method: 'GET',
+    path: '/experiment/metadata',
+    permission: 'caller',
+    topic,
+    summary: 'Reads what an experiment is: its name, place, times and state.',
+    query: object({ experimentKey }),
+    answer: metadataAnswer,
+    shape: 'plain',
+    async handle({ query, caller }) {
+      return toMetadata(await access.experiment(caller, query.experimentKey), Date.now())
+    },
+  })
+
+  const list = route({
+    method: 'GET',
+    path: '/experiments',
+    permission: 'caller',
+    topic,
+    summary: 'Lists the experiments of a project. With pageSize, `nextPage` is the `page` to ask for next, or null.',
+    query: z.object({
+      ...projectQuery.shape,
+      archived: optional(flag),
+      page: optional(z.string().regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
+      pageSize: optional(
+        z.coerce.number('expected an integer').int('expected an integer').min(1, 'must be 1 or more').max(pageSizeMax),
+      ),
+    }),
+    answer: z.object({ experiments: z.array(metadataAnswer), nextPage: z.string().nullable() }),
+    shape: 'plain',
+    async handle({ query: { archived, page, pageSize, ...reference }, caller }) {
+      const project = await access.project(caller, reference)
+      const limit = pageSize ?? pageSizeMax
+      const experiments = await listExperiments(database, {
+        userId: caller.userId,
+        projectId: project.projectId,
+        archived: archived ?? false,
+        afterId: BigInt(page ?? 0),
+        limit: limit + 1,
+      })
+      const shown = experiments.slice(0, limit)
+      const last = shown.at(-1)
+      const nowMs = Date.now()
+      return {
+        experiments: shown.map((it) => toMetadata(it, nowMs)),
+        nextPage: experiments.length > limit && last ? String(last.id) : null,
+      }
+    },
+  })
+
+  return [create, setStatus, setTimes, metadata, list]
+}
+
+/** The end follows the last activity until it is set; `running` ends when the signs of life do. */
+function toMetadata(experiment: Experiment, nowMs: number): z.input<typeof metadataAnswer> {
+  const start = Number(experiment.startTimeMs)
+  const end = Number(experiment.endTimeMs ?? experiment.activeAtMs)
+  const aliveAt = experiment.aliveAtMs
+  return {
+    experimentKey: experiment.key,
+    experimentName: experiment.name,
+    optimizationId: null,
+    userName: experiment.userName,
+    projectId: experiment.projectId,
+    projectName: experiment.projectName,
+    workspaceName: experiment.workspaceName,
+    filePath: experiment.filePath,
+    fileName: experiment.filePath?.split(/[\\/]/).at(-1) ?? null,
+    durationMillis: Math.max(0, end - start),
+    startTimeMillis: start,
+    endTimeMillis: end,
+    archived: experiment.archived,
+    running: aliveAt !== null && nowMs - Number(aliveAt) < aliveForMs,
+    throttle: false,
+  }
+}

@@ -1,0 +1,105 @@
+import { z } from 'zod'
+import { Refusal } from '../http/errors.ts'
+import { flag, object, optional, text } from '../http/fields.ts'
+import { type Route, route } from '../http/route.ts'
+import { type Database, isUniqueViolation } from '../store/postgres/database.ts'
+import { insertProject, listProjects, type Project } from '../store/postgres/projects.ts'
+import type { Access } from './access.ts'
+import { workspaceName } from './workspaces.ts'
+
+const topic = 'Projects'
+
+export const projectName = text(100, 1)
+
+/** The two ways to name a project in a query; exactly one of them must be used. */
+export const projectQuery = object({
+  projectId: optional(text(100, 1)),
+  workspaceName: optional(workspaceName),
+  projectName: optional(text(1_000, 1)),
+})
+
+const projectAnswer = z.object({
+  projectId: z.string(),
+  projectName: z.string(),
+  ownerUserName: z.string(),
+  projectDescription: z.string(),
+  workspaceName: z.string(),
+  numberOfExperiments: z.int(),
+  lastUpdated: z.int().describe('ms since the Unix epoch'),
+  public: z.boolean(),
+  isPublic: z.boolean(),
+})
+
+export function createProjectRoutes({ database, access }: { database: Database; access: Access }): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/write/project/create',
+      permission: 'caller',
+      topic,
+      summary: 'Makes a project in a workspace.',
+      body: object({
+        workspaceName,
+        projectName,
+        projectDescription: text(100_000),
+        isPublic: flag,
+      }),
+      answer: z.object({ projectId: z.string() }),
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        const workspace = await access.workspace(caller, body.workspaceName)
+        try {
+          const project = await insertProject(database, {
+            workspaceId: workspace.id,
+            userId: caller.userId,
+            name: body.projectName,
+            description: body.projectDescription,
+            isPublic: body.isPublic,
+          })
+          return { msg: 'Project created', projectId: project.id }
+        } catch (error) {
+          if (!isUniqueViolation(error)) throw error
+          throw new Refusal(
+            'projectExists',
+            `projectName: the workspace "${body.workspaceName}" has a project "${body.projectName}" already.`,
+          )
+        }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/projects',
+      permission: 'caller',
+      topic,
+      summary: 'Lists the projects of a workspace.',
+      query: object({ workspaceName }),
+      answer: z.object({ projects: z.array(projectAnswer) }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        await access.workspace(caller, query.workspaceName)
+        const projects = await listProjects(database, caller.userId, query.workspaceName)
+        return { projects: projects.map(toAnswer) }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/project',
+      permission: 'caller',
+      topic,
+      summary: 'Reads one project.',
+      query: projectQuery,
+      answer: projectAnswer,
+      shape: 'plain',
+      async handle({ query, caller }) {
+        return toAnswer(await access.project(caller, query))
+      },
+    }),
+  ]
+}
+
+/** Clients read the flag under either name. */
+function toAnswer(project: Project) {
+  return { ...project, lastUpdated: Math.round(project.lastUpdated), public: project.isPublic }
+}
