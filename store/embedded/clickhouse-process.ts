@@ -1,0 +1,35 @@
+/**
+ * The child process that is ClickHouse: `node clickhouse-process.ts LIBRARY OPTION...`. Its last query reads stdin and
+ * so blocks until the parent closes it or dies; then the engine ends in order. Told in full in engine.ts.
+ */
+import { DataType, isNullPointer, load, open } from 'ffi-rs'
+
+const [library = '', ...options] = process.argv.slice(2)
+const queries = "CREATE DATABASE IF NOT EXISTS svc; SYSTEM START LISTEN HTTP; SELECT * FROM file('-', 'LineAsString')"
+// No "local" in front: chdb_query_cmdline adds it.
+const argv = ['clickhouse', ...options, '--query', queries]
+
+// A service manager may send these to every process of ours; only the parent says when it has drained.
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
+
+process.stdout.write(`${process.pid}\n`)
+open({ library: 'chdb', path: library })
+const result = await load({
+  library: 'chdb',
+  funcName: 'chdb_query_cmdline',
+  retType: DataType.External,
+  paramsType: [DataType.I32, DataType.StringArray],
+  paramsValue: [argv.length, argv],
+  // On a thread of its own: the engine checks the bounds of its stack, and this one stays free for signals.
+  runInNewThread: true,
+})
+if (isNullPointer(result)) fail('the engine gave no result')
+const readError = { library: 'chdb', funcName: 'chdb_result_error', paramsType: [DataType.External] }
+const error = load({ ...readError, retType: DataType.External, paramsValue: [result] })
+if (!isNullPointer(error)) fail(load({ ...readError, retType: DataType.String, paramsValue: [result] }))
+process.exit(0)
+
+function fail(message: string): never {
+  process.stderr.write(`${message}\n`)
+  process.exit(1)
+}

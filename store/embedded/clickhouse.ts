@@ -1,0 +1,180 @@
+/**
+ * The real ClickHouse engine with its HTTP interface, out of the optional npm package `@chdb/lib-<platform>`.
+ *
+ * The engine's command line opens a local session as the user `default`, which must have no password. HTTP would let
+ * anyone on this machine in as that user, so its profile allows one session, which the engine itself holds to its end,
+ * and its grants allow no more than the three start commands.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { chmod, readFile, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { totalmem } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { startEngine } from './engine.ts'
+import { makePrivateFolder } from './folder.ts'
+import { findFreePort } from './free-port.ts'
+import { endLeftover } from './live-process.ts'
+import type { Log } from './log.ts'
+import { supervise } from './supervise.ts'
+import { EmbeddedStoreUnavailable, platformName } from './unavailable.ts'
+
+export type EmbeddedClickHouse = {
+  /** `http://svc:PASSWORD@127.0.0.1:PORT/svc`; stays the same when the engine is started again. */
+  url: string
+  /** Stops the engine. Idle keep-alive connections delay it by up to 5 s, so close clients first. */
+  close(): Promise<void>
+  pid(): number
+}
+
+const name = 'ClickHouse'
+const mib = 1024 ** 2
+/** Loading the tables of a long-used folder takes longer than starting an empty one. */
+const startMsMax = { empty: 60_000, filled: 300_000 }
+
+/**
+ * Starts ClickHouse on the files below `folder` and keeps it running until `close` or this process's death. Fails with
+ * `EmbeddedStoreUnavailable` where there is no engine for this platform, and with what the engine said if it does not
+ * start.
+ */
+export async function openEmbeddedClickHouse(options: {
+  folder: string
+  log: Log
+  /** Bytes of memory for queries, merges and caches; half of the machine's by default, 8 GiB at most. */
+  memoryBytesMax?: number
+}): Promise<EmbeddedClickHouse> {
+  const { log } = options
+  const folder = resolve(options.folder)
+  const memoryBytesMax = options.memoryBytesMax ?? Math.min(Math.floor(totalmem() / 2), 8 * 1024 * mib)
+  const library = findLibrary()
+  const dataFolder = join(folder, 'data')
+  const configFile = join(folder, 'config.xml')
+  const usersFile = join(folder, 'users.xml')
+  const password = randomBytes(24).toString('hex')
+  const wasFilled = existsSync(dataFolder)
+
+  await makePrivateFolder(folder)
+  await makePrivateFolder(dataFolder)
+  await writePrivateFile(configFile, toConfig({ memoryBytesMax, usersFile }))
+  await writePrivateFile(usersFile, toUsers(password))
+
+  let port = 0
+  const engine = await supervise({
+    name,
+    log,
+    async start(signal, isFirst) {
+      await endPredecessor(folder, dataFolder)
+      // Clients reconnect to where they were, so only a first start may look for another port.
+      if (isFirst) port = await findFreePort()
+      return startEngine({
+        name,
+        script: new URL('./clickhouse-process.ts', import.meta.url),
+        args: [
+          library,
+          `--config-file=${configFile}`,
+          `--path=${dataFolder}`,
+          '--listen_host=127.0.0.1',
+          `--http_port=${port}`,
+        ],
+        folder,
+        checkReady: () => checkAnswers(port, password),
+        startMsMax: wasFilled ? startMsMax.filled : startMsMax.empty,
+        stopMsMax: 10_000,
+        signal,
+        log,
+      })
+    },
+  })
+  return { url: `http://svc:${password}@127.0.0.1:${port}/svc`, close: engine.close, pid: engine.pid }
+}
+
+function findLibrary(): string {
+  const libc = process.platform === 'linux' ? '-gnu' : ''
+  try {
+    const manifest = createRequire(import.meta.url).resolve(
+      `@chdb/lib-${process.platform}-${process.arch}${libc}/package.json`,
+    )
+    const files = ['libchdb.so', 'libchdb.dylib'].map((file) => join(dirname(manifest), file))
+    const library = files.find((file) => existsSync(file))
+    if (library) return library
+  } catch {
+    // Not installed: said below.
+  }
+  throw new EmbeddedStoreUnavailable(
+    `There is no embedded ClickHouse for ${platformName()}. Set CLICKHOUSE_URL to a ClickHouse server (24.8 or newer), ` +
+      'or, on Linux with glibc or macOS, install with optional packages (npm install --include=optional).',
+  )
+}
+
+/** The engine of a killed predecessor ends by itself, but may still be about it. */
+async function endPredecessor(folder: string, dataFolder: string): Promise<void> {
+  const status = await readFile(join(dataFolder, 'status'), 'utf8').catch(() => '')
+  const pid = Number(/^PID: (\d+)/m.exec(status)?.[1])
+  if (pid > 0) await endLeftover(pid, folder, [{ waitMs: 10_000 }, { signal: 'SIGKILL', waitMs: 5_000 }])
+}
+
+async function checkAnswers(port: number, password: string): Promise<void> {
+  // With our password, or else a stranger who took the port first would do.
+  const response = await fetch(`http://127.0.0.1:${port}/?database=svc&query=SELECT+1`, {
+    headers: { 'x-clickhouse-user': 'svc', 'x-clickhouse-key': password, connection: 'close' },
+    signal: AbortSignal.timeout(5_000),
+  })
+  const body = await response.text()
+  if (!response.ok) throw new Error(`HTTP ${response.status}: ${body}`)
+}
+
+async function writePrivateFile(file: string, text: string): Promise<void> {
+  await writeFile(file, text, { mode: 0o600 })
+  await chmod(file, 0o600)
+}
+
+function toConfig({ memoryBytesMax, usersFile }: { memoryBytesMax: number; usersFile: string }): string {
+  // The shutdown settings: do not wait for queries of clients we no longer answer.
+  return `<clickhouse>
+  <users_config>${escapeXml(usersFile)}</users_config>
+  <timezone>UTC</timezone>
+  <max_server_memory_usage>${memoryBytesMax}</max_server_memory_usage>
+  <mark_cache_size>${256 * mib}</mark_cache_size>
+  <background_pool_size>4</background_pool_size>
+  <keep_alive_timeout>30</keep_alive_timeout>
+  <shutdown_wait_unfinished>1</shutdown_wait_unfinished>
+  <shutdown_wait_unfinished_queries>0</shutdown_wait_unfinished_queries>
+</clickhouse>
+`
+}
+
+function toUsers(password: string): string {
+  return `<clickhouse>
+  <users>
+    <default>
+      <no_password/>
+      <networks><ip>::1</ip></networks>
+      <profile>local_session</profile>
+      <quota>default</quota>
+      <grants>
+        <query>GRANT CREATE DATABASE ON svc.*</query>
+        <query>GRANT SYSTEM LISTEN ON *.*</query>
+        <query>GRANT CREATE TEMPORARY TABLE ON *.*</query>
+        <query>GRANT READ ON FILE</query>
+      </grants>
+    </default>
+    <svc>
+      <password_sha256_hex>${createHash('sha256').update(password).digest('hex')}</password_sha256_hex>
+      <networks><ip>127.0.0.1</ip></networks>
+      <profile>default</profile>
+      <quota>default</quota>
+      <access_management>1</access_management>
+    </svc>
+  </users>
+  <profiles>
+    <default/>
+    <local_session><max_sessions_for_user>1</max_sessions_for_user></local_session>
+  </profiles>
+  <quotas><default/></quotas>
+</clickhouse>
+`
+}
+
+function escapeXml(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+}

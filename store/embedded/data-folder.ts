@@ -1,0 +1,112 @@
+import { randomUUID } from 'node:crypto'
+import { chmodSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { statfs } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { startOfProcess } from './live-process.ts'
+
+type Holder = { pid: number; start: string; token: string; since: string }
+
+/**
+ * Makes the folder and takes it for this process; `release` gives it back. Fails when a live process holds it. What a
+ * dead one left is taken over. Processes in different containers do not see each other's pids: between them, the
+ * stores' own locks on their files are what keeps them apart.
+ */
+export function lockDataFolder(path: string): { release(): void } {
+  const folder = resolve(path)
+  const file = join(folder, 'lock')
+  const token = randomUUID()
+  const draft = `${file}.${token}`
+  const mine: Holder = {
+    pid: process.pid,
+    start: startOfProcess(process.pid) ?? '',
+    token,
+    since: new Date().toISOString(),
+  }
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    chmodSync(folder, 0o700)
+    writeFileSync(draft, JSON.stringify(mine), { mode: 0o600, flag: 'wx' })
+  } catch (error) {
+    throw new Error(
+      `The data folder ${folder} cannot be used: ${(error as Error).message}. Choose another with SVC_DATA_DIR.`,
+      { cause: error },
+    )
+  }
+  try {
+    // A link, because it appears with its content or not at all.
+    while (!tryLink(draft, file)) {
+      const text = readIfThere(file)
+      const holder = toHolder(text)
+      if (holder && startOfProcess(holder.pid) === holder.start) {
+        throw new Error(
+          `The data folder ${folder} is in use by process ${holder.pid} (since ${holder.since}). ` +
+            'Stop that process first, or choose another folder with SVC_DATA_DIR.',
+        )
+      }
+      if (text !== undefined) removeStale(file, text, `${draft}.stale`)
+    }
+  } finally {
+    rmSync(draft, { force: true })
+  }
+  return {
+    release() {
+      if (toHolder(readIfThere(file))?.token === token) rmSync(file, { force: true })
+    },
+  }
+}
+
+/** Fails when the file system of `folder` has less than `bytesMin` bytes left (500 MB by default). */
+export async function checkFreeSpace(folder: string, bytesMin = 500_000_000): Promise<void> {
+  const { bavail, bsize } = await statfs(folder)
+  const bytesFree = bavail * bsize
+  if (bytesFree >= bytesMin) return
+  throw new Error(
+    `Only ${toMegabytes(bytesFree)} MB are free for the data folder ${folder}, at least ${toMegabytes(bytesMin)} MB ` +
+      'are needed. Free some space, or choose another folder with SVC_DATA_DIR.',
+  )
+}
+
+/** Moved aside before it is removed: someone else may have replaced it by their own since we read it. */
+function removeStale(file: string, text: string, aside: string): void {
+  try {
+    renameSync(file, aside)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
+    throw error
+  }
+  if (readIfThere(aside) !== text) tryLink(aside, file)
+  rmSync(aside, { force: true })
+}
+
+function tryLink(from: string, to: string): boolean {
+  try {
+    linkSync(from, to)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+function readIfThere(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** Undefined for what we did not write whole, such as a file that a power cut left empty. */
+function toHolder(text: string | undefined): Holder | undefined {
+  try {
+    const holder = JSON.parse(text ?? '') as Holder
+    return Number.isInteger(holder.pid) && holder.pid > 0 && holder.start ? holder : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function toMegabytes(bytes: number): number {
+  return Math.floor(bytes / 1_000_000)
+}

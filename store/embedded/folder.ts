@@ -1,0 +1,11 @@
+import { chmod, mkdir } from 'node:fs/promises'
+
+/** Makes the folder, readable by its owner alone. Fails with a message that names the folder. */
+export async function makePrivateFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    await chmod(folder, 0o700)
+  } catch (error) {
+    throw new Error(`The folder ${folder} cannot be used: ${(error as Error).message}`, { cause: error })
+  }
+}

@@ -1,0 +1,67 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync, readlinkSync, realpathSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/**
+ * When a live process started, in a form that only serves to be compared: a pid alone may have gone to another process
+ * since. Undefined when there is no such process, or only its unreaped remains.
+ */
+export function startOfProcess(pid: number): string | undefined {
+  if (process.platform === 'linux') {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      // "pid (name) state ppid ...": the name may hold spaces and brackets, so count from the last bracket.
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+      const bootId = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+      return fields[0] === 'Z' || fields[0] === 'X' ? undefined : `${bootId} ${fields[19]}`
+    } catch {
+      return undefined
+    }
+  }
+  return psField(pid, 'lstart') || undefined
+}
+
+/**
+ * Ends a process that a killed parent left behind on `folder`, its working directory: waits, then goes on to the next
+ * signal. Leaves alone any other process that has got the pid since, and says so with `false`.
+ */
+export async function endLeftover(
+  pid: number,
+  folder: string,
+  steps: { signal?: NodeJS.Signals; waitMs: number }[],
+): Promise<boolean> {
+  if (!worksIn(pid, folder)) return false
+  for (const { signal, waitMs } of steps) {
+    if (signal) signalProcess(pid, signal)
+    for (const giveUpAt = Date.now() + waitMs; Date.now() < giveUpAt; await sleep(50)) {
+      if (!worksIn(pid, folder)) return true
+    }
+  }
+  throw new Error(`Process ${pid} still uses ${folder} and cannot be ended`)
+}
+
+/** Sends a signal; a process that is gone already is no fault. */
+export function signalProcess(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+function worksIn(pid: number, folder: string): boolean {
+  if (process.platform !== 'linux') return psField(pid, 'command').includes(folder)
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`) === realpathSync(folder)
+  } catch {
+    return false
+  }
+}
+
+function psField(pid: number, field: string): string {
+  try {
+    return execFileSync('ps', ['-o', `${field}=`, '-p', String(pid)], { encoding: 'utf8' }).trim()
+  } catch {
+    return ''
+  }
+}
