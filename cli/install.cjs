@@ -1,0 +1,159 @@
+/**
+ * Installs what `npm start` and `npm test` need when it is not there yet, and Node 24 with it (the package `node`). Runs
+ * before them on whatever Node the machine has (18 or newer), so it uses nothing but Node's own modules. When everything
+ * is in place it prints nothing and takes a few milliseconds.
+ */
+'use strict'
+
+const { spawnSync } = require('node:child_process')
+const { createHash } = require('node:crypto')
+const fs = require('node:fs')
+const path = require('node:path')
+
+const root = path.resolve(__dirname, '..')
+const modules = path.join(root, 'node_modules')
+const marker = path.join(modules, '.svc-installed')
+const lock = path.join(modules, '.svc-installing')
+const isWindows = process.platform === 'win32'
+const nodePackage = path.join(modules, 'node')
+const nodeBinary = path.join(nodePackage, 'bin', isWindows ? 'node.exe' : 'node')
+const nodeLink = path.join(modules, '.bin', isWindows ? 'node.cmd' : 'node')
+
+/** A lock this old is of an install that hung or whose pid has gone to another process. */
+const lockAgeMsMax = 30 * 60_000
+const bytesNeeded = 2_000_000_000
+
+class InstallError extends Error {}
+
+try {
+  if (!isInstalled()) withLock(install)
+} catch (error) {
+  // Errors of the file system (no permission, disk full) say enough in their message.
+  if (!(error instanceof InstallError) && !error.code) throw error
+  console.error(`\nInstalling failed: ${error.message}`)
+  process.exit(1)
+}
+
+function isInstalled() {
+  return read(marker) === fingerprint() && fs.existsSync(nodeBinary) && fs.existsSync(nodeLink)
+}
+
+function fingerprint() {
+  const hash = createHash('sha256')
+  for (const file of ['package.json', 'package-lock.json']) hash.update(`${read(path.join(root, file))}\n`)
+  return hash.update(`${process.platform}-${process.arch}`).digest('hex')
+}
+
+function install() {
+  // Someone else may have done it while we waited.
+  if (isInstalled()) return
+  fs.rmSync(marker, { force: true })
+  console.log('Installing dependencies (about a minute the first time) ...')
+  // Not `npm ci`: the lock file may lack other platforms' optional packages.
+  const options = ['--no-save', '--no-audit', '--no-fund', '--loglevel=error', '--include=dev', '--include=optional']
+  if (!runNpm(['install', ...options])) {
+    throw new InstallError(`npm install did not succeed; its messages are above. ${toAdvice()}`)
+  }
+  installNode()
+  fs.writeFileSync(marker, fingerprint())
+}
+
+/** npm has done this already, unless install scripts were off. */
+function installNode() {
+  if (!nodeRuns()) {
+    const result = spawnSync(process.execPath, ['installArchSpecificPackage.js'], {
+      cwd: nodePackage,
+      stdio: ['ignore', 'ignore', 'inherit'],
+      env: environment(),
+    })
+    if (result.status !== 0 || !nodeRuns()) {
+      throw new InstallError(`Node 24 could not be installed or does not run on this system. ${toAdvice()}`)
+    }
+  }
+  if (fs.existsSync(nodeLink) || isWindows) return
+  fs.mkdirSync(path.dirname(nodeLink), { recursive: true })
+  fs.rmSync(nodeLink, { force: true })
+  fs.symlinkSync(path.join('..', 'node', 'bin', 'node'), nodeLink)
+}
+
+function nodeRuns() {
+  return fs.existsSync(nodeBinary) && spawnSync(nodeBinary, ['--version'], { stdio: 'ignore' }).status === 0
+}
+
+function runNpm(args) {
+  const npm = process.env.npm_execpath
+  // The Node that runs npm now: ours may be the one that npm is about to replace.
+  const node = process.env.npm_node_execpath || process.execPath
+  const isNpm = npm && path.basename(npm).startsWith('npm')
+  const options = { cwd: root, stdio: 'inherit', env: environment() }
+  const result = isNpm
+    ? spawnSync(node, [npm, ...args], options)
+    : spawnSync('npm', args, { ...options, shell: isWindows })
+  if (result.error) throw new InstallError(`npm cannot be run: ${result.error.message}`)
+  return result.status === 0
+}
+
+/** Without what the outer npm set for its own run; registry, proxy and cache settings stay. */
+function environment() {
+  const dropped =
+    /^npm_(lifecycle_|package_|command$|config_(local_prefix|global|workspaces?|include|omit|only|production|dev|optional|save.*|dry_run|package_lock.*)$)/i
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !dropped.test(name)))
+}
+
+function toAdvice() {
+  const { bavail, bsize } = fs.statfsSync(root)
+  if (bavail * bsize < bytesNeeded) {
+    return `Only ${Math.floor((bavail * bsize) / 1e6)} MB are free on this disk, about ${bytesNeeded / 1e6} are needed.`
+  }
+  return 'Is the network up, and the registry reachable (npm config get registry, npm ping)? Then run the command again.'
+}
+
+/** Two installs at once would break each other. */
+function withLock(action) {
+  fs.mkdirSync(modules, { recursive: true })
+  for (let waited = false; !takeLock(); waited = true) {
+    if (!waited) console.log('Waiting for another install of this folder to end ...')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  }
+  try {
+    action()
+  } finally {
+    fs.rmSync(lock, { force: true })
+  }
+}
+
+function takeLock() {
+  const draft = `${lock}.${process.pid}`
+  fs.writeFileSync(draft, String(process.pid))
+  try {
+    // A link, because it appears with its content or not at all.
+    fs.linkSync(draft, lock)
+    return true
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error
+    if (isStale()) fs.rmSync(lock, { force: true })
+    return false
+  } finally {
+    fs.rmSync(draft, { force: true })
+  }
+}
+
+function isStale() {
+  try {
+    const pid = Number(fs.readFileSync(lock, 'utf8'))
+    if (Date.now() - fs.statSync(lock).mtimeMs > lockAgeMsMax) return true
+    process.kill(pid, 0)
+    return false
+  } catch (error) {
+    // ESRCH: nobody has that pid. EPERM: another user does. ENOENT: the lock was given back meanwhile.
+    return error.code === 'ESRCH'
+  }
+}
+
+function read(file) {
+  try {
+    return fs.readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,38 @@
+import { createServer } from 'node:net'
+
+type Address = { host: string; port: number }
+
+/**
+ * Resolves when the address can be listened on, so that a port in use is told before stores are started.
+ *
+ * @throws Error that says what to do
+ */
+export async function checkPort(address: Address): Promise<void> {
+  const server = createServer()
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(address.port, address.host, resolve)
+    })
+  } catch (error) {
+    throw explainListenFault(error, address)
+  } finally {
+    server.close()
+  }
+}
+
+/** What went wrong with listening, as a person can act on it. */
+export function explainListenFault(error: unknown, { host, port }: Address): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  if (code === 'EADDRINUSE') {
+    return new Error(
+      `Port ${port} is in use on ${host}. Stop what listens there, or choose another: SVC_PORT=${port + 1}`,
+    )
+  }
+  if (code === 'EACCES')
+    return new Error(`Port ${port} needs more rights than you have: choose one above 1023 with SVC_PORT.`)
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+    return new Error(`This machine has no address ${host} to listen on: set SVC_HOST (127.0.0.1, or 0.0.0.0 for all).`)
+  }
+  return error
+}

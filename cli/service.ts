@@ -1,0 +1,141 @@
+import type { Logger } from 'pino'
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import { createApiRoutes } from '../api/routes.ts'
+import { createKeyCheck } from '../http/key-check.ts'
+import type { Route } from '../http/route.ts'
+import { createServer } from '../http/server.ts'
+import { createSignsOfLife } from '../http/signs-of-life.ts'
+import { createIngest } from '../ingest/ingest.ts'
+import { openClickHouse } from '../store/clickhouse/connection.ts'
+import { checkClickHouse } from '../store/clickhouse/migrate.ts'
+import { findAccount } from '../store/postgres/accounts.ts'
+import { openDatabase } from '../store/postgres/database.ts'
+import { updateSigns } from '../store/postgres/experiments.ts'
+import { checkPostgres } from '../store/postgres/migrate.ts'
+import { openQueueBackend } from '../store/queue/queue-backend.ts'
+import { startWorker } from '../workers/worker.ts'
+import { createClosers } from './closers.ts'
+import { explainListenFault } from './port.ts'
+import type { Settings } from './settings.ts'
+import { version } from './version.ts'
+
+export type Role = 'ingest' | 'worker' | 'api'
+
+export type StoreUrls = { clickhouseUrl: string; postgresUrl: string; redisUrl: string | undefined }
+
+const signsEveryMs = 1_000
+
+/**
+ * Starts roles in this process, on stores that are there and migrated, behind one address. `close` drains: no new
+ * requests, then all that is open is committed, then jobs at work are stored.
+ *
+ * @throws Error that says what to change, when a store is away, older than this version, or would lose data
+ */
+export async function startService(
+  roles: ReadonlySet<Role>,
+  stores: StoreUrls,
+  settings: Settings,
+  log: Logger,
+): Promise<{ url: string; close(): Promise<void> }> {
+  const closers = createClosers()
+  let draining = false
+  const onStoreFault = (store: string) => (error: unknown) =>
+    log.warn({ err: error, store }, 'a store reported a fault')
+  const figures = new Registry()
+  collectDefaultMetrics({ register: figures })
+
+  try {
+    const database = openDatabase({ url: stores.postgresUrl, onError: onStoreFault('postgres') })
+    closers.push(() => database.close())
+    const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
+    closers.push(() => clickhouse.close())
+    await Promise.all([named('Postgres', checkPostgres(database)), named('ClickHouse', checkClickHouse(clickhouse))])
+
+    const backend = openQueueBackend({
+      redisUrl: stores.redisUrl,
+      postgresUrl: stores.postgresUrl,
+      prefix: settings.queuePrefix,
+      onError: onStoreFault('queue'),
+    })
+    closers.push(() => backend.close())
+    await named(backend.kind === 'redis' ? 'Redis' : 'Postgres', backend.check())
+
+    if (roles.has('worker')) {
+      const worker = startWorker({ backend, clickhouse, figures, log })
+      closers.push(() => worker.close())
+    }
+    const signs = createSignsOfLife({
+      write: (batch) => updateSigns(database, batch),
+      everyMs: signsEveryMs,
+      onError: onStoreFault('postgres'),
+    })
+    closers.push(() => signs.close())
+
+    const routes: Route[] = []
+    if (roles.has('ingest')) {
+      const ingest = createIngest({
+        queries: database,
+        backend,
+        signs,
+        limits: settings.limits,
+        commitWaitMs: settings.commitWaitMs,
+        depthMax: settings.queueBlocksMax,
+        figures,
+      })
+      closers.push(() => ingest.close())
+      routes.push(...ingest.routes)
+    }
+    const appUrl = settings.publicUrl ?? `http://${toUrlHost(settings.host)}:${settings.port}`
+    if (roles.has('api')) routes.push(...createApiRoutes({ database, clickhouse, signs, appUrl }))
+
+    const app = await createServer({
+      routes,
+      checkKey: createKeyCheck({
+        findCaller: (keyHash) => findAccount(database, keyHash),
+        authHeaders: settings.authHeaders,
+      }),
+      health: {
+        checks: {
+          postgres: () => database.row('SELECT 1'),
+          clickhouse: () => clickhouse.ping(),
+          queue: () => backend.check(),
+        },
+        figures,
+        isDraining: () => draining,
+      },
+      version,
+      log,
+    })
+    closers.push(() => app.close())
+    const url = await app.listen({ host: settings.host, port: settings.port }).catch((error: unknown) => {
+      throw explainListenFault(error, settings)
+    })
+    return {
+      url,
+      async close() {
+        draining = true
+        await closers.closeAll()
+      },
+    }
+  } catch (error) {
+    await closers.closeAll().catch(() => undefined)
+    throw error
+  }
+}
+
+/** Which store it is that cannot be used; drivers say "connect ECONNREFUSED" and no more. */
+async function named<T>(store: string, check: Promise<T>): Promise<T> {
+  try {
+    return await check
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) {
+      throw new Error(`${store} cannot be used: ${error.message || error.code}`, { cause: error })
+    }
+    throw error
+  }
+}
+
+export function toUrlHost(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
+  return host.includes(':') ? `[${host}]` : host
+}

@@ -1,0 +1,111 @@
+#!/usr/bin/env node
+import { parseArgs } from 'node:util'
+import { DemoError } from './demo/errors.ts'
+import { loadEnvFile } from './settings.ts'
+
+/**
+ * The `svc` command: finds the subcommand and runs it. Whatever a person can mend is printed as a sentence and ends with
+ * a non-zero exit, never with a stack trace (SVC_LOG_LEVEL=debug adds it).
+ */
+type Command = {
+  summary: string
+  options?: Record<string, { type: 'string' | 'boolean'; help: string; value?: string }>
+  run(options: Record<string, string | boolean | undefined>): Promise<void>
+}
+
+const commands: Record<string, Command> = {
+  up: {
+    summary: 'Run everything in one process, on embedded stores where no address is given',
+    run: async () => (await import('./up.ts')).up(),
+  },
+  ingest: {
+    summary: 'Run the write tier',
+    run: async () => (await import('./role.ts')).runRole('ingest'),
+  },
+  worker: {
+    summary: 'Run the worker that moves the queue into ClickHouse',
+    run: async () => (await import('./role.ts')).runRole('worker'),
+  },
+  api: {
+    summary: 'Run the tier of reads and of everything relational',
+    run: async () => (await import('./role.ts')).runRole('api'),
+  },
+  migrate: {
+    summary: 'Bring the stores to this version; make the first admin and key',
+    run: async () => (await import('./migrate.ts')).migrate(),
+  },
+  doctor: {
+    summary: 'Check settings, stores and the running service',
+    options: { json: { type: 'boolean', help: 'Print the findings as JSON' } },
+    run: async ({ json }) => (await import('./doctor.ts')).doctor({ json: json === true }),
+  },
+  demo: {
+    summary: 'Train a small model, log it over HTTP, and read everything back',
+    options: {
+      url: { type: 'string', value: 'URL', help: 'The service (default: http://127.0.0.1:8080)' },
+      key: { type: 'string', value: 'KEY', help: 'The API key (default: $SVC_API_KEY)' },
+      workspace: { type: 'string', value: 'NAME', help: 'The workspace (default: the key’s own)' },
+      project: { type: 'string', value: 'NAME', help: 'The project (default: demo)' },
+      epochs: { type: 'string', value: 'N', help: 'How long to train (default: 30)' },
+      seed: { type: 'string', value: 'N', help: 'For another run of the dice (default: 7)' },
+      json: { type: 'boolean', help: 'Print the report as JSON' },
+    },
+    run: async (options) => (await import('./demo-command.ts')).demo(options),
+  },
+}
+
+const wrongUsage = 2
+
+async function main([name, ...rest]: string[]) {
+  if (name === undefined || name === 'help' || name === '--help' || name === '-h') return printHelp()
+  if (name === '--version' || name === '-V') {
+    const { version } = await import('./version.ts')
+    return void process.stdout.write(`${version}\n`)
+  }
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (!command) return usageFault(`svc: there is no command "${name}"; "svc help" lists them.`)
+
+  const options = Object.fromEntries(Object.entries(command.options ?? {}).map(([key, { type }]) => [key, { type }]))
+  let parsed: ReturnType<typeof parseArgs>
+  try {
+    parsed = parseArgs({ args: rest, options: { ...options, help: { type: 'boolean', short: 'h' } } })
+  } catch (error) {
+    return usageFault(`svc ${name}: ${(error as Error).message}`)
+  }
+  if (parsed.values.help) return printCommandHelp(name, command)
+  loadEnvFile()
+  await command.run(parsed.values as Record<string, string | boolean | undefined>)
+}
+
+function usageFault(message: string) {
+  process.stderr.write(`${message}\n`)
+  process.exitCode = wrongUsage
+}
+
+function printHelp() {
+  const width = Math.max(...Object.keys(commands).map((it) => it.length))
+  const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`)
+  process.stdout.write(
+    `Usage: svc <command> [options]\n\n${lines.join('\n')}\n\n` +
+      'Settings come from the environment or from a file .env; README.md lists them.\n' +
+      '"svc <command> --help" tells a command’s options.\n',
+  )
+}
+
+function printCommandHelp(name: string, { summary, options = {} }: Command) {
+  const rows = Object.entries(options).map(([key, it]) => [`--${key}${it.value ? ` ${it.value}` : ''}`, it.help])
+  const width = Math.max(0, ...rows.map(([flag]) => flag?.length ?? 0))
+  const lines = rows.map(([flag, help]) => `  ${flag?.padEnd(width)}  ${help}`)
+  process.stdout.write(`Usage: svc ${name}${rows.length > 0 ? ' [options]' : ''}\n\n${summary}.\n`)
+  if (lines.length > 0) process.stdout.write(`\n${lines.join('\n')}\n`)
+}
+
+try {
+  await main(process.argv.slice(2))
+} catch (error) {
+  const message = error instanceof Error ? error.message : String(error)
+  process.stderr.write(`svc: ${message}\n`)
+  if (process.env.SVC_LOG_LEVEL === 'debug' && !(error instanceof DemoError)) console.error(error)
+  // Something may still be open after a failed start: it must not keep the process alive.
+  process.exit(1)
+}
