@@ -1,0 +1,120 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pino } from 'pino'
+import { afterEach, describe, expect, it } from 'vitest'
+import { createClosers } from '../../cli/closers.ts'
+import type { Role, StoreUrls } from '../../cli/service.ts'
+import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
+import { createClient } from '../harness/client.ts'
+import { expectLedger, runLoad } from '../harness/ledger.ts'
+import {
+  availableQueues,
+  createUser,
+  openOwnStores,
+  type RunningRole,
+  startRole,
+  uniqueName,
+} from '../harness/service.ts'
+
+/**
+ * Each role is a process of its own, as in production. While clients write 100,000 points, processes are ended one after
+ * the other and started again, as a supervisor would.
+ */
+const load = { writers: 20, batches: 50, pointsPerBatch: 100 }
+const pointsInAll = load.writers * load.batches * load.pointsPerBatch
+
+const closers = createClosers()
+afterEach(() => closers.closeAll())
+
+async function openClickHouse() {
+  const folder = await mkdtemp(path.join(tmpdir(), 'svc-flow-'))
+  closers.push(() => rm(folder, { recursive: true, force: true }))
+  const clickhouse = await openEmbeddedClickHouse({ folder, log: pino({ level: 'silent' }) })
+  closers.push(() => clickhouse.close())
+  return clickhouse
+}
+
+/** A role that is started again, on the same port, whenever the test ends it. */
+async function superviseRole(role: Role, stores: StoreUrls, settings: Record<string, string>) {
+  let running: RunningRole = await startRole(role, stores, settings)
+  const port = new URL(running.url).port
+  closers.push(async () => {
+    running.kill('SIGKILL')
+    await running.ended
+  })
+  return {
+    url: running.url,
+    async end(signal: NodeJS.Signals) {
+      running.kill(signal)
+      const how = await running.ended
+      running = await startRole(role, stores, { ...settings, SVC_PORT: port })
+      return how
+    },
+  }
+}
+
+async function startCluster(queue: 'postgres' | 'redis', clickhouseUrl?: string) {
+  const stores = await openOwnStores(queue, clickhouseUrl)
+  const settings = { SVC_QUEUE_PREFIX: uniqueName('flow'), SVC_LOG_LEVEL: 'error' }
+  const ingest = await superviseRole('ingest', stores, settings)
+  const worker = await superviseRole('worker', stores, settings)
+  const api = await superviseRole('api', stores, settings)
+  const user = await createUser(stores)
+  const reader = createClient(api.url, user)
+  const experimentKey = await reader.createExperiment()
+  return { ingest, worker, reader, writer: createClient(ingest.url, user), experimentKey }
+}
+
+/** Runs each step once, when its share of the load has been acknowledged. */
+function atShares(steps: [share: number, step: () => Promise<unknown>][]) {
+  const left = [...steps]
+  const running: Promise<unknown>[] = []
+  return {
+    onAcknowledged(points: number) {
+      while (left[0] && points >= left[0][0] * pointsInAll) running.push((left.shift() as (typeof steps)[number])[1]())
+    },
+    done: () => Promise.all(running),
+  }
+}
+
+describe.each(availableQueues())('with the queue in %s', (queue) => {
+  it('SIGKILL of worker, ingest and ClickHouse under load loses none, repeats none, alters none', async () => {
+    const clickhouse = await openClickHouse()
+    const { ingest, worker, reader, writer, experimentKey } = await startCluster(queue, clickhouse.url)
+    const kills = atShares([
+      [0.15, () => worker.end('SIGKILL')],
+      [0.3, () => ingest.end('SIGKILL')],
+      [0.5, async () => process.kill(clickhouse.pid(), 'SIGKILL')],
+      [0.7, () => Promise.all([ingest.end('SIGKILL'), worker.end('SIGKILL')])],
+    ])
+
+    const { ledger, refusals } = await runLoad({
+      ...load,
+      client: writer,
+      experimentKey,
+      onAcknowledged: kills.onAcknowledged,
+    })
+    await kills.done()
+
+    // Connections that broke (0) and "not now" (503) are what a killed process may cost; never another answer.
+    expect([...refusals.keys()].filter((status) => status !== 0 && status !== 503)).toEqual([])
+    await expectLedger(reader, experimentKey, ledger)
+  })
+
+  it('SIGTERM of worker and ingest under load loses none, repeats none, and both end by themselves', async () => {
+    const { ingest, worker, reader, writer, experimentKey } = await startCluster(queue)
+    const ends: unknown[] = []
+    const stops = atShares([
+      [0.2, async () => ends.push(await worker.end('SIGTERM'))],
+      [0.4, async () => ends.push(await ingest.end('SIGTERM'))],
+      [0.6, async () => ends.push(await worker.end('SIGTERM'), await ingest.end('SIGTERM'))],
+    ])
+
+    const { ledger } = await runLoad({ ...load, client: writer, experimentKey, onAcknowledged: stops.onAcknowledged })
+    await stops.done()
+
+    expect(ends).toEqual(Array(4).fill({ code: 0, signal: null }))
+    await expectLedger(reader, experimentKey, ledger)
+  })
+})
