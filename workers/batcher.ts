@@ -40,7 +40,7 @@ export function createBatcher(settings: Settings) {
   let waiting: Waiting[] = []
   let rows = 0
   let bytes = 0
-  let lastFlushAt = 0
+  let lastFlushAt = Number.NEGATIVE_INFINITY
   let timer: NodeJS.Timeout | undefined
   const inserting = new Set<Promise<void>>()
 
@@ -64,7 +64,6 @@ export function createBatcher(settings: Settings) {
     lastFlushAt = performance.now()
     blocksInserting += batch.length
     const work = store(batch).finally(() => {
-      blocksInserting -= batch.length
       inserting.delete(work)
       schedule()
     })
@@ -78,9 +77,13 @@ export function createBatcher(settings: Settings) {
       await insertUntilDone(batch.map((it) => it.block.bytes))
     } catch (error) {
       if (settings.isPermanent(error) && batch.length > 1) await Promise.all(batch.map((it) => store([it])))
-      else for (const it of batch) it.failed(settings.isPermanent(error) ? toPoison(error) : error)
+      else {
+        blocksInserting -= batch.length
+        for (const it of batch) it.failed(settings.isPermanent(error) ? toPoison(error) : error)
+      }
       return
     }
+    blocksInserting -= batch.length
     for (const it of batch) it.done()
     settings.onStored({
       rows: batch.reduce((sum, it) => sum + it.block.rows, 0),

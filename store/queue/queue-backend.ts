@@ -61,9 +61,9 @@ type Settings = {
 const commandWaitMs = 5_000
 const connectWaitMs = 800
 
-// A worker that died is noticed after about this long, and its jobs are taken by another.
-const lockMs = 10_000
-const stalledCheckMs = 5_000
+// A worker that died is noticed after about the sum of these, and its jobs are taken by another.
+const lockMs = 6_000
+const stalledCheckMs = 3_000
 // No count of attempts or stalls ever drops a job: only "stored" and "poison" end it.
 const unlimited = 2 ** 31 - 1
 const retryDelayMs = 1_000
@@ -80,6 +80,8 @@ const consumerOptions = {
   stalledInterval: stalledCheckMs,
   maxStalledCount: unlimited,
   drainDelay: 5,
+  // After the queue was away; the default of 15 s would show as a lag of 15 s.
+  runRetryDelay: 1_000,
 }
 
 /** Opens the queue: on Redis when its address is given, else on Postgres. */

@@ -1,0 +1,122 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { createClosers } from '../../cli/closers.ts'
+import { aPoint } from '../harness/builders.ts'
+import type { TestClient } from '../harness/client.ts'
+import { eventually } from '../harness/eventually.ts'
+import { openProxy } from '../harness/proxy.ts'
+import {
+  availableQueues,
+  openOwnStores,
+  openTestService,
+  type QueueKind,
+  startRole,
+  uniqueName,
+} from '../harness/service.ts'
+
+const closers = createClosers()
+afterEach(() => closers.closeAll())
+
+/** The service with a proxy before its queue and one before ClickHouse. */
+async function openBehindProxies(queue: QueueKind) {
+  const stores = await openOwnStores(queue)
+  const clickhouse = await openProxy(stores.clickhouseUrl)
+  closers.push(clickhouse.close)
+  const queueProxy = await openProxy(stores.redisUrl ?? stores.postgresUrl)
+  closers.push(queueProxy.close)
+  const service = await openTestService({
+    stores: {
+      clickhouseUrl: clickhouse.url,
+      postgresUrl: queue === 'postgres' ? queueProxy.url : stores.postgresUrl,
+      redisUrl: queue === 'redis' ? queueProxy.url : undefined,
+    },
+    settings: { SVC_QUEUE_PREFIX: uniqueName('flow') },
+  })
+  closers.push(service.close)
+  return { clickhouse, queueProxy, client: service.client }
+}
+
+function postStep(client: TestClient, experimentKey: string, step: number) {
+  return client.post('/write/experiment/metric', { experimentKey, ...aPoint({ step }) })
+}
+
+const secondMs = 1_000
+
+describe.each(availableQueues())('with the queue in %s', (queue) => {
+  it('a queue that is gone is answered with 503 within a second, and nothing refused is stored', async () => {
+    const { queueProxy, client } = await openBehindProxies(queue)
+    const experimentKey = await client.createExperiment()
+    expect((await postStep(client, experimentKey, 1)).status).toBe(200)
+
+    queueProxy.cut()
+    const durations: number[] = []
+    for (let step = 100; step < 105; step++) {
+      const startedAt = performance.now()
+      const answer = await postStep(client, experimentKey, step)
+      durations.push(performance.now() - startedAt)
+      expect(answer).toMatchObject({ status: 503, body: { code: 503, data: null } })
+      expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+    }
+    expect(Math.min(...durations)).toBeLessThan(secondMs)
+
+    queueProxy.restore()
+    await eventually(async () => expect((await postStep(client, experimentKey, 2)).status).toBe(200))
+    const points = await client.readPoints(experimentKey, 'loss', 2)
+    expect(points.map((it) => it.step)).toEqual([1, 2])
+  })
+
+  it('a queue that hangs is answered with 503, and works again when it is back', async () => {
+    const { queueProxy, client } = await openBehindProxies(queue)
+    const experimentKey = await client.createExperiment()
+    expect((await postStep(client, experimentKey, 1)).status).toBe(200)
+
+    queueProxy.freeze()
+    const answer = await postStep(client, experimentKey, 100)
+    queueProxy.restore()
+
+    expect(answer).toMatchObject({ status: 503, body: { code: 503, data: null } })
+    await eventually(async () => expect((await postStep(client, experimentKey, 2)).status).toBe(200))
+    await client.readPoints(experimentKey, 'loss', 2)
+  })
+
+  it('while ClickHouse is away writes are taken, reads say 503, and afterwards everything is there', async () => {
+    const { clickhouse, client } = await openBehindProxies(queue)
+    const experimentKey = await client.createExperiment()
+
+    clickhouse.cut()
+    for (let step = 1; step <= 200; step++) expect((await postStep(client, experimentKey, step)).status).toBe(200)
+    const read = await client.get(`/experiment/metrics/get-metric?experimentKey=${experimentKey}&metricName=loss`)
+    expect(read).toMatchObject({ status: 503, body: { code: 503 } })
+    expect(read.headers.get('retry-after')).not.toBeNull()
+
+    clickhouse.restore()
+    const points = await client.readPoints(experimentKey, 'loss', 200)
+    expect(points.map((it) => it.step)).toEqual(Array.from({ length: 200 }, (_, index) => index + 1))
+  })
+
+  it('a worker stopped while ClickHouse is away ends, and gives its jobs back to the queue', async () => {
+    const stores = await openOwnStores(queue)
+    const clickhouse = await openProxy(stores.clickhouseUrl)
+    closers.push(clickhouse.close)
+    const settings = { SVC_QUEUE_PREFIX: uniqueName('flow') }
+    const service = await openTestService({ stores, roles: new Set(['ingest', 'api']), settings })
+    closers.push(service.close)
+    const worker = await startRole('worker', { ...stores, clickhouseUrl: clickhouse.url }, settings)
+    closers.push(async () => worker.kill('SIGKILL'))
+    const experimentKey = await service.client.createExperiment()
+
+    clickhouse.cut()
+    for (let step = 1; step <= 20; step++)
+      expect((await postStep(service.client, experimentKey, step)).status).toBe(200)
+    await eventually(() => expect(worker.output()).toContain('an insert failed and will be repeated'))
+    worker.kill('SIGTERM')
+    expect(await worker.ended).toEqual({ code: 0, signal: null })
+
+    const next = await startRole('worker', stores, settings)
+    closers.push(async () => {
+      next.kill('SIGTERM')
+      await next.ended
+    })
+    const points = await service.client.readPoints(experimentKey, 'loss', 20)
+    expect(points).toHaveLength(20)
+  })
+})

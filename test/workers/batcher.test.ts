@@ -1,0 +1,126 @@
+import { describe, expect, it } from 'vitest'
+import { type Block, PoisonBlock } from '../../store/queue/queue-backend.ts'
+import { createBatcher } from '../../workers/batcher.ts'
+
+const permanent = new Error('the rows can never be stored')
+const passing = new Error('ClickHouse is away')
+
+type Insert = { blocks: string[]; token: string }
+
+/** A batcher whose inserts are kept, and succeed or fail as `outcome` says. */
+function openBatcher(
+  options: Partial<Parameters<typeof createBatcher>[0]> = {},
+  outcome: (insert: Insert) => Promise<void> = async () => {},
+) {
+  const inserts: Insert[] = []
+  const batcher = createBatcher({
+    async insert(blocks, token) {
+      const insert = { blocks: blocks.map(String), token }
+      inserts.push(insert)
+      await outcome(insert)
+    },
+    isPermanent: (error) => error === permanent,
+    rowsMax: 100,
+    bytesMax: 1_000_000,
+    blocksMax: 100,
+    gapMs: 20,
+    onStored: () => undefined,
+    onFault: () => undefined,
+    ...options,
+  })
+  return { batcher, inserts }
+}
+
+function aBlock(name: string, rows = 1): Block {
+  return { rows, receivedMs: 0, bytes: Buffer.from(name) }
+}
+
+describe('a batcher', () => {
+  it('gathers blocks that come while others are being inserted into one insert', async () => {
+    const first = Promise.withResolvers<void>()
+    const { batcher, inserts } = openBatcher({}, ({ blocks }) =>
+      blocks.includes('a') ? first.promise : Promise.resolve(),
+    )
+
+    const a = batcher.add(aBlock('a'))
+    await Promise.resolve()
+    const others = ['b', 'c', 'd'].map((name) => batcher.add(aBlock(name)))
+    await Promise.all(others)
+    first.resolve()
+    await a
+
+    expect(inserts.map((it) => it.blocks)).toEqual([['a'], ['b', 'c', 'd']])
+  })
+
+  it('tells a block done only after its insert is done', async () => {
+    const insert = Promise.withResolvers<void>()
+    const { batcher } = openBatcher({}, () => insert.promise)
+    let isDone = false
+
+    const added = batcher.add(aBlock('a')).then(() => {
+      isDone = true
+    })
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(isDone).toBe(false)
+    insert.resolve()
+    await added
+    expect(isDone).toBe(true)
+  })
+
+  it('does not wait for company when it has enough rows, or all the blocks that can come', async () => {
+    const never = { gapMs: 10 ** 9 }
+    const byRows = openBatcher({ ...never, rowsMax: 10 })
+    await byRows.batcher.add(aBlock('first'))
+    await Promise.all([byRows.batcher.add(aBlock('a', 5)), byRows.batcher.add(aBlock('b', 5))])
+    const byBlocks = openBatcher({ ...never, blocksMax: 2 })
+    await byBlocks.batcher.add(aBlock('first'))
+    await Promise.all([byBlocks.batcher.add(aBlock('a')), byBlocks.batcher.add(aBlock('b'))])
+
+    expect(byRows.inserts.at(-1)?.blocks).toEqual(['a', 'b'])
+    expect(byBlocks.inserts.at(-1)?.blocks).toEqual(['a', 'b'])
+  })
+
+  it('repeats an insert that fails with the same blocks and the same token until it succeeds', async () => {
+    let failures = 3
+    const { batcher, inserts } = openBatcher({}, async () => {
+      if (failures-- > 0) throw passing
+    })
+
+    await batcher.add(aBlock('a'))
+
+    expect(inserts).toHaveLength(4)
+    expect(new Set(inserts.map((it) => it.token)).size).toBe(1)
+  })
+
+  it('sets the guilty block aside as poison and stores its neighbours', async () => {
+    const { batcher } = openBatcher({ blocksMax: 3, gapMs: 10 ** 9 }, async ({ blocks }) => {
+      if (blocks.includes('bad')) throw permanent
+    })
+    await batcher.add(aBlock('first'))
+
+    const outcomes = await Promise.allSettled(['good', 'bad', 'better'].map((name) => batcher.add(aBlock(name))))
+
+    expect(outcomes.map((it) => it.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    const rejected = outcomes[1] as PromiseRejectedResult
+    expect(rejected.reason).toBeInstanceOf(PoisonBlock)
+    expect(rejected.reason.message).toBe(permanent.message)
+  })
+
+  it('flushes what waits when it is closed', async () => {
+    const { batcher, inserts } = openBatcher({ gapMs: 10 ** 9 })
+    await batcher.add(aBlock('first'))
+    const waiting = batcher.add(aBlock('a'))
+    await batcher.close()
+    await waiting
+    expect(inserts.at(-1)?.blocks).toEqual(['a'])
+  })
+
+  it('gives up when it is closed while ClickHouse is away, so that the job goes back to the queue', async () => {
+    const { batcher } = openBatcher({}, async () => {
+      throw passing
+    })
+    const added = expect(batcher.add(aBlock('a'))).rejects.toBe(passing)
+    await batcher.close()
+    await added
+  })
+})
