@@ -75,6 +75,9 @@ const defaultJobOptions: QueueOptions['defaultJobOptions'] = {
   removeOnFail: false,
 }
 
+// BullMQ keeps a stream of events that nobody here reads: a short one costs less.
+const streams = { events: { maxLen: 100 } }
+
 const consumerOptions = {
   lockDuration: lockMs,
   stalledInterval: stalledCheckMs,
@@ -120,7 +123,7 @@ function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
   return {
     kind: 'redis',
     openProducer(name) {
-      const queue = new Queue<JobData>(name, { connection: producing, prefix, defaultJobOptions })
+      const queue = new Queue<JobData>(name, { connection: producing, prefix, defaultJobOptions, streams })
       return toProducer(queue, onError, opened)
     },
     openConsumer({ name, jobsAtOnce, store, onError }) {
@@ -178,7 +181,7 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
     openProducer(name) {
       const queue = new Queue<JobData>(
         name,
-        { connection: producing as never, defaultJobOptions },
+        { connection: producing as never, defaultJobOptions, streams },
         classes.backend as never,
       )
       return toProducer(queue, onError, opened)
