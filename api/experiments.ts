@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
+import { toJsonInteger } from '../http/exact-json.ts'
 import { experimentKey, flag, object, optional, text, timestampMs } from '../http/fields.ts'
 import { type Route, route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
@@ -172,7 +173,11 @@ export function createExperimentRoutes({ database, access, signs, appUrl }: Deps
       archived: optional(flag),
       page: optional(z.string().regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
       pageSize: optional(
-        z.coerce.number('expected an integer').int('expected an integer').min(1, 'must be 1 or more').max(pageSizeMax),
+        z.coerce
+          .number('expected an integer')
+          .int('expected an integer')
+          .min(1, 'must be 1 or more')
+          .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
       ),
     }),
     answer: z.object({ experiments: z.array(metadataAnswer), nextPage: z.string().nullable() }),
@@ -202,8 +207,8 @@ export function createExperimentRoutes({ database, access, signs, appUrl }: Deps
 
 /** The end follows the last activity until it is set; `running` ends when the signs of life do. */
 function toMetadata(experiment: Experiment, nowMs: number): z.input<typeof metadataAnswer> {
-  const start = Number(experiment.startTimeMs)
-  const end = Number(experiment.endTimeMs ?? experiment.activeAtMs)
+  const start = experiment.startTimeMs
+  const end = experiment.endTimeMs ?? experiment.activeAtMs
   const aliveAt = experiment.aliveAtMs
   return {
     experimentKey: experiment.key,
@@ -215,9 +220,9 @@ function toMetadata(experiment: Experiment, nowMs: number): z.input<typeof metad
     workspaceName: experiment.workspaceName,
     filePath: experiment.filePath,
     fileName: experiment.filePath?.split(/[\\/]/).at(-1) ?? null,
-    durationMillis: Math.max(0, end - start),
-    startTimeMillis: start,
-    endTimeMillis: end,
+    durationMillis: end > start ? toJsonInteger(end - start) : 0,
+    startTimeMillis: toJsonInteger(start),
+    endTimeMillis: toJsonInteger(end),
     archived: experiment.archived,
     running: aliveAt !== null && nowMs - Number(aliveAt) < aliveForMs,
     throttle: false,

@@ -1,5 +1,16 @@
 import { z } from 'zod'
-import { experimentKey, int64, list, object, optional, scalarText, text, timestampMs } from '../http/fields.ts'
+import { toJsonInteger } from '../http/exact-json.ts'
+import {
+  experimentKey,
+  indexedText,
+  int64,
+  list,
+  object,
+  optional,
+  scalarText,
+  text,
+  timestampMs,
+} from '../http/fields.ts'
 import { type Caller, type Route, route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
 import type { Database } from '../store/postgres/database.ts'
@@ -15,11 +26,12 @@ import type { Access } from './access.ts'
 
 const topic = 'Experiments: parameters, others, tags'
 
-const name = text(1_000, 1)
+const name = indexedText(1_000)
 const savedAnswer = z.object({ msg: z.string() })
 const tagsMax = 1_000
 
-const valuesAnswer = z.object({
+/** A summary of each metric, parameter or other. */
+export const valuesAnswer = z.object({
   values: z.array(
     z.object({
       name: z.string(),
@@ -154,8 +166,8 @@ export function createLoggedDataRoutes({ database, access, signs }: Deps): Route
 
 /** The shape that metrics have; of a value that is no series, minimum and maximum are the last one. */
 function toSummary({ name, value, step, timestampMs }: LastValue) {
-  const at = Number(timestampMs)
-  const stepNumber = step === null ? null : Number(step)
+  const at = toJsonInteger(timestampMs)
+  const stepNumber = step === null ? null : toJsonInteger(step)
   return {
     name,
     valueMax: value,

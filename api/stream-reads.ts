@@ -6,6 +6,7 @@ import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import { streamOutput } from '../store/clickhouse/output-reads.ts'
 import { streamSeries, streamSummary, streamThinnedSeries } from '../store/clickhouse/point-reads.ts'
 import type { Access } from './access.ts'
+import { valuesAnswer } from './logged-data.ts'
 
 const topic = 'Experiments: reading the stream'
 
@@ -32,7 +33,7 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
       topic,
       summary: 'Reads the minimum, maximum and current value of every metric.',
       query: object({ experimentKey }),
-      answer: z.object({ values: z.array(z.looseObject({ name: z.string() })) }),
+      answer: valuesAnswer,
       shape: 'plain',
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)

@@ -25,10 +25,15 @@ export async function readJsonBody(
 async function readAll(stream: Readable, bytesMax: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
-  for await (const chunk of stream) {
-    bytes += chunk.length
-    if (bytes > bytesMax) throw tooLarge(bytesMax)
-    chunks.push(chunk)
+  try {
+    for await (const chunk of stream) {
+      bytes += chunk.length
+      if (bytes > bytesMax) throw tooLarge(bytesMax)
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    // The caller went away; or else its connection's ECONNRESET would be taken for one of a store's.
+    throw error instanceof Refusal ? error : new Refusal('badRequest', 'The body broke off.', { cause: error })
   }
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, bytes)
 }
@@ -52,6 +57,7 @@ function toJson(bytes: Buffer): ExactJson {
   try {
     return parseExactJson(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)
   } catch (error) {
+    if (error instanceof RangeError) throw new Refusal('badJson', 'The body is nested too deeply.', { cause: error })
     const hint = /\b(NaN|Infinity)\b/.test(text.slice(0, 100_000))
       ? ' Send NaN and Infinity as strings: "NaN", "Infinity", "-Infinity".'
       : ''

@@ -28,6 +28,16 @@ export function text(charactersMax: number, charactersMin = 0) {
     .refine(isStorable, 'must not hold NUL or half of a surrogate pair')
 }
 
+/** A name that stands in an index of Postgres, where an entry may have a third of a page at most (2,704 bytes). */
+export function indexedText(charactersMax: number) {
+  return text(charactersMax, 1).refine(
+    (value) => Buffer.byteLength(value) <= indexedBytesMax,
+    `must have ${indexedBytesMax} bytes or fewer in UTF-8`,
+  )
+}
+
+const indexedBytesMax = 2_500
+
 /** True for text that is stored and read back the same. */
 export function isStorable(value: string): boolean {
   return value.isWellFormed() && !value.includes('\0')
@@ -37,7 +47,7 @@ export function isStorable(value: string): boolean {
 export const int64 = z
   .union([z.number(), z.string(), z.bigint()], expected('an integer'))
   .transform((value, context) => toInt64(value) ?? refuse(context, 'expected an integer from -2^63 to 2^63-1'))
-  .meta({ type: 'integer', format: 'int64' })
+  .meta({ type: ['integer', 'string'], format: 'int64' })
 
 /** A list; each entry is checked by itself. */
 export function list<T extends z.ZodType>(entry: T, entriesMax: number) {
@@ -50,7 +60,7 @@ export function object<Fields extends z.ZodRawShape>(fields: Fields) {
 }
 
 /** 32 to 50 letters and digits. Anything else names no experiment, so only its presence is checked here. */
-export const experimentKey = text(200, 1)
+export const experimentKey = text(200, 1).describe('the 32 to 50 letters and digits of an experiment')
 
 /** Milliseconds since the Unix epoch. */
 export const timestampMs = int64.describe('ms since the Unix epoch')
@@ -88,29 +98,40 @@ const notFinite: Record<string, number> = {
 
 /** A 64-bit float, as a number or as a decimal string; NaN and the infinities come as strings. */
 export const float64 = z
-  .union([z.number(), z.string(), z.bigint()], expected('a number or a numeric string'))
+  .union([z.number(), z.string(), z.bigint()], {
+    error: ({ input }) => (isOverflow(input) ? overflow : expected('a number or a numeric string').error({ input })),
+  })
   .transform((value, context) => {
     const number = toFloat64(value)
-    return number ?? refuse(context, 'expected a number, or one of "NaN", "Infinity", "-Infinity" as a string')
+    if (number === undefined) {
+      return refuse(context, 'expected a number, or one of "NaN", "Infinity", "-Infinity" as a string')
+    }
+    return isOverflow(number) && !isNamed(value) ? refuse(context, overflow) : number
   })
   .meta({ type: ['number', 'string'], description: 'a 64-bit float; NaN and the infinities as strings' })
 
 function toFloat64(value: number | string | bigint): number | undefined {
-  if (typeof value !== 'string') return finite(Number(value))
+  if (typeof value !== 'string') return Number(value)
   const trimmed = value.trim()
-  if (decimal.test(trimmed)) return finite(Number(trimmed))
-  return notFinite[trimmed.toLowerCase()]
+  return decimal.test(trimmed) ? Number(trimmed) : notFinite[trimmed.toLowerCase()]
 }
 
 /** Digits that overflow a float are refused: storing them as Infinity would alter them. */
-function finite(value: number): number | undefined {
-  return Number.isFinite(value) ? value : undefined
+const overflow = 'is beyond the range of a 64-bit float'
+
+function isOverflow(value: unknown): boolean {
+  return value === Number.POSITIVE_INFINITY || value === Number.NEGATIVE_INFINITY
+}
+
+/** True for a value that is spelled as a name, not in digits. */
+function isNamed(value: number | string | bigint): boolean {
+  return typeof value === 'string' && value.trim().toLowerCase() in notFinite
 }
 
 /** A value of a parameter or other: kept as text, the way it was sent. */
 export const scalarText = z
   .union([z.string(), z.number(), z.bigint(), z.boolean()], expected('a string, a number or a boolean'))
-  .transform(String)
+  .transform((value) => (Object.is(value, -0) ? '-0' : String(value)))
   .pipe(text(1_000_000))
   .meta({ type: ['string', 'number', 'boolean'] })
 
@@ -119,12 +140,17 @@ function refuse(context: z.RefinementCtx, message: string): never {
   return z.NEVER
 }
 
-/** The first fault of a failed check as one sentence that names the field. */
-function describeFault(error: z.ZodError): string {
+/**
+ * The first fault of a failed check as one sentence that names the field.
+ *
+ * @param within where the checked value stands in the request, when it is not the whole body
+ */
+export function describeFault(error: z.ZodError, within = ''): string {
   const issue = error.issues[0]
   if (!issue) return 'the request is wrong'
-  const field = issue.path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`)).join('')
-  return field === '' ? `the body: ${issue.message}` : `${field.replace(/^\./, '')}: ${issue.message}`
+  const steps = issue.path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`))
+  const field = [within, ...steps].join('').replace(/^\./, '')
+  return `${field || 'the body'}: ${issue.message}`
 }
 
 /** A failed check as a refusal. Two fields have codes of their own, which clients switch on. */

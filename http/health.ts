@@ -29,10 +29,16 @@ async function outcomeOf(check: () => Promise<unknown>): Promise<string> {
     await Promise.race([check(), late])
     return 'ok'
   } catch (error) {
-    return error instanceof Error && error.message ? error.message : String(error)
+    return describeFault(error)
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** A fault in one line. Where several addresses were tried, the message is empty and the reasons stand in a list. */
+export function describeFault(error: unknown): string {
+  if (error instanceof AggregateError && !error.message) return error.errors.map(describeFault).join('; ')
+  return error instanceof Error && error.message ? error.message : String(error)
 }
 
 /** What clients of this interface compare with the oldest server they know (1.2.78); not the version of svc. */

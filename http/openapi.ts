@@ -1,8 +1,8 @@
 import swagger from '@fastify/swagger'
 import reference from '@scalar/fastify-api-reference'
 import type { FastifyInstance } from 'fastify'
-import { jsonSchemaTransform } from 'fastify-type-provider-zod'
 import { describeRefusals } from './errors.ts'
+import { toReadableSchemas } from './openapi-schemas.ts'
 
 const description = `Writes and reads of svc.
 
@@ -14,21 +14,55 @@ ${describeRefusals()}
 Bodies may be sent with \`Content-Encoding: gzip\`. Unknown fields are ignored and \`null\` means absent. Every ingest
 write takes the header \`Idempotency-Key\`: a request repeated with the same key is stored once.`
 
-/** OpenAPI 3.1 at \`/openapi.json\` and a page to read it at \`/reference\`, made from the schemas that check requests. */
+/** The page asks no other host, also when a button of it would: networks may be closed, and keys are typed into it. */
+const ownHostOnly = [
+  "default-src 'self'",
+  "script-src 'self' 'unsafe-inline'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data:",
+  "font-src 'self' data:",
+].join('; ')
+
+/**
+ * OpenAPI 3.1 at `/openapi.json` and a page to read it at `/reference`, made from the schemas that check requests. Who
+ * opens `/` is led there.
+ */
 export async function addReference(app: FastifyInstance, { version }: { version: string }) {
+  const schema = { hide: true }
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
       info: { title: 'svc', version, description },
+      servers: [{ url: '/' }],
       components: {
         securitySchemes: { apiKey: { type: 'apiKey', in: 'header', name: 'Authorization' } },
       },
     },
-    transform: jsonSchemaTransform,
+    transform: toReadableSchemas,
   })
-  app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger())
+  app.get('/openapi.json', { schema }, async () => app.swagger())
+  app.get('/', { schema }, async (_request, reply) => reply.redirect('/reference'))
+  // Every browser asks for it; without an answer it reports a fault.
+  app.get('/favicon.ico', { schema }, async (_request, reply) => reply.code(204).send())
   await app.register(reference, {
     routePrefix: '/reference',
-    configuration: { title: 'svc reference', url: '/openapi.json', withDefaultFonts: false, telemetry: false },
+    hooks: {
+      onRequest: (_request, reply, done) => {
+        reply.header('content-security-policy', ownHostOnly)
+        done()
+      },
+    },
+    configuration: {
+      pageTitle: 'svc reference',
+      url: '/openapi.json',
+      authentication: { preferredSecurityScheme: 'apiKey' },
+      withDefaultFonts: false,
+      // All of these would send what is shown here to the host of the page's makers.
+      telemetry: false,
+      agent: { disabled: true },
+      mcp: { disabled: true },
+      showDeveloperTools: 'never',
+      hideClientButton: true,
+    },
   })
 }

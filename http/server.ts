@@ -14,6 +14,7 @@ import { Refusal, toErrorEnvelope, toRefusal } from './errors.ts'
 import { toFieldRefusal } from './fields.ts'
 import { addHealthRoutes, type Health } from './health.ts'
 import { addReference } from './openapi.ts'
+import { describeAnswers, toOperationId } from './openapi-schemas.ts'
 import type { Caller, Route } from './route.ts'
 
 const prefix = '/api/rest/v2'
@@ -47,10 +48,12 @@ export async function createServer({ routes, checkKey, health, version, log }: S
     routerOptions: { maxParamLength: 200, ignoreTrailingSlash: true },
     // What the parser of Node refuses (a broken request line, headers too large) gets our envelope too.
     clientErrorHandler: answerBrokenRequest,
+    // As does what the router refuses before any hook runs.
+    frameworkErrors: (error, request, reply) => sendError(error, request, reply as FastifyReply),
   })
-  readBodiesOurWay(app)
   app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply))
   answerUnknownRoutes(app)
+  readBodiesOurWay(app)
   sendJsonWithoutCharset(app)
   await app.register(helmet, { contentSecurityPolicy: false, global: true })
   await addReference(app, { version })
@@ -69,12 +72,13 @@ function addRoute(app: FastifyInstance, it: Route, checkKey: Settings['checkKey'
       url: `${base}${it.path}`,
       bodyLimit,
       schema: {
+        operationId: toOperationId(it),
         summary: it.summary,
         tags: [it.topic],
         hide: base !== prefix,
         ...(it.body && { body: it.body }),
         ...(it.query && { querystring: it.query }),
-        response: { 200: it.answer },
+        response: describeAnswers(it),
         ...(it.permission === 'caller' && { security: [{ apiKey: [] }] }),
       },
       validatorCompiler: () => () => true,
@@ -140,6 +144,7 @@ function sendJsonWithoutCharset(app: FastifyInstance) {
   })
 }
 
+/** Decided before the body is read: a wrong address or method is that, whatever else is wrong, and costs no memory. */
 function answerUnknownRoutes(app: FastifyInstance) {
   const methods = new Map<string, Set<string>>()
   app.addHook('onRoute', (it) => {
@@ -147,15 +152,18 @@ function answerUnknownRoutes(app: FastifyInstance) {
     for (const method of [it.method].flat()) known.add(method)
     methods.set(it.url, known)
   })
-  app.setNotFoundHandler((request, reply) => {
+  function refuse(request: FastifyRequest): never {
     const path = request.url.split('?')[0]?.replace(/(?<=.)\/$/, '') ?? ''
     const known = methods.get(path)
     if (!known)
       throw new Refusal('routeUnknown', `There is no ${path.slice(0, 200)}: see /reference for what there is.`)
     const allow = [...known].join(', ')
-    reply.header('allow', allow)
-    throw new Refusal('wrongMethod', `${path} does not take ${request.method}: use ${allow}.`)
+    throw new Refusal('wrongMethod', `${path} does not take ${request.method}: use ${allow}.`, { headers: { allow } })
+  }
+  app.addHook('onRequest', async (request) => {
+    if (request.is404) refuse(request)
   })
+  app.setNotFoundHandler(refuse)
 }
 
 function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
@@ -164,7 +172,9 @@ function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyR
   else if (refusal.refusal === 'unavailable') {
     request.log.warn({ err: refusal.cause, url: request.routeOptions.url }, refusal.message)
   }
-  reply.code(refusal.status).headers(refusal.headers).type('application/json').send(toErrorEnvelope(refusal))
+  // As bytes: what the router refuses meets no hook that would take Fastify's charset off again.
+  const body = Buffer.from(JSON.stringify(toErrorEnvelope(refusal)))
+  reply.code(refusal.status).headers(refusal.headers).header('content-type', 'application/json').send(body)
 }
 
 /** Fastify's own refusals, by their code. */

@@ -13,6 +13,7 @@ export const batchFields = object({
       object({
         metricName,
         context: optional(text(1_000)),
+        runContext: optional(text(1_000)),
         steps: optional(z.array(pointFields.shape.step)),
         epochs: optional(z.array(pointFields.shape.epoch)),
         timestamps: optional(z.array(pointFields.shape.timestamp)),
@@ -68,7 +69,11 @@ export function readBatch({ metrics, series }: Envelope): Batch {
   const batch: Batch = { points: [], places: [], rejected: [], rejectedCount: 0 }
   let place = 0
   metrics?.forEach((raw, index) => {
-    add(batch, place++, readPoint(raw), () => `metrics[${index}].`)
+    add(
+      batch,
+      place++,
+      readPoint(raw, () => `metrics[${index}]`),
+    )
   })
   series?.forEach((raw, index) => {
     readSeries(batch, place, raw, index)
@@ -92,7 +97,7 @@ function readSeries(batch: Batch, place: number, raw: unknown, index: number) {
   }
   const columns = { steps, epochs, timestamps } as Record<string, unknown[] | null | undefined>
   for (let at = 0; at < values.length; at++) {
-    const point = readPoint({
+    const fields = {
       metricName,
       metricValue: values[at],
       context,
@@ -100,8 +105,12 @@ function readSeries(batch: Batch, place: number, raw: unknown, index: number) {
       step: columns.steps?.[at],
       epoch: columns.epochs?.[at],
       timestamp: columns.timestamps?.[at],
-    })
-    add(batch, place + at, point, () => `${name}[${at}].`)
+    }
+    add(
+      batch,
+      place + at,
+      readPoint(fields, () => `${name}[${at}]`),
+    )
   }
 }
 
@@ -111,8 +120,8 @@ function columnFault(column: unknown, length: number): string | undefined {
   return column.length === length ? undefined : `has ${column.length} entries, but values has ${length}`
 }
 
-function add(batch: Batch, place: number, point: Point | string, where: () => string) {
-  if (typeof point === 'string') return reject(batch, place, 1, where() + point)
+function add(batch: Batch, place: number, point: Point | string) {
+  if (typeof point === 'string') return reject(batch, place, 1, point)
   batch.points.push(point)
   batch.places.push(place)
 }

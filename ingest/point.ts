@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { float64, int64, isStorable, object, optional, text, timestampMs, toFieldRefusal } from '../http/fields.ts'
+import { describeFault, float64, int64, isStorable, object, optional, text, timestampMs } from '../http/fields.ts'
 import { present } from '../store/clickhouse/tables.ts'
 
 const nameCharactersMax = 1_000
@@ -29,8 +29,12 @@ export type Point = {
   timestamp: number | bigint | undefined
 }
 
-/** Reads one point; a point that cannot be stored as it is comes back as the message that says why. */
-export function readPoint(raw: unknown): Point | string {
+/**
+ * Reads one point; a point that cannot be stored as it is comes back as the message that says why.
+ *
+ * @param where names its place in the request
+ */
+export function readPoint(raw: unknown, where: () => string): Point | string {
   if (isPlain(raw)) {
     return {
       metric: raw.metricName,
@@ -42,7 +46,7 @@ export function readPoint(raw: unknown): Point | string {
     }
   }
   const checked = pointFields.safeParse(raw)
-  return checked.success ? toPoint(checked.data) : toFieldRefusal(checked.error, raw).message
+  return checked.success ? toPoint(checked.data) : describeFault(checked.error, where())
 }
 
 export function toPoint({ metricName, metricValue, ...place }: z.output<typeof pointFields>): Point {

@@ -15,18 +15,23 @@ const rowsAtFirst = 256
 /** Int64 or UInt64: a number where it is a safe integer, a bigint where it is not. */
 class Int64Column {
   #words = new Uint32Array(rowsAtFirst * 2)
+  // The same memory, for bigints: taking them apart by shifts makes two more of them for every row.
+  #longs = new BigInt64Array(this.#words.buffer)
   #used = 0
 
   push(value: number | bigint) {
-    if (this.#used === this.#words.length) this.#words = grow(this.#words, Uint32Array)
+    if (this.#used === this.#words.length) {
+      this.#words = grow(this.#words, Uint32Array)
+      this.#longs = new BigInt64Array(this.#words.buffer)
+    }
     if (typeof value === 'number') {
       const high = Math.floor(value / uint32Size)
-      this.#words[this.#used++] = value - high * uint32Size
-      this.#words[this.#used++] = high
+      this.#words[this.#used] = value - high * uint32Size
+      this.#words[this.#used + 1] = high
     } else {
-      this.#words[this.#used++] = Number(BigInt.asUintN(32, value))
-      this.#words[this.#used++] = Number(BigInt.asUintN(32, value >> 32n))
+      this.#longs[this.#used >>> 1] = value
     }
+    this.#used += 2
   }
 
   byteLength() {

@@ -60,7 +60,7 @@ export async function streamThinnedSeries(
   const keptPerBucket = extent.nans > 0 ? 3 : 2
   const buckets = Math.max(1, Math.floor(pointsMax / (keptPerBucket * extent.contexts)))
   return await clickhouse.stream(
-    `WITH reinterpretAsUInt64(${extent.axis}) - reinterpretAsUInt64({low:Int64}) AS distance,
+    `WITH reinterpretAsUInt64(${extent.axis} - {low:Int64}) AS distance,
        (metric, context, value, step, time, epoch, present, request_hi, request_lo, place) AS point
      SELECT ${pointObject} FROM (
        SELECT kept.1 AS metric, kept.2 AS context, kept.3 AS value, kept.4 AS step, kept.5 AS time, kept.6 AS epoch,
@@ -71,23 +71,36 @@ export async function streamThinnedSeries(
              [argMinIf(point, value, NOT isNaN(value)), argMaxIf(point, value, NOT isNaN(value))], []),
            if(countIf(isNaN(value)) > 0, [argMinIf(point, distance, isNaN(value))], [])))) AS kept
          FROM (${selectPoints(clickhouse, series, { isFinal: false })})
-         GROUP BY metric, context, intDiv(distance, {width:UInt64}))) AS p
+         GROUP BY metric, context, least(intDiv(distance, {width:UInt64}), {lastBucket:UInt64}))) AS p
      ${pointOrder} LIMIT {pointsMax:UInt32} ${jsonSettings} FORMAT JSONEachRow`,
     {
       ...seriesParams(series),
       low: extent.low,
-      width: String((BigInt(extent.high) - BigInt(extent.low)) / BigInt(buckets) + 1n),
+      width: String(toWidth(BigInt(extent.high) - BigInt(extent.low), BigInt(buckets))),
+      lastBucket: buckets - 1,
       pointsMax,
     },
   )
 }
+
+/**
+ * The width of one of so many buckets over a distance. One bucket over all of int64 would need a 65th bit: it is made too
+ * narrow by one, and the last bucket takes what is beyond.
+ */
+function toWidth(distance: bigint, buckets: bigint): bigint {
+  const width = distance / buckets + 1n
+  return width > uint64Max ? uint64Max : width
+}
+
+const uint64Max = 2n ** 64n - 1n
 
 type Extent = { points: number; nans: number; contexts: number; axis: 'step' | 'time'; low: string; high: string }
 
 async function findExtent(clickhouse: ClickHouse, series: SeriesName): Promise<Extent> {
   const rows = await clickhouse.rows<Record<string, string>>(
     `SELECT count() AS points, countIf(isNaN(value)) AS nans, uniqExact(metric, context) AS contexts,
-       min(step) AS stepLow, max(step) AS stepHigh, min(time) AS timeLow, max(time) AS timeHigh
+       toString(min(step)) AS stepLow, toString(max(step)) AS stepHigh,
+       toString(min(time)) AS timeLow, toString(max(time)) AS timeHigh
      FROM (${selectPoints(clickhouse, series, { isFinal: false })})`,
     seriesParams(series),
   )
@@ -104,14 +117,20 @@ async function findExtent(clickhouse: ClickHouse, series: SeriesName): Promise<E
 }
 
 function seriesParams({ experimentId, name, context }: SeriesName) {
-  const underscores = [...name.matchAll(/_/g)].map((it) => it.index)
   return {
     experiment: String(experimentId),
     name,
-    metrics: [name, ...underscores.map((at) => name.slice(at + 1))],
     ...(context !== undefined && { context }),
   }
 }
+
+/**
+ * What the metric of a series may be called: the whole name, or what follows one of its underscores. Made in the query,
+ * for a name of a thousand underscores would not fit into an address.
+ */
+const possibleMetrics = `SELECT {name:String} AS possible
+  UNION ALL SELECT substring({name:String}, number + 2) FROM numbers(length({name:String}))
+  WHERE substring({name:String}, number + 1, 1) = '_'`
 
 /** The rows of a series. Resource usage is stored apart, and is read by the same call under its `sys.` names. */
 function selectPoints(
@@ -124,7 +143,7 @@ function selectPoints(
     .map(
       (table) => `SELECT metric, context, value, step, ${timeOf} AS time, epoch, present, request_hi, request_lo, place
        FROM ${clickhouse.database}.${table.name} ${isFinal ? 'FINAL' : ''}
-       WHERE experiment_id = {experiment:UInt64} AND metric IN {metrics:Array(String)}
+       WHERE experiment_id = {experiment:UInt64} AND metric IN (${possibleMetrics})
          AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})
          ${context === undefined ? '' : 'AND context = {context:String}'}`,
     )

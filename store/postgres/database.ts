@@ -43,10 +43,11 @@ export function openDatabase({ url, connectionsMax = 10, onError }: Settings): D
     ...toQueries((sql, values) => withPoolFaults(() => pool.query(sql, values))),
     async transaction(work) {
       const client = await withPoolFaults(() => pool.connect())
+      const run = (sql: string, values?: unknown[]) => withPoolFaults(() => client.query(sql, values))
       try {
-        await client.query('BEGIN')
-        const result = await work(toQueries((sql, values) => client.query(sql, values)))
-        await client.query('COMMIT')
+        await run('BEGIN')
+        const result = await work(toQueries(run))
+        await run('COMMIT')
         client.release()
         return result
       } catch (error) {

@@ -110,7 +110,9 @@ export async function listValues(queries: Queries, experimentId: bigint, kind: V
 /** Adds tags; those that are there stay. */
 export async function insertTags(queries: Queries, experimentId: bigint, tags: string[]): Promise<void> {
   await queries.row(
-    `INSERT INTO experiment_tags (experiment_id, tag) SELECT $1, unnest($2::text[]) ON CONFLICT DO NOTHING`,
+    `INSERT INTO experiment_tags (experiment_id, tag, added_at)
+     SELECT $1, tag, clock_timestamp() + place * interval '1 microsecond'
+     FROM unnest($2::text[]) WITH ORDINALITY AS added(tag, place) ON CONFLICT DO NOTHING`,
     [experimentId, tags],
   )
 }

@@ -1,0 +1,15 @@
+import { createClient, type TestClient } from '../harness/client.ts'
+import { createUser, openTestService, storesWith } from '../harness/service.ts'
+
+export type TwoUsers = Awaited<ReturnType<typeof openTwoUsers>>
+
+/** The service with a second user, of another organization, who must see nothing of the first one's. */
+export async function openTwoUsers() {
+  const service = await openTestService()
+  const user = await createUser(storesWith('postgres'))
+  const stranger: TestClient & { workspaceName: string } = {
+    ...createClient(service.url, user),
+    workspaceName: user.workspaceName,
+  }
+  return { ...service, stranger }
+}

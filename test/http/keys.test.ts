@@ -1,0 +1,66 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { codes, expectRefusal } from '../api/refusal.ts'
+import { openTestService } from '../harness/service.ts'
+
+let service: Awaited<ReturnType<typeof openTestService>>
+beforeAll(async () => {
+  service = await openTestService({ settings: { SVC_AUTH_HEADERS: 'X-Svc-Key, x-other-key' } })
+})
+afterAll(() => service?.close())
+
+/** Asks with these headers and no others of ours. */
+async function ask(headers: Record<string, string>, path = '/api/rest/v2/account-details', init: RequestInit = {}) {
+  const answer = await fetch(service.url + path, { ...init, headers })
+  const text = await answer.text()
+  return { status: answer.status, headers: answer.headers, text, body: JSON.parse(text) as Record<string, unknown> }
+}
+
+describe('the key', () => {
+  it.each<[string, (key: string) => Record<string, string>]>([
+    ['Authorization: <key>', (key) => ({ authorization: key })],
+    ['Authorization: Bearer <key>', (key) => ({ authorization: `Bearer ${key}` })],
+    ['Authorization: bearer <key>', (key) => ({ authorization: `bearer  ${key} ` })],
+    ['a header that a setting names', (key) => ({ 'x-svc-key': key })],
+    ['another one, whatever its case', (key) => ({ 'X-OTHER-KEY': `Bearer ${key}` })],
+    ['that header, with Authorization empty', (key) => ({ authorization: '', 'x-svc-key': key })],
+  ])('is taken as %s', async (_, toHeaders) => {
+    const answer = await ask(toHeaders(service.apiKey))
+
+    expect(answer.status).toBe(200)
+    expect(answer.body.userName).toBe(service.userName)
+  })
+
+  it('that was not sent answers 401 and says how to send it', async () => {
+    const message = 'No API key was sent: set the header "Authorization: <API key>".'
+    const wrong = [[], ['authorization', ''], ['authorization', ' '], ['x-unknown-key', service.apiKey]]
+    for (const header of wrong) {
+      expectRefusal(await ask(Object.fromEntries(header.length > 0 ? [header] : [])), 401, codes.keyMissing, message)
+    }
+  })
+
+  it.each([
+    'x',
+    'Bearer',
+    'Bearer Bearer',
+    'Basic dXNlcjpwYXNz',
+    'svc_0',
+    '\u00e9\u00ff',
+    'x'.repeat(5_000),
+    "' OR 1=1 --",
+  ])('%s, which is not registered, answers 401 with 90212', async (authorization) => {
+    expectRefusal(await ask({ authorization }), 401, codes.keyUnknown, 'This API key is not registered.')
+  })
+
+  it('is checked before the body is looked at', async () => {
+    const path = '/api/rest/v2/write/experiment/metric'
+    const init = { method: 'POST', body: '{ not JSON' }
+    expectRefusal(await ask({}, path, init), 401, codes.keyMissing, /^No API key/)
+    expectRefusal(await ask({ authorization: 'x' }, path, init), 401, codes.keyUnknown, /not registered/)
+  })
+
+  it('is not asked for by /livez, /readyz, /metrics, /openapi.json and the version call', async () => {
+    for (const path of ['/livez', '/readyz', '/metrics', '/openapi.json', '/clientlib/isAlive/ver']) {
+      expect((await fetch(service.url + path)).status).toBe(200)
+    }
+  })
+})

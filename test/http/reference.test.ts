@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { createApiRoutes } from '../../api/routes.ts'
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { openDatabase } from '../../store/postgres/database.ts'
+import { openTestService } from '../harness/service.ts'
+
+let service: Awaited<ReturnType<typeof openTestService>>
+let document: OpenApi
+beforeAll(async () => {
+  service = await openTestService()
+  const answer = await fetch(`${service.url}/openapi.json`)
+  expect(answer.status).toBe(200)
+  expect(answer.headers.get('content-type')).toBe('application/json')
+  document = (await answer.json()) as OpenApi
+})
+afterAll(() => service?.close())
+
+type Schema = {
+  type?: string | string[]
+  properties?: Record<string, Schema>
+  required?: string[]
+  items?: Schema
+  anyOf?: Schema[]
+  [keyword: string]: unknown
+}
+type Content = { content: Record<string, { schema: Schema }> }
+type Operation = {
+  operationId: string
+  summary: string
+  tags: string[]
+  security: Record<string, []>[]
+  parameters?: { name: string; in: string; required: boolean; schema: Schema }[]
+  requestBody?: Content
+  responses: Record<string, { description: string } & Partial<Content>>
+}
+type OpenApi = {
+  openapi: string
+  info: { title: string; version: string; description: string }
+  paths: Record<string, Record<string, Operation>>
+  components: { securitySchemes: Record<string, unknown> }
+}
+
+const prefix = '/api/rest/v2'
+const operations = () =>
+  Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method, ...operation })),
+  )
+const bodyOf = (path: string) =>
+  document.paths[prefix + path]?.post?.requestBody?.content['application/json']?.schema as Schema
+const answerOf = (path: string, method: string) =>
+  document.paths[prefix + path]?.[method]?.responses['200']?.content?.['application/json']?.schema as Schema
+
+function eachSchema(schema: Schema, visit: (schema: Schema) => void) {
+  visit(schema)
+  for (const it of Object.values(schema.properties ?? {})) eachSchema(it, visit)
+  for (const it of [schema.items, ...(schema.anyOf ?? [])]) if (it) eachSchema(it, visit)
+}
+
+describe('/openapi.json', () => {
+  it('is OpenAPI 3.1 in which every operation has a name, a sentence, a heading and its answers', () => {
+    expect(document.openapi).toBe('3.1.0')
+    expect(document.info).toMatchObject({ title: 'svc', version: expect.stringMatching(/^\d+\.\d+\.\d+/) })
+    for (const operation of operations()) {
+      expect(operation.path).toMatch(/^\/api\/rest\/v2\/[a-z]/)
+      expect(['get', 'post', 'put', 'delete']).toContain(operation.method)
+      expect(operation.operationId).toMatch(/^[a-z][a-z0-9_]+$/)
+      expect(operation.summary).toMatch(/^[A-Z].+\.$/s)
+      expect(operation.tags).toHaveLength(1)
+      expect(Object.keys(operation.responses)).toEqual(['200', 'default'])
+      for (const answer of Object.values(operation.responses)) expect(answer.description).not.toBe('')
+      for (const { required, schema, ...parameter } of operation.parameters ?? []) {
+        expect(parameter).toMatchObject({ in: 'query', name: expect.any(String) })
+        expect(typeof required).toBe('boolean')
+        expect(schema.type).toMatch(/^(string|integer|boolean)$/)
+      }
+      for (const needed of operation.security.flatMap(Object.keys)) {
+        expect(document.components.securitySchemes).toHaveProperty(needed)
+      }
+    }
+    const ids = operations().map((it) => it.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+  })
+
+  it('has every route of the service', () => {
+    const { clickhouseUrl, postgresUrl } = inject('stores')
+    // Opened, but never asked: routes are only a list.
+    const database = openDatabase({ url: postgresUrl, onError: () => undefined })
+    const clickhouse = openClickHouse({ url: clickhouseUrl })
+    const routes = createApiRoutes({ database, clickhouse, signs: undefined as never, appUrl: 'http://localhost' })
+    const writes = ['metric', 'metrics/batch', 'gpu-metrics', 'ram-metrics', 'cpu-metrics', 'load-metrics', 'output']
+    const expected = [
+      ...routes.map((it) => `${it.method.toLowerCase()} ${prefix}${it.path}`),
+      ...writes.map((it) => `post ${prefix}/write/experiment/${it}`),
+    ]
+
+    expect(
+      operations()
+        .map((it) => `${it.method} ${it.path}`)
+        .toSorted(),
+    ).toEqual(expected.toSorted())
+  })
+
+  it('has the fields of a point, each with its one type', () => {
+    const int64 = { type: ['integer', 'string', 'null'], format: 'int64' }
+    const point = {
+      metricName: { type: 'string', minLength: 1, maxLength: 1_000 },
+      metricValue: { type: ['number', 'string'], description: 'a 64-bit float; NaN and the infinities as strings' },
+      context: { type: ['string', 'null'], maxLength: 1_000 },
+      runContext: { type: ['string', 'null'], maxLength: 1_000 },
+      step: int64,
+      epoch: int64,
+      timestamp: { ...int64, description: 'ms since the Unix epoch' },
+    }
+    const experimentKey = expect.objectContaining({ type: 'string' })
+
+    const metric = bodyOf('/write/experiment/metric')
+    expect(metric).toEqual({
+      type: 'object',
+      properties: { experimentKey, ...point },
+      required: ['experimentKey', 'metricName', 'metricValue'],
+    })
+
+    const { properties, required } = bodyOf('/write/experiment/metrics/batch')
+    expect(required).toEqual(['experimentKey'])
+    expect(properties).toEqual({
+      experimentKey,
+      metrics: {
+        type: ['array', 'null'],
+        items: { type: 'object', properties: point, required: ['metricName', 'metricValue'] },
+      },
+      series: {
+        type: ['array', 'null'],
+        items: {
+          type: 'object',
+          properties: {
+            metricName: point.metricName,
+            context: point.context,
+            runContext: point.runContext,
+            steps: { type: ['array', 'null'], items: point.step },
+            epochs: { type: ['array', 'null'], items: point.epoch },
+            timestamps: { type: ['array', 'null'], items: point.timestamp },
+            values: { type: 'array', items: point.metricValue },
+          },
+          required: ['metricName', 'values'],
+        },
+      },
+    })
+  })
+
+  it('gives every field of every request and answer a type, and no two that exclude each other', () => {
+    for (const { requestBody, responses, parameters } of operations()) {
+      const contents = [requestBody, ...Object.values(responses)].flatMap((it) => Object.values(it?.content ?? {}))
+      const schemas = [...contents.map((it) => it.schema), ...(parameters ?? []).map((it) => it.schema)]
+      for (const schema of schemas) {
+        eachSchema(schema, (it) => {
+          expect(it.type ?? it.anyOf, JSON.stringify(it)).toBeDefined()
+          expect(it.type && it.anyOf).toBeUndefined()
+          expect(it.additionalProperties).toBeUndefined()
+        })
+      }
+    }
+  })
+
+  it('shows the envelope of writes, and the fields of reads', () => {
+    const envelope = ['msg', 'code', 'data', 'sdk_error_code']
+    expect(answerOf('/write/experiment/metric', 'post').required?.toSorted()).toEqual(envelope.toSorted())
+    expect(answerOf('/write/experiment/set-status', 'get').required).toEqual(expect.arrayContaining(envelope))
+    expect(Object.keys(answerOf('/workspaces', 'get').properties ?? {})).toEqual(['workspaceNames'])
+    const summary = answerOf('/experiment/metrics/summary', 'get').properties?.values?.items?.properties
+    expect(Object.keys(summary ?? {})).toHaveLength(14)
+    const refused =
+      document.paths[`${prefix}/workspaces`]?.get?.responses.default?.content?.['application/json']?.schema
+    expect(refused?.required?.toSorted()).toEqual(envelope.toSorted())
+  })
+
+  it('lists every sdk_error_code with its status', () => {
+    for (const code of [90211, 90212, 90219, 90998, 90999, 98219, 1341241, 7777777, 8000001, 8000013, 8000014]) {
+      expect(document.info.description).toMatch(new RegExp(`\\| \\d{3} \\| ${code} \\| .+ \\|`))
+    }
+  })
+})
+
+it('/reference is a page', async () => {
+  const answer = await fetch(`${service.url}/reference`)
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([200, expect.stringContaining('text/html')])
+})
+
+it('/livez says that the process lives', async () => {
+  const answer = await fetch(`${service.url}/livez`)
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/json'])
+  expect(await answer.json()).toEqual({ status: 'ok' })
+})
+
+it('/readyz says what it needs to work, and that all of it can be used', async () => {
+  const answer = await fetch(`${service.url}/readyz`)
+  expect(answer.status).toBe(200)
+  expect(await answer.json()).toEqual({ status: 'ok', checks: { postgres: 'ok', clickhouse: 'ok', queue: 'ok' } })
+})
+
+it('/metrics has our figures in the text format of Prometheus', async () => {
+  const { client } = service
+  const experimentKey = await client.createExperiment()
+  const metrics = [1, 2, 3].map((step) => ({ metricName: 'loss', metricValue: 1, step }))
+  await client.post('/write/experiment/metrics/batch', { experimentKey, metrics })
+
+  const answer = await fetch(`${service.url}/metrics`)
+
+  expect(answer.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/)
+  const text = await answer.text()
+  expect(text).toContain('svc_rows_accepted_total{type="metrics"} 3\n')
+  for (const line of text.split('\n').filter(Boolean)) expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{.+\})? [-+\w.]+)$/)
+})
+
+it('/clientlib/isAlive/ver tells a version of the interface that clients accept', async () => {
+  const answer = await fetch(`${service.url}/clientlib/isAlive/ver`)
+  expect(answer.headers.get('content-type')).toBe('application/json')
+  const { version, ...more } = (await answer.json()) as { version: string }
+  expect(more).toEqual({})
+  const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
+  expect(major * 1e6 + minor * 1e3 + patch).toBeGreaterThanOrEqual(1_002_078)
+})

@@ -1,0 +1,143 @@
+import { createHash } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { bootstrap, createApiKey, ensureUser, findAccount, insertApiKey } from '../../store/postgres/accounts.ts'
+import { type Database, openDatabase } from '../../store/postgres/database.ts'
+import { openOwnStores, uniqueName } from '../harness/service.ts'
+
+let database: Database
+beforeAll(() => {
+  database = openDatabase({ url: inject('stores').postgresUrl, onError: () => undefined })
+})
+afterAll(() => database?.close())
+
+const toHash = (key: string) => createHash('sha256').update(key).digest('hex')
+
+async function createUser() {
+  const user = { userName: uniqueName('user'), workspaceName: uniqueName('workspace'), isAdmin: false }
+  const { userId } = await ensureUser(database, { ...user, organizationName: uniqueName('organization') })
+  return { ...user, userId }
+}
+
+describe('API keys', () => {
+  it('have 256 random bits, a prefix that scanners find and a checksum that tells a typo', () => {
+    const keys = Array.from({ length: 100 }, createApiKey)
+    expect(new Set(keys).size).toBe(100)
+    for (const key of keys) {
+      const [, secret, checksum] = key.match(/^svc_([0-9a-f]{64})([0-9a-f]{8})$/) as string[]
+      expect(crc32(secret as string)).toBe(Number.parseInt(checksum as string, 16))
+    }
+  })
+
+  it.each([
+    ['as made here', createApiKey()],
+    ['as short as a setting may give it', uniqueName('0')],
+  ])('a key %s is stored only as its hash: no row of the database has it in plain text', async (_, key) => {
+    const { userId, userName, workspaceName } = await createUser()
+    await insertApiKey(database, userId, key)
+
+    const rows = await database.rows<{ row: string; hash: string; shown: string }>(
+      `SELECT to_jsonb(k)::text AS row, encode(key_hash, 'hex') AS hash, shown_prefix AS shown
+         FROM api_keys k WHERE user_id = $1`,
+      [userId],
+    )
+
+    expect(rows).toHaveLength(1)
+    expect(rows[0]?.row).not.toContain(key)
+    expect(rows[0]?.row).not.toContain(Buffer.from(key).toString('hex'))
+    expect(rows[0]?.hash).toBe(toHash(key))
+    expect(rows[0]?.shown.length).toBeLessThanOrEqual(Math.min(12, key.length / 2))
+    expect(key.startsWith(rows[0]?.shown as string)).toBe(true)
+    expect(await findAccount(database, toHash(key))).toMatchObject({
+      userId,
+      userName,
+      isAdmin: false,
+      defaultWorkspaceName: workspaceName,
+    })
+  })
+
+  it('one that is unknown or revoked belongs to nobody', async () => {
+    const { userId } = await createUser()
+    const key = createApiKey()
+    expect(await findAccount(database, toHash(key))).toBeUndefined()
+    await insertApiKey(database, userId, key)
+    await database.row('UPDATE api_keys SET revoked_at = now() WHERE user_id = $1', [userId])
+
+    expect(await findAccount(database, toHash(key))).toBeUndefined()
+  })
+
+  it('one that is registered stays with its first user', async () => {
+    const [first, second] = [await createUser(), await createUser()]
+    const key = createApiKey()
+    await insertApiKey(database, first.userId, key)
+    await insertApiKey(database, second.userId, key)
+
+    expect(await findAccount(database, toHash(key))).toMatchObject({ userId: first.userId })
+  })
+})
+
+describe('users', () => {
+  it('made twice are one, with one workspace', async () => {
+    const user = { userName: uniqueName('user'), workspaceName: uniqueName('workspace'), isAdmin: false }
+    const organizationName = uniqueName('organization')
+
+    const first = await ensureUser(database, { ...user, organizationName })
+
+    expect(await ensureUser(database, { ...user, organizationName })).toEqual(first)
+  })
+})
+
+describe('a first start', () => {
+  it('of many processes at once makes one admin and one key, which is shown once', async () => {
+    const { postgresUrl } = await openOwnStores('postgres')
+    const own = openDatabase({ url: postgresUrl, onError: () => undefined })
+    await own.row('DELETE FROM api_keys')
+
+    const made = await Promise.all(Array.from({ length: 5 }, () => bootstrap(own, undefined)))
+
+    const keys = made.flatMap((it) => it.newKey ?? [])
+    expect(keys).toHaveLength(1)
+    expect(await own.rows('SELECT user_name FROM users')).toEqual([{ user_name: 'admin' }])
+    expect(await findAccount(own, toHash(keys[0] as string))).toMatchObject({
+      userName: 'admin',
+      isAdmin: true,
+      defaultWorkspaceName: 'default',
+    })
+    expect(await bootstrap(own, undefined)).toEqual({})
+    await own.close()
+  })
+
+  it('adds a key that a setting gives, as often as it is started', async () => {
+    const { postgresUrl } = await openOwnStores('postgres')
+    const own = openDatabase({ url: postgresUrl, onError: () => undefined })
+    const key = uniqueName('given-key')
+
+    expect(await bootstrap(own, key)).toEqual({})
+    expect(await bootstrap(own, key)).toEqual({})
+
+    expect(await findAccount(own, toHash(key))).toMatchObject({ userName: 'admin' })
+    await own.close()
+  })
+})
+
+describe('a transaction', () => {
+  it('keeps all of its work or nothing, and gives its connection back', async () => {
+    const own = openDatabase({ url: inject('stores').postgresUrl, connectionsMax: 1, onError: () => undefined })
+    const name = uniqueName('organization')
+    const count = async () =>
+      (await own.rows<{ id: string }>('SELECT id FROM organizations WHERE name = $1', [name])).length
+    const insert = 'INSERT INTO organizations (name) VALUES ($1)'
+
+    await expect(
+      own.transaction(async (queries) => {
+        await queries.row(insert, [name])
+        throw new Error('half-way')
+      }),
+    ).rejects.toThrow('half-way')
+    expect(await count()).toBe(0)
+
+    await own.transaction((queries) => queries.row(insert, [name]))
+    expect(await count()).toBe(1)
+    await own.close()
+  })
+})

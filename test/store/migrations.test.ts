@@ -1,0 +1,112 @@
+import pg from 'pg'
+import { afterEach, describe, expect, inject, it } from 'vitest'
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { checkClickHouse, migrateClickHouse } from '../../store/clickhouse/migrate.ts'
+import { openDatabase } from '../../store/postgres/database.ts'
+import { checkPostgres, migratePostgres } from '../../store/postgres/migrate.ts'
+import { uniqueName } from '../harness/service.ts'
+
+const closers: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close()
+})
+
+function withDatabase(url: string, name: string): string {
+  const changed = new URL(url)
+  changed.pathname = `/${name}`
+  return changed.href
+}
+
+/** An empty database of Postgres, and a way to look into it. */
+async function createDatabase() {
+  const { postgresUrl } = inject('stores')
+  const name = uniqueName('migrations').replaceAll('-', '_')
+  const client = new pg.Client({ connectionString: postgresUrl })
+  await client.connect()
+  await client.query(`CREATE DATABASE ${name}`)
+  closers.push(async () => {
+    await client.query(`DROP DATABASE ${name} WITH (FORCE)`)
+    await client.end()
+  })
+  const url = withDatabase(postgresUrl, name)
+  const database = openDatabase({ url, connectionsMax: 1, onError: () => undefined })
+  closers.push(() => database.close())
+  return { url, database }
+}
+
+function openNewClickHouse() {
+  const name = uniqueName('migrations').replaceAll('-', '_')
+  const clickhouse = openClickHouse({ url: withDatabase(inject('stores').clickhouseUrl, name) })
+  closers.push(async () => {
+    await clickhouse.command(`DROP DATABASE IF EXISTS ${name}`)
+    await clickhouse.close()
+  })
+  return clickhouse
+}
+
+describe('migrations of Postgres', () => {
+  const readSchema = async (database: Awaited<ReturnType<typeof createDatabase>>['database']) => {
+    const columns = await database.rows(
+      `SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2`,
+    )
+    const done = await database.rows<{ name: string }>('SELECT name FROM svc_migrations ORDER BY id')
+    return { columns, done: done.map((it) => it.name) }
+  }
+
+  it('can be repeated, and change nothing then', async () => {
+    const { url, database } = await createDatabase()
+    await migratePostgres(url)
+    const once = await readSchema(database)
+    await database.row(`INSERT INTO organizations (name) VALUES ('kept')`)
+
+    await migratePostgres(url)
+
+    expect(await readSchema(database)).toEqual(once)
+    expect(await database.rows('SELECT name FROM organizations')).toEqual([{ name: 'kept' }])
+    await checkPostgres(database)
+  })
+
+  it('can run many times at once on an empty database', async () => {
+    const { url, database } = await createDatabase()
+
+    await Promise.all(Array.from({ length: 4 }, () => migratePostgres(url)))
+
+    await checkPostgres(database)
+    const { done } = await readSchema(database)
+    expect(new Set(done).size).toBe(done.length)
+  })
+
+  it('a database without them is refused with what to do', async () => {
+    const { database } = await createDatabase()
+    await expect(checkPostgres(database)).rejects.toThrow(/older schema \(missing: .+\): run "svc migrate" first/)
+  })
+})
+
+describe('migrations of ClickHouse', () => {
+  it('can be repeated and run many times at once', async () => {
+    const clickhouse = openNewClickHouse()
+
+    await Promise.all(Array.from({ length: 4 }, () => migrateClickHouse(clickhouse)))
+    await migrateClickHouse(clickhouse)
+
+    await checkClickHouse(clickhouse)
+  })
+
+  it('a database without its tables is refused with what to do', async () => {
+    const clickhouse = openNewClickHouse()
+    await expect(checkClickHouse(clickhouse)).rejects.toThrow(/has no table .+\.points: run "svc migrate" first/)
+  })
+
+  it('a table without a deduplication window is refused with the statement that gives it one', async () => {
+    const clickhouse = openNewClickHouse()
+    await migrateClickHouse(clickhouse)
+    const change = (window: number) =>
+      `ALTER TABLE ${clickhouse.database}.points MODIFY SETTING non_replicated_deduplication_window = ${window}`
+    await clickhouse.command(change(0))
+
+    await expect(checkClickHouse(clickhouse)).rejects.toThrow(change(1_000))
+
+    await clickhouse.command(change(1_000))
+    await checkClickHouse(clickhouse)
+  })
+})
