@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
+import type { Account } from '../store/postgres/accounts.ts'
 
 /**
  * Who may call a route. A route without one cannot be written down, so none can be forgotten:
@@ -9,14 +10,7 @@ import type { z } from 'zod'
 type Permission = 'anyone' | 'caller'
 
 /** The person or machine behind a key. */
-export type Caller = {
-  keyId: string
-  userId: string
-  userName: string
-  organizationId: string
-  isAdmin: boolean
-  defaultWorkspaceName: string | null
-}
+export type Caller = Account
 
 /** What a handler gets: the checked parts of the request. `caller` is always there unless the route is for anyone. */
 type Call<Body, Query> = {

@@ -29,6 +29,7 @@ type Rejected = { index: number; msg: string }
 /** What a batch comes to. `places[i]` is where `points[i]` stands in the request: part of its identity. */
 export type Batch = { points: Point[]; places: number[]; rejected: Rejected[]; rejectedCount: number }
 
+const pointsMax = 1_000_000
 /** So that a request of a million bad points is not answered with a million messages. */
 const rejectedShownMax = 1_000
 
@@ -54,9 +55,15 @@ export function readEnvelope(body: ExactJson): Envelope {
   return checked.data
 }
 
-/** How many points a batch claims to hold, before any of them is looked at. */
+/**
+ * How many points a batch claims to hold, before any of them is looked at.
+ *
+ * @throws Refusal `tooLarge`: two bytes of JSON make a point of 64 bytes, so the limit on the body alone would not do
+ */
 export function countPoints({ metrics, series }: Envelope): number {
-  return (metrics?.length ?? 0) + (series ?? []).reduce<number>((sum, it) => sum + seriesLength(it), 0)
+  const points = (metrics?.length ?? 0) + (series ?? []).reduce<number>((sum, it) => sum + seriesLength(it), 0)
+  if (points <= pointsMax) return points
+  throw new Refusal('tooLarge', `The request has ${points} points: send at most ${pointsMax} in one request.`)
 }
 
 function seriesLength(raw: unknown): number {

@@ -126,6 +126,19 @@ describe('metrics/batch', () => {
     expect(points.map((it) => it.step)).toEqual([0, 1, 2, 3, 4])
   })
 
+  it('refuses more points than a process should hold at once, however few bytes they came in', async () => {
+    const { client } = service
+    const experimentKey = await client.createExperiment()
+    const values = Array(1_000_001).fill(1)
+    const body = JSON.stringify({ experimentKey, series: [{ metricName: 'many', values }] })
+    expectRefusal(
+      await client.postRaw('/write/experiment/metrics/batch', body),
+      413,
+      codes.tooLarge,
+      /1000000 in one request/,
+    )
+  })
+
   it('a batch without points is no fault, a batch without a place for them is', async () => {
     const { client } = service
     const experimentKey = await client.createExperiment()
