@@ -1,26 +1,41 @@
+import { access, constants, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { runChecks } from '../http/health.ts'
+import { describeFault, runChecks } from '../http/health.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrate.ts'
 import { checkFreeSpace } from '../store/embedded/data-folder.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
 import { openQueueBackend } from '../store/queue/queue-backend.ts'
+import { createClosers } from './closers.ts'
 import { toUrlHost } from './service.ts'
 import { parseSettings, type Settings } from './settings.ts'
 import { describeTerminal } from './terminal.ts'
 import { version } from './version.ts'
 
+type Checks = Record<string, () => Promise<unknown>>
+
 /** Checks whatever a deployment needs, prints each finding, and exits with 1 when one of them is not well. */
 export async function doctor({ json }: { json: boolean }): Promise<void> {
-  const settings = parseSettings(process.env)
-  const closers: (() => Promise<unknown>)[] = []
-  const findings = await runChecks({ ...serviceChecks(settings), ...storeChecks(settings, closers) })
-  await Promise.all(closers.map((close) => close()))
+  const findings = await examine()
   const isWell = Object.values(findings).every((it) => it === 'ok')
   if (json) process.stdout.write(`${JSON.stringify({ version, node: process.version, ok: isWell, findings })}\n`)
   else printFindings(findings)
   process.exitCode = isWell ? 0 : 1
+}
+
+async function examine(): Promise<Record<string, string>> {
+  const closers = createClosers()
+  try {
+    const settings = parseSettings(process.env)
+    const stores = openStoreChecks(settings, closers.push)
+    return { settings: 'ok', ...(await runChecks({ ...stores, ...folderCheck(settings), ...serviceCheck(settings) })) }
+  } catch (error) {
+    return { settings: describeFault(error) }
+  } finally {
+    // What could not be reached cannot be closed in order either.
+    await closers.closeAll().catch(() => undefined)
+  }
 }
 
 function printFindings(findings: Record<string, string>) {
@@ -33,45 +48,61 @@ function printFindings(findings: Record<string, string>) {
   }
 }
 
-function serviceChecks({ host, port, dataFolder, clickhouseUrl, postgresUrl }: Settings) {
+function serviceCheck({ host, port }: Settings): Checks {
   const url = `http://${toUrlHost(host)}:${port}`
-  const isEmbedded = !clickhouseUrl || !postgresUrl
-  return {
-    [`service at ${url}`]: () => askReady(url),
-    ...(isEmbedded && { [`data folder ${path.resolve(dataFolder)}`]: () => checkFreeSpace(path.resolve(dataFolder)) }),
-  }
+  return { [`service at ${url}`]: () => askReady(url) }
 }
 
 async function askReady(url: string) {
   const answer = await fetch(`${url}/readyz`).catch(() => {
-    throw new Error('does not answer: start it with "npm start"')
+    throw new Error('does not answer: start it with "npm start", or name its port with SVC_PORT')
   })
-  const { checks } = (await answer.json()) as { checks: Record<string, string> }
+  const { checks } = (await answer.json().catch(() => ({}))) as { checks?: Record<string, string> }
+  if (!checks) throw new Error('something else than svc answers there')
   const faults = Object.entries(checks).filter(([, outcome]) => outcome !== 'ok')
   if (faults.length > 0) throw new Error(faults.map((it) => it.join(': ')).join('; '))
 }
 
-/** Embedded stores are reached by the running service only; it reports on them itself. */
-function storeChecks(
-  { clickhouseUrl, postgresUrl, redisUrl, queuePrefix }: Settings,
-  closers: (() => Promise<unknown>)[],
-) {
-  const checks: Record<string, () => Promise<unknown>> = {}
-  const onError = () => undefined
-  if (clickhouseUrl) {
-    const clickhouse = openClickHouse({ url: clickhouseUrl })
-    closers.push(() => clickhouse.close())
-    checks.ClickHouse = () => checkClickHouse(clickhouse)
+function folderCheck({ clickhouseUrl, postgresUrl, dataFolder }: Settings): Checks {
+  if (clickhouseUrl && postgresUrl) return {}
+  const folder = path.resolve(dataFolder)
+  return {
+    [`data folder ${folder}`]: async () => {
+      const existing = await findExisting(folder)
+      await access(existing, constants.W_OK)
+      await checkFreeSpace(existing)
+    },
   }
+}
+
+/** The folder itself, or the one it will be made in. */
+async function findExisting(folder: string): Promise<string> {
+  const exists = await stat(folder).then(
+    () => true,
+    () => false,
+  )
+  return exists || folder === path.dirname(folder) ? folder : findExisting(path.dirname(folder))
+}
+
+/** Embedded stores are reached by the running service only; it reports on them itself. */
+function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unknown>) => void): Checks {
+  const { clickhouseUrl, postgresUrl, redisUrl, queuePrefix } = settings
+  const checks: Checks = {}
+  const onError = () => undefined
   if (postgresUrl) {
     const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError })
-    closers.push(() => database.close())
-    checks.Postgres = () => checkPostgres(database)
+    onClose(() => database.close())
+    checks[`Postgres at ${new URL(postgresUrl).host}`] = () => checkPostgres(database)
+  }
+  if (clickhouseUrl) {
+    const clickhouse = openClickHouse({ url: clickhouseUrl })
+    onClose(() => clickhouse.close())
+    checks[`ClickHouse at ${new URL(clickhouseUrl).host}`] = () => checkClickHouse(clickhouse)
   }
   if (redisUrl) {
-    const backend = openQueueBackend({ redisUrl, postgresUrl: '', prefix: queuePrefix, onError })
-    closers.push(() => backend.close())
-    checks.Redis = () => backend.check()
+    const backend = openQueueBackend({ redisUrl, postgresUrl: postgresUrl ?? '', prefix: queuePrefix, onError })
+    onClose(() => backend.close())
+    checks[`Redis at ${new URL(redisUrl).host}`] = () => backend.check()
   }
   return checks
 }

@@ -26,12 +26,12 @@ export function explainListenFault(error: unknown, { host, port }: Address): unk
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (code === 'EADDRINUSE') {
     return new Error(
-      `Port ${port} is in use on ${host}. Stop what listens there, or choose another: SVC_PORT=${port + 1}`,
+      `Port ${port} is in use on ${host}. Stop what listens there, or choose another port with SVC_PORT.`,
     )
   }
   if (code === 'EACCES')
     return new Error(`Port ${port} needs more rights than you have: choose one above 1023 with SVC_PORT.`)
-  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
     return new Error(`This machine has no address ${host} to listen on: set SVC_HOST (127.0.0.1, or 0.0.0.0 for all).`)
   }
   return error

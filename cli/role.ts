@@ -1,14 +1,13 @@
 import { drainOnSignal } from './drain.ts'
 import { openLog } from './log.ts'
 import { type Role, startService } from './service.ts'
-import { parseSettings } from './settings.ts'
-import { requireStores } from './stores.ts'
+import { parseRoleSettings } from './settings.ts'
 
 /** Runs one role as a process of its own, on stores given by address. */
 export async function runRole(role: Role): Promise<void> {
-  const settings = parseSettings(process.env)
+  const settings = parseRoleSettings(process.env)
   const log = openLog(settings.logLevel ?? 'info', role)
-  const service = await startService(new Set([role]), requireStores(settings), settings, log)
+  const service = await startService(new Set([role]), settings, settings, log)
   drainOnSignal({ drainMs: settings.drainMs, log }, async (signal) => {
     log.info({ signal }, 'draining')
     await service.close()

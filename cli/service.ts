@@ -1,3 +1,4 @@
+import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { createApiRoutes } from '../api/routes.ts'
@@ -17,7 +18,9 @@ import { startWorker } from '../workers/worker.ts'
 import { createClosers } from './closers.ts'
 import { explainListenFault } from './port.ts'
 import type { Settings } from './settings.ts'
+import { nameFault } from './store-fault.ts'
 import { version } from './version.ts'
+import { watchConnections } from './watch-connections.ts'
 
 export type Role = 'ingest' | 'worker' | 'api'
 
@@ -49,7 +52,10 @@ export async function startService(
     closers.push(() => database.close())
     const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
     closers.push(() => clickhouse.close())
-    await Promise.all([named('Postgres', checkPostgres(database)), named('ClickHouse', checkClickHouse(clickhouse))])
+    await Promise.all([
+      nameFault('Postgres', stores.postgresUrl, checkPostgres(database)),
+      nameFault('ClickHouse', stores.clickhouseUrl, checkClickHouse(clickhouse)),
+    ])
 
     const backend = openQueueBackend({
       redisUrl: stores.redisUrl,
@@ -58,10 +64,11 @@ export async function startService(
       onError: onStoreFault('queue'),
     })
     closers.push(() => backend.close())
-    await named(backend.kind === 'redis' ? 'Redis' : 'Postgres', backend.check())
+    if (stores.redisUrl) await nameFault('Redis', stores.redisUrl, backend.check())
+    else await nameFault('Postgres', stores.postgresUrl, backend.check())
 
     if (roles.has('worker')) {
-      const worker = startWorker({ backend, clickhouse, figures, log })
+      const worker = await startWorker({ backend, queries: database, clickhouse, figures, log })
       closers.push(() => worker.close())
     }
     const signs = createSignsOfLife({
@@ -73,7 +80,7 @@ export async function startService(
 
     const routes: Route[] = []
     if (roles.has('ingest')) {
-      const ingest = createIngest({
+      const ingest = await createIngest({
         queries: database,
         backend,
         signs,
@@ -106,12 +113,18 @@ export async function startService(
       version,
       log,
     })
-    closers.push(() => app.close())
-    const url = await app.listen({ host: settings.host, port: settings.port }).catch((error: unknown) => {
+    const connections = watchConnections(app.server)
+    closers.push(async () => {
+      const closed = app.close()
+      connections.letGo()
+      await closed
+    })
+    await app.listen({ host: settings.host, port: settings.port }).catch((error: unknown) => {
       throw explainListenFault(error, settings)
     })
+    const { port } = app.server.address() as AddressInfo
     return {
-      url,
+      url: `http://${toUrlHost(settings.host)}:${port}`,
       async close() {
         draining = true
         await closers.closeAll()
@@ -124,17 +137,7 @@ export async function startService(
 }
 
 /** Which store it is that cannot be used; drivers say "connect ECONNREFUSED" and no more. */
-async function named<T>(store: string, check: Promise<T>): Promise<T> {
-  try {
-    return await check
-  } catch (error) {
-    if (error instanceof Error && 'code' in error) {
-      throw new Error(`${store} cannot be used: ${error.message || error.code}`, { cause: error })
-    }
-    throw error
-  }
-}
-
+/** How this machine reaches a server that listens on `host`. */
 export function toUrlHost(host: string): string {
   if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
   return host.includes(':') ? `[${host}]` : host

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { StoreUrls } from './service.ts'
 
 /**
  * Every setting, with its default and who would change it. They come from the environment, or from a file `.env` where
@@ -62,19 +63,35 @@ const fields = z.object({
 
 export type Settings = ReturnType<typeof parseSettings>
 
+type Environment = Record<string, string | undefined>
+
 /**
  * Reads the settings from an environment.
  *
  * @throws Error that lists every fault at once
  */
-export function parseSettings(environment: Record<string, string | undefined>) {
+export function parseSettings(environment: Environment) {
+  return parse(environment, [])
+}
+
+/**
+ * Reads the settings of a command that works on given stores only: the addresses must be there.
+ *
+ * @throws Error that lists every fault at once
+ */
+export function parseRoleSettings(environment: Environment) {
+  return parse(environment, ['CLICKHOUSE_URL', 'POSTGRES_URL']) as Settings & StoreUrls
+}
+
+function parse(environment: Environment, needed: string[]) {
   // An empty variable is what a compose file makes of one that was not given.
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
   const parsed = fields.safeParse(given)
-  if (!parsed.success) {
-    const faults = parsed.error.issues.map((it) => `  ${it.path.join('.')}: ${it.message}`)
-    throw new Error(`The settings are wrong:\n${faults.join('\n')}`)
+  const faults = (parsed.error?.issues ?? []).map((it) => `  ${it.path.join('.')}: ${it.message}`)
+  for (const name of needed) {
+    if (given[name] === undefined) faults.push(`  ${name}: must be set: only "svc up" starts stores by itself`)
   }
+  if (!parsed.success || faults.length > 0) throw new Error(`These settings are wrong:\n${faults.join('\n')}`)
   const it = parsed.data
   return {
     host: it.SVC_HOST,
@@ -100,6 +117,7 @@ export function loadEnvFile() {
   try {
     process.loadEnvFile('.env')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
+    throw new Error(`The file .env cannot be read: ${(error as Error).message}`, { cause: error })
   }
 }

@@ -10,27 +10,10 @@ import { openDatabase } from '../store/postgres/database.ts'
 import { migratePostgres } from '../store/postgres/migrate.ts'
 import { migrateQueue } from '../store/queue/queue-backend.ts'
 import type { Closers } from './closers.ts'
+import type { Progress } from './progress.ts'
 import type { StoreUrls } from './service.ts'
 import type { Settings } from './settings.ts'
-
-/** Tells a person what is going on while it goes on. */
-export type Progress = <T>(what: string, work: () => Promise<T>) => Promise<T>
-
-/**
- * The stores of a role that runs on its own: all of them must be given.
- *
- * @throws Error that lists what is missing
- */
-export function requireStores(settings: Settings): StoreUrls {
-  const { clickhouseUrl, postgresUrl, redisUrl } = settings
-  if (!clickhouseUrl || !postgresUrl) {
-    const missing = [!clickhouseUrl && 'CLICKHOUSE_URL', !postgresUrl && 'POSTGRES_URL'].filter(Boolean).join(' and ')
-    throw new Error(
-      `Set ${missing}: only "svc up" starts stores by itself. Without REDIS_URL the queue is in Postgres.`,
-    )
-  }
-  return { clickhouseUrl, postgresUrl, redisUrl }
-}
+import { nameFault } from './store-fault.ts'
 
 /** The stores of `svc up`: those given by address, and embedded ones for the rest. */
 export async function openStores(
@@ -39,22 +22,22 @@ export async function openStores(
   closers: Closers,
   log: Logger,
 ): Promise<StoreUrls> {
-  const { redisUrl } = settings
-  if (settings.clickhouseUrl && settings.postgresUrl) return requireStores(settings)
+  const { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, redisUrl } = settings
+  if (givenClickHouse && givenPostgres) return { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, redisUrl }
 
   const folder = path.resolve(settings.dataFolder)
   const lock = lockDataFolder(folder)
   closers.push(async () => lock.release())
   await checkFreeSpace(folder)
   const postgresUrl =
-    settings.postgresUrl ??
+    givenPostgres ??
     (await progress('Postgres', async () => {
       const postgres = await openEmbeddedPostgres({ folder: path.join(folder, 'postgres'), log })
       closers.push(() => postgres.close())
       return postgres.url
     }))
   const clickhouseUrl =
-    settings.clickhouseUrl ??
+    givenClickHouse ??
     (await progress('ClickHouse', async () => {
       const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log })
       closers.push(() => clickhouse.close())
@@ -68,9 +51,9 @@ export async function migrateStores(stores: StoreUrls, givenKey: string | undefi
   const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
   const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
   try {
-    await migratePostgres(stores.postgresUrl)
+    await nameFault('Postgres', stores.postgresUrl, migratePostgres(stores.postgresUrl))
     if (stores.redisUrl === undefined) await migrateQueue(stores.postgresUrl)
-    await migrateClickHouse(clickhouse)
+    await nameFault('ClickHouse', stores.clickhouseUrl, migrateClickHouse(clickhouse))
     return await bootstrap(database, givenKey)
   } finally {
     await Promise.all([clickhouse.close(), database.close()])

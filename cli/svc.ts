@@ -1,11 +1,11 @@
 #!/usr/bin/env node
+import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { DemoError } from './demo/errors.ts'
-import { loadEnvFile } from './settings.ts'
 
 /**
  * The `svc` command: finds the subcommand and runs it. Whatever a person can mend is printed as a sentence and ends with
- * a non-zero exit, never with a stack trace (SVC_LOG_LEVEL=debug adds it).
+ * a non-zero exit, never with a stack trace (SVC_LOG_LEVEL=debug adds it). Everything else is imported when it is
+ * needed, so that a library that is missing can be told like any other fault.
  */
 type Command = {
   summary: string
@@ -70,9 +70,11 @@ async function main([name, ...rest]: string[]) {
   try {
     parsed = parseArgs({ args: rest, options: { ...options, help: { type: 'boolean', short: 'h' } } })
   } catch (error) {
-    return usageFault(`svc ${name}: ${(error as Error).message}`)
+    const reason = (error as Error).message.split('. ')[0]
+    return usageFault(`svc ${name}: ${reason}; "svc ${name} --help" lists what there is.`)
   }
   if (parsed.values.help) return printCommandHelp(name, command)
+  const { loadEnvFile } = await import('./settings.ts')
   loadEnvFile()
   await command.run(parsed.values as Record<string, string | boolean | undefined>)
 }
@@ -100,12 +102,22 @@ function printCommandHelp(name: string, { summary, options = {} }: Command) {
   if (lines.length > 0) process.stdout.write(`\n${lines.join('\n')}\n`)
 }
 
+function explain(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const code = (error as NodeJS.ErrnoException).code
+  if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') return error.message
+  const folder = path.dirname(import.meta.dirname)
+  return `${error.message.split(' imported from ')[0]}. Install what is needed: run "npm install" in ${folder}.`
+}
+
+// A reader that goes away (a closed terminal, "| head") is no reason to stop in the middle of something.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
+
 try {
   await main(process.argv.slice(2))
 } catch (error) {
-  const message = error instanceof Error ? error.message : String(error)
-  process.stderr.write(`svc: ${message}\n`)
-  if (process.env.SVC_LOG_LEVEL === 'debug' && !(error instanceof DemoError)) console.error(error)
+  process.stderr.write(`svc: ${explain(error)}\n`)
+  if (process.env.SVC_LOG_LEVEL === 'debug') console.error(error)
   // Something may still be open after a failed start: it must not keep the process alive.
   process.exit(1)
 }

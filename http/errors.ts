@@ -104,5 +104,5 @@ function isStoreAway(error: unknown): boolean {
   if (isStoreAway(error.cause)) return true
   const code = 'code' in error ? String(error.code) : ''
   // SQLSTATE classes: 08 connection, 53 out of resources, 57P server shutting down.
-  return connectionFaults.has(code) || /^(08|53)...$|^57P..$/.test(code) || error.name === 'StoreTimeout'
+  return connectionFaults.has(code) || /^(08|53)...$|^57P..$/.test(code) || error.name === 'StoreAway'
 }

@@ -31,15 +31,15 @@ const bytesMax = 4 * 1024 * 1024
 const pendingBytesMax = 128 * 1024 * 1024
 
 /** The write tier: its routes, with one committer for each data type. */
-export function createIngest(settings: Settings): Ingest {
+export async function createIngest(settings: Settings): Promise<Ingest> {
   const { queries, backend, signs, limits, figures } = settings
   const count = createCounts(figures)
 
-  function openCommitter<Name extends QueueName>(name: Name) {
+  async function openCommitter<Name extends QueueName>(name: Name) {
     const { table } = queues[name]
     return createCommitter({
       table,
-      producer: backend.openProducer(name),
+      producer: await backend.openProducer(name),
       waitMs: settings.commitWaitMs,
       rowsMax,
       bytesMax,
@@ -55,9 +55,9 @@ export function createIngest(settings: Settings): Ingest {
   }
 
   const committers = {
-    metrics: openCommitter('metrics'),
-    systemMetrics: openCommitter('systemMetrics'),
-    output: openCommitter('output'),
+    metrics: await openCommitter('metrics'),
+    systemMetrics: await openCommitter('systemMetrics'),
+    output: await openCommitter('output'),
   }
   const routes = createIngestRoutes({
     findExperiment: createExperimentCheck((userId, key) => findExperimentId(queries, userId, key)),

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Block, PoisonBlock } from '../store/queue/queue-backend.ts'
+import type { Block } from '../store/queue/queue-backend.ts'
 
 /**
  * Gathers the blocks of one table into few, large inserts.
@@ -11,13 +11,15 @@ import { type Block, PoisonBlock } from '../store/queue/queue-backend.ts'
  * light load makes a few inserts a second and a heavy load makes large ones.
  *
  * An insert that fails is repeated with the same token until it succeeds: ClickHouse being away shows as a longer queue.
- * One that can never succeed is taken apart: every block is inserted alone, and only the guilty ones are refused as
- * poison.
+ * One that can never succeed is taken apart: every block is inserted alone, and only what is in the guilty ones is handed
+ * to `storeAround`.
  */
 type Settings = {
   insert(blocks: Buffer[], token: string): Promise<void>
   /** True for an error that repeating cannot cure. */
   isPermanent(error: unknown): boolean
+  /** Stores what can be stored of a block that was refused for good, and sets the rest aside. */
+  storeAround(block: Block, refusal: unknown): Promise<void>
   rowsMax: number
   bytesMax: number
   /** As many blocks as can wait at once. */
@@ -76,20 +78,31 @@ export function createBatcher(settings: Settings) {
     try {
       await insertUntilDone(batch.map((it) => it.block.bytes))
     } catch (error) {
-      if (settings.isPermanent(error) && batch.length > 1) await Promise.all(batch.map((it) => store([it])))
-      else {
-        blocksInserting -= batch.length
-        for (const it of batch) it.failed(settings.isPermanent(error) ? toPoison(error) : error)
-      }
+      if (!settings.isPermanent(error)) settle(batch, (it) => it.failed(error))
+      else if (batch.length > 1) await Promise.all(batch.map((it) => store([it])))
+      else await storeGuilty(batch, error)
       return
     }
-    blocksInserting -= batch.length
-    for (const it of batch) it.done()
+    settle(batch, (it) => it.done())
     settings.onStored({
       rows: batch.reduce((sum, it) => sum + it.block.rows, 0),
       oldestReceivedMs: Math.min(...batch.map((it) => it.block.receivedMs)),
       insertMs: performance.now() - startedAt,
     })
+  }
+
+  async function storeGuilty(batch: Waiting[], refusal: unknown) {
+    try {
+      for (const it of batch) await settings.storeAround(it.block, refusal)
+      settle(batch, (it) => it.done())
+    } catch (error) {
+      settle(batch, (it) => it.failed(error))
+    }
+  }
+
+  function settle(batch: Waiting[], tell: (it: Waiting) => void) {
+    blocksInserting -= batch.length
+    batch.forEach(tell)
   }
 
   async function insertUntilDone(blocks: Buffer[]) {
@@ -132,8 +145,4 @@ export function createBatcher(settings: Settings) {
       while (inserting.size > 0) await Promise.all(inserting)
     },
   }
-}
-
-function toPoison(error: unknown): PoisonBlock {
-  return new PoisonBlock(error instanceof Error ? error.message : String(error))
 }

@@ -1,12 +1,17 @@
 import type { Logger } from 'pino'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { type ClickHouse, isPermanent } from '../store/clickhouse/connection.ts'
+import type { Queries } from '../store/postgres/database.ts'
+import { insertDeadLetter } from '../store/postgres/dead-letters.ts'
 import type { QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames, queues } from '../store/queue/queues.ts'
 import { createBatcher } from './batcher.ts'
+import { storeAroundGuiltyRows } from './guilty-rows.ts'
 
 type Settings = {
   backend: QueueBackend
+  /** Where dead letters are kept. */
+  queries: Queries
   clickhouse: ClickHouse
   figures: Registry
   log: Logger
@@ -17,12 +22,20 @@ const bytesMax = 16 * 1024 * 1024
 const gapMs = 150
 
 /**
- * Moves blocks from every queue into ClickHouse. `close` takes no more jobs, stores those at work, and gives back to the
+ * Moves blocks from every queue into ClickHouse; what it refuses for good becomes dead letters. `close` takes no more jobs, stores those at work, and gives back to the
  * queue what cannot be stored now.
  */
-export function startWorker({ backend, clickhouse, figures, log }: Settings): { close(): Promise<void> } {
+export async function startWorker({
+  backend,
+  queries,
+  clickhouse,
+  figures,
+  log,
+}: Settings): Promise<{ close(): Promise<void> }> {
   const count = createCounts(figures)
-  const lines = queueNames.map((name) => startLine(name, { backend, clickhouse, log, count }))
+  const lines = await Promise.all(
+    queueNames.map((name) => startLine(name, { backend, queries, clickhouse, log, count })),
+  )
   return {
     async close() {
       await Promise.all(lines.map((it) => it.close()))
@@ -30,13 +43,26 @@ export function startWorker({ backend, clickhouse, figures, log }: Settings): { 
   }
 }
 
-type LineSettings = Pick<Settings, 'backend' | 'clickhouse' | 'log'> & { count: ReturnType<typeof createCounts> }
+type LineSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'log'> & {
+  count: ReturnType<typeof createCounts>
+}
 
-function startLine(name: QueueName, { backend, clickhouse, log, count }: LineSettings) {
+async function startLine(name: QueueName, { backend, queries, clickhouse, log, count }: LineSettings) {
   const { table, jobsAtOnce } = queues[name]
+  const insert = (blocks: Buffer[], token: string) => clickhouse.insertBlocks(table.name, blocks, token)
   const batcher = createBatcher({
-    insert: (blocks, token) => clickhouse.insertBlocks(table.name, blocks, token),
+    insert,
     isPermanent,
+    storeAround: (block, refusal) =>
+      storeAroundGuiltyRows(block, refusal, {
+        insert,
+        isPermanent,
+        async setAside(guilty, reason) {
+          await insertDeadLetter(queries, { queue: name, ...guilty, reason })
+          count.deadRows.inc({ table: table.name }, guilty.rows)
+          log.error({ table: table.name, rows: guilty.rows, reason }, 'rows were refused for good and set aside')
+        },
+      }),
     rowsMax,
     bytesMax,
     blocksMax: jobsAtOnce,
@@ -51,7 +77,7 @@ function startLine(name: QueueName, { backend, clickhouse, log, count }: LineSet
       log.warn({ err: error, table: table.name }, what)
     },
   })
-  const consumer = backend.openConsumer({
+  const consumer = await backend.openConsumer({
     name,
     jobsAtOnce,
     store: (block) => batcher.add(block),
@@ -71,6 +97,12 @@ function createCounts(figures: Registry) {
   const registers = [figures]
   return {
     rows: new Counter({ name: 'svc_rows_stored_total', help: 'Rows inserted into ClickHouse', labelNames, registers }),
+    deadRows: new Counter({
+      name: 'svc_rows_set_aside_total',
+      help: 'Rows that ClickHouse refused for good, kept as dead letters',
+      labelNames,
+      registers,
+    }),
     faults: new Counter({ name: 'svc_insert_faults_total', help: 'Inserts that failed', labelNames, registers }),
     lag: new Gauge({
       name: 'svc_stored_lag_seconds',

@@ -29,7 +29,11 @@ export function openClickHouse({ url, readTimeoutMs = 30_000 }: Settings) {
     ...common,
     request_timeout: readTimeoutMs + 2_000,
     max_open_connections: 32,
-    clickhouse_settings: { max_execution_time: readTimeoutMs / 1000 },
+    clickhouse_settings: {
+      max_execution_time: readTimeoutMs / 1000,
+      // Numbers of JSON would be rounded beyond 2^53 here.
+      output_format_json_quote_64bit_integers: 1,
+    },
   })
   const writes = createClient({ ...common, request_timeout: readTimeoutMs * 10, max_open_connections: 8 })
 
@@ -43,7 +47,7 @@ export function openClickHouse({ url, readTimeoutMs = 30_000 }: Settings) {
 
     /** Reads rows as objects; 64-bit integers come as strings. For small answers. */
     async rows<Row>(query: string, params: Record<string, unknown> = {}): Promise<Row[]> {
-      const answer = await reads.query({ query, query_params: params, format: 'JSONEachRow' })
+      const answer = await nameAway(reads.query({ query, query_params: params, format: 'JSONEachRow' }))
       return await answer.json<Row>()
     },
 
@@ -52,7 +56,9 @@ export function openClickHouse({ url, readTimeoutMs = 30_000 }: Settings) {
      * sends the first of them, so a query that fails is an error here, never a torn answer.
      */
     async stream(query: string, params: Record<string, unknown> = {}): Promise<Readable> {
-      const answer = await reads.exec({ query, query_params: params, clickhouse_settings: { wait_end_of_query: 1 } })
+      const answer = await nameAway(
+        reads.exec({ query, query_params: params, clickhouse_settings: { wait_end_of_query: 1 } }),
+      )
       return answer.stream as Readable
     },
 
@@ -72,6 +78,19 @@ export function openClickHouse({ url, readTimeoutMs = 30_000 }: Settings) {
       }
     },
 
+    /** Reads a block in Native format as rows, without storing it. */
+    async readBlock(native: Buffer): Promise<unknown[]> {
+      const answer = await reads.query({
+        query: `SELECT * FROM format(Native, base64Decode('${native.toString('base64')}'))`,
+        format: 'JSONEachRow',
+        clickhouse_settings: {
+          max_query_size: String(native.length * 2 + 1_000),
+          output_format_json_quote_denormals: 1,
+        },
+      })
+      return await answer.json()
+    },
+
     async ping() {
       const answer = await reads.ping()
       if (!answer.success) throw answer.error
@@ -84,11 +103,33 @@ export function openClickHouse({ url, readTimeoutMs = 30_000 }: Settings) {
 }
 
 /**
- * Codes of ClickHouse that mean the data itself cannot be stored, now or later: parsing, types, unknown columns. Source:
+ * Codes of ClickHouse that mean "not now": out of time, of memory, of slots or of space, or read-only for the moment.
+ */
+const passingCodes = new Set([159, 160, 202, 209, 210, 225, 241, 242, 243, 252, 319, 439, 999])
+
+/** Names the faults that pass by themselves, for whoever maps errors; a time-out of the client has no code at all. */
+async function nameAway<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    const passes = error instanceof ClickHouseError ? passingCodes.has(Number(error.code)) : !hasCode(error)
+    if (error instanceof Error && passes) error.name = 'StoreAway'
+    throw error
+  }
+}
+
+function hasCode(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code !== undefined
+}
+
+/**
+ * Codes of ClickHouse that mean the data itself cannot be stored, now or later: parsing, types, unknown
+ * columns, violated constraints. Source:
  * ErrorCodes.cpp of ClickHouse.
  */
 const permanentCodes = new Set([
-  6, 16, 20, 26, 27, 33, 34, 36, 38, 41, 43, 50, 53, 62, 69, 70, 72, 117, 130, 131, 190, 321, 349, 354, 432, 441, 561,
+  6, 16, 20, 26, 27, 33, 34, 36, 38, 41, 43, 50, 53, 62, 69, 70, 72, 117, 130, 131, 190, 321, 349, 354, 432, 441, 469,
+  561,
 ])
 
 /** True when repeating the same insert can never succeed. */

@@ -84,7 +84,7 @@ async function withPoolFaults<T>(run: () => Promise<T>): Promise<T> {
   try {
     return await run()
   } catch (error) {
-    if (error instanceof Error && !('code' in error)) error.name = 'StoreTimeout'
+    if (error instanceof Error && !('code' in error)) error.name = 'StoreAway'
     throw error
   }
 }

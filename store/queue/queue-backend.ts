@@ -1,4 +1,4 @@
-import { createPostgresBackend, Queue, type QueueOptions, runMigrations, UnrecoverableError, Worker } from 'bullmq'
+import { createPostgresBackend, Queue, type QueueOptions, runMigrations, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import type { QueueName } from './queues.ts'
@@ -24,9 +24,6 @@ export type Producer = {
   depth(): Promise<number>
 }
 
-/** Thrown by a consumer's handler for a block that can never be stored: the job is set aside, not repeated. */
-export class PoisonBlock extends UnrecoverableError {}
-
 type Consumer = {
   /** Takes no more jobs and waits for those at work. */
   close(): Promise<void>
@@ -42,8 +39,8 @@ type ConsumerSettings = {
 
 export type QueueBackend = {
   kind: 'redis' | 'postgres'
-  openProducer(name: QueueName): Producer
-  openConsumer(settings: ConsumerSettings): Consumer
+  openProducer(name: QueueName): Promise<Producer>
+  openConsumer(settings: ConsumerSettings): Promise<Consumer>
   /** Resolves when the queue can be used and will keep what it is given; rejects with what to change. */
   check(): Promise<void>
   close(): Promise<void>
@@ -59,12 +56,12 @@ type Settings = {
 
 /** Longest wait for the queue to take a block before the request is refused. */
 const commandWaitMs = 5_000
-const connectWaitMs = 800
+const connectWaitMs = 3_000
 
 // A worker that died is noticed after about the sum of these, and its jobs are taken by another.
 const lockMs = 6_000
 const stalledCheckMs = 3_000
-// No count of attempts or stalls ever drops a job: only "stored" and "poison" end it.
+// No count of attempts or stalls ever drops a job: only "stored" and "set aside" end it.
 const unlimited = 2 ** 31 - 1
 const retryDelayMs = 1_000
 
@@ -79,6 +76,7 @@ const defaultJobOptions: QueueOptions['defaultJobOptions'] = {
 const streams = { events: { maxLen: 100 } }
 
 const consumerOptions = {
+  autorun: false,
   lockDuration: lockMs,
   stalledInterval: stalledCheckMs,
   maxStalledCount: unlimited,
@@ -123,8 +121,11 @@ function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
   return {
     kind: 'redis',
     openProducer(name) {
-      const queue = new Queue<JobData>(name, { connection: producing, prefix, defaultJobOptions, streams })
-      return toProducer(queue, onError, opened)
+      return startProducer(
+        new Queue(name, { connection: producing, prefix, defaultJobOptions, streams }),
+        onError,
+        opened,
+      )
     },
     openConsumer({ name, jobsAtOnce, store, onError }) {
       const connection = connect({ maxRetriesPerRequest: null })
@@ -134,8 +135,7 @@ function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
         concurrency: jobsAtOnce,
         ...consumerOptions,
       })
-      worker.on('error', onError)
-      return { close: () => worker.close() }
+      return startConsumer(worker, onError)
     },
     check: () => checkRedis(url),
     close: () => closeAll(opened),
@@ -174,17 +174,14 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
   const producing = openPool(postgresUrl, 8)
   producing.on('error', onError)
   opened.push({ close: () => producing.end() })
-  const classes = { backend: createPostgresBackend }
+  // BullMQ's types know classes bound to a backend; its constructors take the backend as a last argument.
+  const backend = createPostgresBackend as never
 
   return {
     kind: 'postgres',
     openProducer(name) {
-      const queue = new Queue<JobData>(
-        name,
-        { connection: producing as never, defaultJobOptions, streams },
-        classes.backend as never,
-      )
-      return toProducer(queue, onError, opened)
+      const queue = new Queue<JobData>(name, { connection: producing as never, defaultJobOptions, streams }, backend)
+      return startProducer(queue, onError, opened)
     },
     openConsumer({ name, jobsAtOnce, store, onError }) {
       const consuming = openPool(postgresUrl, 4)
@@ -194,10 +191,9 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
         name,
         (job) => store(toBlock(job.data)),
         { connection: consuming as never, concurrency: jobsAtOnce, ...consumerOptions },
-        classes.backend as never,
+        backend,
       )
-      worker.on('error', onError)
-      return { close: () => worker.close() }
+      return startConsumer(worker, onError)
     },
     async check() {
       await producing.query('SELECT 1')
@@ -208,7 +204,7 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
 
 /** BullMQ names its tables without a schema and leaves the search path of a given pool to us. */
 function openPool(postgresUrl: string, connectionsMax: number) {
-  return new pg.Pool({
+  const pool = new pg.Pool({
     connectionString: postgresUrl,
     max: connectionsMax,
     options: '-c search_path=bullmq',
@@ -216,6 +212,33 @@ function openPool(postgresUrl: string, connectionsMax: number) {
     query_timeout: commandWaitMs,
     keepAlive: true,
   })
+  const { connect, query } = pool
+  // Only the forms that BullMQ uses, those that answer a promise, are told apart.
+  pool.connect = tellConnectionFaults(connect.bind(pool)) as typeof connect
+  pool.query = tellConnectionFaults(query.bind(pool)) as typeof query
+  return pool
+}
+
+/**
+ * BullMQ waits before it tries again only after errors with the code ECONNREFUSED; after any other it tries again at
+ * once, in a loop that lets nothing else run when the error comes without waiting. All that means "Postgres is away"
+ * gets that code.
+ */
+function tellConnectionFaults(run: (...args: never[]) => unknown) {
+  return (...args: never[]) => {
+    const result = run(...args)
+    if (!(result instanceof Promise)) return result
+    return result.catch((error: unknown) => {
+      if (error instanceof Error && meansAway(error)) Object.assign(error, { code: 'ECONNREFUSED' })
+      throw error
+    })
+  }
+}
+
+/** Time-outs of the pool have no code; SQLSTATE classes 08, 53 and 57P are connection, resources and shutdown. */
+function meansAway(error: Error): boolean {
+  if (!('code' in error)) return true
+  return typeof error.code === 'string' && /^(E[A-Z]+|(08|53)...|57P..)$/.test(error.code)
 }
 
 type Closable = { close(): Promise<unknown> }
@@ -225,9 +248,18 @@ async function closeAll(opened: Closable[]): Promise<void> {
   for (const it of opened.toReversed()) await it.close()
 }
 
-function toProducer(queue: Queue<JobData>, onError: (error: Error) => void, opened: Closable[]): Producer {
+/**
+ * Resolves when the queue can be used. BullMQ remembers a first connection that failed for ever, so one that does fails
+ * the start of the process instead.
+ */
+async function startProducer(
+  queue: Queue<JobData>,
+  onError: (error: Error) => void,
+  opened: Closable[],
+): Promise<Producer> {
   queue.on('error', onError)
   opened.push(queue)
+  await queue.waitUntilReady()
   return {
     async add({ rows, receivedMs, bytes }) {
       await queue.add('block', { rows, receivedMs, block: bytes.toString('base64') })
@@ -236,6 +268,14 @@ function toProducer(queue: Queue<JobData>, onError: (error: Error) => void, open
       return await queue.getJobCountByTypes('waiting', 'active', 'delayed')
     },
   }
+}
+
+/** Takes jobs from when it resolves; see `startProducer` for why it waits. */
+async function startConsumer(worker: Worker<JobData>, onError: (error: Error) => void): Promise<Consumer> {
+  worker.on('error', onError)
+  await worker.waitUntilReady()
+  worker.run().catch(onError)
+  return { close: () => worker.close() }
 }
 
 function toBlock({ rows, receivedMs, block }: JobData): Block {

@@ -39,15 +39,15 @@ describe('the key', () => {
   })
 
   it.each([
-    'x',
-    'Bearer',
-    'Bearer Bearer',
-    'Basic dXNlcjpwYXNz',
-    'svc_0',
-    '\u00e9\u00ff',
-    'x'.repeat(5_000),
-    "' OR 1=1 --",
-  ])('%s, which is not registered, answers 401 with 90212', async (authorization) => {
+    ['x', 'x'],
+    ['a scheme alone', 'Bearer'],
+    ['a scheme twice', 'Bearer Bearer'],
+    ['a name and password', 'Basic dXNlcjpwYXNz'],
+    ['the beginning of a key', 'svc_0'],
+    ['a key in other letters', '\u00e9\u00ff'],
+    ['a very long one', 'x'.repeat(5_000)],
+    ['SQL', "' OR 1=1 --"],
+  ])('%s, which is not registered, answers 401 with 90212', async (_, authorization) => {
     expectRefusal(await ask({ authorization }), 401, codes.keyUnknown, 'This API key is not registered.')
   })
 

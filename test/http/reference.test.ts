@@ -208,7 +208,8 @@ it('/metrics has our figures in the text format of Prometheus', async () => {
   expect(answer.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/)
   const text = await answer.text()
   expect(text).toContain('svc_rows_accepted_total{type="metrics"} 3\n')
-  for (const line of text.split('\n').filter(Boolean)) expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{.+\})? [-+\w.]+)$/)
+  for (const line of text.split('\n').filter(Boolean))
+    expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{.+\})? [-+\w.]+)$/)
 })
 
 it('/clientlib/isAlive/ver tells a version of the interface that clients accept', async () => {

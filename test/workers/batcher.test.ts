@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type Block, PoisonBlock } from '../../store/queue/queue-backend.ts'
+import type { Block } from '../../store/queue/queue-backend.ts'
 import { createBatcher } from '../../workers/batcher.ts'
 
 const permanent = new Error('the rows can never be stored')
@@ -20,6 +20,7 @@ function openBatcher(
       await outcome(insert)
     },
     isPermanent: (error) => error === permanent,
+    storeAround: async () => undefined,
     rowsMax: 100,
     bytesMax: 1_000_000,
     blocksMax: 100,
@@ -92,18 +93,42 @@ describe('a batcher', () => {
     expect(new Set(inserts.map((it) => it.token)).size).toBe(1)
   })
 
-  it('sets the guilty block aside as poison and stores its neighbours', async () => {
-    const { batcher } = openBatcher({ blocksMax: 3, gapMs: 10 ** 9 }, async ({ blocks }) => {
-      if (blocks.includes('bad')) throw permanent
-    })
+  it('hands only the guilty block on, and stores its neighbours', async () => {
+    const guilty: string[] = []
+    const { batcher, inserts } = openBatcher(
+      {
+        blocksMax: 3,
+        gapMs: 10 ** 9,
+        storeAround: async (block, refusal) => {
+          expect(refusal).toBe(permanent)
+          guilty.push(String(block.bytes))
+        },
+      },
+      async ({ blocks }) => {
+        if (blocks.includes('bad')) throw permanent
+      },
+    )
     await batcher.add(aBlock('first'))
 
-    const outcomes = await Promise.allSettled(['good', 'bad', 'better'].map((name) => batcher.add(aBlock(name))))
+    await Promise.all(['good', 'bad', 'better'].map((name) => batcher.add(aBlock(name))))
 
-    expect(outcomes.map((it) => it.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
-    const rejected = outcomes[1] as PromiseRejectedResult
-    expect(rejected.reason).toBeInstanceOf(PoisonBlock)
-    expect(rejected.reason.message).toBe(permanent.message)
+    expect(guilty).toEqual(['bad'])
+    expect(inserts.map((it) => it.blocks)).toContainEqual(['good'])
+    expect(inserts.map((it) => it.blocks)).toContainEqual(['better'])
+  })
+
+  it('gives the job back when what was refused can be neither stored nor set aside now', async () => {
+    const { batcher } = openBatcher(
+      {
+        storeAround: async () => {
+          throw passing
+        },
+      },
+      async () => {
+        throw permanent
+      },
+    )
+    await expect(batcher.add(aBlock('bad'))).rejects.toBe(passing)
   })
 
   it('flushes what waits when it is closed', async () => {

@@ -1,0 +1,19 @@
+import { describeFault } from '../http/health.ts'
+
+/**
+ * Runs what needs a store, so that its fault names the store and where it was looked for. What already names the store
+ * says what to do, and stays as it is.
+ */
+export async function nameFault<T>(
+  store: 'Postgres' | 'ClickHouse' | 'Redis',
+  url: string,
+  work: Promise<T>,
+): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    const text = describeFault(error)
+    if (text.startsWith(store) || text.startsWith(`The ${store}`)) throw error
+    throw new Error(`${store} at ${new URL(url).host} cannot be used: ${text}`, { cause: error })
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * Cuts a block in Native format into blocks of fewer rows, so that a row which ClickHouse refuses can be found. Only the
+ * column types that our tables have are understood; see native-block.ts for the format.
+ */
+
+type Column = { head: Buffer; slice(from: number, to: number): Buffer }
+
+export type SliceableBlock = {
+  rows: number
+  /** The rows from `from` up to, not including, `to`, as a block of their own. */
+  slice(from: number, to: number): Buffer
+}
+
+const fixedWidths: Record<string, number> = { UInt8: 1, UInt32: 4, UInt64: 8, Int64: 8, Float64: 8 }
+
+/** @throws Error when the bytes are not one whole block of our column types */
+export function readNativeBlock(bytes: Buffer): SliceableBlock {
+  const cursor = { bytes, at: 0 }
+  const columnCount = readVarUint(cursor)
+  const rows = readVarUint(cursor)
+  const columns = Array.from({ length: columnCount }, () => readColumn(cursor, rows))
+  if (cursor.at !== bytes.length) throw new Error(`${bytes.length - cursor.at} bytes are left after the block`)
+  return {
+    rows,
+    slice: (from, to) =>
+      Buffer.concat([
+        toVarUint(columnCount),
+        toVarUint(to - from),
+        ...columns.flatMap((it) => [it.head, it.slice(from, to)]),
+      ]),
+  }
+}
+
+type Cursor = { bytes: Buffer; at: number }
+
+function readColumn(cursor: Cursor, rows: number): Column {
+  const start = cursor.at
+  readText(cursor)
+  const type = readText(cursor).toString()
+  const head = cursor.bytes.subarray(start, cursor.at)
+  const width = fixedWidths[type]
+  if (width !== undefined) return { head, slice: sliceFixed(take(cursor, rows * width), width) }
+  if (type === 'String') return { head, slice: sliceText(cursor, rows) }
+  if (type === 'LowCardinality(String)') return { head, slice: sliceDictionary(cursor, rows) }
+  throw new Error(`the column type ${type} is not known`)
+}
+
+function sliceFixed(values: Buffer, width: number) {
+  return (from: number, to: number) => values.subarray(from * width, to * width)
+}
+
+function sliceText(cursor: Cursor, rows: number) {
+  const offsets = [cursor.at]
+  for (let row = 0; row < rows; row++) {
+    readText(cursor)
+    offsets.push(cursor.at)
+  }
+  return (from: number, to: number) => cursor.bytes.subarray(offsets[from], offsets[to])
+}
+
+const indexWidthMask = 0xffn
+
+/** The dictionary stays whole: keys that no row of a slice uses do no harm. */
+function sliceDictionary(cursor: Cursor, rows: number) {
+  const start = cursor.at
+  take(cursor, 8)
+  const width = 1 << Number(take(cursor, 8).readBigUInt64LE() & indexWidthMask)
+  const keys = Number(take(cursor, 8).readBigUInt64LE())
+  for (let key = 0; key < keys; key++) readText(cursor)
+  const dictionary = cursor.bytes.subarray(start, cursor.at)
+  take(cursor, 8)
+  const indexes = take(cursor, rows * width)
+  return (from: number, to: number) => {
+    const count = Buffer.alloc(8)
+    count.writeBigUInt64LE(BigInt(to - from))
+    return Buffer.concat([dictionary, count, indexes.subarray(from * width, to * width)])
+  }
+}
+
+function take(cursor: Cursor, length: number): Buffer {
+  const end = cursor.at + length
+  if (end > cursor.bytes.length) throw new Error('the block ends too early')
+  const taken = cursor.bytes.subarray(cursor.at, end)
+  cursor.at = end
+  return taken
+}
+
+function readText(cursor: Cursor): Buffer {
+  return take(cursor, readVarUint(cursor))
+}
+
+function readVarUint(cursor: Cursor): number {
+  let value = 0
+  for (let factor = 1; ; factor *= 0x80) {
+    const byte = take(cursor, 1)[0] as number
+    value += (byte & 0x7f) * factor
+    if (byte < 0x80) return value
+  }
+}
+
+function toVarUint(value: number): Buffer {
+  const bytes: number[] = []
+  let rest = value
+  while (rest >= 0x80) {
+    bytes.push((rest % 0x80) | 0x80)
+    rest = Math.floor(rest / 0x80)
+  }
+  bytes.push(rest)
+  return Buffer.from(bytes)
+}

@@ -1,0 +1,42 @@
+import type { Queries } from './database.ts'
+
+/** Rows that were refused for good, and why. */
+export type DeadLetter = {
+  id: bigint
+  queue: string
+  rows: number
+  receivedMs: bigint
+  reason: string
+  setAsideAt: Date
+}
+
+type NewDeadLetter = { queue: string; rows: number; receivedMs: number; reason: string; bytes: Buffer }
+
+export async function insertDeadLetter(queries: Queries, letter: NewDeadLetter): Promise<void> {
+  await queries.row('INSERT INTO dead_letters (queue, rows, received_ms, reason, block) VALUES ($1, $2, $3, $4, $5)', [
+    letter.queue,
+    letter.rows,
+    letter.receivedMs,
+    letter.reason,
+    letter.bytes,
+  ])
+}
+
+const shownColumns = `id, queue, rows, received_ms AS "receivedMs", reason, set_aside_at AS "setAsideAt"`
+
+/** The newest dead letters, without their blocks. */
+export async function listDeadLetters(queries: Queries, limit: number): Promise<DeadLetter[]> {
+  return await queries.rows<DeadLetter>(`SELECT ${shownColumns} FROM dead_letters ORDER BY id DESC LIMIT $1`, [limit])
+}
+
+export async function findDeadLetter(
+  queries: Queries,
+  id: bigint,
+): Promise<(DeadLetter & { bytes: Buffer }) | undefined> {
+  return await queries.row(`SELECT ${shownColumns}, block AS bytes FROM dead_letters WHERE id = $1`, [id])
+}
+
+/** True when there was one. */
+export async function deleteDeadLetter(queries: Queries, id: bigint): Promise<boolean> {
+  return (await queries.row('DELETE FROM dead_letters WHERE id = $1 RETURNING id', [id])) !== undefined
+}
