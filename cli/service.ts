@@ -64,11 +64,12 @@ export async function startService(
       onError: onStoreFault('queue'),
     })
     closers.push(() => backend.close())
-    if (stores.redisUrl) await nameFault('Redis', stores.redisUrl, backend.check())
-    else await nameFault('Postgres', stores.postgresUrl, backend.check())
+    const nameQueueFault = <T>(work: Promise<T>) =>
+      stores.redisUrl ? nameFault('Redis', stores.redisUrl, work) : nameFault('Postgres', stores.postgresUrl, work)
+    await nameQueueFault(backend.check())
 
     if (roles.has('worker')) {
-      const worker = await startWorker({ backend, queries: database, clickhouse, figures, log })
+      const worker = await nameQueueFault(startWorker({ backend, queries: database, clickhouse, figures, log }))
       closers.push(() => worker.close())
     }
     const signs = createSignsOfLife({
@@ -80,15 +81,17 @@ export async function startService(
 
     const routes: Route[] = []
     if (roles.has('ingest')) {
-      const ingest = await createIngest({
-        queries: database,
-        backend,
-        signs,
-        limits: settings.limits,
-        commitWaitMs: settings.commitWaitMs,
-        depthMax: settings.queueBlocksMax,
-        figures,
-      })
+      const ingest = await nameQueueFault(
+        createIngest({
+          queries: database,
+          backend,
+          signs,
+          limits: settings.limits,
+          commitWaitMs: settings.commitWaitMs,
+          depthMax: settings.queueBlocksMax,
+          figures,
+        }),
+      )
       closers.push(() => ingest.close())
       routes.push(...ingest.routes)
     }
@@ -136,7 +139,6 @@ export async function startService(
   }
 }
 
-/** Which store it is that cannot be used; drivers say "connect ECONNREFUSED" and no more. */
 /** How this machine reaches a server that listens on `host`. */
 export function toUrlHost(host: string): string {
   if (host === '0.0.0.0' || host === '::') return '127.0.0.1'

@@ -9,8 +9,10 @@ import { parseArgs } from 'node:util'
  */
 type Command = {
   summary: string
+  /** What may stand after the command, as its help shows it; nothing when absent. */
+  words?: string
   options?: Record<string, { type: 'string' | 'boolean'; help: string; value?: string }>
-  run(options: Record<string, string | boolean | undefined>): Promise<void>
+  run(options: Record<string, string | boolean | undefined>, words: string[]): Promise<void>
 }
 
 const commands: Record<string, Command> = {
@@ -38,6 +40,12 @@ const commands: Record<string, Command> = {
     summary: 'Check settings, stores and the running service',
     options: { json: { type: 'boolean', help: 'Print the findings as JSON' } },
     run: async ({ json }) => (await import('./doctor.ts')).doctor({ json: json === true }),
+  },
+  'dead-letters': {
+    summary: 'Look at rows that ClickHouse refused for good, and replay them once the reason is gone',
+    words: 'list | show ID | replay ID | replay all | discard ID',
+    options: { json: { type: 'boolean', help: 'Print what is found as JSON' } },
+    run: async ({ json }, words) => (await import('./dead-letters.ts')).deadLetters(words, { json: json === true }),
   },
   demo: {
     summary: 'Train a small model, log it over HTTP, and read everything back',
@@ -68,7 +76,8 @@ async function main([name, ...rest]: string[]) {
   const options = Object.fromEntries(Object.entries(command.options ?? {}).map(([key, { type }]) => [key, { type }]))
   let parsed: ReturnType<typeof parseArgs>
   try {
-    parsed = parseArgs({ args: rest, options: { ...options, help: { type: 'boolean', short: 'h' } } })
+    const known = { ...options, help: { type: 'boolean', short: 'h' } } as const
+    parsed = parseArgs({ args: rest, options: known, allowPositionals: command.words !== undefined })
   } catch (error) {
     const reason = (error as Error).message.split('. ')[0]
     return usageFault(`svc ${name}: ${reason}; "svc ${name} --help" lists what there is.`)
@@ -76,7 +85,7 @@ async function main([name, ...rest]: string[]) {
   if (parsed.values.help) return printCommandHelp(name, command)
   const { loadEnvFile } = await import('./settings.ts')
   loadEnvFile()
-  await command.run(parsed.values as Record<string, string | boolean | undefined>)
+  await command.run(parsed.values as Record<string, string | boolean | undefined>, parsed.positionals)
 }
 
 function usageFault(message: string) {
@@ -94,11 +103,13 @@ function printHelp() {
   )
 }
 
-function printCommandHelp(name: string, { summary, options = {} }: Command) {
+function printCommandHelp(name: string, { summary, words, options = {} }: Command) {
   const rows = Object.entries(options).map(([key, it]) => [`--${key}${it.value ? ` ${it.value}` : ''}`, it.help])
   const width = Math.max(0, ...rows.map(([flag]) => flag?.length ?? 0))
   const lines = rows.map(([flag, help]) => `  ${flag?.padEnd(width)}  ${help}`)
-  process.stdout.write(`Usage: svc ${name}${rows.length > 0 ? ' [options]' : ''}\n\n${summary}.\n`)
+  process.stdout.write(
+    `Usage: svc ${name}${words ? ` ${words}` : ''}${rows.length > 0 ? ' [options]' : ''}\n\n${summary}.\n`,
+  )
   if (lines.length > 0) process.stdout.write(`\n${lines.join('\n')}\n`)
 }
 
