@@ -32,13 +32,17 @@ export function createKeyCheck({ findCaller, authHeaders }: Settings) {
     fetchMethod: async (keyHash) => ({ caller: await findCaller(keyHash) }),
   })
 
-  return async function checkKey(headers: IncomingHttpHeaders): Promise<Caller> {
+  return function checkKey(headers: IncomingHttpHeaders): Caller | Promise<Caller> {
     const key = readKey(headers, headerNames)
     if (key === undefined) {
       throw new Refusal('keyMissing', 'No API key was sent: set the header "Authorization: <API key>".')
     }
     const keyHash = hash('sha256', key, 'hex')
-    const entry = known.get(keyHash) ?? (await known.fetch(keyHash))
+    const entry = known.get(keyHash)
+    return entry ? toCaller(entry) : known.fetch(keyHash).then(toCaller)
+  }
+
+  function toCaller(entry: { caller: Caller | undefined } | undefined): Caller {
     if (!entry?.caller) throw new Refusal('keyUnknown', 'This API key is not registered.')
     return entry.caller
   }

@@ -54,7 +54,7 @@ type Typed<B extends Fields, Q extends Fields, A extends Fields> = Omit<
 }
 
 /** A body that is sent as it stands: JSON text already written, possibly in pieces. */
-type RawAnswer = Buffer | NodeJS.ReadableStream
+type RawAnswer = string | NodeJS.ReadableStream
 
 /** Declares a route whose handler is typed by its schemas. */
 export function route<

@@ -59,13 +59,18 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     systemMetrics: await openCommitter('systemMetrics'),
     output: await openCommitter('output'),
   }
+  const accepted = {
+    metrics: count.rows.labels('metrics'),
+    systemMetrics: count.rows.labels('systemMetrics'),
+    output: count.rows.labels('output'),
+  }
   const routes = createIngestRoutes({
     findExperiment: createExperimentCheck((userId, key) => findExperimentId(queries, userId, key)),
     throttle: createThrottle(limits),
     committers,
     signs,
     startMs: Date.now(),
-    onAccepted: (type, rows) => count.rows.inc({ type }, rows),
+    onAccepted: (type, rows) => accepted[type].inc(rows),
   })
   return {
     routes,

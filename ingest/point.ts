@@ -29,22 +29,27 @@ export type Point = {
   timestamp: number | bigint | undefined
 }
 
+/** Reads a point that needs no conversion; undefined for every other, right or wrong. */
+export function readPlainPoint(raw: unknown): Point | undefined {
+  if (!isPlain(raw)) return undefined
+  return {
+    metric: raw.metricName,
+    context: raw.context ?? '',
+    value: raw.metricValue,
+    step: raw.step ?? undefined,
+    epoch: raw.epoch ?? undefined,
+    timestamp: raw.timestamp ?? undefined,
+  }
+}
+
 /**
  * Reads one point; a point that cannot be stored as it is comes back as the message that says why.
  *
  * @param where names its place in the request
  */
 export function readPoint(raw: unknown, where: () => string): Point | string {
-  if (isPlain(raw)) {
-    return {
-      metric: raw.metricName,
-      context: raw.context ?? '',
-      value: raw.metricValue,
-      step: raw.step ?? undefined,
-      epoch: raw.epoch ?? undefined,
-      timestamp: raw.timestamp ?? undefined,
-    }
-  }
+  const plain = readPlainPoint(raw)
+  if (plain) return plain
   const checked = pointFields.safeParse(raw)
   return checked.success ? toPoint(checked.data) : describeFault(checked.error, where())
 }

@@ -9,8 +9,9 @@ import type { outputLinesTable, pointsTable, systemPointsTable, Table } from '..
 import { batchFields, countPoints, readBatch, readEnvelope } from './batch.ts'
 import type { Committer } from './committer.ts'
 import { createIdentities, type RequestId, toRequestId } from './identity.ts'
+import { metricFields, readMetric } from './metric.ts'
 import { outputFields } from './output-line.ts'
-import { type Point, pointFields, toPoint } from './point.ts'
+import type { Point } from './point.ts'
 import { type Origin, pushLine, pushPoint } from './rows.ts'
 import {
   cpuFields,
@@ -47,7 +48,7 @@ type Deps = {
 const batchBytesMax = 16 * 1024 * 1024
 const idempotencyKeyCharactersMax = 200
 
-const saved = Buffer.from(JSON.stringify({ msg: 'Saved', code: 200, data: null, sdk_error_code: 0 }))
+const saved = JSON.stringify({ msg: 'Saved', code: 200, data: null, sdk_error_code: 0 })
 const savedAnswer = z.object({ msg: z.literal('Saved') })
 const batchAnswer = z.object({
   msg: z.literal('Saved'),
@@ -56,8 +57,6 @@ const batchAnswer = z.object({
   rejectedCount: z.int(),
   throttled: z.int().describe('points dropped because a limit by count was reached'),
 })
-
-const metricFields = batchFields.pick({ experimentKey: true }).extend(pointFields.shape)
 
 const common = { method: 'POST', permission: 'caller', topic: 'Experiments: the stream', shape: 'envelope' } as const
 
@@ -103,11 +102,12 @@ export function createIngestRoutes(deps: Deps): Route[] {
     summary: 'Logs one point of a metric. Metrics are the only values kept as full time series.',
     body: metricFields,
     answer: savedAnswer,
+    checksOwnBody: true,
     async handle({ body, caller, request }) {
       const identity = toIdentity(caller, 'metric', request.headers)
-      const experimentId = await deps.findExperiment(caller.userId, body.experimentKey)
+      const { experimentKey, point } = readMetric(body)
+      const experimentId = await deps.findExperiment(caller.userId, experimentKey)
       writePoints.admit(caller, experimentId, 1)
-      const point = toPoint(body)
       await writePoints.commit(experimentId, identity, 1, (block, origin) => pushPoint(block, origin, 0, point))
       return saved
     },

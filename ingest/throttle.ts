@@ -25,10 +25,13 @@ export function createThrottle(limits: Limits, now: () => number = () => perform
 
   function fill(id: string, ratePerMinute: number): Bucket {
     const at = now()
-    const bucket = buckets.get(id) ?? { tokens: ratePerMinute, filledAt: at }
+    let bucket = buckets.get(id)
+    if (!bucket) {
+      bucket = { tokens: ratePerMinute, filledAt: at }
+      buckets.set(id, bucket)
+    }
     bucket.tokens = Math.min(ratePerMinute, bucket.tokens + ((at - bucket.filledAt) * ratePerMinute) / 60_000)
     bucket.filledAt = at
-    buckets.set(id, bucket)
     return bucket
   }
 
