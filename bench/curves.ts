@@ -1,0 +1,40 @@
+/**
+ * What is logged: 100 experiments with 50 metrics of 400 steps each, shaped as training curves are (an exponential approach
+ * with noise around it). Every value is a pure function of its place, so that whoever reads it back can tell what it must
+ * be. Values are rounded to 32 bits, as those of most training frameworks are, and so have 16 to 18 digits in JSON.
+ */
+export const dataSet = { experiments: 100, metrics: 50, steps: 400 }
+
+export type Place = { experiment: number; metric: number; step: number }
+
+const startMs = 1_760_000_000_000
+const stepMs = 730
+const jitterMs = 40
+
+export const metricNames = Array.from({ length: dataSet.metrics }, (_, metric) => {
+  const kind = ['loss', 'accuracy', 'grad_norm', 'weight_norm', 'learning_rate'][metric % 5]
+  return `${kind}/block_${Math.floor(metric / 5)}`
+})
+
+export const metricContexts = metricNames.map((_, metric) => (metric % 10 < 8 ? 'train' : 'validate'))
+
+export function valueAt({ experiment, metric, step }: Place): number {
+  const level = 0.05 + noise(experiment, metric, -1)
+  const height = 4 * noise(experiment, metric, -2)
+  const pace = 20 + 200 * noise(experiment, metric, -3)
+  const clean = level + height * Math.exp(-step / pace)
+  return Math.fround(clean * (1 + 0.1 * (noise(experiment, metric, step) - 0.5)))
+}
+
+/** All metrics of a step are logged at once. */
+export function timestampAt({ experiment, step }: Pick<Place, 'experiment' | 'step'>): number {
+  return startMs + experiment * 1_000 + step * stepMs + Math.floor(jitterMs * noise(experiment, 0, step))
+}
+
+/** 0 to 1, always the same for the same place (the finish of MurmurHash3). */
+function noise(experiment: number, metric: number, step: number): number {
+  let bits = Math.imul(experiment + 1, 0x9e3779b1) ^ Math.imul(metric + 1, 0x85ebca6b) ^ Math.imul(step + 7, 0xc2b2ae35)
+  bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b)
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35)
+  return ((bits ^ (bits >>> 16)) >>> 0) / 2 ** 32
+}

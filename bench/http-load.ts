@@ -1,0 +1,146 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { dataSet } from './curves.ts'
+import type { LoadReport } from './load-messages.ts'
+import { createRequestPool, type RequestPool, type Shape } from './requests.ts'
+
+/**
+ * The load generator: raw sockets that write ready requests and look only for the end of an answer. An HTTP client of
+ * Node's costs as much as the server does, and on a small machine would take half of what is to be measured.
+ *
+ * Each connection has one request under way, as a client's does; it sends the next when the answer is there.
+ */
+type Settings = {
+  url: string
+  apiKey: string
+  shape: Shape
+  connections: number
+  /** The experiments to write to: a hundred for each pass through the data set. */
+  experimentKeys: string[]
+}
+
+type Recorder = {
+  answered(experiment: number, status: number, body: string, tookMs: number): void
+  failed(error: Error): void
+}
+
+export function createHttpLoad({ url, apiKey, shape, connections, experimentKeys }: Settings) {
+  const pool = createRequestPool(shape, apiKey)
+  const requestsMax = pool.count * Math.floor(experimentKeys.length / dataSet.experiments)
+  let next = 0
+
+  return {
+    /** Keeps all connections busy for so long, then waits for the answers to what is under way. */
+    async run(seconds: number): Promise<LoadReport> {
+      const { recorder, report } = createRecorder(pool)
+      const deadline = performance.now() + seconds * 1_000
+      const takeRequest = () => {
+        if (next >= requestsMax || performance.now() >= deadline) return undefined
+        const index = next % pool.count
+        const pass = Math.floor(next / pool.count)
+        next++
+        const experiment = pass * dataSet.experiments + pool.experimentOf(index)
+        return { experiment, bytes: pool.take(index, experimentKeys[experiment] as string) }
+      }
+      const sockets = await Promise.all(Array.from({ length: connections }, () => openSocket(url)))
+      const startedAt = performance.now()
+      await Promise.all(sockets.map((socket) => keepBusy(socket, takeRequest, recorder)))
+      for (const socket of sockets) socket.destroy()
+      return report(startedAt, next >= requestsMax)
+    },
+  }
+}
+
+async function openSocket(url: string): Promise<Socket> {
+  const { hostname, port } = new URL(url)
+  const socket = connect({ host: hostname, port: Number(port), noDelay: true })
+  await once(socket, 'connect')
+  return socket
+}
+
+type Taken = { experiment: number; bytes: Buffer }
+
+/** Resolves when there is nothing more to send and all is answered, or the connection is lost. */
+function keepBusy(socket: Socket, takeRequest: () => Taken | undefined, recorder: Recorder): Promise<void> {
+  return new Promise((resolve) => {
+    let underWay: Taken | undefined
+    let sentAt = 0
+    let received = ''
+
+    function send() {
+      underWay = takeRequest()
+      if (!underWay) return resolve()
+      sentAt = performance.now()
+      socket.write(underWay.bytes)
+    }
+
+    socket.on('data', (chunk) => {
+      received = received === '' ? chunk.toString('latin1') : received + chunk.toString('latin1')
+      const answer = readAnswer(received)
+      if (!answer) return
+      received = ''
+      recorder.answered((underWay as Taken).experiment, answer.status, answer.body, performance.now() - sentAt)
+      send()
+    })
+    const lose = (error: Error) => {
+      if (underWay) recorder.failed(error)
+      resolve()
+    }
+    socket.on('error', lose)
+    socket.on('close', () => lose(new Error('the connection was closed')))
+    send()
+  })
+}
+
+function readAnswer(text: string): { status: number; body: string } | undefined {
+  const headEnd = text.indexOf('\r\n\r\n')
+  if (headEnd < 0) return undefined
+  const lengthAt = text.indexOf('ontent-length: ')
+  if (lengthAt < 0 || lengthAt > headEnd)
+    throw new Error(`An answer without Content-Length:\n${text.slice(0, headEnd)}`)
+  const bodyAt = headEnd + 4
+  const length = Number.parseInt(text.slice(lengthAt + 15, lengthAt + 25), 10)
+  if (text.length < bodyAt + length) return undefined
+  return { status: Number(text.slice(9, 12)), body: text.slice(bodyAt) }
+}
+
+function createRecorder(pool: RequestPool) {
+  const tookMs: number[] = []
+  const acknowledged: number[] = []
+  const faults: Record<string, number> = {}
+  let unclearPoints = 0
+
+  function fault(what: string) {
+    faults[what] = (faults[what] ?? 0) + 1
+    // A point that was not acknowledged may be stored all the same: the answer may have been lost on its way.
+    unclearPoints += pool.pointsPerRequest
+  }
+
+  const recorder: Recorder = {
+    answered(experiment, status, body, ms) {
+      tookMs.push(ms)
+      if (status !== 200) return fault(`HTTP ${status}: ${body.slice(0, 200)}`)
+      if (pool.pointsPerRequest > 1 && JSON.parse(body).accepted !== pool.pointsPerRequest) {
+        return fault(`not all accepted: ${body.slice(0, 200)}`)
+      }
+      acknowledged[experiment] = (acknowledged[experiment] ?? 0) + pool.pointsPerRequest
+    },
+    failed: (error) => fault(error.message),
+  }
+
+  function report(startedAt: number, isUsedUp: boolean): LoadReport {
+    tookMs.sort((a, b) => a - b)
+    const share = (part: number) => tookMs[Math.min(tookMs.length - 1, Math.floor(tookMs.length * part))] ?? Number.NaN
+    return {
+      seconds: (performance.now() - startedAt) / 1_000,
+      requests: tookMs.length,
+      acknowledged: Array.from(acknowledged, (points) => points ?? 0),
+      unclearPoints,
+      faults,
+      p50Ms: share(0.5),
+      p99Ms: share(0.99),
+      isUsedUp,
+    }
+  }
+  return { recorder, report }
+}

@@ -1,0 +1,27 @@
+import type { Shape } from './requests.ts'
+
+/** What the bench and its load process say to each other. */
+export type LoadOrder =
+  | { kind: 'prepareHttp'; url: string; apiKey: string; shape: Shape; connections: number; experimentKeys: string[] }
+  | { kind: 'prepareRaw'; clickhouseUrl: string; experimentIds: string[] }
+  | { kind: 'run'; seconds: number }
+
+export type LoadAnswer =
+  | { kind: 'prepared' }
+  | { kind: 'ran'; report: LoadReport }
+  | { kind: 'failed'; message: string }
+
+/** One round as the load process saw it. */
+export type LoadReport = {
+  seconds: number
+  requests: number
+  /** Points acknowledged in this round, by the number of the experiment. */
+  acknowledged: number[]
+  /** Points whose request was refused or not answered: they may be stored or not. */
+  unclearPoints: number
+  faults: Record<string, number>
+  p50Ms: number
+  p99Ms: number
+  /** True when the prepared requests ran out before the time did. */
+  isUsedUp: boolean
+}

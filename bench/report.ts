@@ -1,0 +1,82 @@
+import type { Terminal } from '../cli/terminal.ts'
+import type { Measured, Round } from './measure.ts'
+
+/** The table of medians, each with its least and greatest round, and where the CPU time goes. */
+export function renderReport(results: Measured[], terminal: Terminal): string {
+  const head = ['scenario', 'queue', 'CPU µs/point', 'points/s stored', 'p50 ms', 'p99 ms', 'bytes/point']
+  const rows = results.map((it) => [
+    it.scenario,
+    it.queue,
+    spread(it.rounds.map(totalCpu), 2),
+    spread(
+      it.rounds.map((round) => round.pointsPerSecond),
+      0,
+    ) + (it.verified ? '' : ' *'),
+    spread(
+      it.rounds.map((round) => round.p50Ms),
+      1,
+    ),
+    spread(
+      it.rounds.map((round) => round.p99Ms),
+      1,
+    ),
+    it.bytesPerPoint?.toFixed(2) ?? '-',
+  ])
+  const processes = ['ingest', 'worker', 'api', 'clickhouse', 'postgres', 'redis']
+  const shares = results.map((it) => [
+    it.scenario,
+    it.queue,
+    ...processes.map((name) => {
+      const micros = it.rounds.flatMap((round) => round.cpuMicros?.[name] ?? [])
+      return micros.length === 0 ? '-' : toText(median(micros), 2)
+    }),
+  ])
+  return [
+    'Median (least - greatest round)\n',
+    renderTable([head, ...rows], terminal),
+    results.some((it) => !it.verified) ? '* answered, not stored\n' : '',
+    '\nCPU µs/point by process, medians\n',
+    renderTable([['scenario', 'queue', ...processes], ...shares], terminal),
+    ...results.flatMap((it) =>
+      Object.entries(it.faults).map(([what, count]) => `\n${it.scenario} on ${it.queue}: ${count} times ${what}`),
+    ),
+    '\n',
+  ].join('\n')
+}
+
+function totalCpu({ cpuMicros }: Round): number {
+  return cpuMicros ? Object.values(cpuMicros).reduce((sum, it) => sum + it, 0) : Number.NaN
+}
+
+export function median(values: number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = Math.floor(sorted.length / 2)
+  return sorted.length % 2 === 1
+    ? (sorted[middle] as number)
+    : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2
+}
+
+function spread(values: number[], digits: number): string {
+  if (values.some(Number.isNaN)) return '-'
+  const [least, greatest] = [Math.min(...values), Math.max(...values)]
+  return `${toText(median(values), digits)} (${toText(least, digits)} - ${toText(greatest, digits)})`
+}
+
+function toText(value: number, digits: number): string {
+  return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
+}
+
+function renderTable(rows: string[][], terminal: Terminal): string {
+  const widths = (rows[0] as string[]).map((_, column) =>
+    Math.max(...rows.map((row) => (row[column] as string).length)),
+  )
+  return rows
+    .map((row, index) => {
+      const line = row.map((cell, column) =>
+        column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
+      )
+      const text = `  ${line.join('  ')}`
+      return index === 0 ? terminal.paint('bold', text) : text
+    })
+    .join('\n')
+}

@@ -1,0 +1,111 @@
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { pino } from 'pino'
+import type { Closers } from '../cli/closers.ts'
+import type { StoreUrls } from '../cli/service.ts'
+import { migrateStores } from '../cli/stores.ts'
+import { openEmbeddedClickHouse } from '../store/embedded/clickhouse.ts'
+import { findFreePort } from '../store/embedded/free-port.ts'
+import { openEmbeddedPostgres } from '../store/embedded/postgres.ts'
+import { createApiKey } from '../store/postgres/accounts.ts'
+import { readCpuSeconds } from './cpu-time.ts'
+
+export type BenchStores = {
+  /** With the address of Redis when there is one, whichever queue is then used. */
+  urls: StoreUrls
+  apiKey: string
+  /** Keeps apart what we put into a Redis that is not only ours. */
+  queuePrefix: string
+  /** Seconds of CPU that each store has used so far; undefined where that cannot be told. */
+  readCpu(): Promise<Record<string, number> | undefined>
+}
+
+/**
+ * Starts ClickHouse and Postgres, empty and in a folder that goes away again, and Redis from REDIS_URL or the PATH. They
+ * are never those of a deployment: tables are emptied between scenarios.
+ */
+export async function openBenchStores(closers: Closers): Promise<BenchStores> {
+  const log = pino({ level: 'error' }, pino.destination(2))
+  const folder = await mkdtemp(path.join(tmpdir(), 'svc-bench-'))
+  closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  const postgres = await openEmbeddedPostgres({ folder: path.join(folder, 'postgres'), log })
+  closers.push(() => postgres.close())
+  const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log })
+  closers.push(() => clickhouse.close())
+  const queuePrefix = `bench-${randomBytes(4).toString('hex')}`
+  const redis = await openRedis(path.join(folder, 'redis'), queuePrefix, closers)
+
+  const apiKey = createApiKey()
+  const urls = { clickhouseUrl: clickhouse.url, postgresUrl: postgres.url, redisUrl: redis?.url }
+  await migrateStores({ ...urls, redisUrl: undefined }, apiKey)
+  return {
+    urls,
+    apiKey,
+    queuePrefix,
+    async readCpu() {
+      const seconds = await readCpuSeconds([clickhouse.pid(), postgres.pid()])
+      if (!seconds) return undefined
+      const [inClickHouse = 0, inPostgres = 0] = seconds
+      return { clickhouse: inClickHouse, postgres: inPostgres, ...(redis && { redis: await redis.readCpu() }) }
+    },
+  }
+}
+
+type BenchRedis = { url: string; readCpu(): Promise<number> }
+
+async function openRedis(folder: string, prefix: string, closers: Closers): Promise<BenchRedis | undefined> {
+  const url = process.env.REDIS_URL || (await startRedisServer(folder, closers))
+  if (!url) return undefined
+  const redis = new Redis(url)
+  redis.on('error', () => undefined)
+  closers.push(async () => {
+    for await (const keys of redis.scanStream({ match: `${prefix}:*`, count: 1_000 })) {
+      if (keys.length > 0) await redis.unlink(keys)
+    }
+    redis.disconnect()
+  })
+  return {
+    url,
+    async readCpu() {
+      const info = await redis.info('cpu')
+      const used = (name: string) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1] ?? 0)
+      return ['used_cpu_user', 'used_cpu_sys', 'used_cpu_user_children', 'used_cpu_sys_children']
+        .map(used)
+        .reduce((sum, it) => sum + it)
+    },
+  }
+}
+
+const startMsMax = 10_000
+
+/** Starts `redis-server` as production must run it (AOF on, no eviction); undefined when there is no such program. */
+async function startRedisServer(folder: string, closers: Closers): Promise<string | undefined> {
+  await mkdir(folder, { recursive: true })
+  const port = await findFreePort()
+  const options = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction']
+  const child = spawn('redis-server', ['--port', String(port), '--dir', folder, ...options], { stdio: 'ignore' })
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const isThere = await new Promise<boolean>((resolve) => {
+    child.once('spawn', () => resolve(true))
+    child.once('error', () => resolve(false))
+  })
+  if (!isThere) return undefined
+  closers.push(async () => {
+    child.kill('SIGTERM')
+    await ended
+  })
+  const redis = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: null, retryStrategy: () => 50 })
+  redis.on('error', () => undefined)
+  try {
+    const isReady = await Promise.race([redis.ping().then(() => true), sleep(startMsMax, false, { ref: false })])
+    if (!isReady) throw new Error('redis-server was started but does not answer.')
+  } finally {
+    redis.disconnect()
+  }
+  return `redis://127.0.0.1:${port}`
+}

@@ -1,0 +1,64 @@
+import type { Closers } from '../cli/closers.ts'
+import type { Role } from '../cli/service.ts'
+import { readCpuSeconds } from './cpu-time.ts'
+import { type Server, startServer } from './processes.ts'
+import type { QueueKind, Target } from './scenarios.ts'
+import type { BenchStores } from './stores.ts'
+
+/** What is measured: its processes, the stores included. */
+export type System = {
+  writeUrl: string
+  readUrl: string
+  /** Seconds of CPU used so far, by process; undefined where that cannot be told. */
+  readCpu(): Promise<Record<string, number> | undefined>
+}
+
+type Settings = {
+  target: Target
+  queue: QueueKind | 'none'
+  stores: BenchStores
+  closers: Closers
+  profileFolder: string | undefined
+}
+
+/** Starts the processes of a scenario: each role on its own, as in production. */
+export async function startSystem({ target, queue, stores, closers, profileFolder }: Settings): Promise<System> {
+  const { urls, queuePrefix } = stores
+  const environment = {
+    CLICKHOUSE_URL: urls.clickhouseUrl,
+    POSTGRES_URL: urls.postgresUrl,
+    REDIS_URL: queue === 'redis' ? (urls.redisUrl ?? '') : '',
+    SVC_QUEUE_PREFIX: queuePrefix,
+  }
+  const starts: Parameters<typeof startServer>[0][] = [role('api')]
+  if (target === 'service') starts.push(role('ingest'), role('worker'))
+  if (target === 'bareRoute')
+    starts.push({ name: 'ingest', script: new URL('./baselines/bare-route.ts', import.meta.url), environment })
+  if (target === 'jobPerPoint') starts.push(baselineRole('ingest'), baselineRole('worker'))
+
+  const servers: Server[] = []
+  for (const options of starts) {
+    const server = await startServer({ ...options, ...(options.name !== 'api' && { profileFolder }) })
+    servers.push(server)
+    closers.push(() => server.close())
+  }
+  const urlOf = (name: string) => servers.find((it) => it.name === name)?.url ?? ''
+  return {
+    writeUrl: urlOf('ingest'),
+    readUrl: urlOf('api'),
+    async readCpu() {
+      const ours = await readCpuSeconds(servers.map((it) => it.pid))
+      const theirs = await stores.readCpu()
+      if (!ours || !theirs) return undefined
+      return { ...Object.fromEntries(servers.map((it, index) => [it.name, ours[index] ?? 0])), ...theirs }
+    },
+  }
+
+  function role(name: Role) {
+    return { name, script: new URL('../cli/svc.ts', import.meta.url), args: [name], environment }
+  }
+
+  function baselineRole(name: Role) {
+    return { name, script: new URL('./baselines/job-per-point.ts', import.meta.url), args: [name], environment }
+  }
+}
