@@ -90,10 +90,10 @@ export async function openEmbeddedClickHouse(options: {
 
 function findLibrary(): string {
   const libc = process.platform === 'linux' ? '-gnu' : ''
+  const { resolve: find } = createRequire(import.meta.url)
   try {
-    const manifest = createRequire(import.meta.url).resolve(
-      `@chdb/lib-${process.platform}-${process.arch}${libc}/package.json`,
-    )
+    find('ffi-rs')
+    const manifest = find(`@chdb/lib-${process.platform}-${process.arch}${libc}/package.json`)
     const files = ['libchdb.so', 'libchdb.dylib'].map((file) => join(dirname(manifest), file))
     const library = files.find((file) => existsSync(file))
     if (library) return library

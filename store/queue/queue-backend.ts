@@ -150,10 +150,15 @@ async function checkRedis(url: string): Promise<void> {
     connectTimeout: connectWaitMs,
     retryStrategy: null,
   })
-  // The fault is told by the rejection of `connect`; without a listener it would be told twice.
-  redis.on('error', () => undefined)
+  // `connect` only rejects with "Connection is closed."; why it was closed is told here.
+  let reason: Error | undefined
+  redis.on('error', (error) => {
+    reason = error
+  })
   try {
-    await redis.connect()
+    await redis.connect().catch((error: unknown) => {
+      throw reason ?? error
+    })
     const info = await redis.info('persistence')
     const memory = await redis.info('memory')
     if (!/aof_enabled:1/.test(info)) {
