@@ -1,0 +1,36 @@
+import { spawnSync } from 'node:child_process'
+import { Redis } from 'ioredis'
+import { afterEach, describe, expect, it } from 'vitest'
+import { findFreePort } from '../../store/embedded/free-port.ts'
+import { storesWith } from '../harness/service.ts'
+import { startRedisServer } from '../harness/stores.ts'
+import { aFolder, expectPlainFailure, svc } from './svc-process.ts'
+
+const closers: (() => unknown)[] = []
+const onClose = (close: () => unknown) => void closers.push(close)
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close()
+})
+
+const canRunRedis = spawnSync('redis-server', ['--version']).status === 0
+if (!canRunRedis) console.warn('Redis set up wrongly was not tried: there is no redis-server on the PATH.')
+
+describe.skipIf(!canRunRedis)('a Redis that could lose what was acknowledged is refused with what to change:', () => {
+  it.each([
+    ['it keeps nothing on disk', 'appendonly', 'no', /Redis keeps nothing on disk: .*--appendonly yes/],
+    ['it evicts', 'maxmemory-policy', 'allkeys-lru', /Redis evicts data .*--maxmemory-policy noeviction/],
+  ])('%s', async (_what, setting, value, said) => {
+    const redis = await startRedisServer({ folder: await aFolder(onClose) })
+    if (!redis) throw new Error('redis-server did not start')
+    onClose(redis.close)
+    const client = new Redis(redis.url)
+    await client.config('SET', setting, value)
+    client.disconnect()
+    const { clickhouseUrl, postgresUrl } = storesWith('postgres')
+    const env = { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, REDIS_URL: redis.url }
+
+    for (const role of ['ingest', 'worker', 'api', 'up']) {
+      expectPlainFailure(await svc([role], { ...env, SVC_PORT: String(await findFreePort()) }, onClose), said)
+    }
+  })
+})

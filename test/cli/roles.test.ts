@@ -1,0 +1,222 @@
+import { connect } from 'node:net'
+import pg from 'pg'
+import { afterEach, describe, expect, it } from 'vitest'
+import type { Role, StoreUrls } from '../../cli/service.ts'
+import { findFreePort } from '../../store/embedded/free-port.ts'
+import { aPoint } from '../harness/builders.ts'
+import { createClient } from '../harness/client.ts'
+import { eventually } from '../harness/eventually.ts'
+import { availableQueues, createUser, openOwnStores, startRole, storesWith, uniqueName } from '../harness/service.ts'
+import { expectPlainFailure, svc } from './svc-process.ts'
+
+const closers: (() => unknown)[] = []
+const onClose = (close: () => unknown) => void closers.push(close)
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close()
+})
+
+async function start(role: Role, stores: StoreUrls, settings?: Record<string, string>) {
+  const running = await startRole(role, stores, settings)
+  onClose(async () => {
+    running.kill('SIGKILL')
+    await running.ended
+  })
+  return running
+}
+
+describe.each(availableQueues())('roles as processes of their own, with the queue in %s', (queue) => {
+  it('take a point from ingest over a worker to the api', async () => {
+    const stores = storesWith(queue)
+    const user = await createUser(stores)
+    const prefix = { SVC_QUEUE_PREFIX: uniqueName('queue') }
+    const [ingest, api] = await Promise.all([start('ingest', stores, prefix), start('api', stores, prefix)])
+    await start('worker', stores, prefix)
+    const experimentKey = await createClient(api.url, user).createExperiment()
+
+    const answer = await createClient(ingest.url, user).post('/write/experiment/metric', { experimentKey, ...aPoint() })
+
+    expect(answer.status, answer.text).toBe(200)
+    expect(await createClient(api.url, user).readPoints(experimentKey, 'loss', 1)).toHaveLength(1)
+  })
+
+  it('answer only what is theirs: ingest does not read, the api does not take points, the worker does neither', async () => {
+    const stores = storesWith(queue)
+    const user = await createUser(stores)
+    const [ingest, worker] = await Promise.all([start('ingest', stores), start('worker', stores)])
+
+    expect((await createClient(ingest.url, user).get('/account-details')).status).toBe(404)
+    expect((await createClient(worker.url, user).get('/account-details')).status).toBe(404)
+    expect((await createClient(worker.url, user).post('/write/experiment/metric', {})).status).toBe(404)
+    for (const path of ['/livez', '/readyz', '/metrics']) {
+      expect((await fetch(worker.url + path)).status, path).toBe(200)
+    }
+    expect(await (await fetch(`${worker.url}/metrics`)).text()).toContain('process_cpu_seconds_total')
+  })
+
+  it('two of each store every point once, also when one of each is killed meanwhile', async () => {
+    const stores = await openOwnStores(queue)
+    const user = await createUser(stores)
+    const prefix = { SVC_QUEUE_PREFIX: uniqueName('queue') }
+    const [api, ingestA, ingestB] = await Promise.all([
+      start('api', stores, prefix),
+      start('ingest', stores, prefix),
+      start('ingest', stores, prefix),
+    ])
+    const [workerA] = await Promise.all([start('worker', stores, prefix), start('worker', stores, prefix)])
+    const reader = createClient(api.url, user)
+    const experimentKey = await reader.createExperiment()
+    const writers = [createClient(ingestA.url, user), createClient(ingestB.url, user)]
+
+    const acknowledged: number[] = []
+    for (let step = 0; step < 200; step++) {
+      if (step === 60) workerA.kill('SIGKILL')
+      if (step === 120) ingestA.kill('SIGKILL')
+      const writer = writers[step % 2]
+      const answer = await writer
+        ?.post('/write/experiment/metric', { experimentKey, ...aPoint({ step }) })
+        .catch(() => undefined)
+      if (answer?.status === 200) acknowledged.push(step)
+    }
+
+    expect(acknowledged.length).toBeGreaterThanOrEqual(160)
+    const points = await reader.readPoints(experimentKey, 'loss', acknowledged.length)
+    const steps = points.map((it) => it.step as number)
+    expect(new Set(steps).size).toBe(steps.length)
+    expect(steps).toEqual(expect.arrayContaining(acknowledged))
+  })
+
+  it('end with exit code 0 on SIGTERM, and what they acknowledged is readable', async () => {
+    const stores = await openOwnStores(queue)
+    const user = await createUser(stores)
+    const prefix = { SVC_QUEUE_PREFIX: uniqueName('queue') }
+    const [api, ingest] = await Promise.all([start('api', stores, prefix), start('ingest', stores, prefix)])
+    const reader = createClient(api.url, user)
+    const experimentKey = await reader.createExperiment()
+    const writer = createClient(ingest.url, user)
+    const answers = Array.from({ length: 100 }, (_, step) =>
+      writer.post('/write/experiment/metric', { experimentKey, ...aPoint({ step }) }).catch(() => undefined),
+    )
+    // Nor may a connection that asks nothing hold up the end.
+    const silent = connect(Number(new URL(ingest.url).port), '127.0.0.1').on('error', () => undefined)
+    onClose(() => silent.destroy())
+    await Promise.any(answers)
+
+    ingest.kill('SIGTERM')
+    expect(await ingest.ended).toEqual({ code: 0, signal: null })
+
+    const acknowledged = (await Promise.all(answers)).filter((it) => it?.status === 200).length
+    const worker = await start('worker', stores, prefix)
+    await eventually(async () => {
+      expect((await reader.readMetric(experimentKey, 'loss')).length).toBeGreaterThanOrEqual(acknowledged)
+    })
+    worker.kill('SIGTERM')
+    expect(await worker.ended).toEqual({ code: 0, signal: null })
+    expect(worker.output()).toContain('"msg":"drained"')
+  })
+})
+
+describe('a role that cannot work says so in a sentence and ends with exit code 1:', () => {
+  const stores = () => toEnvironment(storesWith('postgres'))
+
+  it.each(['ingest', 'worker', 'api', 'migrate'])(
+    '%s, which addresses are missing, together with what is wrong',
+    async (role) => {
+      const outcome = await svc([role], { SVC_PORT: 'x' }, onClose)
+
+      expectPlainFailure(
+        outcome,
+        /\n {2}SVC_PORT: .*\n {2}CLICKHOUSE_URL: must be set.*\n {2}POSTGRES_URL: must be set/,
+      )
+    },
+  )
+
+  it.each(['ingest', 'worker', 'api'])('%s, that the stores need "svc migrate"', async (role) => {
+    const empty = await openEmptyStores()
+
+    expectPlainFailure(await svc([role], toEnvironment(empty), onClose), /run "svc migrate" first/)
+  })
+
+  it('that ClickHouse needs "svc migrate", when Postgres does not', async () => {
+    const { clickhouseUrl } = await openEmptyStores()
+
+    const outcome = await svc(['worker'], { ...stores(), CLICKHOUSE_URL: clickhouseUrl }, onClose)
+
+    expectPlainFailure(outcome, /ClickHouse has no table .*run "svc migrate" first/)
+  })
+
+  it.each([
+    ['Postgres', 'POSTGRES_URL', 'postgres://svc:secret@'],
+    ['ClickHouse', 'CLICKHOUSE_URL', 'http://svc:secret@'],
+    ['Redis', 'REDIS_URL', 'redis://:secret@'],
+  ])('%s does not answer', async (store, setting, start) => {
+    const address = `127.0.0.1:${await findFreePort()}`
+
+    const outcome = await svc(['ingest'], { ...stores(), [setting]: `${start}${address}` }, onClose)
+
+    expectPlainFailure(outcome, new RegExp(`^svc: ${store} at ${address} cannot be used: .*(ECONNREFUSED|closed)`))
+    expect(outcome.stderr).not.toContain('secret')
+  })
+
+  it.each([
+    ['Postgres', 'POSTGRES_URL'],
+    ['ClickHouse', 'CLICKHOUSE_URL'],
+  ])('%s does not know the password', async (store, setting) => {
+    const url = new URL(stores()[setting] as string)
+    url.password = 'wrong'
+
+    const outcome = await svc(['api'], { ...stores(), [setting]: url.href }, onClose)
+
+    expectPlainFailure(outcome, new RegExp(`^svc: ${store} at ${url.host} cannot be used: .*(auth|password)`, 'i'))
+  })
+})
+
+describe('svc migrate', () => {
+  it('makes empty stores usable and prints the first key, once', async () => {
+    const stores = await openEmptyStores()
+
+    const first = await svc(['migrate'], toEnvironment(stores), onClose)
+    const second = await svc(['migrate'], toEnvironment(stores), onClose)
+
+    expect(first).toMatchObject({ code: 0, stderr: '' })
+    expect(second).toEqual({ code: 0, stderr: '', stdout: 'The stores are up to date.\n' })
+    const apiKey = /shown this once: (svc_\w+)/.exec(first.stdout)?.[1] as string
+    const api = await start('api', stores)
+    const answer = await createClient(api.url, { apiKey, workspaceName: 'default' }).get('/account-details')
+    expect(answer.body).toMatchObject({ defaultWorkspaceName: 'default' })
+  })
+
+  it('may run twice at once: both end well, and one of them prints the key', async () => {
+    const stores = await openEmptyStores()
+
+    const both = await Promise.all([1, 2].map(() => svc(['migrate'], toEnvironment(stores), onClose)))
+
+    expect(both.map(({ code, stderr }) => ({ code, stderr }))).toEqual(Array(2).fill({ code: 0, stderr: '' }))
+    expect(both.filter(({ stdout }) => stdout.includes('svc_'))).toHaveLength(1)
+  })
+
+  it('names the store that does not answer', async () => {
+    const env = toEnvironment(storesWith('postgres'))
+    const address = `127.0.0.1:${await findFreePort()}`
+
+    const noPostgres = await svc(['migrate'], { ...env, POSTGRES_URL: `postgres://svc@${address}/svc` }, onClose)
+    expectPlainFailure(noPostgres, new RegExp(`^svc: Postgres at ${address} cannot be used`))
+    const noClickHouse = await svc(['migrate'], { ...env, CLICKHOUSE_URL: `http://${address}` }, onClose)
+    expectPlainFailure(noClickHouse, new RegExp(`^svc: ClickHouse at ${address} cannot be used`))
+  })
+})
+
+function toEnvironment({ clickhouseUrl, postgresUrl, redisUrl }: StoreUrls): Record<string, string> {
+  return { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, REDIS_URL: redisUrl ?? '', SVC_PORT: '0' }
+}
+
+/** Databases of their own on the shared servers, without a table. */
+async function openEmptyStores(): Promise<StoreUrls> {
+  const { clickhouseUrl, postgresUrl } = storesWith('postgres')
+  const name = uniqueName('empty').replaceAll('-', '_')
+  const client = new pg.Client({ connectionString: postgresUrl })
+  await client.connect()
+  await client.query(`CREATE DATABASE ${name}`)
+  await client.end()
+  const withName = (url: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href
+  return { clickhouseUrl: withName(clickhouseUrl), postgresUrl: withName(postgresUrl), redisUrl: undefined }
+}
