@@ -4,6 +4,9 @@ import zlib from 'node:zlib'
 import { Refusal } from './errors.ts'
 import { type ExactJson, parseExactJson } from './exact-json.ts'
 
+/** The limit for a body where its route sets no other. */
+export const bodyBytesMaxDefault = 4 * 1024 * 1024
+
 const gunzip = promisify(zlib.gunzip)
 
 /**

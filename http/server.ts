@@ -8,19 +8,17 @@ import fastify, {
   LogController,
 } from 'fastify'
 import type { Logger } from 'pino'
-import { readJsonBody, tooLarge } from './body.ts'
-import { Refusal, toErrorEnvelope, toRefusal } from './errors.ts'
+import { bodyBytesMaxDefault, readJsonBody } from './body.ts'
 import { toFieldRefusal } from './fields.ts'
 import { addHealthRoutes, type Health } from './health.ts'
 import { addReference } from './openapi.ts'
 import { describeAnswers, toOperationId } from './openapi-schemas.ts'
+import { answerBrokenRequest, answerUnknownRoutes, sendError } from './refuse.ts'
 import type { Caller, Route } from './route.ts'
 
 const prefix = '/api/rest/v2'
 /** Older clients use this one for the same calls. */
 const clientPrefix = '/clientlib/rest/v2'
-
-const bodyBytesMaxDefault = 4 * 1024 * 1024
 
 type Settings = {
   routes: Route[]
@@ -185,66 +183,4 @@ function sendJsonWithoutCharset(app: FastifyInstance) {
       reply.header('content-type', 'application/json')
     done()
   })
-}
-
-/** Decided before the body is read: a wrong address or method is that, whatever else is wrong, and costs no memory. */
-function answerUnknownRoutes(app: FastifyInstance) {
-  const methods = new Map<string, Set<string>>()
-  app.addHook('onRoute', (it) => {
-    const known = methods.get(it.url) ?? new Set()
-    for (const method of [it.method].flat()) known.add(method)
-    methods.set(it.url, known)
-  })
-  function refuse(request: FastifyRequest): never {
-    const path = request.url.split('?')[0]?.replace(/(?<=.)\/$/, '') ?? ''
-    const known = methods.get(path)
-    if (!known)
-      throw new Refusal('routeUnknown', `There is no ${path.slice(0, 200)}: see /reference for what there is.`)
-    const allow = [...known].join(', ')
-    throw new Refusal('wrongMethod', `${path} does not take ${request.method}: use ${allow}.`, { headers: { allow } })
-  }
-  app.addHook('onRequest', (request, _reply, done) => {
-    if (request.is404) refuse(request)
-    done()
-  })
-  app.setNotFoundHandler(refuse)
-}
-
-function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
-  const refusal = fromFramework(error, request) ?? toRefusal(error)
-  if (refusal.refusal === 'bug') request.log.error({ err: error, url: request.routeOptions.url }, 'a request failed')
-  else if (refusal.refusal === 'unavailable') {
-    request.log.warn({ err: refusal.cause, url: request.routeOptions.url }, refusal.message)
-  }
-  // As bytes: what the router refuses meets no hook that would take Fastify's charset off again.
-  const body = Buffer.from(JSON.stringify(toErrorEnvelope(refusal)))
-  reply.code(refusal.status).headers(refusal.headers).header('content-type', 'application/json').send(body)
-}
-
-/** Fastify's own refusals, by their code. */
-function fromFramework(error: FastifyError, request: FastifyRequest): Refusal | undefined {
-  switch (error.code) {
-    case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return tooLarge(request.routeOptions.bodyLimit ?? bodyBytesMaxDefault)
-    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return new Refusal('unsupportedType', 'The Content-Type is not understood: send application/json.')
-    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return new Refusal('badRequest', 'The body has another length than Content-Length says.')
-    case 'FST_ERR_BAD_URL':
-      return new Refusal('badRequest', 'The address is not a valid URL path.')
-  }
-  if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
-    return new Refusal('badRequest', error.message)
-  }
-  return undefined
-}
-
-function answerBrokenRequest(error: NodeJS.ErrnoException, socket: import('node:net').Socket) {
-  if (error.code === 'ECONNRESET' || !socket.writable) return
-  const refusal = new Refusal('badRequest', `The request is not valid HTTP (${error.code ?? 'unreadable'}).`)
-  const body = JSON.stringify(toErrorEnvelope(refusal))
-  socket.end(
-    `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +
-      `connection: close\r\n\r\n${body}`,
-  )
 }

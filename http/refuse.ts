@@ -1,0 +1,70 @@
+import type { Socket } from 'node:net'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { bodyBytesMaxDefault, tooLarge } from './body.ts'
+import { Refusal, toErrorEnvelope, toRefusal } from './errors.ts'
+
+/** How every refusal leaves the server: whoever noticed it, the caller gets our envelope. */
+
+/** Decided before the body is read: a wrong address or method is that, whatever else is wrong, and costs no memory. */
+export function answerUnknownRoutes(app: FastifyInstance) {
+  const methods = new Map<string, Set<string>>()
+  app.addHook('onRoute', (it) => {
+    const known = methods.get(it.url) ?? new Set()
+    for (const method of [it.method].flat()) known.add(method)
+    methods.set(it.url, known)
+  })
+  function refuse(request: FastifyRequest): never {
+    const path = request.url.split('?')[0]?.replace(/(?<=.)\/$/, '') ?? ''
+    const known = methods.get(path)
+    if (!known)
+      throw new Refusal('routeUnknown', `There is no ${path.slice(0, 200)}: see /reference for what there is.`)
+    const allow = [...known].join(', ')
+    throw new Refusal('wrongMethod', `${path} does not take ${request.method}: use ${allow}.`, { headers: { allow } })
+  }
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (request.is404) refuse(request)
+    done()
+  })
+  app.setNotFoundHandler(refuse)
+}
+
+/** Answers a request with its refusal; what is a fault of ours goes to the log with its cause. */
+export function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
+  const refusal = fromFramework(error, request) ?? toRefusal(error)
+  if (refusal.refusal === 'bug') request.log.error({ err: error, url: request.routeOptions.url }, 'a request failed')
+  else if (refusal.refusal === 'unavailable') {
+    request.log.warn({ err: refusal.cause, url: request.routeOptions.url }, refusal.message)
+  }
+  // As bytes: what the router refuses meets no hook that would take Fastify's charset off again.
+  const body = Buffer.from(JSON.stringify(toErrorEnvelope(refusal)))
+  reply.code(refusal.status).headers(refusal.headers).header('content-type', 'application/json').send(body)
+}
+
+/** Fastify's own refusals, by their code. */
+function fromFramework(error: FastifyError, request: FastifyRequest): Refusal | undefined {
+  switch (error.code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return tooLarge(request.routeOptions.bodyLimit ?? bodyBytesMaxDefault)
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return new Refusal('unsupportedType', 'The Content-Type is not understood: send application/json.')
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return new Refusal('badRequest', 'The body has another length than Content-Length says.')
+    case 'FST_ERR_BAD_URL':
+      return new Refusal('badRequest', 'The address is not a valid URL path.')
+  }
+  if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
+    return new Refusal('badRequest', error.message)
+  }
+  return undefined
+}
+
+/** What Node's parser could not read has no request to answer to, only a socket. */
+export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket) {
+  if (error.code === 'ECONNRESET' || !socket.writable) return
+  const refusal = new Refusal('badRequest', `The request is not valid HTTP (${error.code ?? 'unreadable'}).`)
+  const body = JSON.stringify(toErrorEnvelope(refusal))
+  socket.end(
+    `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +
+      `connection: close\r\n\r\n${body}`,
+  )
+}
