@@ -17,14 +17,12 @@ import { openQueueBackend } from '../store/queue/queue-backend.ts'
 import { startWorker } from '../workers/worker.ts'
 import { createClosers } from './closers.ts'
 import { explainListenFault } from './port.ts'
-import type { Settings } from './settings.ts'
+import type { Settings, StoreUrls } from './settings.ts'
 import { nameFault } from './store-fault.ts'
 import { version } from './version.ts'
 import { watchConnections } from './watch-connections.ts'
 
 export type Role = 'ingest' | 'worker' | 'api'
-
-export type StoreUrls = { clickhouseUrl: string; postgresUrl: string; redisUrl: string | undefined }
 
 const signsEveryMs = 1_000
 

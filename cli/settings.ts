@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import type { StoreUrls } from './service.ts'
 
 /**
  * Every setting, with its default and who would change it. They come from the environment, or from a file `.env` where
@@ -60,6 +59,9 @@ const fields = z.object({
   SVC_DRAIN_SECONDS: count(1).default(25),
   SVC_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).optional(),
 })
+
+/** Where the stores of a process are. */
+export type StoreUrls = { clickhouseUrl: string; postgresUrl: string; redisUrl: string | undefined }
 
 export type Settings = ReturnType<typeof parseSettings>
 

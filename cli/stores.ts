@@ -11,8 +11,7 @@ import { migratePostgres } from '../store/postgres/migrate.ts'
 import { migrateQueue } from '../store/queue/queue-backend.ts'
 import type { Closers } from './closers.ts'
 import type { Progress } from './progress.ts'
-import type { StoreUrls } from './service.ts'
-import type { Settings } from './settings.ts'
+import type { Settings, StoreUrls } from './settings.ts'
 import { nameFault } from './store-fault.ts'
 
 /** The stores of `svc up`: those given by address, and embedded ones for the rest. */
