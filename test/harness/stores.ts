@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Redis } from 'ioredis'
-import { pino } from 'pino'
+import { type Logger, pino } from 'pino'
 import type { TestProject } from 'vitest/node'
 import { createClosers } from '../../cli/closers.ts'
 import { migrateStores } from '../../cli/stores.ts'
@@ -13,8 +13,9 @@ import { openEmbeddedPostgres } from '../../store/embedded/postgres.ts'
 import { eventually } from './eventually.ts'
 
 /**
- * The stores that all tests share: real ones, given by address or started here. Redis is looked for at REDIS_URL, then
- * as `redis-server` on the PATH, then, when SVC_TEST_DOCKER=1, in a container; tests that need it say when it is absent.
+ * The stores that all tests share: real ones. ClickHouse and Postgres are looked for at CLICKHOUSE_URL and POSTGRES_URL,
+ * else embedded engines are started; Redis at REDIS_URL, then as `redis-server` on the PATH. With SVC_TEST_DOCKER=1,
+ * containers take the place of what has no address. Tests that need Redis say when there is none.
  */
 export type TestStores = { clickhouseUrl: string; postgresUrl: string; redisUrl: string | undefined }
 
@@ -31,20 +32,16 @@ export default async function setup(project: TestProject) {
   closers.push(() => rm(folder, { recursive: true, force: true }))
 
   try {
-    const postgres = process.env.POSTGRES_URL
-      ? undefined
-      : await openEmbeddedPostgres({ folder: path.join(folder, 'postgres'), log })
-    if (postgres) closers.push(() => postgres.close())
-    const clickhouse = process.env.CLICKHOUSE_URL
-      ? undefined
-      : await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log })
-    if (clickhouse) closers.push(() => clickhouse.close())
+    const postgres = await openPostgres(path.join(folder, 'postgres'), log)
+    closers.push(() => postgres.close())
+    const clickhouse = await openClickHouse(path.join(folder, 'clickhouse'), log)
+    closers.push(() => clickhouse.close())
     const redis = await openRedis(folder)
-    if (redis) closers.push(redis.close)
+    if (redis) closers.push(() => redis.close())
 
     const stores: TestStores = {
-      postgresUrl: postgres?.url ?? (process.env.POSTGRES_URL as string),
-      clickhouseUrl: clickhouse?.url ?? (process.env.CLICKHOUSE_URL as string),
+      postgresUrl: postgres.url,
+      clickhouseUrl: clickhouse.url,
       redisUrl: redis?.url,
     }
     await migrateStores({ ...stores, redisUrl: undefined }, undefined)
@@ -56,22 +53,39 @@ export default async function setup(project: TestProject) {
   return () => closers.closeAll()
 }
 
-type OpenRedis = { url: string; close(): Promise<unknown> }
+type OpenStore = { url: string; close(): Promise<unknown> }
 
-async function openRedis(folder: string): Promise<OpenRedis | undefined> {
-  if (process.env.REDIS_URL) return { url: process.env.REDIS_URL, close: async () => undefined }
+const givenStore = (url: string): OpenStore => ({ url, close: async () => undefined })
+const wantsDocker = process.env.SVC_TEST_DOCKER === '1'
+
+async function openPostgres(folder: string, log: Logger): Promise<OpenStore> {
+  if (process.env.POSTGRES_URL) return givenStore(process.env.POSTGRES_URL)
+  if (!wantsDocker) return await openEmbeddedPostgres({ folder, log })
+  const environment = { POSTGRES_PASSWORD: 'test', POSTGRES_DB: 'svc' }
+  const { address, close } = await startContainer({ image: 'postgres:18', port: 5432, environment })
+  return { url: `postgres://postgres:test@${address}/svc`, close }
+}
+
+async function openClickHouse(folder: string, log: Logger): Promise<OpenStore> {
+  if (process.env.CLICKHOUSE_URL) return givenStore(process.env.CLICKHOUSE_URL)
+  if (!wantsDocker) return await openEmbeddedClickHouse({ folder, log })
+  const environment = { CLICKHOUSE_USER: 'svc', CLICKHOUSE_PASSWORD: 'test' }
+  const { address, close } = await startContainer({
+    image: 'clickhouse/clickhouse-server:25.8',
+    port: 8123,
+    environment,
+  })
+  return { url: `http://svc:test@${address}/svc`, close }
+}
+
+async function openRedis(folder: string): Promise<OpenStore | undefined> {
+  if (process.env.REDIS_URL) return givenStore(process.env.REDIS_URL)
   const local = await startRedisServer({ folder })
   if (local) return local
-  if (process.env.SVC_TEST_DOCKER === '1') {
-    const { GenericContainer } = await import('testcontainers')
-    const container = await new GenericContainer('redis:7')
-      .withCommand(['redis-server', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction'])
-      .withExposedPorts(6379)
-      .start()
-    return {
-      url: `redis://${container.getHost()}:${container.getMappedPort(6379)}`,
-      close: () => container.stop(),
-    }
+  if (wantsDocker) {
+    const command = ['redis-server', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction']
+    const { address, close } = await startContainer({ image: 'redis:8', port: 6379, command })
+    return { url: `redis://${address}`, close }
   }
   console.warn(
     'Tests that need Redis are skipped: REDIS_URL is not set and there is no redis-server on the PATH. ' +
@@ -80,7 +94,20 @@ async function openRedis(folder: string): Promise<OpenRedis | undefined> {
   return undefined
 }
 
-type RedisServer = OpenRedis & { pid: number; port: number }
+type Container = { image: string; port: number; environment?: Record<string, string>; command?: string[] }
+
+async function startContainer({ image, port, environment = {}, command }: Container) {
+  const { GenericContainer, Wait } = await import('testcontainers')
+  let container = new GenericContainer(image)
+    .withEnvironment(environment)
+    .withExposedPorts(port)
+    .withWaitStrategy(Wait.forListeningPorts())
+  if (command) container = container.withCommand(command)
+  const started = await container.start()
+  return { address: `${started.getHost()}:${started.getMappedPort(port)}`, close: () => started.stop() }
+}
+
+type RedisServer = OpenStore & { pid: number; port: number }
 
 /** Starts a redis-server of our own with its files in `folder`; undefined when there is no such program. */
 export async function startRedisServer({
