@@ -39,7 +39,9 @@ export function describeStarted({ settings, url, newKey, tookMs }: Started, term
 
 function describeKey({ bootstrapApiKey }: Settings, newKey: string | undefined, terminal: Terminal): string {
   if (newKey) return `${terminal.paint('green', newKey)}  (shown this once: keep it)`
-  return bootstrapApiKey ? 'as set in SVC_BOOTSTRAP_API_KEY' : 'as printed at the first start'
+  return bootstrapApiKey
+    ? 'as set in SVC_BOOTSTRAP_API_KEY'
+    : 'as printed at the first start (lost? SVC_BOOTSTRAP_API_KEY adds one)'
 }
 
 /** A key that was set is not printed: this goes to logs as well as to terminals. */

@@ -19,11 +19,13 @@ export async function up(): Promise<void> {
   const progress = createProgress(out, terminal)
   const log = openLog(settings.logLevel ?? 'warn', 'up')
   const closers = createClosers()
+  let newKey: string | undefined
   out.write(`${terminal.paint('bold', `svc ${version}`)}\n`)
   try {
     await checkPort(settings)
     const stores = await openStores(settings, progress, closers, log)
-    const { newKey } = await progress('Schema', () => migrateStores(stores, settings.bootstrapApiKey))
+    const migrated = await progress('Schema', () => migrateStores(stores, settings.bootstrapApiKey))
+    newKey = migrated.newKey
     const service = await progress('Service', () =>
       startService(new Set(['ingest', 'worker', 'api']), stores, settings, log),
     )
@@ -36,6 +38,8 @@ export async function up(): Promise<void> {
     const tookMs = performance.now() - startedAt
     out.write(describeStarted({ settings, url: service.url, newKey, tookMs }, terminal))
   } catch (error) {
+    // It is stored already, and only its hash: whatever went wrong, this is the one moment to show it.
+    if (newKey) out.write(`API key of the user admin, shown this once: ${newKey}\n`)
     await closers.closeAll().catch(() => undefined)
     throw error
   }

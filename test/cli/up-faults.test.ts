@@ -67,6 +67,17 @@ describe('a start that cannot work says so in a sentence and ends with exit code
     expectPlainFailure(outcome, new RegExp(`The data folder ${folder} cannot be used: .*SVC_DATA_DIR`))
   })
 
+  it('a queue that is away; the key that was made before is shown all the same, and works', async () => {
+    const env = await anEnvironment({ REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` })
+
+    const outcome = await svc(['up'], env, onClose)
+
+    expectPlainFailure(outcome, /Redis at 127\.0\.0\.1:\d+ cannot be used/)
+    const key = /shown this once: (svc_\w+)/.exec(outcome.stdout)?.[1] as string
+    const second = await startUp(env.SVC_DATA_DIR, {}, onClose)
+    expect((await clientOf(second, key).get('/account-details')).status).toBe(200)
+  })
+
   it('a full disk', async () => {
     const folder = await aFolder(onClose)
     try {

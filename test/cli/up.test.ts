@@ -115,7 +115,7 @@ describe('a second start', () => {
     const second = await startUp(folder, {}, onClose)
 
     expect(second.key).toBeUndefined()
-    expect(second.stdout()).toContain('API key      as printed at the first start\n')
+    expect(second.stdout()).toContain('API key      as printed at the first start (lost?')
     expect(second.stdout()).not.toContain('svc_')
     const points = await clientOf(second, first.key).readPoints(experimentKey, 'loss', 3)
     expect(points.map((it) => it.step)).toEqual([1, 2, 3])
