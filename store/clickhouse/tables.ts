@@ -78,7 +78,8 @@ export const streamTables: readonly Table[] = [pointsTable, systemPointsTable, o
 
 /**
  * An order-preserving integer for a float (-inf < ... < -0 < 0 < ... < inf), so that ties can be settled by appending
- * more bits: argMin over a UInt256 costs a third of argMin over a tuple (measured: +0.15 us a point against +0.4).
+ * more bits. Measured per point inserted, in a first form of the view: argMin over such a UInt256 costs 0.15 us, over a
+ * tuple 0.4 us. The view as it stands is a third of what ClickHouse spends on a point (1.8 us with it, 1.2 us without).
  */
 const orderedValue = `bitXor(reinterpretAsUInt64(value),
   if(reinterpretAsInt64(value) < 0, 18446744073709551615, 9223372036854775808))`
