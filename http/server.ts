@@ -74,7 +74,9 @@ function addRoute(app: FastifyInstance, it: Route, checkKey: Settings['checkKey'
       bodyLimit,
       schema: {
         operationId: toOperationId(it),
-        summary: it.summary,
+        // The path is what a reader looks for in the list; the sentence then says what it does.
+        summary: it.path.slice(1),
+        description: it.summary,
         tags: [it.topic],
         hide: base !== prefix,
         ...(it.body && { body: it.body }),

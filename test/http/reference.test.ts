@@ -27,6 +27,7 @@ type Content = { content: Record<string, { schema: Schema }> }
 type Operation = {
   operationId: string
   summary: string
+  description: string
   tags: string[]
   security: Record<string, []>[]
   parameters?: { name: string; in: string; required: boolean; schema: Schema }[]
@@ -64,7 +65,8 @@ describe('/openapi.json', () => {
       expect(operation.path).toMatch(/^\/api\/rest\/v2\/[a-z]/)
       expect(['get', 'post', 'put', 'delete']).toContain(operation.method)
       expect(operation.operationId).toMatch(/^[a-z][a-z0-9_]+$/)
-      expect(operation.summary).toMatch(/^[A-Z].+\.$/s)
+      expect(operation.summary).toMatch(/^[a-z][\w/-]+$/)
+      expect(operation.description).toMatch(/^[A-Z].+\.$/s)
       expect(operation.tags).toHaveLength(1)
       expect(Object.keys(operation.responses)).toEqual(['200', 'default'])
       for (const answer of Object.values(operation.responses)) expect(answer.description).not.toBe('')
