@@ -29,7 +29,7 @@ export type Committer<T extends Table> = {
   /**
    * Adds one request's rows and resolves when the queue has them.
    *
-   * @param append pushes rows into the open block; it must not fail half-way
+   * @param append pushes rows into the open block; should it fail half-way, the whole block is refused
    * @throws Refusal `unavailable`
    */
   commit(receivedMs: number, append: (block: NativeBlock<T>) => void): Promise<void>
@@ -77,6 +77,15 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
     return { receivedMs, done: promise, settle: resolve }
   }
 
+  /** A row that is there in part would shift every row after it: nobody's rows in this block can be trusted. */
+  function refuseBlock(error: unknown) {
+    block.take()
+    open?.settle(Promise.reject(unavailable('This process could not take the write.', error)))
+    open = undefined
+    clearTimeout(timer)
+    timer = undefined
+  }
+
   function closeBlock() {
     clearTimeout(timer)
     timer = undefined
@@ -118,7 +127,11 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
       refuseWhenFull()
       open ??= openCommit(receivedMs)
       const { done } = open
-      append(block)
+      try {
+        append(block)
+      } catch (error) {
+        refuseBlock(error)
+      }
       if (block.rows >= settings.rowsMax || block.byteLength() >= settings.bytesMax) closeBlock()
       return await done
     },

@@ -1,0 +1,150 @@
+import zlib from 'node:zlib'
+import { afterEach, describe, expect, it } from 'vitest'
+import { createCommitter } from '../../ingest/committer.ts'
+import { pushPoint } from '../../ingest/rows.ts'
+import { readNativeBlock } from '../../store/clickhouse/native-slice.ts'
+import { pointsTable } from '../../store/clickhouse/tables.ts'
+import type { Block } from '../../store/queue/queue-backend.ts'
+import { eventually } from '../harness/eventually.ts'
+
+type Options = Partial<Parameters<typeof createCommitter<typeof pointsTable>>[0]> & {
+  add?(block: Block): Promise<void>
+  depth?: number
+}
+
+const closers: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close()
+})
+
+/** A committer whose producer keeps the blocks it is given, and takes them as `add` says. */
+function openCommitter({ add = async () => {}, depth = 0, ...options }: Options = {}) {
+  const blocks: Block[] = []
+  const committer = createCommitter({
+    table: pointsTable,
+    producer: {
+      async add(block) {
+        blocks.push(block)
+        await add(block)
+      },
+      depth: async () => depth,
+    },
+    waitMs: 1,
+    rowsMax: 1_000,
+    bytesMax: 1_000_000,
+    pendingBytesMax: 10_000_000,
+    depthMax: 100,
+    onClosed: () => undefined,
+    onDepth: () => undefined,
+    ...options,
+  })
+  closers.push(() => committer.close())
+  return { committer, blocks }
+}
+
+const origin = { experimentId: 1n, identity: { high: 1n, low: 1 }, receivedMs: 5 }
+const point = { metric: 'loss', context: '', value: 1, step: 1, epoch: undefined, timestamp: undefined }
+
+/** Commits one request of so many rows. */
+function commit(committer: ReturnType<typeof openCommitter>['committer'], rows = 1, receivedMs = 5) {
+  return committer.commit(receivedMs, (block) => {
+    for (let place = 0; place < rows; place++) pushPoint(block, origin, place, point)
+  })
+}
+
+const rowsOf = (block: Block) => readNativeBlock(zlib.zstdDecompressSync(block.bytes)).rows
+
+describe('group commit', () => {
+  it('makes one block of requests that come together, with all their rows', async () => {
+    const { committer, blocks } = openCommitter()
+
+    await Promise.all([commit(committer, 2, 7), commit(committer, 3, 8), commit(committer, 1, 9)])
+
+    expect(blocks.map((it) => [it.rows, rowsOf(it), it.receivedMs])).toEqual([[6, 6, 7]])
+  })
+
+  it('answers nobody before the queue has the block', async () => {
+    const queue = Promise.withResolvers<void>()
+    const { committer, blocks } = openCommitter({ add: () => queue.promise })
+    let answered = 0
+    const answers = [commit(committer), commit(committer)].map((it) => it.then(() => answered++))
+
+    await eventually(() => expect(blocks).toHaveLength(1))
+    expect(answered).toBe(0)
+    queue.resolve()
+    await Promise.all(answers)
+    expect(answered).toBe(2)
+  })
+
+  it('refuses everyone in a block that the queue does not take, and goes on with the next', async () => {
+    let isAway = true
+    const { committer, blocks } = openCommitter({
+      add: async () => {
+        if (isAway) throw new Error('gone')
+      },
+    })
+
+    const outcomes = await Promise.allSettled([commit(committer), commit(committer)])
+    for (const outcome of outcomes) expect(outcome).toMatchObject({ status: 'rejected', reason: { status: 503 } })
+    isAway = false
+    await commit(committer, 4)
+    expect(blocks.at(-1)?.rows).toBe(4)
+  })
+
+  it('lets the open block grow while every way to the queue is busy', async () => {
+    const queue = Promise.withResolvers<void>()
+    const { committer, blocks } = openCommitter({ add: () => queue.promise })
+    const answers: Promise<void>[] = []
+    for (let way = 1; way <= 4; way++) {
+      answers.push(commit(committer))
+      await eventually(() => expect(blocks).toHaveLength(way))
+    }
+
+    for (let request = 0; request < 10; request++) answers.push(commit(committer))
+    queue.resolve()
+    await Promise.all(answers)
+
+    expect(blocks.map((it) => it.rows)).toEqual([1, 1, 1, 1, 10])
+  })
+
+  it('closes a block by rows without waiting', async () => {
+    const { committer, blocks } = openCommitter({ waitMs: 10 ** 6, rowsMax: 10 })
+    await commit(committer, 25)
+    expect(blocks.map((it) => it.rows)).toEqual([25])
+  })
+
+  it('refuses before it takes anything when the queue is too deep, or too much is on its way', async () => {
+    const deep = openCommitter({ depth: 101 })
+    await eventually(() => expect(commit(deep.committer)).rejects.toMatchObject({ status: 503 }))
+    const queue = Promise.withResolvers<void>()
+    const full = openCommitter({ add: () => queue.promise, pendingBytesMax: 100 })
+    const first = commit(full.committer, 10)
+    await eventually(() => expect(full.blocks).toHaveLength(1))
+    await expect(commit(full.committer)).rejects.toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    queue.resolve()
+    await first
+  })
+
+  it('refuses a block in which a row is there in part, and the next block is whole', async () => {
+    const { committer, blocks } = openCommitter()
+    const company = commit(committer)
+    const broken = committer.commit(5, (block) => {
+      block.columns.metric.push('only this')
+      throw new Error('half-way')
+    })
+
+    for (const outcome of await Promise.allSettled([company, broken])) {
+      expect(outcome).toMatchObject({ status: 'rejected', reason: { status: 503 } })
+    }
+    await commit(committer, 2)
+    expect(blocks.map((it) => [it.rows, rowsOf(it)])).toEqual([[2, 2]])
+  })
+
+  it('commits what is open when it is closed', async () => {
+    const { committer, blocks } = openCommitter({ waitMs: 10 ** 6 })
+    const answer = commit(committer, 3)
+    await committer.close()
+    await answer
+    expect(blocks.map((it) => it.rows)).toEqual([3])
+  })
+})
