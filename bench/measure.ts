@@ -1,5 +1,5 @@
-import { type Closers, createClosers } from '../cli/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
+import { type Closers, createClosers } from '../store/closers.ts'
 import { dataSet } from './curves.ts'
 import { createExperiments } from './experiments.ts'
 import type { LoadReport } from './load-messages.ts'

@@ -1,5 +1,5 @@
-import type { Closers } from '../cli/closers.ts'
 import type { Role } from '../cli/service.ts'
+import type { Closers } from '../store/closers.ts'
 import { readCpuSeconds } from './cpu-time.ts'
 import { type Server, startServer } from './processes.ts'
 import type { QueueKind, Target } from './scenarios.ts'

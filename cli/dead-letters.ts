@@ -1,10 +1,10 @@
 import zlib from 'node:zlib'
 import { type ClickHouse, openClickHouse } from '../store/clickhouse/connection.ts'
+import { createClosers } from '../store/closers.ts'
 import { type Database, openDatabase } from '../store/postgres/database.ts'
 import { type DeadLetter, deleteDeadLetter, findDeadLetter, listDeadLetters } from '../store/postgres/dead-letters.ts'
 import { openQueueBackend, type QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames, queues } from '../store/queue/queues.ts'
-import { createClosers } from './closers.ts'
 import { parseRoleSettings } from './settings.ts'
 
 const usage = 'Usage: svc dead-letters list | show ID | replay ID | replay all | discard ID'

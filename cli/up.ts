@@ -1,5 +1,5 @@
+import { createClosers } from '../store/closers.ts'
 import { describeStarted } from './banner.ts'
-import { createClosers } from './closers.ts'
 import { drainOnSignal } from './drain.ts'
 import { openLog } from './log.ts'
 import { checkPort } from './port.ts'

@@ -1,6 +1,6 @@
 /**
  * Every refusal that a caller can meet, in one table: the name used in code, the HTTP status, the `sdk_error_code`
- * that clients switch on, and whether trying again can help. The message is written where the error is raised, for the
+ * that clients switch on, and what it means. The message is written where the error is raised, for the
  * person who has to act on it; the internal cause goes to the log only.
  */
 const refusals = {
@@ -9,7 +9,6 @@ const refusals = {
   badCompression: { status: 400, code: 8000003, title: 'the compressed body is damaged' },
   keyMissing: { status: 401, code: 8000004, title: 'no API key was sent' },
   keyUnknown: { status: 401, code: 90212, title: 'the API key is not registered' },
-  forbidden: { status: 403, code: 8000005, title: 'the key has not the right to do this' },
   experimentKeyMissing: { status: 400, code: 90998, title: 'the experiment key is missing' },
   experimentUnknown: { status: 400, code: 90211, title: 'the experiment does not exist' },
   experimentExists: { status: 400, code: 90999, title: 'an experiment with this key exists' },
@@ -78,8 +77,6 @@ const connectionFaults = new Set([
   'EHOSTUNREACH',
   'ENOTFOUND',
   'EAI_AGAIN',
-  'UND_ERR_SOCKET',
-  'UND_ERR_CONNECT_TIMEOUT',
 ])
 
 /**

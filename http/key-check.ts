@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import { LRUCache } from 'lru-cache'
 import { Refusal } from './errors.ts'
+import { createLookup } from './lookup.ts'
 import type { Caller } from './route.ts'
 
 /** A key that was revoked works for at most this long in a process that has it cached. */
@@ -23,13 +23,10 @@ type Settings = {
  */
 export function createKeyCheck({ findCaller, authHeaders }: Settings) {
   const headerNames = ['authorization', ...authHeaders]
-  const known = new LRUCache<string, { caller: Caller | undefined }>({
-    max: keysMax,
-    ttl: freshForMs,
-    allowStaleOnFetchRejection: true,
-    noDeleteOnFetchRejection: true,
-    noDeleteOnStaleGet: true,
-    fetchMethod: async (keyHash) => ({ caller: await findCaller(keyHash) }),
+  const lookUp = createLookup<Caller, undefined>({
+    find: findCaller,
+    freshForMs: { found: freshForMs, absent: freshForMs },
+    entriesMax: keysMax,
   })
 
   return function checkKey(headers: IncomingHttpHeaders): Caller | Promise<Caller> {
@@ -37,15 +34,14 @@ export function createKeyCheck({ findCaller, authHeaders }: Settings) {
     if (key === undefined) {
       throw new Refusal('keyMissing', 'No API key was sent: set the header "Authorization: <API key>".')
     }
-    const keyHash = hash('sha256', key, 'hex')
-    const entry = known.get(keyHash)
-    return entry ? toCaller(entry) : known.fetch(keyHash).then(toCaller)
+    const caller = lookUp(hash('sha256', key, 'hex'), undefined)
+    return caller instanceof Promise ? caller.then(requireCaller) : requireCaller(caller)
   }
+}
 
-  function toCaller(entry: { caller: Caller | undefined } | undefined): Caller {
-    if (!entry?.caller) throw new Refusal('keyUnknown', 'This API key is not registered.')
-    return entry.caller
-  }
+function requireCaller(caller: Caller | undefined): Caller {
+  if (!caller) throw new Refusal('keyUnknown', 'This API key is not registered.')
+  return caller
 }
 
 function readKey(headers: IncomingHttpHeaders, names: string[]): string | undefined {

@@ -101,7 +101,7 @@ function findLibrary(): string {
     // Not installed: said below.
   }
   throw new EmbeddedStoreUnavailable(
-    `There is no embedded ClickHouse for ${platformName()}. Set CLICKHOUSE_URL to a ClickHouse server (24.8 or newer), ` +
+    `There is no embedded ClickHouse for ${platformName()}. Set CLICKHOUSE_URL to a ClickHouse server (25.8 or newer), ` +
       'or, on Linux with glibc or macOS, install with optional packages (npm install --include=optional).',
   )
 }

@@ -1,6 +1,7 @@
 import { createPostgresBackend, Queue, type QueueOptions, runMigrations, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import pg from 'pg'
+import { type Closers, createClosers } from '../closers.ts'
 import type { QueueName } from './queues.ts'
 
 /**
@@ -103,11 +104,11 @@ export async function migrateQueue(postgresUrl: string): Promise<void> {
 }
 
 function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
-  const opened: Closable[] = []
+  const closers = createClosers()
   const connect = (options: object) => {
     const redis = new Redis(url, { connectTimeout: connectWaitMs, ...options })
     redis.on('error', onError)
-    opened.push({ close: async () => redis.disconnect() })
+    closers.push(async () => redis.disconnect())
     return redis
   }
   // Refuse at once while Redis is away: a request must hear "503" now, not wait in memory for Redis to come back.
@@ -124,7 +125,7 @@ function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
       return startProducer(
         new Queue(name, { connection: producing, prefix, defaultJobOptions, streams }),
         onError,
-        opened,
+        closers,
       )
     },
     openConsumer({ name, jobsAtOnce, store, onError }) {
@@ -138,7 +139,7 @@ function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
       return startConsumer(worker, onError)
     },
     check: () => checkRedis(url),
-    close: () => closeAll(opened),
+    close: closers.closeAll,
   }
 }
 
@@ -175,10 +176,10 @@ async function checkRedis(url: string): Promise<void> {
 }
 
 function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
-  const opened: Closable[] = []
+  const closers = createClosers()
   const producing = openPool(postgresUrl, 8)
   producing.on('error', onError)
-  opened.push({ close: () => producing.end() })
+  closers.push(() => producing.end())
   // BullMQ's types know classes bound to a backend; its constructors take the backend as a last argument.
   const backend = createPostgresBackend as never
 
@@ -186,12 +187,12 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
     kind: 'postgres',
     openProducer(name) {
       const queue = new Queue<JobData>(name, { connection: producing as never, defaultJobOptions, streams }, backend)
-      return startProducer(queue, onError, opened)
+      return startProducer(queue, onError, closers)
     },
     openConsumer({ name, jobsAtOnce, store, onError }) {
       const consuming = openPool(postgresUrl, 4)
       consuming.on('error', onError)
-      opened.push({ close: () => consuming.end() })
+      closers.push(() => consuming.end())
       const worker = new Worker<JobData>(
         name,
         (job) => store(toBlock(job.data)),
@@ -203,7 +204,7 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
     async check() {
       await producing.query('SELECT 1')
     },
-    close: () => closeAll(opened),
+    close: closers.closeAll,
   }
 }
 
@@ -246,13 +247,6 @@ function meansAway(error: Error): boolean {
   return typeof error.code === 'string' && /^(E[A-Z]+|(08|53)...|57P..)$/.test(error.code)
 }
 
-type Closable = { close(): Promise<unknown> }
-
-/** Closes in reverse order of opening; every one is tried. */
-async function closeAll(opened: Closable[]): Promise<void> {
-  for (const it of opened.toReversed()) await it.close()
-}
-
 /**
  * Resolves when the queue can be used. BullMQ remembers a first connection that failed for ever, so one that does fails
  * the start of the process instead.
@@ -260,10 +254,10 @@ async function closeAll(opened: Closable[]): Promise<void> {
 async function startProducer(
   queue: Queue<JobData>,
   onError: (error: Error) => void,
-  opened: Closable[],
+  closers: Closers,
 ): Promise<Producer> {
   queue.on('error', onError)
-  opened.push(queue)
+  closers.push(() => queue.close())
   await queue.waitUntilReady()
   return {
     async add({ rows, receivedMs, bytes }) {

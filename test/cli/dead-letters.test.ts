@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest'
-import { createClosers } from '../../cli/closers.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { createClosers } from '../../store/closers.ts'
 import { aPoint } from '../harness/builders.ts'
 import { eventually } from '../harness/eventually.ts'
 import { openOwnStores, openTestService, spawnSvc } from '../harness/service.ts'

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { createClosers } from '../../cli/closers.ts'
+import { createClosers } from '../../store/closers.ts'
 import { aPoint } from '../harness/builders.ts'
 import type { TestClient } from '../harness/client.ts'
 import { eventually } from '../harness/eventually.ts'
@@ -120,3 +120,39 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
     expect(points).toHaveLength(20)
   })
 })
+
+// Longer than a key is remembered as fresh: what is not asked again could not show that it is kept.
+const keyIsStaleMs = 1_500
+
+it.skipIf(!availableQueues().includes('redis'))(
+  'while Postgres is away writes of known keys and experiments go on, and are all there afterwards',
+  async () => {
+    const stores = await openOwnStores('redis')
+    const postgres = await openProxy(stores.postgresUrl)
+    closers.push(postgres.close)
+    const service = await openTestService({
+      stores: { ...stores, postgresUrl: postgres.url },
+      settings: { SVC_QUEUE_PREFIX: uniqueName('flow') },
+    })
+    closers.push(service.close)
+    const { client } = service
+    const experimentKey = await client.createExperiment()
+    expect((await postStep(client, experimentKey, 0)).status).toBe(200)
+
+    postgres.cut()
+    const startedAt = performance.now()
+    let steps = 1
+    while (performance.now() - startedAt < keyIsStaleMs) {
+      expect((await postStep(client, experimentKey, steps++)).status).toBe(200)
+    }
+    const strangers = await client.post(
+      '/write/experiment/metric',
+      { experimentKey, ...aPoint() },
+      { apiKey: 'unknown' },
+    )
+    expect(strangers).toMatchObject({ status: 503, body: { code: 503 } })
+
+    postgres.restore()
+    expect(await client.readPoints(experimentKey, 'loss', steps)).toHaveLength(steps)
+  },
+)

@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest'
-import { createClosers } from '../../cli/closers.ts'
+import { createClosers } from '../../store/closers.ts'
 import { openQueueBackend } from '../../store/queue/queue-backend.ts'
 import { openProxy } from '../harness/proxy.ts'
 import { openOwnStores, storesWith } from '../harness/service.ts'

@@ -1,0 +1,48 @@
+import { expect, it } from 'vitest'
+import { createLookup } from '../../http/lookup.ts'
+import { eventually } from '../harness/eventually.ts'
+
+const freshForMs = { found: 5, absent: 5 }
+
+it('what is known is answered at once, without asking', async () => {
+  let asked = 0
+  const lookUp = createLookup({ find: async () => ++asked, freshForMs: { found: 60_000, absent: 1 }, entriesMax: 10 })
+  expect(await lookUp('a', undefined)).toBe(1)
+  expect(lookUp('a', undefined)).toBe(1)
+})
+
+it('many who ask for the same at once are one question', async () => {
+  let asked = 0
+  const lookUp = createLookup({ find: async () => ++asked, freshForMs, entriesMax: 10 })
+  expect(await Promise.all([1, 2, 3].map(() => lookUp('a', undefined)))).toEqual([1, 1, 1])
+})
+
+it('while the store is away what is known goes on, and what is not known fails with its error, never as absent', async () => {
+  const away = new Error('away')
+  let answers = (id: string): Promise<string | undefined> => Promise.resolve(id === 'absent' ? undefined : id)
+  let refusals = 0
+  const lookUp = createLookup({ find: (id: string) => answers(id), freshForMs, entriesMax: 10 })
+  expect(await lookUp('known', undefined)).toBe('known')
+  expect(await lookUp('absent', undefined)).toBeUndefined()
+
+  answers = async () => {
+    refusals++
+    throw away
+  }
+  await expect(lookUp('new', undefined)).rejects.toBe(away)
+  await eventually(async () => {
+    expect(await lookUp('known', undefined)).toBe('known')
+    expect(refusals).toBeGreaterThan(5)
+  })
+
+  answers = async (id) => `${id} again`
+  await eventually(async () => expect(await lookUp('known', undefined)).toBe('known again'))
+})
+
+it('what was absent is found soon after it was made', async () => {
+  let found: string | undefined
+  const lookUp = createLookup({ find: async () => found, freshForMs, entriesMax: 10 })
+  expect(await lookUp('a', undefined)).toBeUndefined()
+  found = 'made'
+  await eventually(async () => expect(await lookUp('a', undefined)).toBe('made'))
+})
