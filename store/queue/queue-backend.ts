@@ -58,6 +58,8 @@ type Settings = {
 /** Longest wait for the queue to take a block before the request is refused. */
 const commandWaitMs = 5_000
 const connectWaitMs = 3_000
+/** Well below the time that a stopping process has (SVC_DRAIN_SECONDS, 25 s). */
+const closeWaitMs = 8_000
 
 // A worker that died is noticed after about the sum of these, and its jobs are taken by another.
 const lockMs = 6_000
@@ -257,7 +259,7 @@ async function startProducer(
   closers: Closers,
 ): Promise<Producer> {
   queue.on('error', onError)
-  closers.push(() => queue.close())
+  closers.push(() => waitAtMost(queue.close()))
   await queue.waitUntilReady()
   return {
     async add({ rows, receivedMs, bytes }) {
@@ -274,7 +276,19 @@ async function startConsumer(worker: Worker<JobData>, onError: (error: Error) =>
   worker.on('error', onError)
   await worker.waitUntilReady()
   worker.run().catch(onError)
-  return { close: () => worker.close() }
+  return { close: () => waitAtMost(worker.close()) }
+}
+
+/**
+ * BullMQ's close waits without end for an answer that was lost with its connection. A job that was not completed by then
+ * is taken up by another worker, and its rows collapse with themselves.
+ */
+async function waitAtMost(closed: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, closeWaitMs)
+  })
+  await Promise.race([closed, late]).finally(() => clearTimeout(timer))
 }
 
 function toBlock({ rows, receivedMs, block }: JobData): Block {
