@@ -1,33 +1,54 @@
-import { Refusal } from '../http/errors.ts'
+import { Refusal, unknownExperiment } from '../http/errors.ts'
 import type { Caller } from '../http/route.ts'
 import type { Queries } from '../store/postgres/database.ts'
 import { type Experiment, findExperiment } from '../store/postgres/experiments.ts'
-import { findProject, type Project } from '../store/postgres/projects.ts'
+import { findProject, type Project, type ProjectReference } from '../store/postgres/projects.ts'
+import type { Viewer } from '../store/postgres/visibility.ts'
 import { findWorkspace, type Workspace } from '../store/postgres/workspaces.ts'
 
 /**
- * What a caller may see: the workspaces it is a member of, and all that is in them. What is foreign answers the same as
- * what is not there.
+ * What a caller may see and change; `store/postgres/visibility.ts` has the rules. What is foreign answers the same as what
+ * is not there; what may be read but not changed says so.
  */
 export function createAccess(queries: Queries) {
+  async function project(caller: Caller, query: ProjectQuery): Promise<Project> {
+    const found = await findProject(queries, toViewer(caller), toReference(query))
+    if (!found) throw new Refusal('projectUnknown', 'There is no such project that this key may use.')
+    return found
+  }
+
+  async function experiment(caller: Caller, key: string): Promise<Experiment> {
+    const found = await findExperiment(queries, toViewer(caller), key)
+    if (!found) throw unknownExperiment(key)
+    return found
+  }
+
   return {
+    /** A workspace that the caller is a member of. */
     async workspace(caller: Caller, name: string): Promise<Workspace> {
       const found = await findWorkspace(queries, caller.userId, name)
       if (!found) throw new Refusal('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
       return found
     },
 
-    async project(caller: Caller, query: ProjectQuery): Promise<Project> {
-      const found = await findProject(queries, caller.userId, toReference(query))
-      if (!found) throw new Refusal('projectUnknown', 'There is no such project that this key may use.')
-      return found
+    /** To read it. */
+    project,
+
+    /** To change it. */
+    async writableProject(caller: Caller, query: ProjectQuery): Promise<Project> {
+      const found = await project(caller, query)
+      if (found.isWritable) return found
+      throw new Refusal('projectReadOnly', 'This key may read the project, but not change it.')
     },
 
-    async experiment(caller: Caller, key: string): Promise<Experiment> {
-      const found = await findExperiment(queries, caller.userId, key)
-      if (!found)
-        throw new Refusal('experimentUnknown', `There is no experiment ${key.slice(0, 60)} that this key may use.`)
-      return found
+    /** To read it. */
+    experiment,
+
+    /** To write to it. */
+    async writableExperiment(caller: Caller, key: string): Promise<Experiment> {
+      const found = await experiment(caller, key)
+      if (found.isWritable) return found
+      throw new Refusal('experimentReadOnly', 'This key may read the experiment, but not write to it.')
     },
   }
 }
@@ -36,8 +57,12 @@ export type Access = ReturnType<typeof createAccess>
 
 export type ProjectQuery = { projectId?: string; workspaceName?: string; projectName?: string }
 
+export function toViewer({ userId, organizationId, shareCode }: Caller): Viewer {
+  return { userId, organizationId, shareCode: shareCode ?? null }
+}
+
 /** Exactly one of the two ways to name a project. */
-function toReference({ projectId, workspaceName, projectName }: ProjectQuery) {
+function toReference({ projectId, workspaceName, projectName }: ProjectQuery): ProjectReference {
   if (projectId !== undefined && workspaceName === undefined && projectName === undefined) return { projectId }
   if (projectId === undefined && workspaceName !== undefined && projectName !== undefined) {
     return { workspaceName, projectName }

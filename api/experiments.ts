@@ -8,7 +8,8 @@ import type { SignsOfLife } from '../http/signs-of-life.ts'
 import { type Database, isUniqueViolation } from '../store/postgres/database.ts'
 import { type Experiment, insertExperiment, listExperiments, updateTimes } from '../store/postgres/experiments.ts'
 import { ensureProject } from '../store/postgres/projects.ts'
-import type { Access } from './access.ts'
+import { type Access, toViewer } from './access.ts'
+import type { Charge } from './charge.ts'
 import { projectName, projectQuery } from './projects.ts'
 import { createReadableName } from './readable-name.ts'
 import { workspaceName } from './workspaces.ts'
@@ -40,12 +41,16 @@ const metadataAnswer = z.object({
   endTimeMillis: z.int(),
   archived: z.boolean(),
   running: z.boolean(),
-  throttle: z.boolean(),
+  hasCrashed: z.boolean().optional().describe('what the client said of the end of its run'),
+  error: z.string().optional(),
+  throttle: z.boolean().describe('true while a limit keeps something of it out, and for a minute after'),
+  throttleMessage: z.string().optional(),
+  throttleReasons: z.array(z.string()).optional().describe('which limits, one sentence each'),
 })
 
-type Deps = { database: Database; access: Access; signs: SignsOfLife; appUrl: string }
+type Deps = { database: Database; access: Access; signs: SignsOfLife; charge: Charge; appUrl: string }
 
-export function createExperimentRoutes({ database, access, signs, appUrl }: Deps): Route[] {
+export function createExperimentRoutes({ database, access, signs, charge, appUrl }: Deps): Route[] {
   const create = route({
     method: 'POST',
     path: '/write/experiment/create',
@@ -89,14 +94,13 @@ export function createExperimentRoutes({ database, access, signs, appUrl }: Deps
           `experimentKey: there is an experiment ${key} already; choose another key.`,
         )
       }
-      const path = [workspace.name, body.projectName, key].map(encodeURIComponent).join('/')
       return {
         msg: 'Experiment created',
         experimentKey: key,
         workspaceName: workspace.name,
         projectName: body.projectName,
         name,
-        link: `${appUrl}/${path}`,
+        link: toExperimentLink(appUrl, workspace.name, body.projectName, key),
       }
     },
   })
@@ -117,7 +121,7 @@ export function createExperimentRoutes({ database, access, signs, appUrl }: Deps
     }),
     shape: 'envelope',
     async handle({ query, caller }) {
-      const experiment = await access.experiment(caller, query.experimentKey)
+      const experiment = await access.writableExperiment(caller, query.experimentKey)
       signs.alive(experiment.id, Date.now())
       return {
         isAliveBeatDurationMillis: beatMs,
@@ -142,8 +146,9 @@ export function createExperimentRoutes({ database, access, signs, appUrl }: Deps
     answer: z.object({ msg: z.string() }),
     shape: 'envelope',
     async handle({ body, caller }) {
-      const experiment = await access.experiment(caller, body.experimentKey)
-      await updateTimes(database, experiment.id, { startTimeMs: body.startTimeMillis, endTimeMs: body.endTimeMillis })
+      const experiment = await access.writableExperiment(caller, body.experimentKey)
+      const times = { startTimeMs: body.startTimeMillis, endTimeMs: body.endTimeMillis }
+      await charge('other', experiment, caller, () => updateTimes(database, experiment.id, times))
       return { msg: 'Saved' }
     },
   })
@@ -151,7 +156,7 @@ export function createExperimentRoutes({ database, access, signs, appUrl }: Deps
   const metadata = route({
     method: 'GET',
     path: '/experiment/metadata',
-    permission: 'caller',
+    permission: 'reader',
     topic,
     summary: 'Reads what an experiment is: its name, place, times and state.',
     query: object({ experimentKey }),
@@ -165,7 +170,7 @@ export function createExperimentRoutes({ database, access, signs, appUrl }: Deps
   const list = route({
     method: 'GET',
     path: '/experiments',
-    permission: 'caller',
+    permission: 'reader',
     topic,
     summary: 'Lists the experiments of a project. With pageSize, `nextPage` is the `page` to ask for next, or null.',
     query: z.object({
@@ -185,8 +190,7 @@ export function createExperimentRoutes({ database, access, signs, appUrl }: Deps
     async handle({ query: { archived, page, pageSize, ...reference }, caller }) {
       const project = await access.project(caller, reference)
       const limit = pageSize ?? pageSizeMax
-      const experiments = await listExperiments(database, {
-        userId: caller.userId,
+      const experiments = await listExperiments(database, toViewer(caller), {
         projectId: project.projectId,
         archived: archived ?? false,
         afterId: BigInt(page ?? 0),
@@ -203,6 +207,11 @@ export function createExperimentRoutes({ database, access, signs, appUrl }: Deps
   })
 
   return [create, setStatus, setTimes, metadata, list]
+}
+
+/** Where people look at an experiment. */
+export function toExperimentLink(appUrl: string, workspaceName: string, projectName: string, key: string): string {
+  return [appUrl, ...[workspaceName, projectName, key].map(encodeURIComponent)].join('/')
 }
 
 /** The end follows the last activity until it is set; `running` ends when the signs of life do. */
@@ -225,6 +234,17 @@ function toMetadata(experiment: Experiment, nowMs: number): z.input<typeof metad
     endTimeMillis: toJsonInteger(end),
     archived: experiment.archived,
     running: aliveAt !== null && nowMs - Number(aliveAt) < aliveForMs,
-    throttle: false,
+    ...(experiment.hasCrashed !== null && { hasCrashed: experiment.hasCrashed }),
+    ...(experiment.error !== null && { error: experiment.error }),
+    ...toThrottle(experiment.throttleReasons),
+  }
+}
+
+function toThrottle(reasons: string[]) {
+  if (reasons.length === 0) return { throttle: false }
+  return {
+    throttle: true,
+    throttleMessage: `Limits keep some of what is sent out: ${reasons.join('; ')}. This clears by itself a minute after.`,
+    throttleReasons: reasons,
   }
 }

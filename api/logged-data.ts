@@ -13,6 +13,7 @@ import {
 } from '../http/fields.ts'
 import { type Caller, type Route, route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
+import type { DataType } from '../store/limits.ts'
 import type { Database } from '../store/postgres/database.ts'
 import {
   insertTags,
@@ -23,6 +24,7 @@ import {
   type ValueKind,
 } from '../store/postgres/experiments.ts'
 import type { Access } from './access.ts'
+import type { Charge } from './charge.ts'
 
 const topic = 'Experiments: parameters, others, tags'
 
@@ -52,13 +54,13 @@ export const valuesAnswer = z.object({
   ),
 })
 
-type Deps = { database: Database; access: Access; signs: SignsOfLife }
+type Deps = { database: Database; access: Access; signs: SignsOfLife; charge: Charge }
 
 /** What an experiment keeps the last value of. */
-export function createLoggedDataRoutes({ database, access, signs }: Deps): Route[] {
-  async function save(caller: Caller, key: string, work: (experimentId: bigint) => Promise<void>) {
-    const experiment = await access.experiment(caller, key)
-    await work(experiment.id)
+export function createLoggedDataRoutes({ database, access, signs, charge }: Deps): Route[] {
+  async function save(type: DataType, caller: Caller, key: string, write: (experimentId: bigint) => Promise<void>) {
+    const experiment = await access.writableExperiment(caller, key)
+    await charge(type, experiment, caller, () => write(experiment.id))
     signs.active(experiment.id, Date.now())
     return { msg: 'Saved' }
   }
@@ -79,7 +81,7 @@ export function createLoggedDataRoutes({ database, access, signs }: Deps): Route
     answer: savedAnswer,
     shape: 'envelope',
     handle: ({ body, caller }) =>
-      save(caller, body.experimentKey, (id) =>
+      save('parameters', caller, body.experimentKey, (id) =>
         upsertValue(database, id, 'parameter', {
           name: body.parameterName,
           value: body.parameterValue,
@@ -99,7 +101,7 @@ export function createLoggedDataRoutes({ database, access, signs }: Deps): Route
     answer: savedAnswer,
     shape: 'envelope',
     handle: ({ body, caller }) =>
-      save(caller, body.experimentKey, (id) =>
+      save('other', caller, body.experimentKey, (id) =>
         upsertValue(database, id, 'other', {
           name: body.key,
           value: body.value,
@@ -118,13 +120,13 @@ export function createLoggedDataRoutes({ database, access, signs }: Deps): Route
     answer: savedAnswer,
     shape: 'envelope',
     handle: ({ body, caller }) =>
-      save(caller, body.experimentKey, (id) => insertTags(database, id, body.addedTags ?? [])),
+      save('other', caller, body.experimentKey, (id) => insertTags(database, id, body.addedTags ?? [])),
   })
 
   const tags = route({
     method: 'GET',
     path: '/experiment/tags',
-    permission: 'caller',
+    permission: 'reader',
     topic,
     summary: 'Reads the tags in the order they were added.',
     query: object({ experimentKey }),
@@ -140,7 +142,7 @@ export function createLoggedDataRoutes({ database, access, signs }: Deps): Route
     return route({
       method: 'GET',
       path,
-      permission: 'caller',
+      permission: 'reader',
       topic,
       summary,
       query: object({ experimentKey }),

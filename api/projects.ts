@@ -3,8 +3,8 @@ import { Refusal } from '../http/errors.ts'
 import { flag, object, optional, text } from '../http/fields.ts'
 import { type Route, route } from '../http/route.ts'
 import { type Database, isUniqueViolation } from '../store/postgres/database.ts'
-import { insertProject, listProjects, type Project } from '../store/postgres/projects.ts'
-import type { Access } from './access.ts'
+import { deleteProject, insertProject, listProjects, type Project, updateProject } from '../store/postgres/projects.ts'
+import { type Access, type ProjectQuery, toViewer } from './access.ts'
 import { workspaceName } from './workspaces.ts'
 
 const topic = 'Projects'
@@ -78,7 +78,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
       shape: 'plain',
       async handle({ query, caller }) {
         await access.workspace(caller, query.workspaceName)
-        const projects = await listProjects(database, caller.userId, query.workspaceName)
+        const projects = await listProjects(database, toViewer(caller), query.workspaceName)
         return { projects: projects.map(toAnswer) }
       },
     }),
@@ -86,7 +86,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
     route({
       method: 'GET',
       path: '/project',
-      permission: 'caller',
+      permission: 'reader',
       topic,
       summary: 'Reads one project.',
       query: projectQuery,
@@ -96,10 +96,72 @@ export function createProjectRoutes({ database, access }: { database: Database; 
         return toAnswer(await access.project(caller, query))
       },
     }),
+
+    route({
+      method: 'POST',
+      path: '/write/project/update',
+      permission: 'caller',
+      topic,
+      summary: 'Changes the name, the description or the visibility of a project; what is left out stays.',
+      query: projectQuery,
+      body: object({
+        ...projectQuery.shape,
+        newProjectName: optional(projectName),
+        newProjectDescription: optional(text(100_000)),
+        isPublic: optional(flag),
+      }),
+      answer: z.object({ msg: z.literal('Updated') }),
+      shape: 'envelope',
+      async handle({ query, body: { newProjectName, newProjectDescription, isPublic, ...named }, caller }) {
+        const project = await access.writableProject(caller, mergeQueries(query, named))
+        try {
+          await updateProject(database, project.projectId, {
+            name: newProjectName,
+            description: newProjectDescription,
+            isPublic,
+          })
+        } catch (error) {
+          if (!isUniqueViolation(error)) throw error
+          throw new Refusal(
+            'projectExists',
+            `newProjectName: the workspace "${project.workspaceName}" has a project "${newProjectName}" already.`,
+          )
+        }
+        return { msg: 'Updated' as const }
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/write/project/delete',
+      permission: 'caller',
+      topic,
+      summary:
+        'Deletes a project. Its experiments are deleted with it, or go to the project “Uncategorized Experiments” of its ' +
+        'workspace.',
+      body: object({ workspaceName, projectName: text(1_000, 1), deleteAllExperiments: flag }),
+      answer: z.object({ msg: z.literal('Deleted') }),
+      shape: 'envelope',
+      async handle({ body: { deleteAllExperiments, ...named }, caller }) {
+        const project = await access.writableProject(caller, named)
+        const { projectId } = project
+        await deleteProject(database, { projectId, userId: caller.userId, deleteExperiments: deleteAllExperiments })
+        return { msg: 'Deleted' as const }
+      },
+    }),
   ]
 }
 
+/** A client may name the project in the query, in the body, or the same way in both. */
+function mergeQueries(query: ProjectQuery, body: ProjectQuery): ProjectQuery {
+  return {
+    projectId: query.projectId ?? body.projectId,
+    workspaceName: query.workspaceName ?? body.workspaceName,
+    projectName: query.projectName ?? body.projectName,
+  }
+}
+
 /** Clients read the flag under either name. */
-function toAnswer(project: Project) {
+function toAnswer({ isWritable: _, ...project }: Project) {
   return { ...project, lastUpdated: Math.round(project.lastUpdated), public: project.isPublic }
 }

@@ -1,30 +1,81 @@
 import type { Route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
+import type { Counters } from '../http/throttle/counters.ts'
+import type { Throttle } from '../http/throttle/throttle.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
+import type { ObjectStore } from '../store/objects/object-store.ts'
 import type { Database } from '../store/postgres/database.ts'
+import type { QueueName } from '../store/queue/queues.ts'
 import { createAccess } from './access.ts'
+import { createAssetKeeper } from './asset-keeper.ts'
+import { type AssetLimits, createAssetLimits } from './asset-limits.ts'
+import { createAssetRoutes } from './assets.ts'
+import { createCharge } from './charge.ts'
+import { createColumnRoutes } from './columns.ts'
+import { createCounterRoutes } from './counters.ts'
+import { createDocumentRoutes } from './documents.ts'
+import { createLifecycleRoutes } from './experiment-lifecycle.ts'
 import { createExperimentRoutes } from './experiments.ts'
+import { createGitPatchRoutes } from './git-patch.ts'
+import { createLimitRoutes } from './limits.ts'
 import { createLoggedDataRoutes } from './logged-data.ts'
+import type { LooseObjects } from './loose-objects.ts'
+import { createModelRoutes } from './models.ts'
+import { createProjectPageRoutes } from './project-pages.ts'
 import { createProjectRoutes } from './projects.ts'
+import { createRemoteAssetRoutes } from './remote-assets.ts'
 import { createStreamReadRoutes } from './stream-reads.ts'
+import { createTextSampleRoutes } from './text-samples.ts'
 import { createWorkspaceRoutes } from './workspaces.ts'
 
 type Deps = {
   database: Database
   clickhouse: ClickHouse
+  objects: ObjectStore
+  looseObjects: LooseObjects
+  assetLimits: AssetLimits
   signs: SignsOfLife
+  throttle: Throttle
+  counters: Counters
+  queueDepth(name: QueueName): Promise<number>
   /** Where people reach the web application; links to experiments begin with it. */
   appUrl: string
 }
 
 /** Everything that is not the stream: the relational side, and every read. */
-export function createApiRoutes({ database, clickhouse, signs, appUrl }: Deps): Route[] {
+export function createApiRoutes({
+  database,
+  clickhouse,
+  objects,
+  looseObjects,
+  assetLimits,
+  signs,
+  throttle,
+  counters,
+  queueDepth,
+  appUrl,
+}: Deps): Route[] {
   const access = createAccess(database)
+  const charge = createCharge({ throttle, counters })
+  const limits = createAssetLimits({ database, limits: assetLimits })
+  const keeper = createAssetKeeper({ database, objects, looseObjects, limits })
+  const assets = { database, objects, looseObjects, keeper, access, signs, charge, appUrl }
   return [
-    ...createWorkspaceRoutes({ database }),
+    ...createWorkspaceRoutes({ database, access }),
     ...createProjectRoutes({ database, access }),
-    ...createExperimentRoutes({ database, access, signs, appUrl }),
-    ...createLoggedDataRoutes({ database, access, signs }),
+    ...createProjectPageRoutes({ database, access }),
+    ...createColumnRoutes({ database, clickhouse, access }),
+    ...createExperimentRoutes({ database, access, signs, charge, appUrl }),
+    ...createLifecycleRoutes({ database, access, appUrl }),
+    ...createDocumentRoutes({ database, clickhouse, access, signs, charge }),
+    ...createLoggedDataRoutes({ database, access, signs, charge }),
+    ...createAssetRoutes(assets),
+    ...createRemoteAssetRoutes(assets),
+    ...createTextSampleRoutes(assets),
+    ...createGitPatchRoutes(assets),
+    ...createModelRoutes(assets),
     ...createStreamReadRoutes({ clickhouse, access }),
+    ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
+    ...createLimitRoutes({ database }),
   ]
 }

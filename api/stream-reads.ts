@@ -29,7 +29,7 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
     route({
       method: 'GET',
       path: '/experiment/metrics/summary',
-      permission: 'caller',
+      permission: 'reader',
       topic,
       summary: 'Reads the minimum, maximum and current value of every metric.',
       query: object({ experimentKey }),
@@ -44,7 +44,7 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
     route({
       method: 'GET',
       path: '/experiment/metrics/get-metric',
-      permission: 'caller',
+      permission: 'reader',
       topic,
       summary:
         'Reads every stored point of a metric, in the order of steps. With maxPoints: buckets that keep each one’s ' +
@@ -77,7 +77,7 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
     route({
       method: 'GET',
       path: '/experiment/output',
-      permission: 'caller',
+      permission: 'reader',
       topic,
       summary: 'Reads the output as one text, lines in the order of their offset.',
       query: object({ experimentKey }),

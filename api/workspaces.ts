@@ -1,15 +1,16 @@
 import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
-import { object, optional, text } from '../http/fields.ts'
+import { flag, object, optional, text } from '../http/fields.ts'
 import { type Route, route } from '../http/route.ts'
 import { type Database, isUniqueViolation } from '../store/postgres/database.ts'
-import { insertWorkspace, listWorkspaces } from '../store/postgres/workspaces.ts'
+import { insertWorkspace, listWorkspaces, upsertMember } from '../store/postgres/workspaces.ts'
+import type { Access } from './access.ts'
 
 const topic = 'Workspaces'
 
 export const workspaceName = text(100, 1)
 
-export function createWorkspaceRoutes({ database }: { database: Database }): Route[] {
+export function createWorkspaceRoutes({ database, access }: { database: Database; access: Access }): Route[] {
   return [
     route({
       method: 'POST',
@@ -36,6 +37,38 @@ export function createWorkspaceRoutes({ database }: { database: Database }): Rou
             `name: there is a workspace "${body.name}" already; choose another name.`,
           )
         }
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/write/add-workspace-member',
+      permission: 'caller',
+      topic,
+      summary: 'Adds a user of the organization to a workspace, as an owner when `admin` is true. Owners may do this.',
+      body: object({
+        userName: optional(text(200, 1)),
+        userEmail: optional(text(200, 1)),
+        workspaceName,
+        admin: optional(flag),
+      }),
+      answer: z.object({ msg: z.string() }),
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        const workspace = await access.workspace(caller, body.workspaceName)
+        if (!workspace.isOwner) {
+          throw new Refusal('ownerOnly', `Only an owner of the workspace "${workspace.name}" may add members.`)
+        }
+        const userName = body.userName ?? body.userEmail
+        if (userName === undefined) throw new Refusal('badRequest', 'userName: is missing')
+        const wasAdded = await upsertMember(database, {
+          workspaceId: workspace.id,
+          organizationId: caller.organizationId,
+          userName,
+          isOwner: body.admin ?? false,
+        })
+        if (!wasAdded) throw new Refusal('userUnknown', `userName: your organization has no user "${userName}".`)
+        return { msg: 'Saved' }
       },
     }),
 

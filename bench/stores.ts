@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 import { Redis } from 'ioredis'
 import { pino } from 'pino'
 import type { StoreUrls } from '../cli/settings.ts'
@@ -41,7 +42,12 @@ export async function openBenchStores(closers: Closers): Promise<BenchStores> {
   const redis = await openRedis(path.join(folder, 'redis'), queuePrefix, closers)
 
   const apiKey = createApiKey()
-  const urls = { clickhouseUrl: clickhouse.url, postgresUrl: postgres.url, redisUrl: redis?.url }
+  const urls = {
+    clickhouseUrl: clickhouse.url,
+    postgresUrl: postgres.url,
+    redisUrl: redis?.url,
+    objectsUrl: pathToFileURL(path.join(folder, 'objects')).href,
+  }
   await migrateStores({ ...urls, redisUrl: undefined }, apiKey)
   return {
     urls,
@@ -83,11 +89,22 @@ async function openRedis(folder: string, prefix: string, closers: Closers): Prom
 
 const startMsMax = 10_000
 
-/** Starts `redis-server` as production must run it (AOF on, no eviction); undefined when there is no such program. */
+/** Starts `redis-server` as production should run it (AOF with fsync before every answer, no eviction); undefined when there is no such program. */
 async function startRedisServer(folder: string, closers: Closers): Promise<string | undefined> {
   await mkdir(folder, { recursive: true })
   const port = await findFreePort()
-  const options = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction']
+  const options = [
+    '--bind',
+    '127.0.0.1',
+    '--save',
+    '',
+    '--appendonly',
+    'yes',
+    '--appendfsync',
+    'always',
+    '--maxmemory-policy',
+    'noeviction',
+  ]
   const child = spawn('redis-server', ['--port', String(port), '--dir', folder, ...options], { stdio: 'ignore' })
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const isThere = await new Promise<boolean>((resolve) => {

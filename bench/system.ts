@@ -28,6 +28,7 @@ export async function startSystem({ target, queue, stores, closers, profileFolde
     CLICKHOUSE_URL: urls.clickhouseUrl,
     POSTGRES_URL: urls.postgresUrl,
     REDIS_URL: queue === 'redis' ? (urls.redisUrl ?? '') : '',
+    OBJECTS_URL: urls.objectsUrl ?? '',
     SVC_QUEUE_PREFIX: queuePrefix,
   }
   const starts: Parameters<typeof startServer>[0][] = [role('api')]

@@ -5,6 +5,7 @@ import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrate.ts'
 import { createClosers } from '../store/closers.ts'
 import { checkFreeSpace } from '../store/embedded/data-folder.ts'
+import { openObjects } from '../store/objects/object-store.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
 import { openQueueBackend } from '../store/queue/queue-backend.ts'
@@ -86,7 +87,7 @@ async function findExisting(folder: string): Promise<string> {
 
 /** Embedded stores are reached by the running service only; it reports on them itself. */
 function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unknown>) => void): Checks {
-  const { clickhouseUrl, postgresUrl, redisUrl, queuePrefix } = settings
+  const { clickhouseUrl, postgresUrl, redisUrl, objectsUrl, objectsAreInDataFolder, queuePrefix } = settings
   const checks: Checks = {}
   const onError = () => undefined
   if (postgresUrl) {
@@ -102,7 +103,19 @@ function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unkn
   if (redisUrl) {
     const backend = openQueueBackend({ redisUrl, postgresUrl: postgresUrl ?? '', prefix: queuePrefix, onError })
     onClose(() => backend.close())
-    checks[`Redis at ${new URL(redisUrl).host}`] = () => backend.check()
+    checks[`Redis at ${new URL(redisUrl).host}`] = async () => {
+      await backend.check()
+      const weakness = await backend.findWeakness()
+      if (weakness) throw new Error(weakness)
+    }
+  }
+  if (!objectsAreInDataFolder) {
+    const { host, pathname } = new URL(objectsUrl)
+    checks[`objects at ${host}${pathname}`] = async () => {
+      const objects = await openObjects(objectsUrl)
+      onClose(objects.close)
+      await objects.check()
+    }
   }
   return checks
 }

@@ -7,6 +7,12 @@ import { parseRoleSettings } from './settings.ts'
 export async function runRole(role: Role): Promise<void> {
   const settings = parseRoleSettings(process.env)
   const log = openLog(settings.logLevel ?? 'info', role)
+  if (role === 'api' && settings.objectsAreInDataFolder) {
+    log.warn(
+      { objectsUrl: settings.objectsUrl },
+      'OBJECTS_URL is not set: assets are kept on this machine only, where no other api finds them',
+    )
+  }
   const service = await startService(new Set([role]), settings, settings, log)
   drainOnSignal({ drainMs: settings.drainMs, log }, async (signal) => {
     log.info({ signal }, 'draining')

@@ -1,20 +1,29 @@
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Registry } from 'prom-client'
+import { createLooseObjects } from '../api/loose-objects.ts'
 import { createApiRoutes } from '../api/routes.ts'
 import { createKeyCheck } from '../http/key-check.ts'
 import type { Route } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
 import { createSignsOfLife } from '../http/signs-of-life.ts'
+import { createCounters } from '../http/throttle/counters.ts'
+import { createLeasedBuckets } from '../http/throttle/leases.ts'
+import { createThrottle } from '../http/throttle/throttle.ts'
+import { createLocalBuckets } from '../http/throttle/token-buckets.ts'
 import { createIngest } from '../ingest/ingest.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrate.ts'
 import { createClosers } from '../store/closers.ts'
+import { type ObjectStore, openObjects } from '../store/objects/object-store.ts'
 import { findAccount } from '../store/postgres/accounts.ts'
+import { addToCounters, upsertThrottled } from '../store/postgres/counters.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { updateSigns } from '../store/postgres/experiments.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
-import { openQueueBackend } from '../store/queue/queue-backend.ts'
+import { openQueueBackend, type Producer, type QueueBackend } from '../store/queue/queue-backend.ts'
+import { type QueueName, queueNames } from '../store/queue/queues.ts'
+import { openSharedBuckets } from '../store/redis/token-buckets.ts'
 import { startWorker } from '../workers/worker.ts'
 import { explainListenFault } from './port.ts'
 import type { Settings, StoreUrls } from './settings.ts'
@@ -25,6 +34,7 @@ import { watchConnections } from './watch-connections.ts'
 export type Role = 'ingest' | 'worker' | 'api'
 
 const signsEveryMs = 1_000
+const looseObjectsEveryMs = 60_000
 
 /**
  * Starts roles in this process, on stores that are there and migrated, behind one address. `close` drains: no new
@@ -42,6 +52,18 @@ export async function startService(
   let draining = false
   const onStoreFault = (store: string) => (error: unknown) =>
     log.warn({ err: error, store }, 'a store reported a fault')
+  const now = () => performance.now()
+  /** Shared by all processes where there is a Redis; else each has its own. */
+  const openBuckets = async () => {
+    if (stores.redisUrl === undefined) return createLocalBuckets(now)
+    const shared = await openSharedBuckets({
+      url: stores.redisUrl,
+      prefix: settings.queuePrefix,
+      onError: onStoreFault('redis'),
+    })
+    closers.push(() => shared.close())
+    return createLeasedBuckets({ shared, now })
+  }
   const figures = new Registry()
   collectDefaultMetrics({ register: figures })
 
@@ -65,9 +87,20 @@ export async function startService(
     const nameQueueFault = <T>(work: Promise<T>) =>
       stores.redisUrl ? nameFault('Redis', stores.redisUrl, work) : nameFault('Postgres', stores.postgresUrl, work)
     await nameQueueFault(backend.check())
+    const weakness = await nameQueueFault(backend.findWeakness())
+    if (weakness) log.warn({ store: 'redis' }, weakness)
 
     if (roles.has('worker')) {
-      const worker = await nameQueueFault(startWorker({ backend, queries: database, clickhouse, figures, log }))
+      const worker = await nameQueueFault(
+        startWorker({
+          backend,
+          queries: database,
+          clickhouse,
+          deletedKeptForMs: settings.deletedKeptForMs,
+          figures,
+          log,
+        }),
+      )
       closers.push(() => worker.close())
     }
     const signs = createSignsOfLife({
@@ -77,16 +110,29 @@ export async function startService(
     })
     closers.push(() => signs.close())
 
+    const counters = createCounters({
+      writeCounts: (counted) => addToCounters(database, counted),
+      writeThrottled: (throttled) => upsertThrottled(database, throttled),
+      onError: onStoreFault('postgres'),
+    })
+    closers.push(() => counters.close())
+    const throttle = createThrottle({ buckets: await openBuckets(), ...settings.rateLimits, counters, now })
+
     const routes: Route[] = []
+    let objects: ObjectStore | undefined
     if (roles.has('ingest')) {
       const ingest = await nameQueueFault(
         createIngest({
           queries: database,
+          clickhouse,
           backend,
           signs,
-          limits: settings.limits,
+          throttle,
+          counters,
+          seriesLimits: settings.seriesLimits,
+          onClickHouseFault: onStoreFault('clickhouse'),
           commitWaitMs: settings.commitWaitMs,
-          depthMax: settings.queueBlocksMax,
+          queueMax: settings.queueMax,
           figures,
         }),
       )
@@ -94,7 +140,21 @@ export async function startService(
       routes.push(...ingest.routes)
     }
     const appUrl = settings.publicUrl ?? `http://${toUrlHost(settings.host)}:${settings.port}`
-    if (roles.has('api')) routes.push(...createApiRoutes({ database, clickhouse, signs, appUrl }))
+    if (roles.has('api')) {
+      const queueDepth = await nameQueueFault(openQueueDepth(backend))
+      objects = await openObjects(stores.objectsUrl)
+      closers.push(objects.close)
+      const looseObjects = createLooseObjects({
+        database,
+        objects,
+        everyMs: looseObjectsEveryMs,
+        onError: onStoreFault('objects'),
+      })
+      closers.push(() => looseObjects.close())
+      const { assetLimits } = settings
+      const kept = { database, clickhouse, objects, looseObjects, assetLimits }
+      routes.push(...createApiRoutes({ ...kept, signs, throttle, counters, queueDepth, appUrl }))
+    }
 
     const app = await createServer({
       routes,
@@ -107,6 +167,7 @@ export async function startService(
           postgres: () => database.row('SELECT 1'),
           clickhouse: () => clickhouse.ping(),
           queue: () => backend.check(),
+          ...(objects && { objects: objects.check }),
         },
         figures,
         isDraining: () => draining,
@@ -135,6 +196,13 @@ export async function startService(
     await closers.closeAll().catch(() => undefined)
     throw error
   }
+}
+
+/** Counts what waits in each queue. */
+async function openQueueDepth(backend: QueueBackend): Promise<(name: QueueName) => Promise<number>> {
+  const opened = await Promise.all(queueNames.map(async (name) => [name, await backend.openProducer(name)] as const))
+  const producers = new Map(opened)
+  return async (name) => (await (producers.get(name) as Producer).load()).blocks
 }
 
 /** How this machine reaches a server that listens on `host`. */

@@ -1,4 +1,7 @@
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { z } from 'zod'
+import type { RateLimits } from '../http/throttle/throttle.ts'
 
 /**
  * Every setting, with its default and who would change it. They come from the environment, or from a file `.env` where
@@ -14,6 +17,8 @@ const count = (least: number) =>
   z.coerce.number('must be a number').int('must be a whole number').min(least, `must be ${least} or more`)
 const url = (schemes: string) =>
   z.url({ protocol: new RegExp(`^(${schemes})$`), error: `must be a URL (${schemes.replaceAll('|', ', ')}://...)` })
+
+const objectsUrls = 'file:///folder, or s3://access:secret@host:port/bucket?region=us-east-1'
 
 const fields = z.object({
   /** Where to listen. Anyone who wants others to reach the service sets 0.0.0.0. */
@@ -43,25 +48,66 @@ const fields = z.object({
   CLICKHOUSE_URL: url('https?').optional(),
   POSTGRES_URL: url('postgres|postgresql').optional(),
   REDIS_URL: url('redis|rediss').optional(),
+  /** Where the bytes of assets are kept; without it, in the data folder. S3 is for several machines with an api. */
+  OBJECTS_URL: z.url({ protocol: /^(file|s3)$/, error: `must be ${objectsUrls}` }).optional(),
+  /**
+   * What secrets in Postgres are encrypted with: 32 bytes in base64 or hex. In production it is asked for from the first
+   * day, so that no deployment runs without one until its first secret.
+   */
+  SVC_MASTER_KEY: z
+    .string()
+    .refine(isKey, 'must be 32 bytes in base64 or hex: make one with "openssl rand -base64 32"')
+    .optional(),
+  NODE_ENV: z.string().optional(),
   /** Lets several deployments share one Redis. */
   SVC_QUEUE_PREFIX: z
     .string()
     .regex(/^[\w-]+$/, 'must have letters, digits, _ and - only')
     .default('svc'),
-  /** Blocks in one queue over which writes are refused with 503. A block is up to 4 MiB before compression. */
-  SVC_QUEUE_BLOCKS_MAX: count(1).default(20_000),
+  /**
+   * What one queue may hold, in blocks and in compressed bytes; over it writes are refused with 503. Ten minutes of
+   * 10,000 single points a second are some 250,000 blocks and 100 MB. Whatever these say, writes are refused while Redis
+   * uses more than three quarters of the memory it may use.
+   */
+  SVC_QUEUE_BLOCKS_MAX: count(1).default(1_000_000),
+  SVC_QUEUE_BYTES_MAX: count(1).default(16 * 1024 ** 3),
   /** How long a write waits for company before it goes to the queue: more is cheaper, less is quicker. */
   SVC_COMMIT_WAIT_MS: count(0).default(2),
-  /** Points a minute that one experiment, and one API key, may send; each data type has its own count. */
+  /**
+   * What one experiment, and one API key, may send a minute; each data type has its own count. Points are metric points,
+   * points of resource usage and lines of output; values are parameters and all other writes. An admin can set others
+   * for a workspace, a project or a key.
+   */
   SVC_POINTS_PER_MINUTE: count(1).default(1_200_000),
   SVC_KEY_POINTS_PER_MINUTE: count(1).default(120_000_000),
+  SVC_VALUES_PER_MINUTE: count(1).default(60_000),
+  SVC_KEY_VALUES_PER_MINUTE: count(1).default(6_000_000),
+  /** How many metric names an experiment may have, and how many points each; what is beyond is dropped. */
+  SVC_METRIC_NAMES_MAX: count(1).default(50_000),
+  SVC_POINTS_PER_METRIC_MAX: count(1).default(10_000_000),
+  /** What one asset may have in bytes: more than 78 GiB would have too many parts for S3. */
+  SVC_ASSET_BYTES_MAX: count(1).default(64 * 1024 ** 3),
+  /**
+   * How many assets an experiment may have of each type that clients log in loops: images, text samples, histograms,
+   * model elements, curves, notebooks, embeddings and videos.
+   */
+  SVC_ASSETS_OF_TYPE_MAX: count(1).default(100_000),
+  /** What the assets of a workspace may have together, in bytes; without it, as much as the object store takes. */
+  SVC_WORKSPACE_BYTES_MAX: count(1).optional(),
+  /** How long a deleted experiment can be restored; then it is gone everywhere. */
+  SVC_DELETED_KEPT_DAYS: count(0).default(30),
   /** How long a stopping process may take to finish what it has begun. */
   SVC_DRAIN_SECONDS: count(1).default(25),
   SVC_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).optional(),
 })
 
 /** Where the stores of a process are. */
-export type StoreUrls = { clickhouseUrl: string; postgresUrl: string; redisUrl: string | undefined }
+export type StoreUrls = {
+  clickhouseUrl: string
+  postgresUrl: string
+  redisUrl: string | undefined
+  objectsUrl: string
+}
 
 export type Settings = ReturnType<typeof parseSettings>
 
@@ -93,6 +139,12 @@ function parse(environment: Environment, needed: string[]) {
   for (const name of needed) {
     if (given[name] === undefined) faults.push(`  ${name}: must be set: only "svc up" starts stores by itself`)
   }
+  if (given.NODE_ENV === 'production' && given.POSTGRES_URL !== undefined && given.SVC_MASTER_KEY === undefined) {
+    faults.push(
+      '  SVC_MASTER_KEY: must be set when NODE_ENV is production: secrets in Postgres are encrypted with it. Make one ' +
+        'with "openssl rand -base64 32", and keep it: without it they cannot be read',
+    )
+  }
   if (!parsed.success || faults.length > 0) throw new Error(`These settings are wrong:\n${faults.join('\n')}`)
   const it = parsed.data
   return {
@@ -105,13 +157,34 @@ function parse(environment: Environment, needed: string[]) {
     clickhouseUrl: it.CLICKHOUSE_URL,
     postgresUrl: it.POSTGRES_URL,
     redisUrl: it.REDIS_URL,
+    objectsUrl: it.OBJECTS_URL ?? pathToFileURL(path.resolve(it.SVC_DATA_DIR, 'objects')).href,
+    /** True when nobody said where assets are to be kept. */
+    objectsAreInDataFolder: it.OBJECTS_URL === undefined,
     queuePrefix: it.SVC_QUEUE_PREFIX,
-    queueBlocksMax: it.SVC_QUEUE_BLOCKS_MAX,
+    queueMax: { blocks: it.SVC_QUEUE_BLOCKS_MAX, bytes: it.SVC_QUEUE_BYTES_MAX },
     commitWaitMs: it.SVC_COMMIT_WAIT_MS,
-    limits: { perExperimentAMinute: it.SVC_POINTS_PER_MINUTE, perKeyAMinute: it.SVC_KEY_POINTS_PER_MINUTE },
+    rateLimits: {
+      perExperiment: toRateLimits(it.SVC_POINTS_PER_MINUTE, it.SVC_VALUES_PER_MINUTE),
+      perKey: toRateLimits(it.SVC_KEY_POINTS_PER_MINUTE, it.SVC_KEY_VALUES_PER_MINUTE),
+    },
+    seriesLimits: { metricNamesMax: it.SVC_METRIC_NAMES_MAX, pointsPerMetricMax: it.SVC_POINTS_PER_METRIC_MAX },
+    assetLimits: {
+      fileBytesMax: it.SVC_ASSET_BYTES_MAX,
+      ofTypeMax: it.SVC_ASSETS_OF_TYPE_MAX,
+      workspaceBytesMax: it.SVC_WORKSPACE_BYTES_MAX,
+    },
+    deletedKeptForMs: it.SVC_DELETED_KEPT_DAYS * 24 * 3_600_000,
     drainMs: it.SVC_DRAIN_SECONDS * 1_000,
     logLevel: it.SVC_LOG_LEVEL,
   }
+}
+
+function isKey(text: string): boolean {
+  return /^[0-9a-f]{64}$/i.test(text) || /^[A-Za-z0-9+/]{43}=$/.test(text)
+}
+
+function toRateLimits(points: number, values: number): RateLimits {
+  return { metrics: points, systemMetrics: points, output: points, parameters: values, other: values }
 }
 
 /** Reads `.env` where the command is run, if there is one. What the environment has already stays. */

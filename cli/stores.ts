@@ -21,10 +21,12 @@ export async function openStores(
   closers: Closers,
   log: Logger,
 ): Promise<StoreUrls> {
-  const { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, redisUrl } = settings
-  if (givenClickHouse && givenPostgres) return { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, redisUrl }
-
+  const { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, redisUrl, objectsUrl } = settings
   const folder = path.resolve(settings.dataFolder)
+  if (givenClickHouse && givenPostgres) {
+    return { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, redisUrl, objectsUrl }
+  }
+
   const lock = lockDataFolder(folder)
   closers.push(async () => lock.release())
   await checkFreeSpace(folder)
@@ -42,7 +44,7 @@ export async function openStores(
       closers.push(() => clickhouse.close())
       return clickhouse.url
     }))
-  return { clickhouseUrl, postgresUrl, redisUrl }
+  return { clickhouseUrl, postgresUrl, redisUrl, objectsUrl }
 }
 
 /** Brings all stores to this version, and makes the first admin, workspace and key when there are none. */

@@ -9,15 +9,33 @@ const refusals = {
   badCompression: { status: 400, code: 8000003, title: 'the compressed body is damaged' },
   keyMissing: { status: 401, code: 8000004, title: 'no API key was sent' },
   keyUnknown: { status: 401, code: 90212, title: 'the API key is not registered' },
+  adminOnly: { status: 403, code: 8000015, title: 'only an admin may do this' },
   experimentKeyMissing: { status: 400, code: 90998, title: 'the experiment key is missing' },
   experimentUnknown: { status: 400, code: 90211, title: 'the experiment does not exist' },
+  experimentReadOnly: { status: 403, code: 90210, title: 'the experiment may be read, but not written to' },
   experimentExists: { status: 400, code: 90999, title: 'an experiment with this key exists' },
   workspaceUnknown: { status: 400, code: 90219, title: 'the workspace does not exist' },
+  ownerOnly: { status: 403, code: 8000017, title: 'only an owner of the workspace may do this' },
+  userUnknown: { status: 400, code: 8000018, title: 'the organization has no such user' },
   workspaceExists: { status: 400, code: 8000006, title: 'a workspace of this name exists' },
   projectUnknown: { status: 400, code: 8000007, title: 'the project does not exist' },
   projectExists: { status: 400, code: 8000008, title: 'a project of this name exists in the workspace' },
+  projectReadOnly: { status: 403, code: 8000016, title: 'the project may be read, but not changed' },
   projectNameMissing: { status: 400, code: 98219, title: 'the project name is missing' },
   projectNameTooLong: { status: 400, code: 1341241, title: 'the project name is longer than 100 characters' },
+  assetUnknown: { status: 400, code: 8000030, title: 'the experiment has no such asset' },
+  modelUnknown: { status: 400, code: 8000031, title: 'the experiment has no such model' },
+  patchMissing: { status: 400, code: 8000032, title: 'the experiment has no git patch' },
+  imagesFull: { status: 400, code: 7000001, title: 'the experiment has as many images as it may' },
+  textSamplesFull: { status: 400, code: 7000012, title: 'the experiment has as many text samples as it may' },
+  histogramsFull: { status: 400, code: 7000013, title: 'the experiment has as many histograms as it may' },
+  modelElementsFull: { status: 400, code: 7000014, title: 'the experiment has as many model elements as it may' },
+  curvesFull: { status: 400, code: 7000015, title: 'the experiment has as many curves as it may' },
+  notebooksFull: { status: 400, code: 7000016, title: 'the experiment has as many notebooks as it may' },
+  embeddingsFull: { status: 400, code: 7000017, title: 'the experiment has as many embeddings as it may' },
+  videosFull: { status: 400, code: 7000018, title: 'the experiment has as many videos as it may' },
+  workspaceFull: { status: 400, code: 90501, title: 'the workspace has as many bytes of assets as it may' },
+  rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
   routeUnknown: { status: 404, code: 8000009, title: 'no such route' },
   wrongMethod: { status: 405, code: 8000010, title: 'the route has another method' },
   tooLarge: { status: 413, code: 8000011, title: 'the body, also when decompressed, is over the limit' },
@@ -36,18 +54,26 @@ export class Refusal extends Error {
   readonly code: number
   /** Extra response headers, such as `Retry-After`. */
   readonly headers: Record<string, string>
+  /** How long the answer is held back: a caller that asks again at once is thereby slowed down. */
+  readonly holdMs: number
 
   constructor(
     refusal: RefusalName,
     message: string,
-    options: { cause?: unknown; headers?: Record<string, string> } = {},
+    options: { cause?: unknown; headers?: Record<string, string>; holdMs?: number } = {},
   ) {
     super(message, options.cause === undefined ? {} : { cause: options.cause })
     this.refusal = refusal
     this.status = refusals[refusal].status
     this.code = refusals[refusal].code
     this.headers = options.headers ?? {}
+    this.holdMs = options.holdMs ?? 0
   }
+}
+
+/** Absent, deleted and foreign answer the same. */
+export function unknownExperiment(key: string): Refusal {
+  return new Refusal('experimentUnknown', `There is no experiment ${key.slice(0, 60)} that this key may use.`)
 }
 
 /** A store or the queue cannot be used now; the caller may send the same request again after `retryAfterSeconds`. */

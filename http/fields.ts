@@ -153,6 +153,17 @@ export function describeFault(error: z.ZodError, within = ''): string {
   return `${field || 'the body'}: ${issue.message}`
 }
 
+/**
+ * Fields of a request as their schema has them.
+ *
+ * @throws Refusal that names the first field that is wrong
+ */
+export function checkFields<T extends z.ZodType>(fields: T, value: unknown): z.output<T> {
+  const checked = fields.safeParse(value)
+  if (checked.success) return checked.data
+  throw toFieldRefusal(checked.error, value)
+}
+
 /** A failed check as a refusal. Two fields have codes of their own, which clients switch on. */
 export function toFieldRefusal(error: z.ZodError, checked: unknown): Refusal {
   const message = describeFault(error)

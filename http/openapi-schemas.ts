@@ -18,9 +18,12 @@ const refused = z
   .describe('Refused: nothing of the request was kept')
 
 /** The answers of a route: what it says of itself, with the envelope around it, and what a refusal looks like. */
-export function describeAnswers({ answer, shape }: Route): Record<string, z.ZodType> {
+export function describeAnswers({ answer, shape }: Route): Record<string, unknown> {
+  if (shape === 'bytes') return { 200: { description: 'Done', content: bytes(answer) }, default: refused }
   return { 200: (shape === 'envelope' ? inEnvelope(answer) : answer).describe('Done'), default: refused }
 }
+
+const bytes = (schema: z.ZodType) => ({ 'application/octet-stream': { schema } })
 
 function inEnvelope(answer: z.ZodType): z.ZodType {
   if (!(answer instanceof z.ZodObject)) return answer
@@ -80,16 +83,15 @@ function joinNull({ anyOf = [], ...outer }: JsonSchema): JsonSchema {
   return { ...only, ...outer, type: [only.type, 'null'].flat() }
 }
 
-/** An address cannot say `null`: there a field that may be absent is only that. */
+/** An address is text, and cannot say `null`: a field has the one type that it is read as, and may be absent. */
 function tidyQuery(query: JsonSchema): JsonSchema {
   const tidied = tidy(query)
-  return { ...tidied, properties: tidyEach(tidied.properties ?? {}, withoutNull) }
+  return { ...tidied, properties: tidyEach(tidied.properties ?? {}, withOneType) }
 }
 
-function withoutNull(field: JsonSchema): JsonSchema {
+function withOneType(field: JsonSchema): JsonSchema {
   if (!Array.isArray(field.type)) return field
-  const types = field.type.filter((it) => it !== 'null')
-  return { ...field, type: types.length === 1 ? types[0] : types }
+  return { ...field, type: field.type.find((it) => it !== 'null') ?? 'string' }
 }
 
 function tidyEach(schemas: Record<string, JsonSchema>, each: (schema: JsonSchema) => JsonSchema) {

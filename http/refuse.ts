@@ -1,9 +1,23 @@
+import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { bodyBytesMaxDefault, tooLarge } from './body.ts'
 import { Refusal, toErrorEnvelope, toRefusal } from './errors.ts'
+import type { UploadPace } from './upload-pace.ts'
 
 /** How every refusal leaves the server: whoever noticed it, the caller gets our envelope. */
+
+/**
+ * What Node would answer by itself, and with nothing to read: a request that names no host, which HTTP/1.1 asks of every
+ * caller, is refused our way; one with an `Expect` that we do not know is taken as if it were not there.
+ */
+export function answerOddHeads(app: FastifyInstance) {
+  app.server.on('checkExpectation', (request, reply) => app.server.emit('request', request, reply))
+  app.addHook('onRequest', (request, _reply, done) => {
+    const isNameless = request.headers.host === undefined && request.raw.httpVersion === '1.1'
+    done(isNameless ? new Refusal('badRequest', 'The header Host is missing: HTTP/1.1 asks for it.') : undefined)
+  })
+}
 
 /** Decided before the body is read: a wrong address or method is that, whatever else is wrong, and costs no memory. */
 export function answerUnknownRoutes(app: FastifyInstance) {
@@ -37,7 +51,12 @@ export function sendError(error: FastifyError, request: FastifyRequest, reply: F
   }
   // As bytes: what the router refuses meets no hook that would take Fastify's charset off again.
   const body = Buffer.from(JSON.stringify(toErrorEnvelope(refusal)))
-  reply.code(refusal.status).headers(refusal.headers).header('content-type', 'application/json').send(body)
+  const send = () =>
+    reply.code(refusal.status).headers(refusal.headers).header('content-type', 'application/json').send(body)
+  if (refusal.holdMs === 0) return void send()
+  // It was read already, and would be kept for as long as the answer is.
+  request.body = undefined
+  setTimeout(send, refusal.holdMs)
 }
 
 /** Fastify's own refusals, by their code. */
@@ -58,11 +77,30 @@ function fromFramework(error: FastifyError, request: FastifyRequest): Refusal | 
   return undefined
 }
 
+/** Answers what is no request, or takes too long to become one. An upload may take long: its pace is looked at instead. */
+export function createBrokenRequestHandler({ isUploading }: Pick<UploadPace, 'isUploading'>) {
+  return (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return
+    answerBrokenRequest(error, socket)
+  }
+}
+
+const httpFaults: Record<string, string> = {
+  ERR_HTTP_REQUEST_TIMEOUT:
+    'The request took too long to arrive: it was given 20 s for its headers, 60 s for all of it.',
+  HPE_HEADER_OVERFLOW: 'The headers are over the limit of 16 KiB.',
+}
+
 /** What Node's parser could not read has no request to answer to, only a socket. */
-export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket) {
+function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: ServerResponse | null }) {
   if (error.code === 'ECONNRESET' || !socket.writable) return
-  const refusal = new Refusal('badRequest', `The request is not valid HTTP (${error.code ?? 'unreadable'}).`)
-  const body = JSON.stringify(toErrorEnvelope(refusal))
+  const answer = socket._httpMessage
+  // An earlier request that came whole gets its answer, which must not be taken for one to it; then the connection ends.
+  if (answer?.req.complete && !answer.headersSent) return void answer.once('finish', () => socket.end())
+  // In the middle of an answer nothing else can be said.
+  if (answer?.headersSent) return void socket.destroy()
+  const message = httpFaults[error.code ?? ''] ?? `The request is not valid HTTP (${error.code ?? 'unreadable'}).`
+  const body = JSON.stringify(toErrorEnvelope(new Refusal('badRequest', message)))
   socket.end(
     `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +
       `connection: close\r\n\r\n${body}`,

@@ -5,12 +5,14 @@ import type { Account } from '../store/postgres/accounts.ts'
 /**
  * Who may call a route. A route without one cannot be written down, so none can be forgotten:
  * - `anyone`: no key is asked for
+ * - `reader`: any registered key, or the share code of a project (query `shareCode`) without a key
  * - `caller`: any registered key; what it may see is decided per workspace by the handler
+ * - `admin`: the key of an admin of the organization
  */
-type Permission = 'anyone' | 'caller'
+type Permission = 'anyone' | 'reader' | 'caller' | 'admin'
 
-/** The person or machine behind a key. */
-export type Caller = Account
+/** The person or machine behind a key, or nobody with a share code. */
+export type Caller = Account & { shareCode?: string }
 
 /** What a handler gets: the checked parts of the request. `caller` is always there unless the route is for anyone. */
 type Call<Body, Query> = {
@@ -33,10 +35,18 @@ export type Route = {
   /** The heading it stands under on the reference page. */
   topic: string
   body?: Fields
+  /**
+   * The form of a route that takes a file instead of JSON: of any length, as a part of the form or as the whole body. It
+   * is not read before the handler does so (see `upload.ts`); the schema documents the form.
+   */
+  upload?: Fields
   query?: Fields
   answer: Fields
-  /** `envelope` adds msg, code, data and sdk_error_code to the answer; `plain` sends it as it is. */
-  shape: 'envelope' | 'plain'
+  /**
+   * `envelope` adds msg, code, data and sdk_error_code to the answer; `plain` sends it as it is; `bytes` too, and the
+   * handler has set their content type.
+   */
+  shape: 'envelope' | 'plain' | 'bytes'
   /** A body that its handler checks by itself, for speed; the schema then only documents it. */
   checksOwnBody?: boolean
   bodyBytesMax?: number

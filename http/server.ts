@@ -8,13 +8,16 @@ import fastify, {
   LogController,
 } from 'fastify'
 import type { Logger } from 'pino'
-import { bodyBytesMaxDefault, readJsonBody } from './body.ts'
-import { toFieldRefusal } from './fields.ts'
+import { bodyBytesMaxDefault, createBodyReader } from './body.ts'
+import { Refusal } from './errors.ts'
+import { checkFields } from './fields.ts'
 import { addHealthRoutes, type Health } from './health.ts'
 import { addReference } from './openapi.ts'
 import { describeAnswers, toOperationId } from './openapi-schemas.ts'
-import { answerBrokenRequest, answerUnknownRoutes, sendError } from './refuse.ts'
+import { createPressureCheck, defaultPressureLimits, type PressureCheck, type PressureLimits } from './pressure.ts'
+import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './refuse.ts'
 import type { Caller, Route } from './route.ts'
+import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './upload-pace.ts'
 
 const prefix = '/api/rest/v2'
 /** Older clients use this one for the same calls. */
@@ -26,29 +29,46 @@ type Settings = {
   health: Health
   version: string
   log: Logger
+  /** How long a caller may leave a long answer unread. */
+  unreadMsMax?: number
+  pressure?: PressureLimits
+  uploads?: UploadLimits
+  /** How long the headers and the whole of a request may take to arrive, unless it is an upload; how often is looked. */
+  arrival?: { headersMsMax: number; requestMsMax: number; everyMs: number }
 }
+
+/** While nobody reads it, an answer holds one of the connections to ClickHouse, and other reads wait for that. */
+const unreadMsMaxDefault = 20_000
+const arrivalDefault = { headersMsMax: 20_000, requestMsMax: 60_000, everyMs: 30_000 }
 
 /**
  * One HTTP server for a list of routes: key check, limits on bodies, errors as envelopes, health, metrics and the
  * reference page. It does not listen yet.
  */
-export async function createServer({ routes, checkKey, health, version, log }: Settings): Promise<FastifyInstance> {
+export async function createServer(settings: Settings): Promise<FastifyInstance> {
+  const { routes, health, version, log, arrival = arrivalDefault } = settings
+  const pace = createUploadPace(settings.uploads ?? defaultUploadLimits)
   const app = fastify({
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: bodyBytesMaxDefault,
-    requestTimeout: 60_000,
+    requestTimeout: arrival.requestMsMax,
     keepAliveTimeout: 75_000,
     connectionTimeout: 0,
     maxRequestsPerSocket: 0,
-    http: { headersTimeout: 20_000 },
+    http: {
+      headersTimeout: arrival.headersMsMax,
+      requireHostHeader: false,
+      connectionsCheckingInterval: arrival.everyMs,
+    },
     routerOptions: { maxParamLength: 200, ignoreTrailingSlash: true },
     // What the parser of Node refuses (a broken request line, headers too large) gets our envelope too.
-    clientErrorHandler: answerBrokenRequest,
+    clientErrorHandler: createBrokenRequestHandler(pace),
     // As does what the router refuses before any hook runs.
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as FastifyReply),
   })
   app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply))
+  answerOddHeads(app)
   answerUnknownRoutes(app)
   readBodiesOurWay(app)
   sendJsonWithoutCharset(app)
@@ -60,13 +80,22 @@ export async function createServer({ routes, checkKey, health, version, log }: S
   await addReference(app, { version })
   addHealthRoutes(app, health)
   await app.register(async (scope) => {
-    for (const it of routes) addRoute(scope, it, checkKey)
+    const checkPressure = createPressureCheck(settings.pressure ?? defaultPressureLimits)
+    for (const it of routes) if (!it.upload) addRoute(scope, it, { ...settings, admit: checkPressure })
+  })
+  await app.register(async (scope) => {
+    leaveBodiesUnread(scope)
+    for (const it of routes) if (it.upload) addRoute(scope, it, { ...settings, admit: pace.admit })
   })
   return app
 }
 
-function addRoute(app: FastifyInstance, it: Route, checkKey: Settings['checkKey']) {
+type RouteSettings = Pick<Settings, 'checkKey' | 'unreadMsMax'> & { admit: PressureCheck | UploadPace['admit'] }
+
+function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
+  const { checkKey, admit, unreadMsMax = unreadMsMaxDefault } = settings
   const bodyLimit = it.bodyBytesMax ?? bodyBytesMaxDefault
+  const checkCaller = toCallerCheck(it.permission, checkKey)
   for (const base of [prefix, clientPrefix]) {
     app.route({
       method: it.method,
@@ -80,29 +109,34 @@ function addRoute(app: FastifyInstance, it: Route, checkKey: Settings['checkKey'
         tags: [it.topic],
         hide: base !== prefix,
         ...(it.body && { body: it.body }),
+        ...(it.upload && { body: it.upload, consumes: ['multipart/form-data'] }),
         ...(it.query && { querystring: it.query }),
         response: describeAnswers(it),
-        ...(it.permission === 'caller' && { security: [{ apiKey: [] }] }),
+        ...(it.permission !== 'anyone' && { security: [{ apiKey: [] }] }),
       },
       validatorCompiler: () => () => true,
       serializerCompiler: () => (answer) => JSON.stringify(answer),
-      ...(it.permission === 'caller' && {
-        onRequest(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void) {
+      ...(it.permission !== 'anyone' && {
+        onRequest(request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) {
           const remember = (caller: Caller) => {
             request.caller = caller
           }
-          settle(() => checkKey(request.headers), remember, done)
+          const goOn = (error?: Error) => (error ? done(error) : admit(request, reply, done))
+          settle(() => checkCaller(request), remember, goOn)
         },
       }),
       handler: async (request, reply) => {
         const answer = await it.handle({
-          body: it.checksOwnBody ? request.body : check(it.body, request.body ?? {}),
-          query: check(it.query, request.query),
+          body: it.checksOwnBody ? request.body : it.body && checkFields(it.body, request.body ?? {}),
+          query: it.query && checkFields(it.query, request.query),
           caller: request.caller,
           request,
           reply,
         })
         if (reply.sent) return reply
+        // A connection on which nothing moves for so long is ended, and the stream with it.
+        if (isStream(answer)) reply.raw.setTimeout(unreadMsMax)
+        if (it.shape === 'bytes') return reply.send(answer)
         if (typeof answer === 'string' || isStream(answer)) return reply.type('application/json').send(answer)
         if (it.shape === 'plain') return answer
         return { msg: 'Ok', ...(answer as object), code: 200, data: null, sdk_error_code: 0 }
@@ -118,18 +152,57 @@ declare module 'fastify' {
   }
 }
 
+type CallerCheck = (request: FastifyRequest) => Caller | Promise<Caller>
+
+function toCallerCheck(permission: Route['permission'], checkKey: Settings['checkKey']): CallerCheck {
+  const check: CallerCheck = ({ headers }) => checkKey(headers)
+  if (permission === 'admin') return (request) => whenKnown(check(request), requireAdmin)
+  if (permission !== 'reader') return check
+  return (request) => {
+    const { shareCode } = request.query as { shareCode?: unknown }
+    if (typeof shareCode !== 'string') return check(request)
+    try {
+      // Whoever has both may read what either opens.
+      return whenKnown(check(request), (caller) => ({ ...caller, shareCode }))
+    } catch (error) {
+      if (error instanceof Refusal && error.refusal === 'keyMissing') return toVisitor(shareCode)
+      throw error
+    }
+  }
+}
+
+function requireAdmin(caller: Caller): Caller {
+  if (caller.isAdmin) return caller
+  throw new Refusal('adminOnly', 'Only an admin may do this: use the key of an admin of your organization.')
+}
+
+/** The id of nobody. */
+const nobody = '00000000-0000-0000-0000-000000000000'
+
+/** Somebody without a key: sees what the share code opens, and nothing else. */
+function toVisitor(shareCode: string): Caller {
+  return {
+    keyId: nobody,
+    userId: nobody,
+    userName: '',
+    organizationId: nobody,
+    isAdmin: false,
+    defaultWorkspaceName: null,
+    limits: {},
+    shareCode,
+  }
+}
+
+function whenKnown<T>(value: T | Promise<T>, goOn: (value: T) => T): T | Promise<T> {
+  return value instanceof Promise ? value.then(goOn) : goOn(value)
+}
+
 function isStream(answer: unknown): answer is NodeJS.ReadableStream {
   return typeof answer === 'object' && answer !== null && 'pipe' in answer
 }
 
-function check(fields: Route['body'], value: unknown): unknown {
-  if (!fields) return undefined
-  const checked = fields.safeParse(value)
-  if (checked.success) return checked.data
-  throw toFieldRefusal(checked.error, value)
-}
-
 function readBodiesOurWay(app: FastifyInstance) {
+  const readJsonBody = createBodyReader()
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes: Buffer, done) => {
     const encoding = request.headers['content-encoding']?.toLowerCase()
@@ -140,11 +213,18 @@ function readBodiesOurWay(app: FastifyInstance) {
       (error) => error && done(error),
     )
   })
-  // A client that names no type sends JSON: there is nothing else to send here.
+  // A client that names no type sends JSON: but for files there is nothing else to send here.
   app.addHook('onRequest', (request, _reply, done) => {
-    if (request.method !== 'GET') request.headers['content-type'] ??= 'application/json'
+    const takesFile = request.routeOptions.schema?.consumes !== undefined
+    if (request.method !== 'GET' && !takesFile) request.headers['content-type'] ??= 'application/json'
     done()
   })
+}
+
+/** A file has any content type; its handler reads it. */
+function leaveBodiesUnread(app: FastifyInstance) {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, _body, done) => done(null))
 }
 
 /**

@@ -3,7 +3,7 @@ import zlib from 'node:zlib'
 import { unavailable } from '../http/errors.ts'
 import { createNativeBlock, type NativeBlock } from '../store/clickhouse/native-block.ts'
 import type { Table } from '../store/clickhouse/tables.ts'
-import type { Producer } from '../store/queue/queue-backend.ts'
+import type { Producer, QueueLoad } from '../store/queue/queue-backend.ts'
 
 /**
  * Group commit: requests add their rows to the open block of their table and wait. The block closes by size, or a few
@@ -19,10 +19,16 @@ type Settings<T extends Table> = {
   bytesMax: number
   /** Bytes of closed blocks that may be on their way; over it requests are refused. */
   pendingBytesMax: number
-  /** Blocks in the queue over which requests are refused. */
-  depthMax: number
+  /** What the queue may hold; over any of it requests are refused, before the queue or its memory is in danger. */
+  queueMax: QueueMax
   onClosed(block: { rows: number; bytes: number; commitMs: number }): void
-  onDepth(blocks: number): void
+  onLoad(load: QueueLoad): void
+}
+
+export type QueueMax = {
+  blocks: number
+  /** Compressed bytes, reckoned from the average of the blocks sent. */
+  bytes: number
 }
 
 export type Committer<T extends Table> = {
@@ -38,7 +44,14 @@ export type Committer<T extends Table> = {
 }
 
 const commitsAtOnce = 4
-const depthCheckMs = 500
+const loadCheckMs = 500
+/** Counting a deep queue takes Postgres a while: the pause grows with it, or counting would be most of the work. */
+const pausePerCheck = 20
+/** The rest is for what Redis needs besides, above all while it rewrites its file. */
+const memoryShareMax = 0.75
+const retryAfterSeconds = 5
+/** How much a new block counts in the average. */
+const newestWeight = 0.02
 const compress = promisify(zlib.zstdCompress)
 const zstdFastest = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }
 // Small blocks are compressed on the spot: handing them to another thread costs more than the work.
@@ -52,22 +65,35 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
   let open: Commit | undefined
   let timer: NodeJS.Timeout | undefined
   let pendingBytes = 0
-  let depth = 0
+  let blockBytesAverage = 0
+  let load: QueueLoad = { blocks: 0, memoryShare: 0 }
+  let loadCheck: NodeJS.Timeout | undefined
+  scheduleLoadCheck(loadCheckMs)
 
-  // A queue that does not answer refuses blocks by itself; the last known depth stays meanwhile.
-  const depthCheck = setInterval(() => {
-    settings.producer.depth().then(
-      (count) => {
-        depth = count
-        settings.onDepth(count)
-      },
-      () => undefined,
-    )
-  }, depthCheckMs)
-  depthCheck.unref()
+  function scheduleLoadCheck(afterMs: number) {
+    loadCheck = setTimeout(checkLoad, afterMs)
+    loadCheck.unref()
+  }
+
+  async function checkLoad() {
+    const startedAt = performance.now()
+    try {
+      load = await settings.producer.load()
+      settings.onLoad(load)
+    } catch {
+      // A queue that does not answer refuses blocks by itself; what was last known stays meanwhile.
+    }
+    if (loadCheck) scheduleLoadCheck(Math.max(loadCheckMs, (performance.now() - startedAt) * pausePerCheck))
+  }
 
   function refuseWhenFull() {
-    if (depth > settings.depthMax) throw unavailable('The queue is too deep: workers cannot keep up.', undefined, 5)
+    const { blocks, bytes } = settings.queueMax
+    if (load.blocks > blocks || load.blocks * blockBytesAverage > bytes) {
+      throw unavailable('The queue is too deep: workers cannot keep up.', undefined, retryAfterSeconds)
+    }
+    if (load.memoryShare > memoryShareMax) {
+      throw unavailable('The memory of the queue is nearly full.', undefined, retryAfterSeconds)
+    }
     if (pendingBytes > settings.pendingBytesMax) throw unavailable('This process has too many writes under way.')
   }
 
@@ -114,6 +140,7 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
           ? zlib.zstdCompressSync(native, zstdFastest)
           : await compress(native, zstdFastest)
       await settings.producer.add({ rows, receivedMs, bytes })
+      blockBytesAverage += (bytes.length - blockBytesAverage) * (blockBytesAverage === 0 ? 1 : newestWeight)
       settings.onClosed({ rows, bytes: bytes.length, commitMs: performance.now() - startedAt })
     } catch (error) {
       throw unavailable('The queue does not take writes.', error)
@@ -137,7 +164,8 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
     },
 
     async close() {
-      clearInterval(depthCheck)
+      clearTimeout(loadCheck)
+      loadCheck = undefined
       while (open || onTheWay.size > 0) {
         if (onTheWay.size < commitsAtOnce) closeBlock()
         await Promise.allSettled(onTheWay)

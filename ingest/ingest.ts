@@ -1,22 +1,31 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { Route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
+import type { Counters } from '../http/throttle/counters.ts'
+import type { Throttle } from '../http/throttle/throttle.ts'
+import type { ClickHouse } from '../store/clickhouse/connection.ts'
+import { countPointsBySeries, countSeries } from '../store/clickhouse/series-counts.ts'
 import type { Queries } from '../store/postgres/database.ts'
-import { findExperimentId } from '../store/postgres/experiments.ts'
+import { findWritableExperiment } from '../store/postgres/experiments.ts'
 import type { QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queues } from '../store/queue/queues.ts'
-import { createCommitter } from './committer.ts'
+import { createCommitter, type QueueMax } from './committer.ts'
 import { createExperimentCheck } from './experiments.ts'
 import { createIngestRoutes } from './routes.ts'
-import { createThrottle, type Limits } from './throttle.ts'
+import { createSeriesCensus } from './series-census.ts'
+import { createSeriesLimits, type SeriesLimits } from './series-limits.ts'
 
 type Settings = {
   queries: Queries
+  clickhouse: ClickHouse
   backend: QueueBackend
   signs: SignsOfLife
-  limits: Limits
+  throttle: Throttle
+  counters: Counters
+  seriesLimits: SeriesLimits
+  onClickHouseFault(error: unknown): void
   commitWaitMs: number
-  depthMax: number
+  queueMax: QueueMax
   figures: Registry
 }
 
@@ -32,7 +41,7 @@ const pendingBytesMax = 128 * 1024 * 1024
 
 /** The write tier: its routes, with one committer for each data type. */
 export async function createIngest(settings: Settings): Promise<Ingest> {
-  const { queries, backend, signs, limits, figures } = settings
+  const { queries, clickhouse, backend, signs, throttle, counters, figures } = settings
   const count = createCounts(figures)
 
   async function openCommitter<Name extends QueueName>(name: Name) {
@@ -44,13 +53,16 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
       rowsMax,
       bytesMax,
       pendingBytesMax,
-      depthMax: settings.depthMax,
+      queueMax: settings.queueMax,
       onClosed({ bytes, commitMs }) {
         count.blocks.inc({ table: table.name })
         count.bytes.inc({ table: table.name }, bytes)
         count.commits.observe({ table: table.name }, commitMs / 1000)
       },
-      onDepth: (depth) => count.depth.set({ queue: name }, depth),
+      onLoad({ blocks, memoryShare }) {
+        count.depth.set({ queue: name }, blocks)
+        count.memoryShare.set(memoryShare)
+      },
     })
   }
 
@@ -65,10 +77,18 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     output: count.rows.labels('output'),
   }
   const routes = createIngestRoutes({
-    findExperiment: createExperimentCheck((userId, key) => findExperimentId(queries, userId, key)),
-    throttle: createThrottle(limits),
+    findExperiment: createExperimentCheck((userId, key) => findWritableExperiment(queries, userId, key)),
+    throttle,
+    limitSeries: createSeriesLimits({
+      askTotals: createSeriesCensus((ids) => countSeries(clickhouse, ids)),
+      askPointsBySeries: (id) => countPointsBySeries(clickhouse, id),
+      onError: settings.onClickHouseFault,
+      defaults: settings.seriesLimits,
+      now: () => performance.now(),
+    }),
     committers,
     signs,
+    counters,
     startMs: Date.now(),
     onAccepted: (type, rows) => accepted[type].inc(rows),
   })
@@ -103,6 +123,11 @@ function createCounts(figures: Registry) {
       labelNames,
       registers,
       buckets: [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3],
+    }),
+    memoryShare: new Gauge({
+      name: 'svc_queue_memory_share',
+      help: 'The share of the memory it may use that the queue’s Redis uses; 0 where the queue is in Postgres',
+      registers,
     }),
     depth: new Gauge({
       name: 'svc_queue_blocks',

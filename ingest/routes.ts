@@ -4,15 +4,20 @@ import { Refusal } from '../http/errors.ts'
 import type { ExactJson } from '../http/exact-json.ts'
 import { type Caller, type Route, route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
+import type { Counters } from '../http/throttle/counters.ts'
+import type { Throttle } from '../http/throttle/throttle.ts'
 import type { NativeBlock } from '../store/clickhouse/native-block.ts'
 import type { outputLinesTable, pointsTable, systemPointsTable, Table } from '../store/clickhouse/tables.ts'
-import { batchFields, countPoints, readBatch, readEnvelope } from './batch.ts'
+import type { WritableExperiment } from '../store/postgres/experiments.ts'
+import type { QueueName } from '../store/queue/queues.ts'
+import { type Batch, batchFields, countPoints, readBatch, readEnvelope } from './batch.ts'
 import type { Committer } from './committer.ts'
 import { createIdentities, type RequestId, toRequestId } from './identity.ts'
 import { metricFields, readMetric } from './metric.ts'
 import { outputFields } from './output-line.ts'
 import type { Point } from './point.ts'
 import { type Origin, pushLine, pushPoint } from './rows.ts'
+import type { Dropped } from './series-limits.ts'
 import {
   cpuFields,
   gpuFields,
@@ -26,23 +31,25 @@ import {
   toRamReading,
   toSystemPoints,
 } from './system-metrics.ts'
-import type { DataType, Throttle } from './throttle.ts'
 
 /**
  * The writes of the stream. Each goes the same way: whose experiment is it, may it send that much now, is every part of
  * it right, into the open block, and an answer once the queue has the block.
  */
 type Deps = {
-  findExperiment(userId: string, key: string): Promise<bigint>
+  findExperiment(userId: string, key: string): Promise<WritableExperiment>
   throttle: Throttle
+  /** Takes the points that are over a limit by count out of a request's. */
+  limitSeries(experiment: WritableExperiment, batch: Pick<Batch, 'points' | 'places'>): Dropped | Promise<Dropped>
   committers: {
     metrics: Committer<typeof pointsTable>
     systemMetrics: Committer<typeof systemPointsTable>
     output: Committer<typeof outputLinesTable>
   }
   signs: SignsOfLife
+  counters: Counters
   startMs: number
-  onAccepted(type: DataType, rows: number): void
+  onAccepted(type: QueueName, rows: number): void
 }
 
 const batchBytesMax = 16 * 1024 * 1024
@@ -60,6 +67,9 @@ const batchAnswer = z.object({
 
 const common = { method: 'POST', permission: 'caller', topic: 'Experiments: the stream', shape: 'envelope' } as const
 
+/** Whose write it is, and how many rows it was charged for. */
+type Write = { experiment: WritableExperiment; caller: Caller; identity: RequestId; admitted: number }
+
 export function createIngestRoutes(deps: Deps): Route[] {
   const identities = createIdentities(deps.startMs)
   const writePoints = createStream('metrics', deps.committers.metrics)
@@ -67,24 +77,38 @@ export function createIngestRoutes(deps: Deps): Route[] {
   const writeLines = createStream('output', deps.committers.output)
 
   /** What all writes of one type share: admit the rows, commit them, and note that the experiment is active. */
-  function createStream<T extends Table>(type: DataType, committer: Committer<T>) {
+  function createStream<T extends Table>(type: QueueName, committer: Committer<T>) {
     return {
-      admit(caller: Caller, experimentId: bigint, rows: number) {
-        deps.throttle.admit(type, experimentId, caller.keyId, rows)
+      admit(experiment: WritableExperiment, caller: Caller, rows: number) {
+        return deps.throttle.admit(type, experiment, caller, rows)
       },
+      /** Commits the rows that are left of those admitted. */
       async commit(
-        experimentId: bigint,
-        identity: RequestId,
+        { experiment, caller, identity, admitted }: Write,
         rows: number,
         append: (block: NativeBlock<T>, origin: Origin) => void,
       ) {
         if (rows === 0) return
+        const experimentId = experiment.id
         const origin = { experimentId, identity, receivedMs: Date.now() }
-        await committer.commit(origin.receivedMs, (block) => append(block, origin))
+        try {
+          await committer.commit(origin.receivedMs, (block) => append(block, origin))
+        } catch (error) {
+          deps.throttle.giveBack({ type, experimentId, keyId: caller.keyId, count: admitted })
+          throw error
+        }
         deps.signs.active(experimentId, origin.receivedMs)
+        deps.counters.accepted(type, experimentId, rows)
         deps.onAccepted(type, rows)
       },
     }
+  }
+
+  /** Counts what was dropped, for the answer and for whoever looks at the experiment. */
+  function noteDropped({ id }: WritableExperiment, { overNames, overPoints }: Dropped): number {
+    if (overNames > 0) deps.counters.throttled('metrics', id, overNames, 'metric points: too many metric names')
+    if (overPoints > 0) deps.counters.throttled('metrics', id, overPoints, 'metric points: too many of one metric')
+    return overNames + overPoints
   }
 
   function toIdentity(caller: Caller, call: string, headers: IncomingHttpHeaders): RequestId {
@@ -106,9 +130,14 @@ export function createIngestRoutes(deps: Deps): Route[] {
     async handle({ body, caller, request }) {
       const identity = toIdentity(caller, 'metric', request.headers)
       const { experimentKey, point } = readMetric(body)
-      const experimentId = await deps.findExperiment(caller.userId, experimentKey)
-      writePoints.admit(caller, experimentId, 1)
-      await writePoints.commit(experimentId, identity, 1, (block, origin) => pushPoint(block, origin, 0, point))
+      const experiment = await deps.findExperiment(caller.userId, experimentKey)
+      const admitted = writePoints.admit(experiment, caller, 1)
+      if (admitted) await admitted
+      const batch = { points: [point], places: [0] }
+      const dropped = deps.limitSeries(experiment, batch)
+      noteDropped(experiment, dropped instanceof Promise ? await dropped : dropped)
+      const write = { experiment, caller, identity, admitted: 1 }
+      await writePoints.commit(write, batch.points.length, (block, origin) => pushPoint(block, origin, 0, point))
       return saved
     },
   })
@@ -124,15 +153,17 @@ export function createIngestRoutes(deps: Deps): Route[] {
     async handle({ body, caller, request }) {
       const identity = toIdentity(caller, 'batch', request.headers)
       const envelope = readEnvelope(body as unknown as ExactJson)
-      const experimentId = await deps.findExperiment(caller.userId, envelope.experimentKey)
-      writePoints.admit(caller, experimentId, countPoints(envelope))
+      const experiment = await deps.findExperiment(caller.userId, envelope.experimentKey)
+      const admitted = countPoints(envelope)
+      await writePoints.admit(experiment, caller, admitted)
       const { points, places, rejected, rejectedCount } = readBatch(envelope)
-      await writePoints.commit(experimentId, identity, points.length, (block, origin) => {
+      const throttled = noteDropped(experiment, await deps.limitSeries(experiment, { points, places }))
+      await writePoints.commit({ experiment, caller, identity, admitted }, points.length, (block, origin) => {
         for (let at = 0; at < points.length; at++) {
           pushPoint(block, origin, places[at] as number, points[at] as Point)
         }
       })
-      return { msg: 'Saved' as const, accepted: points.length, rejected, rejectedCount, throttled: 0 }
+      return { msg: 'Saved' as const, accepted: points.length, rejected, rejectedCount, throttled }
     },
   })
 
@@ -150,10 +181,11 @@ export function createIngestRoutes(deps: Deps): Route[] {
       answer: savedAnswer,
       async handle({ body, caller, request }) {
         const identity = toIdentity(caller, name, request.headers)
-        const experimentId = await deps.findExperiment(caller.userId, body.experimentKey)
+        const experiment = await deps.findExperiment(caller.userId, body.experimentKey)
         const points = toSystemPoints(toReading(body), body)
-        writeSystemPoints.admit(caller, experimentId, points.length)
-        await writeSystemPoints.commit(experimentId, identity, points.length, (block, origin) => {
+        const admitted = points.length
+        await writeSystemPoints.admit(experiment, caller, admitted)
+        await writeSystemPoints.commit({ experiment, caller, identity, admitted }, admitted, (block, origin) => {
           points.forEach((point, place) => {
             pushPoint(block, origin, place, point)
           })
@@ -172,11 +204,12 @@ export function createIngestRoutes(deps: Deps): Route[] {
     bodyBytesMax: batchBytesMax,
     async handle({ body, caller, request }) {
       const identity = toIdentity(caller, 'output', request.headers)
-      const experimentId = await deps.findExperiment(caller.userId, body.experimentKey)
+      const experiment = await deps.findExperiment(caller.userId, body.experimentKey)
       const lines = body.outputLines
-      writeLines.admit(caller, experimentId, lines.length)
+      const admitted = lines.length
+      await writeLines.admit(experiment, caller, admitted)
       const context = body.context ?? body.runContext ?? ''
-      await writeLines.commit(experimentId, identity, lines.length, (block, origin) => {
+      await writeLines.commit({ experiment, caller, identity, admitted }, admitted, (block, origin) => {
         lines.forEach((line, place) => {
           pushLine(block, origin, place, context, line)
         })

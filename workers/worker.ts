@@ -1,18 +1,23 @@
 import type { Logger } from 'pino'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { type ClickHouse, isPermanent } from '../store/clickhouse/connection.ts'
+import { deleteExperimentRows } from '../store/clickhouse/deletions.ts'
 import type { Queries } from '../store/postgres/database.ts'
 import { insertDeadLetter } from '../store/postgres/dead-letters.ts'
+import { deleteExperiments, listDeletedBefore } from '../store/postgres/experiments.ts'
 import type { QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames, queues } from '../store/queue/queues.ts'
 import { createBatcher } from './batcher.ts'
 import { storeAroundGuiltyRows } from './guilty-rows.ts'
+import { createRetention } from './retention.ts'
 
 type Settings = {
   backend: QueueBackend
   /** Where dead letters are kept. */
   queries: Queries
   clickhouse: ClickHouse
+  /** How long a deleted experiment can be restored. */
+  deletedKeptForMs: number
   figures: Registry
   log: Logger
 }
@@ -21,14 +26,19 @@ const rowsMax = 100_000
 const bytesMax = 16 * 1024 * 1024
 const gapMs = 150
 
+const sweepEveryMs = 10 * 60_000
+const sweptAtOnce = 1_000
+
 /**
- * Moves blocks from every queue into ClickHouse; what it refuses for good becomes dead letters. `close` takes no more jobs, stores those at work, and gives back to the
- * queue what cannot be stored now.
+ * Moves blocks from every queue into ClickHouse; what it refuses for good becomes dead letters. Now and then it sweeps
+ * away what was deleted. `close` takes no more jobs, stores those at work, and gives back to the queue what cannot be
+ * stored now.
  */
 export async function startWorker({
   backend,
   queries,
   clickhouse,
+  deletedKeptForMs,
   figures,
   log,
 }: Settings): Promise<{ close(): Promise<void> }> {
@@ -36,9 +46,17 @@ export async function startWorker({
   const lines = await Promise.all(
     queueNames.map((name) => startLine(name, { backend, queries, clickhouse, log, count })),
   )
+  const retention = createRetention({
+    listDeletedBefore: (timeMs) => listDeletedBefore(queries, timeMs, sweptAtOnce),
+    deleteRows: (ids) => deleteExperimentRows(clickhouse, ids),
+    deleteExperiments: (ids) => deleteExperiments(queries, ids),
+    keptForMs: deletedKeptForMs,
+    everyMs: sweepEveryMs,
+    onError: (error) => log.warn({ err: error }, 'deleted experiments could not be swept away; it will be tried again'),
+  })
   return {
     async close() {
-      await Promise.all(lines.map((it) => it.close()))
+      await Promise.all([retention.close(), ...lines.map((it) => it.close())])
     },
   }
 }

@@ -28,7 +28,8 @@ export function openClickHouse({ url, readTimeoutMs = 30_000 }: Settings) {
   const reads = createClient({
     ...common,
     request_timeout: readTimeoutMs + 2_000,
-    max_open_connections: 32,
+    // An answer that its reader leaves unread holds one of them for a while.
+    max_open_connections: 128,
     clickhouse_settings: {
       max_execution_time: readTimeoutMs / 1000,
       // Numbers of JSON would be rounded beyond 2^53 here.

@@ -59,7 +59,7 @@ const lineColumns = [
 
 const pointKeys = {
   primaryKey: ['experiment_id', 'metric', 'context', 'step'],
-  identity: ['timestamp', 'request_hi', 'request_lo', 'place', 'epoch', 'value'],
+  identity: ['timestamp', 'request_hi', 'request_lo', 'place', 'epoch', 'present', 'reinterpretAsUInt64(value)'],
 }
 
 export const pointsTable = { name: 'points', columns: pointColumns, ...pointKeys } satisfies Table
@@ -71,7 +71,7 @@ export const outputLinesTable = {
   name: 'output_lines',
   columns: lineColumns,
   primaryKey: ['experiment_id', 'offset', 'timestamp'],
-  identity: ['request_hi', 'request_lo', 'place', 'line'],
+  identity: ['request_hi', 'request_lo', 'place', 'line', 'present'],
 } satisfies Table
 
 export const streamTables: readonly Table[] = [pointsTable, systemPointsTable, outputLinesTable]
@@ -112,10 +112,34 @@ type Layout = {
   database: string
 }
 
+/** What the view keeps of every insert. `rows` counts rows that came twice as two: it bounds, and is never shown. */
+const selectSummary = (database: string) => `
+    WITH if(bitAnd(present, ${present.timestamp}) != 0, timestamp, received) AS time, (value, step, time, present) AS point
+    SELECT experiment_id, metric, context,
+      argMinState(point, ${minimumOrder}) AS minimum,
+      argMaxState(point, ${maximumOrder}) AS maximum,
+      argMaxState(point, ${currentOrder}) AS current,
+      count() AS rows
+    FROM ${database}.${pointsTable.name} GROUP BY experiment_id, metric, context`
+
+const rowsColumn = 'rows SimpleAggregateFunction(sum, UInt64)'
+
+/** Enough for what is being inserted and merged when an insert is let in. */
+const freeDiskBytesMin = 64 * 1024 * 1024
+
 /**
- * All statements that make the tables; each can be repeated. The deduplication window lets an insert be retried by its
- * token; the fsyncs make an inserted part as durable as the job that is then completed.
+ * What all tables have in common. The deduplication window lets an insert be retried by its token; the fsyncs make an
+ * inserted part as durable as the job that is then completed. Inserts are refused, and repeated, before the disk is full:
+ * a merge that meets its end was seen to leave parts with empty files behind.
  */
+const mergeTreeSettings = [
+  'non_replicated_deduplication_window = 1000',
+  'fsync_after_insert = 1',
+  'fsync_part_directory = 1',
+  `min_free_disk_bytes_to_perform_insert = ${freeDiskBytesMin}`,
+].join(', ')
+
+/** All statements that make the tables; each can be repeated. */
 export function createStatements({ database }: Layout): string[] {
   return [
     `CREATE DATABASE IF NOT EXISTS ${database}`,
@@ -126,16 +150,19 @@ export function createStatements({ database }: Layout): string[] {
       context LowCardinality(String),
       minimum AggregateFunction(argMin, ${pointTuple}, UInt256),
       maximum AggregateFunction(argMax, ${pointTuple}, UInt256),
-      current AggregateFunction(argMax, ${pointTuple}, UInt256)
+      current AggregateFunction(argMax, ${pointTuple}, UInt256),
+      ${rowsColumn}
     ) ENGINE = AggregatingMergeTree ORDER BY (experiment_id, metric, context)
-    SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1`,
-    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${summaryTable}_view TO ${database}.${summaryTable} AS
-    WITH if(bitAnd(present, ${present.timestamp}) != 0, timestamp, received) AS time, (value, step, time, present) AS point
-    SELECT experiment_id, metric, context,
-      argMinState(point, ${minimumOrder}) AS minimum,
-      argMaxState(point, ${maximumOrder}) AS maximum,
-      argMaxState(point, ${currentOrder}) AS current
-    FROM ${database}.${pointsTable.name} GROUP BY experiment_id, metric, context`,
+    SETTINGS ${mergeTreeSettings}`,
+    // Databases of earlier versions have the tables and the view without what came later.
+    ...[...streamTables.map((it) => it.name), summaryTable].map(
+      (table) =>
+        `ALTER TABLE ${database}.${table} MODIFY SETTING min_free_disk_bytes_to_perform_insert = ${freeDiskBytesMin}`,
+    ),
+    `ALTER TABLE ${database}.${summaryTable} ADD COLUMN IF NOT EXISTS ${rowsColumn}`,
+    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${summaryTable}_view TO ${database}.${summaryTable}
+    AS ${selectSummary(database)}`,
+    `ALTER TABLE ${database}.${summaryTable}_view MODIFY QUERY ${selectSummary(database)}`,
   ]
 }
 
@@ -145,5 +172,5 @@ function createTable(database: string, table: Table): string {
       ${columns}
     ) ENGINE = ReplacingMergeTree
     PRIMARY KEY (${table.primaryKey.join(', ')}) ORDER BY (${[...table.primaryKey, ...table.identity].join(', ')})
-    SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1`
+    SETTINGS ${mergeTreeSettings}`
 }

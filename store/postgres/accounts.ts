@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
+import type { GivenLimits } from '../limits.ts'
 import type { Database, Queries } from './database.ts'
 
 /** Who a key belongs to. */
@@ -10,6 +11,8 @@ export type Account = {
   organizationId: string
   isAdmin: boolean
   defaultWorkspaceName: string | null
+  /** What was set for the key. */
+  limits: GivenLimits
 }
 
 const keyPrefix = 'svc_'
@@ -31,7 +34,7 @@ function toKeyHash(key: string): Buffer {
 export async function findAccount(database: Queries, keyHash: string): Promise<Account | undefined> {
   return await database.row<Account>(
     `SELECT k.id AS "keyId", u.id AS "userId", u.user_name AS "userName", u.organization_id AS "organizationId",
-       u.is_admin AS "isAdmin", w.name AS "defaultWorkspaceName"
+       u.is_admin AS "isAdmin", w.name AS "defaultWorkspaceName", k.limits
      FROM api_keys k JOIN users u ON u.id = k.user_id LEFT JOIN workspaces w ON w.id = u.default_workspace_id
      WHERE k.key_hash = decode($1, 'hex') AND k.revoked_at IS NULL`,
     [keyHash],
@@ -82,6 +85,20 @@ export async function insertApiKey(queries: Queries, userId: string, key: string
   await queries.row(
     `INSERT INTO api_keys (user_id, key_hash, shown_prefix) VALUES ($1, $2, $3) ON CONFLICT (key_hash) DO NOTHING`,
     [userId, toKeyHash(key), key.slice(0, Math.min(shownCharacters, key.length / 2))],
+  )
+}
+
+/** A key as it may be shown. */
+export type ListedKey = { keyId: string; shownPrefix: string; userName: string; createdAtMs: number }
+
+/** The keys of an organization that work, oldest first. */
+export async function listKeys(queries: Queries, organizationId: string): Promise<ListedKey[]> {
+  return await queries.rows<ListedKey>(
+    `SELECT k.id AS "keyId", k.shown_prefix AS "shownPrefix", u.user_name AS "userName",
+       (extract(epoch FROM k.created_at) * 1000)::float8 AS "createdAtMs"
+     FROM api_keys k JOIN users u ON u.id = k.user_id
+     WHERE u.organization_id = $1 AND k.revoked_at IS NULL ORDER BY k.created_at, k.id`,
+    [organizationId],
   )
 }
 

@@ -1,4 +1,6 @@
+import type { GivenLimits } from '../limits.ts'
 import type { Database, Queries } from './database.ts'
+import { isShownIn, mayReadExperiment, mayReadProject, mayWrite, toViewerValues, type Viewer } from './visibility.ts'
 
 /** Everything that metadata tells. Times are milliseconds since the Unix epoch. */
 export type Experiment = {
@@ -16,15 +18,29 @@ export type Experiment = {
   aliveAtMs: bigint | null
   stopRequested: boolean
   archived: boolean
+  /** What a client said of the end of its run. */
+  hasCrashed: boolean | null
+  error: string | null
+  /** Whether the caller may change it; else it may only be read. */
+  isWritable: boolean
+  /** What was set for its workspace and project; the project's goes before the workspace's. */
+  limits: GivenLimits
+  /** Why limits kept something of it out, in the last `throttledForMs`. */
+  throttleReasons: string[]
 }
+
+/** An experiment counts as throttled until this long after a limit last kept something out. */
+const throttledForMs = 60_000
 
 const experimentColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
   w.name AS "workspaceName", e.file_path AS "filePath", e.start_time_ms AS "startTimeMs", e.end_time_ms AS "endTimeMs",
-  e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs", e.stop_requested AS "stopRequested", e.archived`
+  e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs", e.stop_requested AS "stopRequested", e.archived,
+  e.has_crashed AS "hasCrashed", e.error, ${mayWrite('w')} AS "isWritable",
+  w.limits || p.limits AS limits, ARRAY(SELECT t.reason FROM experiment_throttles t WHERE t.experiment_id = e.id
+    AND t.last_at_ms > extract(epoch FROM now()) * 1000 - ${throttledForMs} ORDER BY t.reason) AS "throttleReasons"`
 
-const visibleExperiments = `FROM experiments e JOIN projects p ON p.id = e.project_id
-  JOIN workspaces w ON w.id = p.workspace_id JOIN users u ON u.id = e.user_id
-  JOIN workspace_members m ON m.workspace_id = w.id AND m.user_id = $1`
+const experimentsWithPlace = `FROM experiments e JOIN projects p ON p.id = e.project_id
+  JOIN workspaces w ON w.id = p.workspace_id JOIN users u ON u.id = e.user_id`
 
 type NewExperiment = { key: string; projectId: string; userId: string; name: string; nowMs: number }
 
@@ -40,32 +56,103 @@ export async function insertExperiment(queries: Queries, experiment: NewExperime
   )
 }
 
-/** The id of an experiment that the user may write to; absent and foreign look the same. */
-export async function findExperimentId(queries: Queries, userId: string, key: string): Promise<bigint | undefined> {
-  const row = await queries.row<{ id: bigint }>(
-    `SELECT e.id FROM experiments e JOIN projects p ON p.id = e.project_id
-     JOIN workspace_members m ON m.workspace_id = p.workspace_id AND m.user_id = $1 WHERE e.key = $2`,
+/** What a write needs to know of its experiment. */
+export type WritableExperiment = Pick<Experiment, 'id' | 'limits'>
+
+/** An experiment that the user may write to; absent and foreign look the same. */
+export async function findWritableExperiment(
+  queries: Queries,
+  userId: string,
+  key: string,
+): Promise<WritableExperiment | undefined> {
+  return await queries.row<WritableExperiment>(
+    `SELECT e.id, w.limits || p.limits AS limits FROM experiments e
+     JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
+     WHERE ${mayWrite('w')} AND e.key = $2 AND e.deleted_at IS NULL`,
     [userId, key],
   )
-  return row?.id
 }
 
-/** An experiment that the user may see; absent and foreign look the same. */
-export async function findExperiment(queries: Queries, userId: string, key: string): Promise<Experiment | undefined> {
-  return await queries.row<Experiment>(`SELECT ${experimentColumns} ${visibleExperiments} WHERE e.key = $2`, [
-    userId,
-    key,
+/** An experiment that the viewer may see; absent, deleted and foreign look the same. */
+export async function findExperiment(queries: Queries, viewer: Viewer, key: string): Promise<Experiment | undefined> {
+  return await queries.row<Experiment>(
+    `SELECT ${experimentColumns} ${experimentsWithPlace}
+     WHERE e.key = $4 AND e.deleted_at IS NULL AND ${mayReadExperiment('e', 'p', 'w')}`,
+    [...toViewerValues(viewer), key],
+  )
+}
+
+type ExperimentPage = { projectId: string; archived: boolean; afterId: bigint; limit: number }
+
+/** Experiments of a project, and those symlinked into it, in the order they were made, from after `afterId`. */
+export async function listExperiments(queries: Queries, viewer: Viewer, page: ExperimentPage): Promise<Experiment[]> {
+  return await queries.rows<Experiment>(
+    `SELECT ${experimentColumns} ${experimentsWithPlace}
+     WHERE ${isShownIn('e', '$4')}
+       AND EXISTS (SELECT 1 FROM projects listed JOIN workspaces lw ON lw.id = listed.workspace_id
+         WHERE listed.id = $4 AND ${mayReadProject('listed', 'lw')})
+       AND e.deleted_at IS NULL AND e.archived = $5 AND e.id > $6 ORDER BY e.id LIMIT $7`,
+    [...toViewerValues(viewer), page.projectId, page.archived, page.afterId, page.limit],
+  )
+}
+
+/**
+ * Changes what an experiment's condition is. A deleted one is changed too: that is how it is restored.
+ *
+ * @returns false when the user may not change it, or there is none
+ */
+export async function updateCondition(
+  queries: Queries,
+  userId: string,
+  key: string,
+  condition: 'stopped' | 'archived' | 'deleted' | 'restored',
+): Promise<boolean> {
+  const change = {
+    stopped: 'stop_requested = true',
+    archived: 'archived = true',
+    deleted: 'deleted_at = now()',
+    restored: 'archived = false, deleted_at = NULL',
+  }[condition]
+  const row = await queries.row(
+    `UPDATE experiments e SET ${change} FROM projects p JOIN workspaces w ON w.id = p.workspace_id
+     WHERE p.id = e.project_id AND e.key = $2 AND ${mayWrite('w')}
+       ${condition === 'restored' ? '' : 'AND e.deleted_at IS NULL'} RETURNING e.id`,
+    [userId, key],
+  )
+  return row !== undefined
+}
+
+type Outcome = { isAlive: boolean; error: string | undefined; hasCrashed: boolean | undefined; nowMs: number }
+
+/** Keeps what a client says of its run: that it goes on, or how it ended. */
+export async function updateOutcome(queries: Queries, experimentId: bigint, outcome: Outcome): Promise<void> {
+  await queries.row(
+    `UPDATE experiments SET alive_at_ms = CASE WHEN $2 THEN greatest(alive_at_ms, $3) END, active_at_ms = $3,
+       error = coalesce($4, error), has_crashed = coalesce($5, has_crashed) WHERE id = $1`,
+    [experimentId, outcome.isAlive, outcome.nowMs, outcome.error ?? null, outcome.hasCrashed ?? null],
+  )
+}
+
+export async function updateFilePath(queries: Queries, experimentId: bigint, filePath: string): Promise<void> {
+  await queries.row('UPDATE experiments SET file_path = $2 WHERE id = $1', [experimentId, filePath])
+}
+
+/** Puts experiments into another project. */
+export async function moveExperiments(queries: Queries, experimentIds: bigint[], projectId: string): Promise<void> {
+  await queries.row('UPDATE experiments SET project_id = $2 WHERE id = ANY($1)', [experimentIds, projectId])
+  // It would now be there twice.
+  await queries.row('DELETE FROM experiment_symlinks WHERE experiment_id = ANY($1) AND project_id = $2', [
+    experimentIds,
+    projectId,
   ])
 }
 
-type ExperimentPage = { userId: string; projectId: string; archived: boolean; afterId: bigint; limit: number }
-
-/** Experiments of a project in the order they were made, from after `afterId`. */
-export async function listExperiments(queries: Queries, page: ExperimentPage): Promise<Experiment[]> {
-  return await queries.rows<Experiment>(
-    `SELECT ${experimentColumns} ${visibleExperiments}
-     WHERE p.id = $2 AND e.archived = $3 AND e.id > $4 ORDER BY e.id LIMIT $5`,
-    [page.userId, page.projectId, page.archived, page.afterId, page.limit],
+/** Shows experiments in a further project. */
+export async function insertSymlinks(queries: Queries, experimentIds: bigint[], projectId: string): Promise<void> {
+  await queries.row(
+    `INSERT INTO experiment_symlinks (project_id, experiment_id)
+     SELECT $2, id FROM experiments WHERE id = ANY($1) AND project_id <> $2 ON CONFLICT DO NOTHING`,
+    [experimentIds, projectId],
   )
 }
 
@@ -148,4 +235,18 @@ export async function updateTimes(queries: Queries, experimentId: bigint, times:
      WHERE id = $1`,
     [experimentId, times.startTimeMs ?? null, times.endTimeMs ?? null],
   )
+}
+
+/** Some experiments that were deleted before this time, in ms since the Unix epoch. */
+export async function listDeletedBefore(queries: Queries, timeMs: number, limit: number): Promise<bigint[]> {
+  const rows = await queries.rows<{ id: bigint }>(
+    'SELECT id FROM experiments WHERE deleted_at <= to_timestamp($1 / 1000.0) ORDER BY deleted_at LIMIT $2',
+    [timeMs, limit],
+  )
+  return rows.map((it) => it.id)
+}
+
+/** Takes deleted experiments away for good, with all that hangs on them; one that was restored meanwhile stays. */
+export async function deleteExperiments(queries: Queries, experimentIds: bigint[]): Promise<void> {
+  await queries.row('DELETE FROM experiments WHERE id = ANY($1) AND deleted_at IS NOT NULL', [experimentIds])
 }

@@ -1,4 +1,5 @@
-import type { Queries } from './database.ts'
+import type { Database, Queries } from './database.ts'
+import { mayReadProject, mayWrite, toViewerValues, type Viewer } from './visibility.ts'
 
 export type Project = {
   projectId: string
@@ -9,16 +10,19 @@ export type Project = {
   numberOfExperiments: number
   lastUpdated: number
   isPublic: boolean
+  /** Whether the caller may change it; else it may only be read. */
+  isWritable: boolean
 }
 
 const projectColumns = `p.id AS "projectId", p.name AS "projectName", o.user_name AS "ownerUserName",
   p.description AS "projectDescription", w.name AS "workspaceName", p.is_public AS "isPublic",
-  (SELECT count(*)::int FROM experiments e WHERE e.project_id = p.id) AS "numberOfExperiments",
+  ${mayWrite('w')} AS "isWritable",
+  (SELECT count(*)::int FROM experiments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS "numberOfExperiments",
   greatest(extract(epoch FROM p.updated_at) * 1000,
     (SELECT max(e.active_at_ms) FROM experiments e WHERE e.project_id = p.id))::float8 AS "lastUpdated"`
 
 const visibleProjects = `FROM projects p JOIN users o ON o.id = p.owner_id JOIN workspaces w ON w.id = p.workspace_id
-  JOIN workspace_members m ON m.workspace_id = w.id AND m.user_id = $1`
+  WHERE ${mayReadProject('p', 'w')}`
 
 type NewProject = { workspaceId: string; userId: string; name: string; description: string; isPublic: boolean }
 
@@ -44,29 +48,136 @@ export async function ensureProject(
   return (row as { id: string }).id
 }
 
-/** The projects of a workspace, by name. */
-export async function listProjects(queries: Queries, userId: string, workspaceName: string): Promise<Project[]> {
-  return await queries.rows<Project>(`SELECT ${projectColumns} ${visibleProjects} WHERE w.name = $2 ORDER BY p.name`, [
-    userId,
-    workspaceName,
-  ])
+/** The projects of a workspace that the viewer may see, by name. */
+export async function listProjects(queries: Queries, viewer: Viewer, workspaceName: string): Promise<Project[]> {
+  return await queries.rows<Project>(
+    `SELECT ${projectColumns} ${visibleProjects} AND w.name = $4 AND w.organization_id = $2 ORDER BY p.name`,
+    [...toViewerValues(viewer), workspaceName],
+  )
 }
 
 /** How a caller names a project: by its id, or by its workspace and its own name. */
 export type ProjectReference = { projectId: string } | { workspaceName: string; projectName: string }
 
-/** A project that the user may see; absent and foreign look the same. */
+/** A project that the viewer may see; absent and foreign look the same. */
 export async function findProject(
   queries: Queries,
-  userId: string,
+  viewer: Viewer,
   reference: ProjectReference,
 ): Promise<Project | undefined> {
   const [condition, values] =
     'projectId' in reference
-      ? ['p.id = $2', [reference.projectId]]
-      : ['w.name = $2 AND p.name = $3', [reference.workspaceName, reference.projectName]]
-  return await queries.row<Project>(`SELECT ${projectColumns} ${visibleProjects} WHERE ${condition}`, [
-    userId,
+      ? ['p.id = $4', [reference.projectId]]
+      : ['w.name = $4 AND p.name = $5', [reference.workspaceName, reference.projectName]]
+  return await queries.row<Project>(`SELECT ${projectColumns} ${visibleProjects} AND ${condition}`, [
+    ...toViewerValues(viewer),
     ...values,
   ])
+}
+
+type ProjectChanges = { name: string | undefined; description: string | undefined; isPublic: boolean | undefined }
+
+/** Changes what is given. Fails with a unique violation when the workspace has another project of this name. */
+export async function updateProject(queries: Queries, projectId: string, changes: ProjectChanges): Promise<void> {
+  await queries.row(
+    `UPDATE projects SET name = coalesce($2, name), description = coalesce($3, description),
+       is_public = coalesce($4, is_public), updated_at = now() WHERE id = $1`,
+    [projectId, changes.name ?? null, changes.description ?? null, changes.isPublic ?? null],
+  )
+}
+
+/** Where the experiments of deleted projects go. */
+const leftoversName = 'Uncategorized Experiments'
+
+type Deletion = { projectId: string; userId: string; deleteExperiments: boolean }
+
+/**
+ * Deletes a project. Its experiments go to a project for leftovers in the same workspace: deleted with it, from where they
+ * can be restored for a while, or as they are.
+ */
+export async function deleteProject(
+  database: Database,
+  { projectId, userId, deleteExperiments }: Deletion,
+): Promise<void> {
+  await database.transaction(async (queries) => {
+    const project = await queries.row<{ workspaceId: string }>(
+      'SELECT workspace_id AS "workspaceId" FROM projects WHERE id = $1 FOR UPDATE',
+      [projectId],
+    )
+    if (!project) return
+    const first = await queries.row('SELECT 1 FROM experiments WHERE project_id = $1 LIMIT 1', [projectId])
+    if (first) {
+      const leftoversId = await ensureProject(queries, {
+        workspaceId: project.workspaceId,
+        userId,
+        name: leftoversName,
+      })
+      // The project for leftovers itself is only emptied.
+      if (deleteExperiments) {
+        await queries.row('UPDATE experiments SET deleted_at = now() WHERE project_id = $1 AND deleted_at IS NULL', [
+          projectId,
+        ])
+      }
+      if (leftoversId === projectId) return
+      await queries.row('UPDATE experiments SET project_id = $2 WHERE project_id = $1', [projectId, leftoversId])
+    }
+    await queries.row('DELETE FROM projects WHERE id = $1', [projectId])
+  })
+}
+
+export async function findNotes(queries: Queries, projectId: string): Promise<string> {
+  const row = await queries.row<{ notes: string }>('SELECT notes FROM projects WHERE id = $1', [projectId])
+  return row?.notes ?? ''
+}
+
+export async function updateNotes(queries: Queries, projectId: string, notes: string): Promise<void> {
+  await queries.row('UPDATE projects SET notes = $2, updated_at = now() WHERE id = $1', [projectId, notes])
+}
+
+export async function insertShareLink(queries: Queries, projectId: string, code: string): Promise<void> {
+  await queries.row('INSERT INTO project_share_links (code, project_id) VALUES ($1, $2)', [code, projectId])
+}
+
+/** True when there was one. */
+export async function deleteShareLink(queries: Queries, projectId: string, code: string): Promise<boolean> {
+  const row = await queries.row('DELETE FROM project_share_links WHERE project_id = $1 AND code = $2 RETURNING code', [
+    projectId,
+    code,
+  ])
+  return row !== undefined
+}
+
+/** The share codes of a project, oldest first. */
+export async function listShareLinks(queries: Queries, projectId: string): Promise<string[]> {
+  const rows = await queries.rows<{ code: string }>(
+    'SELECT code FROM project_share_links WHERE project_id = $1 ORDER BY created_at, code',
+    [projectId],
+  )
+  return rows.map((it) => it.code)
+}
+
+/** The pages that have a default view. */
+export type PageWithViews = 'experiment' | 'project'
+
+export async function upsertDefaultView(
+  queries: Queries,
+  projectId: string,
+  page: PageWithViews,
+  templateId: string,
+): Promise<void> {
+  await queries.row(
+    `INSERT INTO project_default_views (project_id, page, template_id) VALUES ($1, $2, $3)
+     ON CONFLICT (project_id, page) DO UPDATE SET template_id = excluded.template_id`,
+    [projectId, page, templateId],
+  )
+}
+
+export async function listDefaultViews(
+  queries: Queries,
+  projectId: string,
+): Promise<{ page: PageWithViews; templateId: string }[]> {
+  return await queries.rows(
+    'SELECT page, template_id AS "templateId" FROM project_default_views WHERE project_id = $1 ORDER BY page',
+    [projectId],
+  )
 }

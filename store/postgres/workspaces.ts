@@ -1,6 +1,6 @@
 import type { Database, Queries } from './database.ts'
 
-export type Workspace = { id: string; name: string }
+export type Workspace = { id: string; name: string; isOwner: boolean }
 
 /** Makes a workspace whose owner is the user. Fails with a unique violation when the name is taken. */
 export async function insertWorkspace(
@@ -9,7 +9,7 @@ export async function insertWorkspace(
 ): Promise<Workspace> {
   return await database.transaction(async (queries) => {
     const row = await queries.row<Workspace>(
-      'INSERT INTO workspaces (organization_id, name, plan) VALUES ($1, $2, $3) RETURNING id, name',
+      'INSERT INTO workspaces (organization_id, name, plan) VALUES ($1, $2, $3) RETURNING id, name, true AS "isOwner"',
       [workspace.organizationId, workspace.name, workspace.plan ?? null],
     )
     const made = row as Workspace
@@ -24,7 +24,7 @@ export async function insertWorkspace(
 /** The workspaces that a user is a member of, by name. */
 export async function listWorkspaces(queries: Queries, userId: string): Promise<Workspace[]> {
   return await queries.rows<Workspace>(
-    `SELECT w.id, w.name FROM workspaces w JOIN workspace_members m ON m.workspace_id = w.id
+    `SELECT w.id, w.name, m.is_owner AS "isOwner" FROM workspaces w JOIN workspace_members m ON m.workspace_id = w.id
      WHERE m.user_id = $1 ORDER BY w.name`,
     [userId],
   )
@@ -33,8 +33,26 @@ export async function listWorkspaces(queries: Queries, userId: string): Promise<
 /** A workspace by name, if the user is a member; absent and foreign look the same. */
 export async function findWorkspace(queries: Queries, userId: string, name: string): Promise<Workspace | undefined> {
   return await queries.row<Workspace>(
-    `SELECT w.id, w.name FROM workspaces w JOIN workspace_members m ON m.workspace_id = w.id
+    `SELECT w.id, w.name, m.is_owner AS "isOwner" FROM workspaces w JOIN workspace_members m ON m.workspace_id = w.id
      WHERE m.user_id = $1 AND w.name = $2`,
     [userId, name],
   )
+}
+
+/**
+ * Makes a user of the organization a member, or a member an owner; an owner stays one.
+ *
+ * @returns false when the organization has no such user
+ */
+export async function upsertMember(
+  queries: Queries,
+  member: { workspaceId: string; organizationId: string; userName: string; isOwner: boolean },
+): Promise<boolean> {
+  const row = await queries.row(
+    `INSERT INTO workspace_members AS m (workspace_id, user_id, is_owner)
+     SELECT $1, u.id, $4 FROM users u WHERE u.user_name = $3 AND u.organization_id = $2
+     ON CONFLICT (workspace_id, user_id) DO UPDATE SET is_owner = m.is_owner OR excluded.is_owner RETURNING user_id`,
+    [member.workspaceId, member.organizationId, member.userName, member.isOwner],
+  )
+  return row !== undefined
 }

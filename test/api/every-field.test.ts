@@ -7,7 +7,7 @@ import { openTwoUsers, type TwoUsers } from './two-users.ts'
  * What every write promises of every field: present, of its kind and storable, or else refused by name with nothing kept;
  * `null` means absent; integers come as strings too; unknown fields do no harm.
  */
-type Kind = 'text' | 'id' | 'int64' | 'flag' | 'float' | 'scalar' | 'list' | 'percent' | 'bytes'
+type Kind = 'text' | 'id' | 'int64' | 'flag' | 'float' | 'scalar' | 'list' | 'percent' | 'bytes' | 'safe'
 type Field = [path: string, kind: Kind, presence: 'required' | 'optional']
 type Write = { path: string; body: Record<string, unknown>; fields: Field[] }
 
@@ -80,6 +80,106 @@ const writes: Write[] = [
     path: '/write/experiment/tags',
     body: { addedTags: ['tag'] },
     fields: [experiment, ['addedTags', 'list', 'optional'], ['addedTags[0]', 'text', 'required']],
+  },
+  {
+    path: '/write/experiment/html',
+    body: { html: '<b>bold</b>', override: true, timestamp: 1 },
+    fields: [
+      experiment,
+      ['html', 'text', 'required'],
+      ['override', 'flag', 'optional'],
+      ['timestamp', 'int64', 'optional'],
+    ],
+  },
+  {
+    path: '/write/experiment/code',
+    body: { code: 'print(1)' },
+    fields: [experiment, ['code', 'text', 'required']],
+  },
+  {
+    path: '/write/experiment/graph',
+    body: { graph: '{}' },
+    fields: [experiment, ['graph', 'text', 'required']],
+  },
+  {
+    path: '/write/experiment/git/metadata',
+    body: { user: 'user', root: 'root', branch: 'branch', parent: 'parent', origin: 'origin' },
+    fields: [
+      experiment,
+      ['user', 'text', 'required'],
+      ['root', 'text', 'required'],
+      ['branch', 'text', 'required'],
+      ['parent', 'text', 'required'],
+      ['origin', 'text', 'required'],
+    ],
+  },
+  {
+    path: '/write/experiment/system-details',
+    body: {
+      user: 'user',
+      pid: 1,
+      gpuStaticInfoList: [{ gpuIndex: 0, name: 'name', uuid: 'uuid', totalMemory: 1, powerLimit: 1 }],
+      logAdditionalSystemInfoList: [{ key: 'key', value: 'value' }],
+      networkInterfaceIps: ['::1'],
+      command: ['python'],
+    },
+    fields: [
+      experiment,
+      ['user', 'text', 'optional'],
+      ['pid', 'safe', 'optional'],
+      ['gpuStaticInfoList', 'list', 'optional'],
+      ['gpuStaticInfoList[0].gpuIndex', 'safe', 'required'],
+      ['gpuStaticInfoList[0].name', 'text', 'required'],
+      ['gpuStaticInfoList[0].uuid', 'text', 'required'],
+      ['gpuStaticInfoList[0].totalMemory', 'safe', 'required'],
+      ['gpuStaticInfoList[0].powerLimit', 'safe', 'required'],
+      ['logAdditionalSystemInfoList[0].key', 'text', 'required'],
+      ['logAdditionalSystemInfoList[0].value', 'text', 'required'],
+      ['networkInterfaceIps[0]', 'text', 'required'],
+      ['command', 'list', 'optional'],
+    ],
+  },
+  {
+    path: '/write/experiment/cloud-details',
+    body: { provider: 'provider', metadata: { zone: 'zone' } },
+    fields: [experiment, ['provider', 'text', 'required']],
+  },
+  {
+    path: '/write/experiment/file-path',
+    body: { filePath: '/a/b.py' },
+    fields: [experiment, ['filePath', 'text', 'required']],
+  },
+  {
+    path: '/write/experiment/update-status',
+    body: { isAlive: true, error: 'error', hasCrashed: false },
+    fields: [
+      experiment,
+      ['isAlive', 'flag', 'required'],
+      ['error', 'text', 'optional'],
+      ['hasCrashed', 'flag', 'optional'],
+    ],
+  },
+  {
+    path: '/write/experiment/upload-text-sample',
+    body: { content: 'text', step: 1, context: 'a', metadata: '{}' },
+    fields: [
+      experiment,
+      ['content', 'text', 'required'],
+      ['step', 'int64', 'optional'],
+      ['context', 'text', 'optional'],
+      ['metadata', 'text', 'optional'],
+    ],
+  },
+  {
+    path: '/write/experiment/assets/remote/batch',
+    body: { remoteAssets: [{ link: 's3://bucket/file', fileName: 'name', type: 'asset', metadata: '{}' }] },
+    fields: [
+      experiment,
+      ['remoteAssets[0].link', 'text', 'required'],
+      ['remoteAssets[0].fileName', 'text', 'optional'],
+      ['remoteAssets[0].type', 'text', 'optional'],
+      ['remoteAssets[0].metadata', 'text', 'optional'],
+    ],
   },
   {
     path: '/write/experiment/metric',
@@ -156,6 +256,7 @@ const wrong: Record<Kind, unknown[]> = {
   list: ['x', 5, true, {}, { length: 1 }],
   percent: [...notFloat, -0.001, 100.001, 'NaN', 'Infinity'],
   bytes: [...notInteger, -1, '-1'],
+  safe: [...notInteger, '9007199254740993'],
 }
 
 let service: TwoUsers
@@ -174,6 +275,12 @@ beforeAll(async () => {
     `/experiment/parameters?experimentKey=${experimentKey}`,
     `/experiment/log-other?experimentKey=${experimentKey}`,
     `/experiment/tags?experimentKey=${experimentKey}`,
+    `/experiment/html?experimentKey=${experimentKey}`,
+    `/experiment/code?experimentKey=${experimentKey}`,
+    `/experiment/graph?experimentKey=${experimentKey}`,
+    `/experiment/git/metadata?experimentKey=${experimentKey}`,
+    `/experiment/system-details?experimentKey=${experimentKey}`,
+    `/experiment/cloud-details?experimentKey=${experimentKey}`,
     `/experiment/metrics/summary?experimentKey=${experimentKey}`,
     `/experiment/metrics/get-metric?experimentKey=${experimentKey}&metricName=name`,
     `/experiment/metrics/get-metric?experimentKey=${experimentKey}&metricName=sys.ram.total`,
@@ -296,7 +403,7 @@ describe.each(writes.filter((it) => it.fields.includes(experiment)))('$path', (w
     const body = bodyWith(write)
     for (const [field, kind] of fields) {
       if (kind === 'int64') put(body, field, ' -9223372036854775808 ')
-      if (kind === 'float' || kind === 'percent' || kind === 'bytes') put(body, field, '1')
+      if (kind === 'float' || kind === 'percent' || kind === 'bytes' || kind === 'safe') put(body, field, '1')
       if (kind === 'flag') put(body, field, 'true')
     }
 

@@ -4,8 +4,8 @@ import { createUser, openTestService, storesWith } from '../harness/service.ts'
 export type TwoUsers = Awaited<ReturnType<typeof openTwoUsers>>
 
 /** The service with a second user, of another organization, who must see nothing of the first one's. */
-export async function openTwoUsers() {
-  const service = await openTestService()
+export async function openTwoUsers(options?: Parameters<typeof openTestService>[0]) {
+  const service = await openTestService(options)
   const user = await createUser(storesWith('postgres'))
   const stranger: TestClient & { workspaceName: string } = {
     ...createClient(service.url, user),

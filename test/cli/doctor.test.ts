@@ -13,8 +13,9 @@ afterEach(async () => {
 })
 
 async function givenStores() {
-  const { clickhouseUrl, postgresUrl } = storesWith('postgres')
-  return { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, SVC_PORT: String(await findFreePort()) }
+  const { clickhouseUrl, postgresUrl, objectsUrl = '' } = storesWith('postgres')
+  const stores = { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, OBJECTS_URL: objectsUrl }
+  return { ...stores, SVC_PORT: String(await findFreePort()) }
 }
 
 describe('svc doctor', () => {
@@ -26,7 +27,13 @@ describe('svc doctor', () => {
     const { code, stdout, stderr } = await svc(['doctor'], env, onClose)
 
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    for (const name of ['settings', 'Postgres at .*', 'ClickHouse at .*', `service at ${service.url}`]) {
+    for (const name of [
+      'settings',
+      'Postgres at .*',
+      'ClickHouse at .*',
+      'objects at .*',
+      `service at ${service.url}`,
+    ]) {
       expect(stdout).toMatch(new RegExp(`^  ${name} +ok$`, 'm'))
     }
   })
@@ -50,6 +57,7 @@ describe('svc doctor', () => {
       ...(await givenStores()),
       POSTGRES_URL: `postgres://svc:secret@${away}/svc`,
       REDIS_URL: `redis://${away}`,
+      OBJECTS_URL: `s3://access:secret@${away}/bucket?tls=false`,
     }
 
     const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
@@ -57,6 +65,7 @@ describe('svc doctor', () => {
     const { ok, findings } = JSON.parse(stdout)
     expect({ code, ok }).toEqual({ code: 1, ok: false })
     expect(findings[`Postgres at ${away}`]).toContain('ECONNREFUSED')
+    expect(findings[`objects at ${away}/bucket`]).toContain(`The object store at ${away} cannot be used: `)
     expect(findings[`Redis at ${away}`]).toMatch(/ECONNREFUSED|closed/)
     expect(findings[`ClickHouse at ${new URL(env.CLICKHOUSE_URL).host}`]).toBe('ok')
     expect(findings[`service at http://127.0.0.1:${env.SVC_PORT}`]).toContain(

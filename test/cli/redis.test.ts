@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../store/embedded/free-port.ts'
-import { storesWith } from '../harness/service.ts'
+import { startRole, storesWith } from '../harness/service.ts'
 import { startRedisServer } from '../harness/stores.ts'
 import { aFolder, expectPlainFailure, svc } from './svc-process.ts'
 
@@ -34,3 +34,27 @@ describe.skipIf(!canRunRedis)('a Redis that could lose what was acknowledged is 
     }
   })
 })
+
+it.skipIf(!canRunRedis)(
+  'a Redis that answers before it has written is used, with a warning that says what to change',
+  async () => {
+    const redis = await startRedisServer({ folder: await aFolder(onClose) })
+    if (!redis) throw new Error('redis-server did not start')
+    onClose(redis.close)
+    const client = new Redis(redis.url)
+    await client.config('SET', 'appendfsync', 'everysec')
+    client.disconnect()
+    const { clickhouseUrl, postgresUrl, objectsUrl } = storesWith('postgres')
+    const said = /Redis runs with \W*appendfsync everysec.*--appendfsync always/
+
+    const worker = await startRole('worker', { clickhouseUrl, postgresUrl, objectsUrl, redisUrl: redis.url })
+    onClose(async () => {
+      worker.kill('SIGKILL')
+      await worker.ended
+    })
+    expect(worker.output()).toMatch(said)
+    const env = { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, REDIS_URL: redis.url }
+    const { code, stdout } = await svc(['doctor'], { ...env, SVC_PORT: String(await findFreePort()) }, onClose)
+    expect([code, stdout]).toEqual([1, expect.stringMatching(said)])
+  },
+)

@@ -1,14 +1,16 @@
+import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import pg from 'pg'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Role } from '../../cli/service.ts'
 import type { StoreUrls } from '../../cli/settings.ts'
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { aPoint } from '../harness/builders.ts'
 import { createClient } from '../harness/client.ts'
 import { eventually } from '../harness/eventually.ts'
 import { availableQueues, createUser, openOwnStores, startRole, storesWith, uniqueName } from '../harness/service.ts'
-import { expectPlainFailure, svc } from './svc-process.ts'
+import { aFolder, expectPlainFailure, svc } from './svc-process.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)
@@ -131,10 +133,67 @@ describe('a role that cannot work says so in a sentence and ends with exit code 
     },
   )
 
+  it('api, that OBJECTS_URL is no place for assets; without it, it says where it keeps them', async () => {
+    const { OBJECTS_URL: _, ...others } = stores()
+
+    const wrong = await svc(['api'], { ...others, OBJECTS_URL: 'http://localhost' }, onClose)
+    expectPlainFailure(wrong, /\n {2}OBJECTS_URL: must be file:\/\/\/folder, or s3:/)
+
+    const folder = await aFolder(onClose)
+    const api = await start('api', { ...storesWith('postgres'), objectsUrl: '' }, { SVC_DATA_DIR: folder })
+    expect(api.output()).toMatch(/OBJECTS_URL is not set: assets are kept on this machine only/)
+    expect(api.output()).toContain(`${folder}/objects`)
+  })
+
+  it('api, that its bucket cannot be reached', async () => {
+    const address = `127.0.0.1:${await findFreePort()}`
+    const env = { ...stores(), OBJECTS_URL: `s3://access:secret@${address}/bucket?tls=false` }
+    const outcome = await svc(['api'], env, onClose)
+    expectPlainFailure(outcome, new RegExp(`The object store at ${address} cannot be used: `))
+    expect(outcome.stderr).not.toContain('secret')
+  })
+
   it.each(['ingest', 'worker', 'api'])('%s, that the stores need "svc migrate"', async (role) => {
     const empty = await openEmptyStores()
 
     expectPlainFailure(await svc([role], toEnvironment(empty), onClose), /run "svc migrate" first/)
+  })
+
+  it('that there is no master key, in production mode; a wrong one; and goes on with a right one', async () => {
+    const own = toEnvironment(await openOwnStores('postgres'))
+    const production = { ...own, NODE_ENV: 'production' }
+    for (const role of ['ingest', 'worker', 'api', 'up']) {
+      const outcome = await svc([role], production, onClose)
+      expectPlainFailure(outcome, /SVC_MASTER_KEY: must be set when NODE_ENV is production: .*openssl rand -base64 32/)
+    }
+    const short = await svc(['api'], { ...production, SVC_MASTER_KEY: 'c2hvcnQ=' }, onClose)
+    expectPlainFailure(short, /SVC_MASTER_KEY: must be 32 bytes in base64 or hex: .*openssl rand -base64 32/)
+    for (const encoding of ['base64', 'hex'] as const) {
+      const SVC_MASTER_KEY = randomBytes(32).toString(encoding)
+      await start('api', await openOwnStores('postgres'), { NODE_ENV: 'production', SVC_MASTER_KEY })
+    }
+  })
+
+  it.each(['ingest', 'worker', 'api'])('%s, that Postgres is on an older schema', async (role) => {
+    const stores = await openOwnStores('postgres')
+    const client = new pg.Client({ connectionString: stores.postgresUrl })
+    await client.connect()
+    await client.query('DELETE FROM svc_migrations WHERE id = (SELECT max(id) FROM svc_migrations)')
+    await client.end()
+
+    const said = /Postgres is on an older schema \(missing: \d{4}_\w+\): run "svc migrate" first\./
+    expectPlainFailure(await svc([role], toEnvironment(stores), onClose), said)
+  })
+
+  it.each(['ingest', 'worker', 'api'])('%s, that ClickHouse has no deduplication window', async (role) => {
+    const stores = await openOwnStores('postgres')
+    const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
+    const table = `${clickhouse.database}.points`
+    await clickhouse.command(`ALTER TABLE ${table} MODIFY SETTING non_replicated_deduplication_window = 0`)
+    await clickhouse.close()
+
+    const said = new RegExp(`has no deduplication window, .*: ALTER TABLE ${table} MODIFY SETTING`)
+    expectPlainFailure(await svc([role], toEnvironment(stores), onClose), said)
   })
 
   it('that ClickHouse needs "svc migrate", when Postgres does not', async () => {
@@ -206,18 +265,19 @@ describe('svc migrate', () => {
   })
 })
 
-function toEnvironment({ clickhouseUrl, postgresUrl, redisUrl }: StoreUrls): Record<string, string> {
-  return { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, REDIS_URL: redisUrl ?? '', SVC_PORT: '0' }
+function toEnvironment({ clickhouseUrl, postgresUrl, redisUrl, objectsUrl }: StoreUrls): Record<string, string> {
+  const stores = { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, REDIS_URL: redisUrl ?? '' }
+  return { ...stores, OBJECTS_URL: objectsUrl ?? '', SVC_PORT: '0' }
 }
 
 /** Databases of their own on the shared servers, without a table. */
 async function openEmptyStores(): Promise<StoreUrls> {
-  const { clickhouseUrl, postgresUrl } = storesWith('postgres')
+  const { clickhouseUrl, postgresUrl, objectsUrl } = storesWith('postgres')
   const name = uniqueName('empty').replaceAll('-', '_')
   const client = new pg.Client({ connectionString: postgresUrl })
   await client.connect()
   await client.query(`CREATE DATABASE ${name}`)
   await client.end()
   const withName = (url: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href
-  return { clickhouseUrl: withName(clickhouseUrl), postgresUrl: withName(postgresUrl), redisUrl: undefined }
+  return { clickhouseUrl: withName(clickhouseUrl), postgresUrl: withName(postgresUrl), redisUrl: undefined, objectsUrl }
 }

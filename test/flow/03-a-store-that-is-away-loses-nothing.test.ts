@@ -27,6 +27,7 @@ async function openBehindProxies(queue: QueueKind) {
     stores: {
       clickhouseUrl: clickhouse.url,
       postgresUrl: queue === 'postgres' ? queueProxy.url : stores.postgresUrl,
+      objectsUrl: stores.objectsUrl,
       redisUrl: queue === 'redis' ? queueProxy.url : undefined,
     },
     settings: { SVC_QUEUE_PREFIX: uniqueName('flow') },

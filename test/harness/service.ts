@@ -47,6 +47,7 @@ export async function openOwnStores(queue: QueueKind, clickhouseServerUrl?: stri
     postgresUrl: withPath(shared.postgresUrl, name),
     clickhouseUrl: withPath(clickhouseServerUrl ?? shared.clickhouseUrl, name),
     redisUrl: shared.redisUrl,
+    objectsUrl: shared.objectsUrl,
   }
   await migrateStores({ ...stores, redisUrl: undefined }, undefined)
   return stores
@@ -84,7 +85,7 @@ const allRoles = new Set<Role>(['ingest', 'worker', 'api'])
 export async function openTestService(
   options: { stores?: StoreUrls; roles?: Set<Role>; settings?: Record<string, string> } = {},
 ) {
-  const stores = options.stores ?? storesWith('postgres')
+  const stores = { ...storesWith('postgres'), ...options.stores }
   const user = await createUser(stores)
   const settings = parseSettings({ SVC_PORT: '0', ...options.settings })
   const service = await startService(options.roles ?? allRoles, stores, settings, pino({ level: 'silent' }))
@@ -124,6 +125,7 @@ export async function startRole(
     CLICKHOUSE_URL: stores.clickhouseUrl,
     POSTGRES_URL: stores.postgresUrl,
     REDIS_URL: stores.redisUrl ?? '',
+    OBJECTS_URL: stores.objectsUrl ?? '',
     ...settings,
   })
   let output = ''

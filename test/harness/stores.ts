@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { Redis } from 'ioredis'
 import { type Logger, pino } from 'pino'
 import type { TestProject } from 'vitest/node'
@@ -17,7 +18,12 @@ import { eventually } from './eventually.ts'
  * else embedded engines are started; Redis at REDIS_URL, then as `redis-server` on the PATH. With SVC_TEST_DOCKER=1,
  * containers take the place of what has no address. Tests that need Redis say when there is none.
  */
-export type TestStores = { clickhouseUrl: string; postgresUrl: string; redisUrl: string | undefined }
+export type TestStores = {
+  clickhouseUrl: string
+  postgresUrl: string
+  redisUrl: string | undefined
+  objectsUrl: string
+}
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -43,6 +49,7 @@ export default async function setup(project: TestProject) {
       postgresUrl: postgres.url,
       clickhouseUrl: clickhouse.url,
       redisUrl: redis?.url,
+      objectsUrl: pathToFileURL(path.join(folder, 'objects')).href,
     }
     await migrateStores({ ...stores, redisUrl: undefined }, undefined)
     project.provide('stores', stores)
@@ -83,7 +90,7 @@ async function openRedis(folder: string): Promise<OpenStore | undefined> {
   const local = await startRedisServer({ folder })
   if (local) return local
   if (wantsDocker) {
-    const command = ['redis-server', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction']
+    const command = ['redis-server', ...redisKeepsAll]
     const { address, close } = await startContainer({ image: 'redis:8', port: 6379, command })
     return { url: `redis://${address}`, close }
   }
@@ -109,6 +116,16 @@ async function startContainer({ image, port, environment = {}, command }: Contai
 
 type RedisServer = OpenStore & { pid: number; port: number }
 
+/**
+ * How Redis must be run to keep what it is given: an append-only file, and nothing evicted. With `appendfsync everysec`,
+ * the default, it answers before it has written while an fsync is slow, and a kill then loses what it answered.
+ */
+const redisKeepsAll = ['--appendonly', 'yes', '--appendfsync', 'always', '--maxmemory-policy', 'noeviction']
+
+export function redisArguments({ port, folder }: { port: number; folder: string }): string[] {
+  return ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', ...redisKeepsAll]
+}
+
 /** Starts a redis-server of our own with its files in `folder`; undefined when there is no such program. */
 export async function startRedisServer({
   folder,
@@ -118,24 +135,7 @@ export async function startRedisServer({
   port?: number
 }): Promise<RedisServer | undefined> {
   const listenPort = port ?? (await findFreePort())
-  const child = spawn(
-    'redis-server',
-    [
-      '--port',
-      String(listenPort),
-      '--bind',
-      '127.0.0.1',
-      '--dir',
-      folder,
-      '--save',
-      '',
-      '--appendonly',
-      'yes',
-      '--maxmemory-policy',
-      'noeviction',
-    ],
-    { stdio: 'ignore' },
-  )
+  const child = spawn('redis-server', redisArguments({ port: listenPort, folder }), { stdio: 'ignore' })
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const started = await new Promise<boolean>((resolve) => {
     child.once('spawn', () => resolve(true))

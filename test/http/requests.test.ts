@@ -210,12 +210,12 @@ describe('bodies', () => {
     ['in an unknown field', (deep: string) => aBody().replace('{', `{"unknown":${deep},`), 200],
     ['in a known field', (deep: string) => aBody().replace('{', `{"context":${deep},`), 400],
     ['beside a long integer', (deep: string) => aBody().replace('{', `{"unknown":[9007199254740993,${deep}],`), 400],
-  ])('100,000 levels deep %s do no harm', async (_, toBody, status) => {
+  ])('40,000 levels deep %s do no harm', async (_, toBody, status) => {
     for (const [open, close] of [
       ['[', ']'],
       ['{"a":', '}'],
     ] as const) {
-      const deep = `${open.repeat(100_000)}1${close.repeat(100_000)}`
+      const deep = `${open.repeat(40_000)}1${close.repeat(40_000)}`
       const answer = await send(toBody(deep))
       expect([answer.status, answer.body.code]).toEqual([status, status])
     }

@@ -4,12 +4,12 @@ import { createCommitter } from '../../ingest/committer.ts'
 import { pushPoint } from '../../ingest/rows.ts'
 import { readNativeBlock } from '../../store/clickhouse/native-slice.ts'
 import { pointsTable } from '../../store/clickhouse/tables.ts'
-import type { Block } from '../../store/queue/queue-backend.ts'
+import type { Block, QueueLoad } from '../../store/queue/queue-backend.ts'
 import { eventually } from '../harness/eventually.ts'
 
 type Options = Partial<Parameters<typeof createCommitter<typeof pointsTable>>[0]> & {
   add?(block: Block): Promise<void>
-  depth?: number
+  load?: QueueLoad
 }
 
 const closers: (() => Promise<void>)[] = []
@@ -18,7 +18,7 @@ afterEach(async () => {
 })
 
 /** A committer whose producer keeps the blocks it is given, and takes them as `add` says. */
-function openCommitter({ add = async () => {}, depth = 0, ...options }: Options = {}) {
+function openCommitter({ add = async () => {}, load = { blocks: 0, memoryShare: 0 }, ...options }: Options = {}) {
   const blocks: Block[] = []
   const committer = createCommitter({
     table: pointsTable,
@@ -27,15 +27,15 @@ function openCommitter({ add = async () => {}, depth = 0, ...options }: Options 
         blocks.push(block)
         await add(block)
       },
-      depth: async () => depth,
+      load: async () => load,
     },
     waitMs: 1,
     rowsMax: 1_000,
     bytesMax: 1_000_000,
     pendingBytesMax: 10_000_000,
-    depthMax: 100,
+    queueMax: { blocks: 100, bytes: 1_000_000 },
     onClosed: () => undefined,
-    onDepth: () => undefined,
+    onLoad: () => undefined,
     ...options,
   })
   closers.push(() => committer.close())
@@ -114,7 +114,7 @@ describe('group commit', () => {
   })
 
   it('refuses before it takes anything when the queue is too deep, or too much is on its way', async () => {
-    const deep = openCommitter({ depth: 101 })
+    const deep = openCommitter({ load: { blocks: 101, memoryShare: 0 } })
     await eventually(() => expect(commit(deep.committer)).rejects.toMatchObject({ status: 503 }))
     const queue = Promise.withResolvers<void>()
     const full = openCommitter({ add: () => queue.promise, pendingBytesMax: 100 })
@@ -123,6 +123,25 @@ describe('group commit', () => {
     await expect(commit(full.committer)).rejects.toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
     queue.resolve()
     await first
+  })
+
+  it('refuses while the queue holds too many bytes, reckoned from the blocks that were sent', async () => {
+    const load = { blocks: 3, memoryShare: 0 }
+    const { committer, blocks } = openCommitter({ load, queueMax: { blocks: 100, bytes: 1_000 } })
+    await commit(committer)
+    const blockBytes = (blocks[0] as Block).bytes.length
+    load.blocks = Math.ceil(1_000 / blockBytes) + 1
+    await eventually(() => expect(commit(committer)).rejects.toMatchObject({ status: 503 }))
+    load.blocks = 1
+    await eventually(() => commit(committer))
+  })
+
+  it('refuses before the memory of Redis is full, and takes writes again when there is room', async () => {
+    const load = { blocks: 0, memoryShare: 0.76 }
+    const { committer } = openCommitter({ load })
+    await eventually(() => expect(commit(committer)).rejects.toMatchObject({ headers: { 'retry-after': '5' } }))
+    load.memoryShare = 0.74
+    await eventually(() => commit(committer))
   })
 
   it('refuses a block in which a row is there in part, and the next block is whole', async () => {

@@ -1,0 +1,70 @@
+import { z } from 'zod'
+import { toJsonInteger } from '../http/exact-json.ts'
+import type { Asset } from '../store/postgres/assets.ts'
+
+export const assetAnswer = z.object({
+  assetId: z.string(),
+  fileName: z.string(),
+  fileSize: z.int(),
+  runContext: z.string().nullable(),
+  step: z.int().nullable(),
+  remote: z.boolean(),
+  link: z.string().describe('where its bytes are'),
+  dir: z.string(),
+  type: z.string(),
+  metadata: z.string().nullable().describe('as it was sent, to the byte'),
+  tags: z.array(z.string()),
+  createdAt: z.int().describe('ms since the Unix epoch'),
+  canView: z.boolean(),
+  image: z.boolean(),
+  audio: z.boolean(),
+  video: z.boolean(),
+  histogram: z.boolean(),
+  curlDownload: z.string(),
+  experimentKey: z.string(),
+  compressedAssetLink: z.null(),
+  s3Link: z.null(),
+})
+
+type Place = { experimentKey: string; appUrl: string }
+
+export function toAssetAnswer(asset: Asset, { experimentKey, appUrl }: Place): z.input<typeof assetAnswer> {
+  const query = new URLSearchParams({ experimentKey, assetId: asset.id })
+  const link = asset.link ?? `${appUrl}/api/rest/v2/experiment/asset/get-asset?${query}`
+  const image = asset.type === 'image'
+  const audio = asset.type === 'audio'
+  const video = asset.type === 'video'
+  return {
+    assetId: asset.id,
+    fileName: asset.fileName,
+    fileSize: toJsonInteger(asset.size),
+    runContext: asset.context,
+    step: asset.step === null ? null : toJsonInteger(asset.step),
+    remote: asset.link !== null,
+    link,
+    dir: toFolder(asset),
+    type: asset.type,
+    metadata: asset.metadata,
+    tags: asset.tags,
+    createdAt: toJsonInteger(asset.createdAtMs),
+    canView: image || audio || video,
+    image,
+    audio,
+    video,
+    histogram: asset.type.startsWith('histogram'),
+    curlDownload: `curl ${quote(link)} -H "Authorization: <Your API Key>" > ${quote(asset.fileName.split('/').at(-1) ?? '')}`,
+    experimentKey,
+    compressedAssetLink: null,
+    s3Link: null,
+  }
+}
+
+/** A line to paste into a shell must not do more than it says, whatever a file is called. */
+const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
+
+/** Where an asset is shown: with its model, in the folder that its name says, or among the others. */
+function toFolder({ groupingName, type, fileName }: Asset): string {
+  if (type === 'model-element' && groupingName !== null) return `models/${groupingName}`
+  const folder = fileName.split('/').slice(0, -1).join('/')
+  return folder || 'others'
+}

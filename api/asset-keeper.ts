@@ -1,0 +1,129 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
+import { type IncomingFile, readUpload } from '../http/upload.ts'
+import { createObjectKey } from '../store/objects/object-key.ts'
+import type { ObjectStore, StoredObject } from '../store/objects/object-store.ts'
+import { insertAssets, type NewAsset, TooManyAssets } from '../store/postgres/assets.ts'
+import type { Database } from '../store/postgres/database.ts'
+import type { Experiment } from '../store/postgres/experiments.ts'
+import type { createAssetLimits } from './asset-limits.ts'
+import type { LooseObjects } from './loose-objects.ts'
+
+type Deps = {
+  database: Database
+  objects: ObjectStore
+  looseObjects: LooseObjects
+  limits: ReturnType<typeof createAssetLimits>
+}
+
+/** A file whose bytes are stored, and that no asset refers to yet. */
+export type ReceivedFile = StoredObject & Pick<IncomingFile, 'fileName' | 'contentType'> & { objectKey: string }
+
+type Received = { fields: Record<string, string>; file: ReceivedFile | undefined }
+
+/** What an asset is kept with, besides where its bytes are; what is absent has no value. */
+export type AssetFields = Pick<NewAsset, 'fileName' | 'type' | 'contentType'> &
+  Partial<Omit<NewAsset, 'size' | 'nowMs' | 'objectKey' | 'sha256' | 'link'>>
+
+/** Where its bytes are. */
+export type AssetPlace = ReceivedFile | { link: string }
+
+/** Takes files in and keeps assets; what ends up with no asset is freed again. */
+export function createAssetKeeper({ database, objects, looseObjects, limits }: Deps) {
+  async function store({ content, fileName, contentType }: IncomingFile): Promise<ReceivedFile> {
+    const objectKey = createObjectKey()
+    try {
+      await looseObjects.announce(objectKey)
+      return { objectKey, fileName, contentType, ...(await objects.put(objectKey, content)) }
+    } catch (error) {
+      content.destroy()
+      await looseObjects.drop(objectKey)
+      throw error
+    }
+  }
+
+  const drop = (file: ReceivedFile) => looseObjects.drop(file.objectKey)
+
+  /** Runs `use` with a file, which is freed again when `use` fails. */
+  async function using<T>(receive: () => Promise<ReceivedFile | undefined>, use: () => Promise<T>): Promise<T> {
+    try {
+      return await use()
+    } catch (error) {
+      const file = await receive().catch(() => undefined)
+      if (file) await drop(file)
+      throw error
+    }
+  }
+
+  return {
+    /**
+     * Runs `use` with the upload of a request. Nothing of it is read before `receive` is called, so that who may not
+     * send it costs nothing; it may be called twice.
+     */
+    async withUpload<T>(request: IncomingMessage, use: (receive: () => Promise<Received>) => Promise<T>): Promise<T> {
+      let received: Promise<Received> | undefined
+      const receive = () => {
+        received ??= readUpload(request, { keep: store, discard: drop, fileBytesMax: limits.fileBytesMax })
+        return received
+      }
+      return await using(
+        async () => (await received)?.file,
+        () => use(receive),
+      )
+    },
+
+    /** Runs `use` with a text as if it had been uploaded. */
+    async withText<T>(text: string, use: (file: ReceivedFile) => Promise<T>): Promise<T> {
+      const content = Readable.from([Buffer.from(text)])
+      const file = await store({ content, fileName: undefined, contentType: undefined })
+      return await using(
+        async () => file,
+        () => use(file),
+      )
+    },
+
+    /**
+     * Keeps assets, all or none, and answers their ids.
+     *
+     * @throws Refusal when a limit is reached
+     */
+    async keep(experiment: Experiment, assets: { fields: AssetFields; place: AssetPlace }[]): Promise<string[]> {
+      const made = assets.map(({ fields, place }) => toNewAsset(fields, place))
+      const bytes = made.reduce((sum, it) => sum + it.size, 0)
+      await limits.checkWorkspace(experiment, bytes)
+      try {
+        await insertAssets(database, experiment.id, made, limits.ofTypeMax)
+      } catch (error) {
+        throw error instanceof TooManyAssets ? limits.tooMany(error.type) : error
+      }
+      // Of those that were replaced.
+      await looseObjects.free()
+      return made.map((it) => it.id)
+    },
+
+    /** Frees a file that came and was not asked for. */
+    drop,
+  }
+}
+
+export type AssetKeeper = ReturnType<typeof createAssetKeeper>
+
+function toNewAsset(fields: AssetFields, place: AssetPlace): NewAsset {
+  const common = {
+    step: undefined,
+    epoch: undefined,
+    context: undefined,
+    source: undefined,
+    metadata: undefined,
+    groupingName: undefined,
+    artifactVersionId: undefined,
+    ...fields,
+    id: fields.id ?? randomUUID().replaceAll('-', ''),
+    tags: fields.tags ?? [],
+    overwrite: fields.overwrite ?? false,
+    nowMs: Date.now(),
+  }
+  if ('link' in place) return { ...common, size: 0, link: place.link }
+  return { ...common, size: place.bytes, objectKey: place.objectKey, sha256: place.sha256 }
+}

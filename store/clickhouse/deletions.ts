@@ -1,0 +1,15 @@
+import type { ClickHouse } from './connection.ts'
+import { streamTables, summaryTable } from './tables.ts'
+
+/**
+ * Takes all rows of some experiments out of every table of the stream. Resolves when they are off the disk. The parts that
+ * hold them are written anew, so it is for many experiments at a time.
+ */
+export async function deleteExperimentRows(clickhouse: ClickHouse, experimentIds: bigint[]): Promise<void> {
+  for (const table of [...streamTables.map((it) => it.name), summaryTable]) {
+    await clickhouse.command(
+      `ALTER TABLE ${clickhouse.database}.${table} DELETE WHERE experiment_id IN (${experimentIds.join(', ')})`,
+      { mutations_sync: 2 },
+    )
+  }
+}

@@ -1,0 +1,10 @@
+import type { ClickHouse } from './connection.ts'
+
+/** How many rows of an experiment can be read from a table of the stream; rows that were delivered twice count once. */
+export async function countRows(clickhouse: ClickHouse, table: string, experimentId: bigint): Promise<number> {
+  const rows = await clickhouse.rows<{ rows: string }>(
+    `SELECT count() AS rows FROM ${clickhouse.database}.${table} FINAL WHERE experiment_id = {id:UInt64}`,
+    { id: String(experimentId) },
+  )
+  return Number(rows[0]?.rows ?? 0)
+}

@@ -1,0 +1,117 @@
+import { randomUUID } from 'node:crypto'
+import { access, constants, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import path from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { createMeasure, type ObjectStore, storeAway } from './object-store.ts'
+
+/** Where objects are written until they are whole. A rename within one file system is all or nothing. */
+const incomingFolder = '.incoming'
+/** Nobody writes on after so long: who sends nothing for a minute is cut off. */
+const abandonedAfterMs = 60 * 60_000
+
+/**
+ * Objects as files of a folder, which several processes may share. An object is written under another name, synced to
+ * the disk, and then given its own; what a killed process left half-written is swept away at the next start.
+ */
+export async function openFolder(folder: string): Promise<ObjectStore> {
+  const incoming = path.join(folder, incomingFolder)
+  try {
+    await mkdir(incoming, { recursive: true })
+    await sweep(incoming)
+  } catch (error) {
+    throw new Error(`The folder for objects ${folder} cannot be used: ${(error as Error).message}`, { cause: error })
+  }
+  const toPath = (key: string) => path.join(folder, key)
+
+  return {
+    async put(key, content) {
+      const draft = path.join(incoming, `${toOwner()}.${randomUUID()}`)
+      const target = toPath(key)
+      const { through, result } = createMeasure()
+      try {
+        const file = await open(draft, 'wx').catch(rethrowAway)
+        try {
+          await pipeline(content, through, async (chunks) => {
+            for await (const chunk of chunks) await file.writeFile(chunk as Buffer).catch(rethrowAway)
+          })
+          await file.sync().catch(rethrowAway)
+        } finally {
+          await file.close()
+        }
+        await mkdir(path.dirname(target), { recursive: true }).catch(rethrowAway)
+        await rename(draft, target).catch(rethrowAway)
+        await syncFolder(path.dirname(target)).catch(rethrowAway)
+        return result()
+      } catch (error) {
+        content.destroy()
+        await rm(draft, { force: true }).catch(() => undefined)
+        throw error
+      }
+    },
+
+    async get(key, range) {
+      const file = await open(toPath(key)).catch(rethrowUnlessAbsent)
+      return file.createReadStream(range)
+    },
+
+    async delete(key) {
+      await rm(toPath(key), { force: true }).catch(rethrowAway)
+    },
+
+    async check() {
+      await access(incoming, constants.R_OK | constants.W_OK | constants.X_OK)
+    },
+
+    close: async () => undefined,
+  }
+}
+
+/** Removes what processes left that are no more. */
+async function sweep(incoming: string) {
+  const now = Date.now()
+  for (const name of await readdir(incoming)) {
+    const file = path.join(incoming, name)
+    const { mtimeMs } = (await stat(file).catch(() => undefined)) ?? {}
+    if (mtimeMs === undefined) continue
+    if (isOrphan(name) || now - mtimeMs > abandonedAfterMs) await rm(file, { force: true })
+  }
+}
+
+/** Who writes a draft: files of another machine cannot be told from abandoned ones but by their age. */
+function toOwner(): string {
+  return `${hostname()}.${process.pid}`
+}
+
+/** True when its writer was a process of this machine that is gone; one of our own number came before us. */
+function isOrphan(name: string): boolean {
+  const [, host, pid] = /^(.*)\.(\d+)\.[^.]+$/.exec(name) ?? []
+  if (host !== hostname()) return false
+  if (Number(pid) === process.pid) return true
+  try {
+    process.kill(Number(pid), 0)
+    return false
+  } catch (error) {
+    // EPERM: it runs, as another user.
+    return (error as NodeJS.ErrnoException).code === 'ESRCH'
+  }
+}
+
+/** Or else the new name may be gone after a power cut. */
+async function syncFolder(folder: string) {
+  const handle = await open(folder)
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+function rethrowAway(error: unknown): never {
+  throw storeAway(error)
+}
+
+/** An object that is not there although somebody knows its key is a fault of ours, not of the store. */
+function rethrowUnlessAbsent(error: NodeJS.ErrnoException): never {
+  throw error.code === 'ENOENT' ? error : storeAway(error)
+}

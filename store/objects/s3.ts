@@ -1,0 +1,138 @@
+import type { Readable } from 'node:stream'
+import {
+  AbortMultipartUploadCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadBucketCommand,
+  ListMultipartUploadsCommand,
+  S3Client,
+  S3ServiceException,
+} from '@aws-sdk/client-s3'
+import { Upload } from '@aws-sdk/lib-storage'
+import { createMeasure, type ObjectStore, storeAway } from './object-store.ts'
+
+/** An object has 10,000 parts at most: with these it may have 78 GiB. */
+const partBytes = 8 * 1024 * 1024
+/** Parts of one upload that are held in memory while they are sent. */
+const partsAtOnce = 2
+/** Nobody sends on after so long. */
+const abandonedAfterMs = 24 * 60 * 60_000
+const connectWaitMs = 2_000
+const silenceMsMax = 30_000
+
+/**
+ * Objects in a bucket of anything that speaks S3. An upload of which a part fails is given up with all its parts; those
+ * of a killed process are given up at a later start, a day after they began.
+ */
+export async function openS3(url: string): Promise<ObjectStore> {
+  const { bucket, prefix, ...client } = parseS3Url(url)
+  const s3 = new S3Client({
+    ...client,
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    requestHandler: { connectionTimeout: connectWaitMs, requestTimeout: silenceMsMax },
+  })
+  const where = (key: string) => ({ Bucket: bucket, Key: prefix + key })
+  const check = async () => {
+    await s3.send(new HeadBucketCommand({ Bucket: bucket })).catch(rethrowAway)
+  }
+  try {
+    await s3.send(new HeadBucketCommand({ Bucket: bucket }))
+    await giveUpAbandoned()
+  } catch (error) {
+    s3.destroy()
+    throw new Error(explainFault(error, new URL(url).host, bucket), { cause: error })
+  }
+
+  async function giveUpAbandoned() {
+    // Not every server that speaks S3 lists them, and a bucket's own lifecycle may do the same.
+    const { Uploads = [] } = await s3
+      .send(new ListMultipartUploadsCommand({ Bucket: bucket, Prefix: prefix }))
+      .catch(() => ({ Uploads: [] }))
+    for (const { Key, UploadId, Initiated } of Uploads) {
+      if (Date.now() - (Initiated?.getTime() ?? Number.POSITIVE_INFINITY) < abandonedAfterMs) continue
+      await s3.send(new AbortMultipartUploadCommand({ Bucket: bucket, Key, UploadId })).catch(() => undefined)
+    }
+  }
+
+  return {
+    async put(key, content) {
+      const { through, result } = createMeasure()
+      let contentFault: unknown
+      content.once('error', (error) => {
+        contentFault = error
+        through.destroy(error)
+      })
+      const upload = new Upload({
+        client: s3,
+        params: { ...where(key), Body: content.pipe(through) },
+        partSize: partBytes,
+        queueSize: partsAtOnce,
+      })
+      try {
+        await upload.done()
+        return result()
+      } catch (error) {
+        content.destroy()
+        through.destroy()
+        throw contentFault ?? toFault(error)
+      }
+    },
+
+    async get(key, range) {
+      const Range = range && `bytes=${range.start}-${range.end}`
+      const { Body } = await s3.send(new GetObjectCommand({ ...where(key), Range })).catch(rethrowAway)
+      return Body as Readable
+    },
+
+    async delete(key) {
+      await s3.send(new DeleteObjectCommand(where(key))).catch(rethrowAway)
+    },
+
+    check,
+
+    async close() {
+      s3.destroy()
+    },
+  }
+}
+
+/** Reads the address; without a key in it, the library looks for one where AWS keeps them. */
+function parseS3Url(url: string) {
+  const { username, password, host, hostname, pathname, searchParams } = new URL(url)
+  const [bucket = '', ...folders] = pathname.slice(1).split('/').map(decodeURIComponent)
+  if (host === '' || bucket === '') {
+    throw new Error('OBJECTS_URL: must name a host and a bucket: s3://access:secret@host:port/bucket?region=us-east-1')
+  }
+  const prefix = folders.filter(Boolean).map((it) => `${it}/`)
+  return {
+    bucket,
+    prefix: prefix.join(''),
+    endpoint: `${searchParams.get('tls') === 'false' ? 'http' : 'https'}://${host}`,
+    region: searchParams.get('region') ?? 'us-east-1',
+    // AWS puts the bucket into the host name; others do not, as their host may be an address.
+    forcePathStyle: !hostname.endsWith('.amazonaws.com'),
+    ...(username !== '' && {
+      credentials: { accessKeyId: decodeURIComponent(username), secretAccessKey: decodeURIComponent(password) },
+    }),
+  }
+}
+
+function explainFault(error: unknown, host: string, bucket: string): string {
+  const status = error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined
+  if (status === 404)
+    return `The object store at ${host} has no bucket "${bucket}": make it, or name another in OBJECTS_URL.`
+  if (status === 403) return `The object store at ${host} refuses the key of OBJECTS_URL for the bucket "${bucket}".`
+  const reason = error instanceof Error && error.message ? error.message : String(error)
+  return `The object store at ${host} cannot be used: ${reason}`
+}
+
+function rethrowAway(error: unknown): never {
+  throw toFault(error)
+}
+
+/** What the store says of a request is a fault of ours; that it says nothing, or fails itself, is one of its own. */
+function toFault(error: unknown): unknown {
+  const status = error instanceof S3ServiceException ? (error.$metadata.httpStatusCode ?? 0) : 0
+  return status >= 400 && status < 500 && status !== 429 ? error : storeAway(error)
+}

@@ -1,0 +1,84 @@
+import { Redis } from 'ioredis'
+
+/**
+ * Token buckets that several processes share. A process takes tokens in bulk and spends them in memory, so a point costs
+ * no trip to Redis.
+ */
+type Grant = {
+  granted: number
+  /** Tokens left; below zero while a request larger than the bucket is being paid off. */
+  remaining: number
+}
+
+export type SharedBuckets = {
+  /**
+   * Takes up to `want` tokens when there are at least `need`, else none. A bucket holds a minute's worth; a `need`
+   * beyond that is granted by a full bucket, and its debt is paid off before the next grant.
+   *
+   * Rejects while Redis is away.
+   */
+  take(id: string, perMinute: number, need: number, want: number): Promise<Grant>
+  close(): Promise<void>
+}
+
+/** A slow answer is as good as none: whoever asks goes on without it. */
+const answerWaitMs = 500
+
+/**
+ * KEYS[1]: the bucket. ARGV: tokens a minute, need, want. The clock is Redis's own, the same for all processes. A bucket
+ * that would be full again is forgotten.
+ */
+const takeScript = `
+local perMinute, need, want = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local time = redis.call('TIME')
+local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
+local bucket = redis.call('HMGET', KEYS[1], 'tokens', 'filledAtMs')
+local tokens = perMinute
+if bucket[1] then
+  local passedMs = math.max(0, nowMs - tonumber(bucket[2]))
+  tokens = math.min(perMinute, tonumber(bucket[1]) + passedMs * perMinute / 60000)
+end
+local granted = 0
+if tokens >= math.min(need, perMinute) then
+  granted = math.max(need, math.min(want, math.floor(tokens)))
+  tokens = tokens - granted
+end
+redis.call('HSET', KEYS[1], 'tokens', tostring(tokens), 'filledAtMs', nowMs)
+redis.call('PEXPIRE', KEYS[1], math.ceil((perMinute - tokens) * 60000 / perMinute) + 1000)
+return {granted, math.floor(tokens)}
+`
+
+type Settings = {
+  url: string
+  /** Lets several deployments share one Redis. */
+  prefix: string
+  onError(error: Error): void
+}
+
+type ScriptedRedis = Redis & {
+  takeTokens(key: string, perMinute: number, need: number, want: number): Promise<[granted: number, remaining: number]>
+}
+
+/** Opens the buckets. Redis being away is no hindrance: `take` then rejects until it is back. */
+export async function openSharedBuckets({ url, prefix, onError }: Settings): Promise<SharedBuckets> {
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    commandTimeout: answerWaitMs,
+    keyPrefix: `${prefix}:tokens:`,
+  }) as ScriptedRedis
+  redis.on('error', onError)
+  redis.defineCommand('takeTokens', { numberOfKeys: 1, lua: takeScript })
+  await redis.connect().catch(() => undefined)
+
+  return {
+    async take(id, perMinute, need, want) {
+      const [granted, remaining] = await redis.takeTokens(id, perMinute, need, want)
+      return { granted, remaining }
+    },
+    async close() {
+      redis.disconnect()
+    },
+  }
+}

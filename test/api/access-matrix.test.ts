@@ -1,0 +1,235 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openDatabase } from '../../store/postgres/database.ts'
+import { aPoint } from '../harness/builders.ts'
+import { createClient, type TestClient } from '../harness/client.ts'
+import { createUser, openTestService, storesWith, uniqueName } from '../harness/service.ts'
+
+/**
+ * Every route that is about a project or what is in it, for every kind of caller: store/postgres/visibility.ts says who
+ * may read and write, and this holds each route to it. A route that is missing here fails the first test.
+ */
+type Kind = (typeof kinds)[number]
+const kinds = ['owner', 'member', 'colleague', 'stranger', 'visitor', 'nobody'] as const
+
+type Right = 'read' | 'write' | 'manage'
+type Place = { workspaceName: string; projectName: string; projectId: string; experimentKey: string; userName: string }
+type Call = { method?: string; query?: Record<string, unknown>; body?: Record<string, unknown> }
+type Sample = [right: Right, call: (place: Place) => Call]
+
+const byKey: Sample[1] = ({ experimentKey }) => ({ query: { experimentKey } })
+const byProject: Sample[1] = ({ projectId }) => ({ query: { projectId } })
+const post =
+  (fields: Record<string, unknown>, method = 'POST'): Sample[1] =>
+  ({ experimentKey }) => ({ method, body: { experimentKey, ...fields } })
+
+const samples: Record<string, Sample> = {
+  '/project': ['read', byProject],
+  '/project/notes': ['read', byProject],
+  '/project/default-views': ['read', byProject],
+  '/project/column-names': ['read', byProject],
+  '/experiments': ['read', byProject],
+  '/experiment/metadata': ['read', byKey],
+  '/experiment/counters': ['read', byKey],
+  '/experiment/parameters': ['read', byKey],
+  '/experiment/log-other': ['read', byKey],
+  '/experiment/tags': ['read', byKey],
+  '/experiment/html': ['read', byKey],
+  '/experiment/code': ['read', byKey],
+  '/experiment/graph': ['read', byKey],
+  '/experiment/git/metadata': ['read', byKey],
+  '/experiment/system-details': ['read', byKey],
+  '/experiment/cloud-details': ['read', byKey],
+  '/experiment/dependencies': ['read', byKey],
+  '/experiment/metrics/summary': ['read', byKey],
+  '/experiment/metrics/get-metric': ['read', ({ experimentKey }) => ({ query: { experimentKey, metricName: 'loss' } })],
+  '/experiment/output': ['read', byKey],
+
+  '/write/experiment/metric': ['write', post(aPoint())],
+  '/write/experiment/metrics/batch': ['write', post({ metrics: [aPoint()] })],
+  '/write/experiment/output': ['write', post({ outputLines: [] })],
+  '/write/experiment/gpu-metrics': ['write', post({ gpus: [] })],
+  '/write/experiment/ram-metrics': ['write', post({ totalRam: 1, usedRam: 1 })],
+  '/write/experiment/cpu-metrics': ['write', post({ cpuPercentUtilization: [] })],
+  '/write/experiment/load-metrics': ['write', post({ loadAverage: 1 })],
+  '/write/experiment/parameter': ['write', post({ parameterName: 'a', parameterValue: 1 })],
+  '/write/experiment/log-other': ['write', post({ key: 'a', value: 1 })],
+  '/write/experiment/tags': ['write', post({ addedTags: ['a'] })],
+  '/write/experiment/html': ['write', post({ html: 'a' })],
+  '/write/experiment/code': ['write', post({ code: 'a' })],
+  '/write/experiment/graph': ['write', post({ graph: 'a' })],
+  '/write/experiment/git/metadata': ['write', post({ user: '', root: '', branch: '', parent: '', origin: '' })],
+  '/write/experiment/system-details': ['write', post({ os: 'a' })],
+  '/write/experiment/cloud-details': ['write', post({ provider: 'a' })],
+  '/write/experiment/file-path': ['write', post({ filePath: 'a' })],
+  '/write/experiment/dependencies': ['write', post({ logDependencies: [] }, 'PUT')],
+  '/write/experiment/update-status': ['write', post({ isAlive: true })],
+  '/write/experiment/set-start-end-time': ['write', post({ startTimeMillis: 1 })],
+  '/write/experiment/set-status': ['write', byKey],
+  '/write/experiment/stop': ['write', byKey],
+  '/write/experiment/archive': ['write', byKey],
+  '/write/experiment/restore': ['write', byKey],
+  '/write/experiment/delete': ['write', byKey],
+  '/write/experiment/move': [
+    'write',
+    ({ workspaceName, projectName, experimentKey }) => ({
+      method: 'POST',
+      body: {
+        targetWorkspaceName: workspaceName,
+        targetProjectName: projectName,
+        experimentKeys: [experimentKey],
+        symlink: false,
+      },
+    }),
+  ],
+  '/write/experiment/create': [
+    'write',
+    ({ workspaceName, projectName }) => ({ method: 'POST', body: { workspaceName, projectName } }),
+  ],
+  '/write/project/create': [
+    'write',
+    ({ workspaceName }) => ({
+      method: 'POST',
+      body: { workspaceName, projectName: uniqueName('made'), projectDescription: '', isPublic: false },
+    }),
+  ],
+  '/write/project/symlink': [
+    'write',
+    ({ experimentKey, projectName }) => ({ query: { exerimentKey: experimentKey, projectName } }),
+  ],
+  '/write/project/update': ['write', ({ projectId }) => ({ method: 'POST', body: { projectId } })],
+  '/write/project/notes': ['write', ({ projectId }) => ({ method: 'POST', body: { projectId, notes: '' } })],
+  '/write/project/add-share-link': ['write', byProject],
+  '/project/get-project-share-links': ['write', byProject],
+  '/write/template/set-default': [
+    'write',
+    ({ projectId }) => ({ method: 'POST', body: { projectId, templateId: 'a' } }),
+  ],
+  '/write/dashboard-template/set-default': [
+    'write',
+    ({ projectId }) => ({ method: 'POST', body: { projectId, templateId: 'a' } }),
+  ],
+  '/write/project/delete': [
+    'write',
+    ({ workspaceName, projectName }) => ({
+      method: 'POST',
+      body: { workspaceName, projectName, deleteAllExperiments: false },
+    }),
+  ],
+  '/write/add-workspace-member': [
+    'manage',
+    ({ workspaceName, userName }) => ({ method: 'POST', body: { workspaceName, userName, admin: false } }),
+  ],
+}
+
+/** Routes about nothing that belongs to a project: what each of them shows is the caller's own, or for admins. */
+const elsewhere = new Set(['/account-details', '/workspaces', '/projects', '/write/workspace/new'])
+const needsMoreThanAKey = (path: string) => path.startsWith('/admin/')
+/** Tested with what they are about: they need something that is there already. */
+const withTheirSubject = new Set(['/write/project/delete-project-share-link'])
+const ofAssets = /asset|git\/patch|upload|\/model/
+
+function mayDo(right: Right, kind: Kind, isPublic: boolean): boolean {
+  if (kind === 'owner') return true
+  if (kind === 'member') return right !== 'manage'
+  if (right !== 'read') return false
+  return kind === 'visitor' || (kind === 'colleague' && isPublic)
+}
+
+let service: Awaited<ReturnType<typeof openTestService>>
+let clients: Record<Exclude<Kind, 'visitor' | 'nobody'>, TestClient>
+beforeAll(async () => {
+  service = await openTestService()
+  const stores = storesWith('postgres')
+  const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
+  const inOrganization = async () => {
+    const user = await createUser(stores)
+    await database.row(
+      `UPDATE users SET organization_id = (SELECT organization_id FROM users WHERE user_name = $2) WHERE user_name = $1`,
+      [user.userName, service.userName],
+    )
+    return user
+  }
+  const member = await inOrganization()
+  await service.client.post('/write/add-workspace-member', {
+    workspaceName: service.workspaceName,
+    userName: member.userName,
+    admin: false,
+  })
+  clients = {
+    owner: service.client,
+    member: createClient(service.url, member),
+    colleague: createClient(service.url, await inOrganization()),
+    stranger: createClient(service.url, await createUser(stores)),
+  }
+  await database.close()
+})
+afterAll(() => service?.close())
+
+async function openPlace(isPublic: boolean): Promise<Place & { shareCode: string }> {
+  const { client, workspaceName, userName } = service
+  const projectName = uniqueName('project')
+  const fields = { workspaceName, projectName, projectDescription: '', isPublic }
+  const projectId = (await client.post('/write/project/create', fields)).body.projectId as string
+  const experimentKey = await client.createExperiment({ projectName })
+  const { body } = await client.get(`/write/project/add-share-link?projectId=${projectId}`)
+  return { workspaceName, projectName, projectId, experimentKey, userName, shareCode: body.shareCode as string }
+}
+
+/** What a kind of caller is answered: the status, and the code. */
+async function call(path: string, { method = 'GET', query = {}, body }: Call, kind: Kind, shareCode: string) {
+  const search = new URLSearchParams({
+    ...(query as Record<string, string>),
+    ...(kind === 'visitor' && { shareCode }),
+  })
+  const sent = body && JSON.stringify(body)
+  const address = `${path}?${search}`
+  if (kind !== 'visitor' && kind !== 'nobody') {
+    const answer = await clients[kind].send(method, address, sent)
+    return { status: answer.status, code: answer.body.sdk_error_code }
+  }
+  const answer = await fetch(`${service.url}/api/rest/v2${address}`, { method, body: sent })
+  const { sdk_error_code: code } = (await answer.json()) as { sdk_error_code?: number }
+  return { status: answer.status, code }
+}
+
+it('every route is here', async () => {
+  const { paths } = (await (await fetch(`${service.url}/openapi.json`)).json()) as { paths: Record<string, unknown> }
+  const missing = Object.keys(paths)
+    .map((it) => it.replace('/api/rest/v2', ''))
+    .filter((path) => !samples[path] && !elsewhere.has(path) && !needsMoreThanAKey(path))
+    .filter((path) => !withTheirSubject.has(path) && !ofAssets.test(path))
+  expect(missing).toEqual([])
+})
+
+/** An experiment, a project or a workspace that is not there. */
+const notThere = [90211, 8000007, 90219]
+/** May be read, but not changed; for owners only. */
+const notAllowed = [90210, 8000016, 8000017]
+
+describe.each([
+  ['private', false],
+  ['public', true],
+])('in a %s project', (_visibility, isPublic) => {
+  it.each(Object.entries(samples).map(([path, [right, toCall]]) => ({ path, right, toCall })))(
+    '$path ($right)',
+    async ({ path, right, toCall }) => {
+      for (const kind of kinds) {
+        const place = await openPlace(isPublic)
+        const { status, code } = await call(path, toCall(place), kind, place.shareCode)
+        const what = `${kind}: ${status} ${code}`
+        if (mayDo(right, kind, isPublic)) expect(status, what).toBe(200)
+        else if (kind === 'nobody' || kind === 'visitor') expect(status, what).toBe(401)
+        else if (status === 400) expect(notThere, what).toContain(code)
+        else expect([status, notAllowed], what).toEqual([403, expect.arrayContaining([code])])
+        // Whoever may not even read it must not learn that it is there.
+        if (!mayDo('read', kind, isPublic) && status !== 401) expect(status, what).toBe(400)
+      }
+    },
+  )
+})
+
+it.each(['/admin/limits?workspaceName=x', '/admin/keys'])('%s is for admins only', async (path) => {
+  for (const kind of ['owner', 'member', 'colleague', 'stranger'] as const) {
+    expect((await clients[kind].get(path)).status, kind).toBe(403)
+  }
+})

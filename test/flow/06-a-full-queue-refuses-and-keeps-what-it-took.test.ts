@@ -1,0 +1,77 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { Redis } from 'ioredis'
+import { afterEach, describe, expect, it } from 'vitest'
+import { createClosers } from '../../store/closers.ts'
+import type { Answer } from '../harness/client.ts'
+import { eventually } from '../harness/eventually.ts'
+import { availableQueues, openOwnStores, openTestService } from '../harness/service.ts'
+import { startRedisServer } from '../harness/stores.ts'
+
+const closers = createClosers()
+afterEach(() => closers.closeAll())
+
+const pointsPerRequest = 2_000
+const requestsMax = 2_000
+
+/** Values that cannot be compressed: each request takes some 20 kB of the queue. */
+const noise = (from: number) =>
+  Array.from({ length: pointsPerRequest }, (_, at) => ({
+    metricName: 'noise',
+    metricValue: Math.random(),
+    step: from + at,
+    timestamp: 1_700_000_000_000 + at,
+  }))
+
+async function openSmallRedis(megabytes: number) {
+  const folder = await mkdtemp(path.join(tmpdir(), 'svc-flow-'))
+  closers.push(() => rm(folder, { recursive: true, force: true }))
+  const server = await startRedisServer({ folder })
+  if (!server) throw new Error('redis-server did not start')
+  closers.push(() => server.close())
+  const redis = new Redis(server.url)
+  closers.push(async () => redis.disconnect())
+  await redis.config('SET', 'maxmemory', `${megabytes}mb`)
+  return { url: server.url, redis }
+}
+
+describe.skipIf(!availableQueues().includes('redis'))('while workers are away', () => {
+  it('writes are refused before Redis is full, and taken again once there is room; nothing taken is lost', async () => {
+    const { url, redis } = await openSmallRedis(16)
+    const stores = { ...(await openOwnStores('postgres')), redisUrl: url }
+    const settings = { SVC_POINTS_PER_MINUTE: '100000000' }
+    const intake = await openTestService({ stores, roles: new Set(['ingest', 'api']), settings })
+    closers.push(() => intake.close())
+    const experimentKey = await intake.client.createExperiment()
+    let sent = 0
+    const send = () => {
+      const metrics = noise(sent)
+      sent += pointsPerRequest
+      return intake.client.post('/write/experiment/metrics/batch', { experimentKey, metrics })
+    }
+
+    let accepted = 0
+    let refused: Answer | undefined
+    for (let request = 0; request < requestsMax && !refused; request++) {
+      const answer = await send()
+      if (answer.status === 200) accepted += pointsPerRequest
+      else refused = answer
+    }
+    expect([refused?.status, refused?.headers.get('retry-after')]).toEqual([503, '5'])
+    expect(refused?.body.msg).toMatch(/^The memory of the queue is nearly full\. Nothing of this request was kept/)
+    // Redis itself never had to refuse.
+    expect(await redis.info('errorstats')).not.toContain('errorstat_OOM')
+    for (let again = 0; again < 5; again++) expect((await send()).status).toBe(503)
+
+    const worker = await openTestService({ stores, roles: new Set(['worker']) })
+    closers.push(() => worker.close())
+    await eventually(async () => {
+      const answer = await send()
+      if (answer.status === 200) accepted += pointsPerRequest
+      expect(answer.status).toBe(200)
+    })
+    const points = await intake.client.readPoints(experimentKey, 'noise', accepted)
+    expect(points).toHaveLength(accepted)
+  })
+})
