@@ -1,0 +1,41 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { createClosers } from '../../store/closers.ts'
+import { hasRedisServer } from './command-line.ts'
+import { listOutageFaults, runOutage } from './outage-run.ts'
+import { type OutageName, outages } from './outages.ts'
+import { NoSmallDisk } from './small-disk.ts'
+
+/** The short form of `npm run outage`: nothing here is about speed. */
+const closers = createClosers()
+afterEach(() => closers.closeAll())
+
+const silent = { show: () => undefined, say: () => undefined }
+const canHold = process.platform === 'linux'
+if (!canHold) console.warn('Stores were not taken away under load: this needs Linux.')
+if (!hasRedisServer()) console.warn('Redis was not taken away under load: there is no redis-server on the PATH.')
+const names: OutageName[] = hasRedisServer() ? ['clickhouse', 'disk', 'redis', 'redis-restart'] : ['clickhouse', 'disk']
+
+describe.skipIf(!canHold)('an outage under steady load loses nothing that was acknowledged', () => {
+  it.for(names)('%s', async (store, context) => {
+    const queue = outages[store].needsRedis ? 'redis' : 'postgres'
+    const { signal } = new AbortController()
+    try {
+      const result = await runOutage({
+        store,
+        queue,
+        minutes: 0.05,
+        rate: 1_000,
+        batch: 50,
+        clients: 2,
+        closers,
+        status: silent,
+        signal,
+      })
+      expect(listOutageFaults(result, { withSpeed: false })).toEqual([])
+      expect(result.acknowledged).toBeGreaterThan(0)
+    } catch (error) {
+      if (!(error instanceof NoSmallDisk)) throw error
+      context.skip(error.message)
+    }
+  })
+})
