@@ -1,0 +1,83 @@
+import { connect, type Socket } from 'node:net'
+import { type Answer, createAnswerReader, type Ending } from './answers.ts'
+import type { Malformed } from './kinds.ts'
+
+type Exchange = { answers: Answer[]; ending: Ending; rest: string }
+
+/** Longer than any time the server grants to a slow client. */
+const silenceMsMax = 180_000
+
+export function openSocket(url: string): Socket {
+  const { hostname, port } = new URL(url)
+  const socket = connect({ host: hostname, port: Number(port), noDelay: true })
+  // That a connection breaks is seen by what was answered until then.
+  socket.on('error', () => undefined)
+  return socket
+}
+
+/** One connection after the other, each used as long as the server keeps it. */
+export function createSharedConnection(url: string) {
+  let socket: Socket | undefined
+
+  return {
+    /** Sends requests all at once and answers what came back: less than was asked when the server ended the connection. */
+    exchange(requests: Malformed[]): Promise<Exchange> {
+      const used = socket && !socket.destroyed && socket.readable ? socket : openSocket(url)
+      socket = used
+      return new Promise((resolve) => {
+        const answers: Answer[] = []
+        const isHead = () => requests[answers.length]?.isHead ?? false
+        const reader = createAnswerReader(isHead, (answer) => answers.push(answer))
+        const settle = () => {
+          used.off('data', read)
+          used.off('close', settle)
+          used.setTimeout(0)
+          resolve({ answers, ending: reader.ending(), rest: reader.rest() })
+        }
+        const read = (chunk: Buffer) => {
+          reader.push(chunk)
+          const isLast = /\r\nconnection: close\r\n/i.test(answers.at(-1)?.head ?? '')
+          if (isLast || reader.ending() === 'torn') {
+            used.destroy()
+            socket = undefined
+          } else if (answers.length === requests.length) settle()
+        }
+        used.on('data', read)
+        used.once('close', settle)
+        used.setTimeout(silenceMsMax, () => used.destroy())
+        used.cork()
+        for (const { bytes } of requests) used.write(bytes)
+        used.uncork()
+      })
+    },
+
+    close() {
+      socket?.destroy()
+    },
+  }
+}
+
+/** Sends a request over a connection of its own, which then ends in the request's manner, and answers all that came back. */
+export function sendAlone(url: string, { bytes, manner, isHead }: Malformed): Promise<Exchange & { isOver: boolean }> {
+  return new Promise((resolve) => {
+    const answers: Answer[] = []
+    const reader = createAnswerReader(
+      () => isHead,
+      (answer) => answers.push(answer),
+    )
+    const socket = openSocket(url)
+    let isOver = true
+    socket.setTimeout(silenceMsMax, () => {
+      isOver = false
+      socket.destroy()
+    })
+    socket.on('data', (chunk) => {
+      if (manner === 'abandon') socket.resetAndDestroy()
+      else reader.push(chunk)
+    })
+    socket.once('close', () => resolve({ answers, ending: reader.ending(), rest: reader.rest(), isOver }))
+    if (manner === 'finish') socket.end(bytes)
+    else if (manner === 'reset') socket.write(bytes, () => socket.resetAndDestroy())
+    else socket.write(bytes)
+  })
+}

@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest'
+import { openOwnStores } from '../harness/service.ts'
+import { renderReport } from './report.ts'
+import { runMalformed } from './run.ts'
+
+/** Whatever arrives, the service says what is wrong with it, makes no mistake of its own, and goes on. */
+const requests = 20_000
+
+it(`${requests} malformed requests are refused one by one, and do no one else any harm`, async () => {
+  const stores = await openOwnStores('postgres')
+  const report = await runMalformed({
+    seed: 20_260_101,
+    first: 0,
+    end: requests,
+    kind: '',
+    senders: 1,
+    held: 60,
+    environment: {
+      CLICKHOUSE_URL: stores.clickhouseUrl,
+      POSTGRES_URL: stores.postgresUrl,
+      OBJECTS_URL: stores.objectsUrl ?? '',
+    },
+    onProgress: () => undefined,
+  })
+
+  expect(report.violations, renderReport(report)).toEqual([])
+  const statuses = Object.values(report.statuses).flatMap((it) => Object.keys(it))
+  expect(statuses).toEqual(
+    expect.arrayContaining(['200', '204', '302', '400', '401', '404', '405', '413', '415', 'none']),
+  )
+  expect(report.wellBehaved.points).toBeGreaterThan(0)
+})

@@ -1,0 +1,103 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
+import type { ReadPoint, TestClient } from '../harness/client.ts'
+import { eventually } from '../harness/eventually.ts'
+
+/**
+ * A client that does everything right while others do not: it writes points, reads them back, and keeps a ledger of
+ * what was acknowledged. None of its requests may fail, and nothing it was promised may be missing.
+ */
+type Acknowledged = { step: number; value: number; timestamp: number }
+
+const writers = 2
+/** So that it is one caller among many, and not half of the load. */
+const pauseMs = 250
+const batchesPerSeries = 5
+const pointsPerBatch = 20
+const faultsKept = 5
+
+export async function startWellBehaved(client: TestClient, workspaceName: string) {
+  const experimentKey = await client.createExperiment({ workspaceName })
+  const ledger = new Map<string, Acknowledged[]>()
+  const faults: string[] = []
+  const tookMs: number[] = []
+  let reads = 0
+  let isStopping = false
+
+  async function writeSeries(metricName: string) {
+    const acknowledged: Acknowledged[] = []
+    ledger.set(metricName, acknowledged)
+    for (let batch = 0; batch < batchesPerSeries; batch++) {
+      const points = Array.from({ length: pointsPerBatch }, (_, at) => ({
+        step: batch * pointsPerBatch + at,
+        value: Math.random() - 0.5,
+        timestamp: 1_700_000_000_000 + batch,
+      }))
+      const metrics = points.map(({ value, ...place }) => ({ metricName, metricValue: value, ...place }))
+      const headers = { 'idempotency-key': randomUUID() }
+      const sentAt = performance.now()
+      const answer = await client.post('/write/experiment/metrics/batch', { experimentKey, metrics }, { headers })
+      tookMs.push(performance.now() - sentAt)
+      if (answer.status !== 200) throw new Error(`a right write was answered ${answer.status}: ${answer.text}`)
+      acknowledged.push(...points)
+    }
+  }
+
+  /** Waits for what has not come through yet; what is there must be right. */
+  async function readSeries(metricName: string) {
+    const acknowledged = ledger.get(metricName) as Acknowledged[]
+    const query = new URLSearchParams({ experimentKey, metricName })
+    const answer = await eventually(async () => {
+      reads++
+      const it = await client.get(`/experiment/metrics/get-metric?${query}`)
+      const count = (it.body.metrics as ReadPoint[] | undefined)?.length ?? 0
+      if (it.status === 200 && count < acknowledged.length) throw new Error(`${count} of ${acknowledged.length} points`)
+      return it
+    })
+    if (answer.status !== 200) throw new Error(`a right read was answered ${answer.status}: ${answer.text}`)
+    const read = (answer.body.metrics as ReadPoint[]).map((it) => ({
+      step: it.step,
+      value: Number(it.metricValue),
+      timestamp: it.timestamp,
+    }))
+    if (!isDeepStrictEqual(read, acknowledged)) throw new Error('what was read is not what was acknowledged')
+  }
+
+  async function tell(metricName: string, work: Promise<void>) {
+    await work.catch((error) => {
+      if (faults.length < faultsKept) faults.push(`${metricName}: ${error instanceof Error ? error.message : error}`)
+    })
+  }
+
+  async function run(writer: number) {
+    for (let series = 0; !isStopping; series++) {
+      const metricName = `writer-${writer}-${series}`
+      await tell(
+        metricName,
+        writeSeries(metricName).then(() => readSeries(metricName)),
+      )
+      await sleep(pauseMs)
+    }
+  }
+
+  const running = Promise.all(Array.from({ length: writers }, (_, writer) => run(writer)))
+
+  return {
+    /** Ends after the series under way, reads the whole ledger once more, and tells how all went. */
+    async finish() {
+      isStopping = true
+      await running
+      for (const metricName of ledger.keys()) await tell(metricName, readSeries(metricName))
+      tookMs.sort((a, b) => a - b)
+      return {
+        writes: tookMs.length,
+        reads,
+        points: [...ledger.values()].reduce((sum, it) => sum + it.length, 0),
+        p50Ms: tookMs[Math.floor(tookMs.length / 2)] ?? Number.NaN,
+        p99Ms: tookMs[Math.floor(tookMs.length * 0.99)] ?? Number.NaN,
+        faults,
+      }
+    },
+  }
+}
