@@ -1,0 +1,19 @@
+import { afterAll, beforeAll, it } from 'vitest'
+import { openTestService } from '../harness/service.ts'
+import { checkSequences } from '../model/check.ts'
+
+/**
+ * Writers send, repeat, crash, start over and lose their clocks, all at once; what is then read is what a set of a few
+ * lines says (`test/model/model.ts`). Many more sequences: `npm run model -- --sequences 10000`.
+ */
+const count = 100
+
+let service: Awaited<ReturnType<typeof openTestService>>
+beforeAll(async () => {
+  service = await openTestService()
+})
+afterAll(() => service?.close())
+
+it(`${count} sequences of writes, in whatever order and however often repeated, end as the model says`, async () => {
+  await checkSequences({ client: service.client, count, seed: Date.now() % 1_000_000_000 })
+})
