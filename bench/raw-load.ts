@@ -32,7 +32,7 @@ export function createRawLoad({ clickhouseUrl, experimentIds }: { clickhouseUrl:
       const insertAll = async () => {
         for (const { bytes, rows, experiment } of work) {
           const sentAt = performance.now()
-          await clickhouse.insertBlocks(pointsTable.name, [bytes], `${pass} ${experiment}`)
+          await clickhouse.insertBlocks(pointsTable.name, [bytes])
           tookMs.push(performance.now() - sentAt)
           const perExperiment = dataSet.metrics * dataSet.steps
           for (let at = 0; at < rows / perExperiment; at++) {

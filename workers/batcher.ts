@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Block } from '../store/queue/queue-backend.ts'
 
@@ -10,12 +9,12 @@ import type { Block } from '../store/queue/queue-backend.ts'
  * is waiting here (nothing more can come until some are done); else when `gapMs` have passed since the last one, so a
  * light load makes a few inserts a second and a heavy load makes large ones.
  *
- * An insert that fails is repeated with the same token until it succeeds: ClickHouse being away shows as a longer queue.
+ * An insert that fails is repeated until it succeeds: ClickHouse being away shows as a longer queue.
  * One that can never succeed is taken apart: every block is inserted alone, and only what is in the guilty ones is handed
  * to `storeAround`.
  */
 type Settings = {
-  insert(blocks: Buffer[], token: string): Promise<void>
+  insert(blocks: Buffer[]): Promise<void>
   /** True for an error that repeating cannot cure. */
   isPermanent(error: unknown): boolean
   /** Stores what can be stored of a block that was refused for good, and sets the rest aside. */
@@ -106,10 +105,9 @@ export function createBatcher(settings: Settings) {
   }
 
   async function insertUntilDone(blocks: Buffer[]) {
-    const token = randomUUID()
     for (let waitMs = retryFirstMs; ; waitMs = Math.min(waitMs * 2, retryLongestMs)) {
       try {
-        return await settings.insert(blocks, token)
+        return await settings.insert(blocks)
       } catch (error) {
         if (settings.isPermanent(error)) throw error
         settings.onFault(error, 'an insert failed and will be repeated')

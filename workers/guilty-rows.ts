@@ -1,10 +1,9 @@
-import { randomUUID } from 'node:crypto'
 import zlib from 'node:zlib'
 import { readNativeBlock, type SliceableBlock } from '../store/clickhouse/native-slice.ts'
 import type { Block } from '../store/queue/queue-backend.ts'
 
 type Settings = {
-  insert(blocks: Buffer[], token: string): Promise<void>
+  insert(blocks: Buffer[]): Promise<void>
   isPermanent(error: unknown): boolean
   /** Keeps rows that can never be stored, with the reason. */
   setAside(block: Block, reason: string): Promise<void>
@@ -31,7 +30,7 @@ export async function storeAroundGuiltyRows(block: Block, refusal: unknown, sett
 
   async function insertRange(from: number, to: number): Promise<void> {
     try {
-      await settings.insert([toBlock(from, to).bytes], randomUUID())
+      await settings.insert([toBlock(from, to).bytes])
     } catch (error) {
       if (!settings.isPermanent(error)) throw error
       await storeRange(from, to, error)

@@ -67,7 +67,7 @@ type LineSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'log'>
 
 async function startLine(name: QueueName, { backend, queries, clickhouse, log, count }: LineSettings) {
   const { table, jobsAtOnce } = queues[name]
-  const insert = (blocks: Buffer[], token: string) => clickhouse.insertBlocks(table.name, blocks, token)
+  const insert = (blocks: Buffer[]) => clickhouse.insertBlocks(table.name, blocks)
   const batcher = createBatcher({
     insert,
     isPermanent,

@@ -64,9 +64,7 @@ async function startWorker() {
     while (block.rows > 0) {
       const { resolve, reject } = stored
       stored = Promise.withResolvers()
-      await clickhouse
-        .insertBlocks(pointsTable.name, [zlib.zstdCompressSync(block.take())], `job-per-point ${counter}`)
-        .then(resolve, reject)
+      await clickhouse.insertBlocks(pointsTable.name, [zlib.zstdCompressSync(block.take())]).then(resolve, reject)
     }
     inserting = undefined
   }

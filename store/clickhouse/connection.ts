@@ -64,15 +64,19 @@ export function openClickHouse({ url, readTimeoutMs = 30_000 }: Settings) {
     },
 
     /**
-     * Inserts blocks in Native format, compressed with zstd and concatenated. Resolves once the rows are on disk; an
-     * insert repeated with the same token within the deduplication window is stored once.
+     * Inserts blocks in Native format, compressed with zstd and concatenated. Resolves once the rows are on disk.
+     *
+     * An insert that is repeated stores its rows again, and their identity makes one of them. ClickHouse's own
+     * deduplication must stay off: outside of replicated tables it notes an insert as done before its part is in place,
+     * so after a kill between the two it takes the repetition for done as well, and the rows are nowhere (measured with
+     * 26.7: the rename held up by strace, the server killed meanwhile).
      */
-    async insertBlocks(table: string, blocks: Buffer[], token: string) {
+    async insertBlocks(table: string, blocks: Buffer[]) {
       const answer = await writes.exec({
         query: `INSERT INTO ${database}.${table} FORMAT Native`,
         values: Readable.from(blocks, { objectMode: false }),
         http_headers: { 'Content-Encoding': 'zstd' },
-        clickhouse_settings: { insert_deduplication_token: token, wait_end_of_query: 1, async_insert: 0 },
+        clickhouse_settings: { insert_deduplicate: 0, wait_end_of_query: 1, async_insert: 0 },
       })
       for await (const _ of answer.stream) {
         // The answer is empty; reading it to its end gives the socket back.

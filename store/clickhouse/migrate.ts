@@ -7,25 +7,27 @@ export async function migrateClickHouse(clickhouse: ClickHouse): Promise<void> {
 }
 
 /**
- * Resolves when all tables are there with a deduplication window.
+ * Resolves when all tables are there and make one row of what is delivered twice.
  *
  * @throws Error that says what to do
  */
 export async function checkClickHouse(clickhouse: ClickHouse): Promise<void> {
-  const rows = await clickhouse.rows<{ name: string; engine_full: string }>(
-    'SELECT name, engine_full FROM system.tables WHERE database = {database:String}',
+  const rows = await clickhouse.rows<{ name: string; engine: string; sorting_key: string }>(
+    'SELECT name, engine, sorting_key FROM system.tables WHERE database = {database:String}',
     { database: clickhouse.database },
   )
-  const found = new Map(rows.map((it) => [it.name, it.engine_full]))
-  for (const { name } of streamTables) {
-    const engine = found.get(name)
-    if (engine === undefined) {
+  const found = new Map(rows.map((it) => [it.name, it]))
+  for (const { name, primaryKey, identity } of streamTables) {
+    const table = found.get(name)
+    if (table === undefined) {
       throw new Error(`ClickHouse has no table ${clickhouse.database}.${name}: run "svc migrate" first.`)
     }
-    if (!/deduplication_window = [1-9]/.test(engine) && !engine.startsWith('Replicated')) {
+    const sortingKey = [...primaryKey, ...identity].join(', ')
+    if (!table.engine.endsWith('ReplacingMergeTree') || table.sorting_key !== sortingKey) {
       throw new Error(
-        `The ClickHouse table ${clickhouse.database}.${name} has no deduplication window, so a retried insert could be ` +
-          `stored twice: ALTER TABLE ${clickhouse.database}.${name} MODIFY SETTING non_replicated_deduplication_window = 1000`,
+        `The ClickHouse table ${clickhouse.database}.${name} would keep a repeated insert twice: its engine is ` +
+          `${table.engine} ORDER BY (${table.sorting_key}). Rename it, run "svc migrate", which makes a ` +
+          `ReplacingMergeTree ORDER BY (${sortingKey}), and copy the rows over.`,
       )
     }
   }

@@ -128,12 +128,10 @@ const rowsColumn = 'rows SimpleAggregateFunction(sum, UInt64)'
 const freeDiskBytesMin = 64 * 1024 * 1024
 
 /**
- * What all tables have in common. The deduplication window lets an insert be retried by its token; the fsyncs make an
- * inserted part as durable as the job that is then completed. Inserts are refused, and repeated, before the disk is full:
+ * What all tables have in common. The fsyncs make an inserted part as durable as the job that is then completed. Inserts are refused, and repeated, before the disk is full:
  * a merge that meets its end was seen to leave parts with empty files behind.
  */
 const mergeTreeSettings = [
-  'non_replicated_deduplication_window = 1000',
   'fsync_after_insert = 1',
   'fsync_part_directory = 1',
   `min_free_disk_bytes_to_perform_insert = ${freeDiskBytesMin}`,

@@ -97,16 +97,16 @@ describe('migrations of ClickHouse', () => {
     await expect(checkClickHouse(clickhouse)).rejects.toThrow(/has no table .+\.points: run "svc migrate" first/)
   })
 
-  it('a table without a deduplication window is refused with the statement that gives it one', async () => {
+  it('a table that would keep repeated rows twice is refused with how it should be', async () => {
     const clickhouse = openNewClickHouse()
     await migrateClickHouse(clickhouse)
-    const change = (window: number) =>
-      `ALTER TABLE ${clickhouse.database}.points MODIFY SETTING non_replicated_deduplication_window = ${window}`
-    await clickhouse.command(change(0))
+    await clickhouse.command(`DROP TABLE ${clickhouse.database}.output_lines`)
+    await clickhouse.command(
+      `CREATE TABLE ${clickhouse.database}.output_lines (experiment_id UInt64) ENGINE = MergeTree ORDER BY experiment_id`,
+    )
 
-    await expect(checkClickHouse(clickhouse)).rejects.toThrow(change(1_000))
-
-    await clickhouse.command(change(1_000))
-    await checkClickHouse(clickhouse)
+    await expect(checkClickHouse(clickhouse)).rejects.toThrow(
+      /output_lines would keep a repeated insert twice: its engine is MergeTree ORDER BY \(experiment_id\)\. .*svc migrate/,
+    )
   })
 })

@@ -54,7 +54,7 @@ async function writeAndRead(rows: Row[], blockSizes: number[]): Promise<Row[]> {
       expect([rowsBefore, block.rows]).toEqual([rows.slice(at - size, at).length, 0])
       frames.push(zlib.zstdCompressSync(native))
     }
-    await clickhouse.insertBlocks(table.name, frames, table.name)
+    await clickhouse.insertBlocks(table.name, frames)
     const found = await clickhouse.rows<Record<string, string>>(
       `SELECT toString(u8) AS u8, toString(u64) AS u64, toString(i64) AS i64,
          toString(reinterpretAsUInt64(f64)) AS f64, text, word FROM ${clickhouse.database}.${table.name} ORDER BY row`,
@@ -199,30 +199,5 @@ describe('a block', () => {
       ),
       { numRuns: 15 },
     )
-  })
-
-  it('an insert repeated with its token is stored once', async () => {
-    const table = toTable(uniqueName('blocks').replaceAll('-', '_'))
-    const definitions = columns.map((it) => `${it.name} ${it.type}`).join(', ')
-    const place = `${clickhouse.database}.${table.name}`
-    await clickhouse.command(
-      `CREATE TABLE ${place} (${definitions}) ENGINE = MergeTree ORDER BY row
-       SETTINGS non_replicated_deduplication_window = 100`,
-    )
-    const block = createNativeBlock(table)
-    const frames = [1, 2].map((row) => {
-      block.columns.row.push(row)
-      for (const name of ['u8', 'u64', 'i64', 'f64', 'text', 'word'] as const)
-        block.columns[name].push(aRow()[name] as never)
-      block.endRow()
-      return zlib.zstdCompressSync(block.take())
-    })
-
-    for (let time = 0; time < 3; time++) await clickhouse.insertBlocks(table.name, frames, 'the same token')
-    await clickhouse.insertBlocks(table.name, frames.slice(0, 1), 'another token')
-
-    const rows = await clickhouse.rows<{ row: number }>(`SELECT row FROM ${place} ORDER BY row`)
-    expect(rows.map((it) => it.row)).toEqual([1, 1, 2])
-    await clickhouse.command(`DROP TABLE ${place}`)
   })
 })
