@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cluster, Experiment } from './cluster.ts'
-import { addDifferences, compareRows, type Difference } from './comparison.ts'
+import { addDifferences, compareRows, type Difference, isSame } from './comparison.ts'
 import type { Expected } from './ledger.ts'
 import { lineAlone, metricOf, summaryNameOf } from './rows.ts'
 import {
@@ -77,7 +77,13 @@ function summaryNames(points: string[]): string[] {
   return [...new Set(points.flatMap((it) => summaryNameOf(it) ?? []))]
 }
 
-/** The first differences, and the answers that must not be; empty when all is well. */
+/** How many rows differ, the first of them, and the answers that must not be; empty when all is well. */
 export function listDifferences({ overHttp, inClickHouse }: Verified, unexpectedAnswers: string[]): string[] {
-  return [...overHttp.first, ...inClickHouse.first, ...unexpectedAnswers]
+  const differences = Object.entries({ 'over HTTP': overHttp, 'in ClickHouse': inClickHouse })
+  const sums = differences
+    .filter(([, it]) => !isSame(it))
+    .map(
+      ([where, it]) => `${where}: ${it.lost} lost, ${it.repeated} repeated, ${it.altered} altered of ${it.rows} rows`,
+    )
+  return [...sums, ...differences.flatMap(([, it]) => it.first), ...unexpectedAnswers]
 }
