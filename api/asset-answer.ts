@@ -63,7 +63,7 @@ export function toAssetAnswer(asset: Asset, { experimentKey, appUrl }: Place): z
 const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
 /** Where an asset is shown: with its model, in the folder that its name says, or among the others. */
-function toFolder({ groupingName, type, fileName }: Asset): string {
+export function toFolder({ groupingName, type, fileName }: Asset): string {
   if (type === 'model-element' && groupingName !== null) return `models/${groupingName}`
   const folder = fileName.split('/').slice(0, -1).join('/')
   return folder || 'others'

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
+import { Refusal } from '../http/errors.ts'
 import { type IncomingFile, readUpload } from '../http/upload.ts'
 import { createObjectKey } from '../store/objects/object-key.ts'
 import type { ObjectStore, StoredObject } from '../store/objects/object-store.ts'
-import { insertAssets, type NewAsset, TooManyAssets } from '../store/postgres/assets.ts'
+import { FinalAsset, insertAssets, type NewAsset, TooManyAssets } from '../store/postgres/assets.ts'
 import type { Database } from '../store/postgres/database.ts'
 import type { Experiment } from '../store/postgres/experiments.ts'
+import { toArtifactRefusal } from './artifact-access.ts'
 import type { createAssetLimits } from './asset-limits.ts'
 import type { LooseObjects } from './loose-objects.ts'
 
@@ -95,7 +97,8 @@ export function createAssetKeeper({ database, objects, looseObjects, limits }: D
       try {
         await insertAssets(database, experiment.id, made, limits.ofTypeMax)
       } catch (error) {
-        throw error instanceof TooManyAssets ? limits.tooMany(error.type) : error
+        if (error instanceof TooManyAssets) throw limits.tooMany(error.type)
+        throw toFinalRefusal(error)
       }
       // Of those that were replaced.
       await looseObjects.free()
@@ -109,6 +112,13 @@ export function createAssetKeeper({ database, objects, looseObjects, limits }: D
 
 export type AssetKeeper = ReturnType<typeof createAssetKeeper>
 
+/** An asset of a closed artifact version stays as it is; other errors too. */
+export function toFinalRefusal(error: unknown): unknown {
+  if (!(error instanceof FinalAsset)) return toArtifactRefusal(error)
+  const refusal = error.type === 'image' ? 'imageFinal' : 'assetFinal'
+  return new Refusal(refusal, 'assetId: the asset belongs to a closed artifact version, whose files stay the same')
+}
+
 function toNewAsset(fields: AssetFields, place: AssetPlace): NewAsset {
   const common = {
     step: undefined,
@@ -117,8 +127,8 @@ function toNewAsset(fields: AssetFields, place: AssetPlace): NewAsset {
     source: undefined,
     metadata: undefined,
     groupingName: undefined,
-    artifactVersionId: undefined,
     ...fields,
+    artifactVersionId: fields.artifactVersionId || undefined,
     id: fields.id ?? randomUUID().replaceAll('-', ''),
     tags: fields.tags ?? [],
     overwrite: fields.overwrite ?? false,

@@ -1,9 +1,10 @@
 import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
 import { checkFields, experimentKey, flag, indexedText, int64, list, object, optional, text } from '../http/fields.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Caller, type Route, route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
 import type { ObjectStore } from '../store/objects/object-store.ts'
+import { findArtifactFile } from '../store/postgres/artifacts.ts'
 import {
   type Asset,
   addAssetTags,
@@ -14,9 +15,10 @@ import {
 } from '../store/postgres/assets.ts'
 import type { Database } from '../store/postgres/database.ts'
 import type { Access } from './access.ts'
+import type { ArtifactAccess } from './artifact-access.ts'
 import { assetAnswer, toAssetAnswer } from './asset-answer.ts'
 import { sendAsset } from './asset-bytes.ts'
-import type { AssetKeeper, AssetPlace, ReceivedFile } from './asset-keeper.ts'
+import { type AssetKeeper, type AssetPlace, type ReceivedFile, toFinalRefusal } from './asset-keeper.ts'
 import { toContentType, toFileName } from './asset-names.ts'
 import type { Charge } from './charge.ts'
 import type { LooseObjects } from './loose-objects.ts'
@@ -65,13 +67,14 @@ type Deps = {
   looseObjects: LooseObjects
   keeper: AssetKeeper
   access: Access
+  artifacts: ArtifactAccess
   signs: SignsOfLife
   charge: Charge
   appUrl: string
 }
 
 export function createAssetRoutes(deps: Deps): Route[] {
-  const { database, objects, looseObjects, keeper, access, signs, charge, appUrl } = deps
+  const { database, objects, looseObjects, keeper, access, artifacts, signs, charge, appUrl } = deps
 
   const upload = route({
     method: 'POST',
@@ -116,6 +119,16 @@ export function createAssetRoutes(deps: Deps): Route[] {
     return asset
   }
 
+  async function findInArtifact(
+    caller: Caller,
+    { experimentKey, versionId, assetId }: { experimentKey: string; versionId: string; assetId: string },
+  ): Promise<Asset> {
+    const { version } = await artifacts.version(caller, { experimentKey, versionId })
+    const file = await findArtifactFile(database, version.id, assetId)
+    if (file) return file
+    throw new Refusal('assetUnknown', `The artifact version has no file ${assetId}: see /artifacts/version/files.`)
+  }
+
   const remove = route({
     method: 'GET',
     path: '/write/experiment/asset/delete',
@@ -128,7 +141,9 @@ export function createAssetRoutes(deps: Deps): Route[] {
     async handle({ query, caller }) {
       const experiment = await access.writableExperiment(caller, query.experimentKey)
       const wasThere = await charge('other', experiment, caller, () =>
-        deleteAsset(database, experiment.id, query.assetId),
+        deleteAsset(database, experiment.id, query.assetId).catch((error: unknown) => {
+          throw toFinalRefusal(error)
+        }),
       )
       if (!wasThere) throw unknownAsset(query.assetId)
       await looseObjects.free()
@@ -196,13 +211,19 @@ export function createAssetRoutes(deps: Deps): Route[] {
     path: '/experiment/asset/get-asset',
     permission: 'reader',
     topic: assetTopic,
-    summary: 'Reads the bytes of an asset, or a range of them. The ETag is their SHA-256.',
+    summary:
+      'Reads the bytes of an asset, or a range of them. The ETag is their SHA-256. With artifactVersionId it is a file of ' +
+      'that version, whichever experiment reads it.',
     query: object({ experimentKey, assetId, artifactVersionId: optional(assetFields.artifactVersionId) }),
     answer: z.file(),
     shape: 'bytes',
     async handle({ query, caller, request, reply }) {
       const experiment = await access.experiment(caller, query.experimentKey)
-      return await sendAsset({ request, reply }, objects, await find(experiment.id, query.assetId))
+      const asset =
+        query.artifactVersionId === undefined
+          ? await find(experiment.id, query.assetId)
+          : await findInArtifact(caller, { ...query, versionId: query.artifactVersionId })
+      return await sendAsset({ request, reply }, objects, asset)
     },
   })
 

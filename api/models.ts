@@ -8,7 +8,7 @@ import type { Database } from '../store/postgres/database.ts'
 import type { Access } from './access.ts'
 import { assetAnswer, toAssetAnswer } from './asset-answer.ts'
 import { describeFile } from './asset-bytes.ts'
-import { createZip } from './zip.ts'
+import { createAssetZip } from './asset-zip.ts'
 
 const topic = 'Experiments: models'
 
@@ -93,13 +93,8 @@ export function createModelRoutes({ database, objects, access, appUrl }: Deps): 
       shape: 'bytes',
       async handle({ query, caller, reply }) {
         const { assets } = await find(caller, query)
-        const files = assets.flatMap(({ objectKey, fileName, size, createdAtMs }) =>
-          objectKey === null
-            ? []
-            : { name: fileName, bytes: Number(size), atMs: Number(createdAtMs), open: () => objects.get(objectKey) },
-        )
         reply.headers(describeFile(`${query.modelName.replaceAll('/', '_')}.zip`, 'application/zip'))
-        return createZip(files)
+        return createAssetZip(objects, assets)
       },
     }),
   ]

@@ -7,6 +7,9 @@ import type { ObjectStore } from '../store/objects/object-store.ts'
 import type { Database } from '../store/postgres/database.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 import { createAccess } from './access.ts'
+import { createArtifactAccess } from './artifact-access.ts'
+import { createArtifactReadRoutes } from './artifact-reads.ts'
+import { createArtifactRoutes } from './artifacts.ts'
 import { createAssetKeeper } from './asset-keeper.ts'
 import { type AssetLimits, createAssetLimits } from './asset-limits.ts'
 import { createAssetRoutes } from './assets.ts'
@@ -59,7 +62,8 @@ export function createApiRoutes({
   const charge = createCharge({ throttle, counters })
   const limits = createAssetLimits({ database, limits: assetLimits })
   const keeper = createAssetKeeper({ database, objects, looseObjects, limits })
-  const assets = { database, objects, looseObjects, keeper, access, signs, charge, appUrl }
+  const artifacts = createArtifactAccess({ queries: database, access })
+  const assets = { database, objects, looseObjects, keeper, access, artifacts, signs, charge, appUrl }
   return [
     ...createWorkspaceRoutes({ database, access }),
     ...createProjectRoutes({ database, access }),
@@ -74,6 +78,8 @@ export function createApiRoutes({
     ...createTextSampleRoutes(assets),
     ...createGitPatchRoutes(assets),
     ...createModelRoutes(assets),
+    ...createArtifactRoutes(assets),
+    ...createArtifactReadRoutes(assets),
     ...createStreamReadRoutes({ clickhouse, access }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),

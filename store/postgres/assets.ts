@@ -1,3 +1,4 @@
+import { ArtifactConflict, holdArtifactState } from './artifact-state.ts'
 import type { Database, Queries } from './database.ts'
 
 /** What is kept of an asset, apart from its bytes. */
@@ -18,7 +19,7 @@ export type Asset = {
 type StoredAsset = { objectKey: string; sha256: string; link: null }
 type RemoteAsset = { objectKey: null; sha256: null; link: string }
 
-const assetColumns = `id, file_name AS "fileName", type, content_type AS "contentType", size, sha256,
+export const assetColumns = `id, file_name AS "fileName", type, content_type AS "contentType", size, sha256,
   object_key AS "objectKey", link, step, context, metadata, tags, grouping_name AS "groupingName",
   created_at_ms AS "createdAtMs"`
 
@@ -58,11 +59,21 @@ export class TooManyAssets extends Error {
   }
 }
 
+/** The asset is a file of a closed version of an artifact: nothing was changed. */
+export class FinalAsset extends Error {
+  readonly type: string
+
+  constructor(type: string) {
+    super('the asset is final')
+    this.type = type
+  }
+}
+
 /**
  * Keeps assets of an experiment, all or none. The objects they refer to must have been announced by `insertLooseObject`;
  * those of assets they replace become loose.
  *
- * @throws TooManyAssets
+ * @throws TooManyAssets, FinalAsset, ArtifactConflict
  */
 export async function insertAssets(
   database: Database,
@@ -72,6 +83,11 @@ export async function insertAssets(
 ): Promise<void> {
   await database.transaction(async (queries) => {
     await queries.row('SELECT pg_advisory_xact_lock($1, hashint8($2))', [assetsLock, experimentId])
+    for (const versionId of new Set(assets.map((it) => it.artifactVersionId))) {
+      if (versionId === undefined) continue
+      const state = await holdArtifactState(queries, versionId, experimentId)
+      if (state !== 'OPEN') throw new ArtifactConflict('stateFinal')
+    }
     for (const asset of assets) await insertAsset(queries, experimentId, asset)
     for (const type of new Set(assets.map((it) => it.type))) {
       const max = ofTypeMax(type)
@@ -92,12 +108,13 @@ async function countAssets(queries: Queries, experimentId: bigint, type: string)
 
 async function insertAsset(queries: Queries, experimentId: bigint, asset: NewAsset) {
   const objectKey = 'objectKey' in asset ? asset.objectKey : null
-  await queries.row('DELETE FROM assets WHERE experiment_id = $1 AND (id = $2 OR ($3 AND file_name = $4))', [
-    experimentId,
-    asset.id,
-    asset.overwrite,
-    asset.fileName,
-  ])
+  await checkNotFinal(queries, experimentId, asset.id)
+  // A file of an artifact takes no other's place than that of a file of the same version.
+  await queries.row(
+    `DELETE FROM assets WHERE experiment_id = $1
+       AND (id = $2 OR ($3 AND file_name = $4 AND artifact_version_id IS NOT DISTINCT FROM $5))`,
+    [experimentId, asset.id, asset.overwrite, asset.fileName, asset.artifactVersionId ?? null],
+  )
   if (objectKey !== null) {
     const announced = await queries.row('DELETE FROM loose_objects WHERE object_key = $1 RETURNING object_key', [
       objectKey,
@@ -163,13 +180,30 @@ export async function findNewestAsset(
   )
 }
 
-/** True when there was one. Its object becomes loose. */
-export async function deleteAsset(queries: Queries, experimentId: bigint, id: string): Promise<boolean> {
-  const row = await queries.row('DELETE FROM assets WHERE experiment_id = $1 AND id = $2 RETURNING id', [
-    experimentId,
-    id,
-  ])
-  return row !== undefined
+/**
+ * True when there was one. Its object becomes loose.
+ *
+ * @throws FinalAsset
+ */
+export async function deleteAsset(database: Database, experimentId: bigint, id: string): Promise<boolean> {
+  return await database.transaction(async (queries) => {
+    await checkNotFinal(queries, experimentId, id)
+    const row = await queries.row('DELETE FROM assets WHERE experiment_id = $1 AND id = $2 RETURNING id', [
+      experimentId,
+      id,
+    ])
+    return row !== undefined
+  })
+}
+
+/** Holds what an asset belongs to as it is until the transaction ends. */
+async function checkNotFinal(queries: Queries, experimentId: bigint, id: string) {
+  const asset = await queries.row<{ type: string; versionId: string | null }>(
+    'SELECT type, artifact_version_id AS "versionId" FROM assets WHERE experiment_id = $1 AND id = $2',
+    [experimentId, id],
+  )
+  if (!asset || asset.versionId === null) return
+  if ((await holdArtifactState(queries, asset.versionId, experimentId)) === 'CLOSED') throw new FinalAsset(asset.type)
 }
 
 /** Adds tags to an asset; those that are there stay. False when there is no such asset. */

@@ -10,7 +10,8 @@
  * | whoever has a share code | the project it belongs to | no | no |
  * | anyone else | no: it looks as if it were not there | no | no |
  *
- * An experiment is also seen by whoever may read a project that it was symlinked into.
+ * An experiment is also seen by whoever may read a project that it was symlinked into. An artifact belongs to its workspace:
+ * members read and write it, and anyone of the organization reads it when it is public.
  */
 export type Viewer = { userId: string | null; organizationId: string | null; shareCode: string | null }
 
@@ -32,6 +33,10 @@ export const mayReadExperiment = (experiment: string, project: string, workspace
     OR EXISTS (SELECT 1 FROM experiment_symlinks l JOIN projects lp ON lp.id = l.project_id
       JOIN workspaces lw ON lw.id = lp.workspace_id
       WHERE l.experiment_id = ${experiment}.id AND ${mayReadProject('lp', 'lw')}))`
+
+/** A condition on an artifact and its workspace. */
+export const mayReadArtifact = (artifact: string, workspace: string) =>
+  `(${isMember(workspace)} OR (${artifact}.is_public AND ${workspace}.organization_id = $2))`
 
 export const mayWrite = isMember
 

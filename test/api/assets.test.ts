@@ -404,7 +404,7 @@ describe('assets/remote/batch', () => {
     const own = await service.client.createExperiment()
     const remote = [
       { link: 's3://bucket/data/train.csv', type: 'dataframe', metadata: '{"a":  1}' },
-      { link: 'gs://bucket/x', fileName: 'named', assetId: 'own-id', artifactVersionId: 'v' },
+      { link: 'gs://bucket/x', fileName: 'named', assetId: 'own-id', artifactVersionId: '' },
     ]
 
     const answer = await service.client.post(`${path}?experimentKey=${own}`, { [name]: remote })
