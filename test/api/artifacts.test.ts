@@ -1,19 +1,23 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { StoreUrls } from '../../cli/settings.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { aForm, createAssetClient, lookInto, openOwnObjects } from '../harness/assets.ts'
 import type { Answer } from '../harness/client.ts'
-import { storesWith, uniqueName } from '../harness/service.ts'
+import { openOwnStores, uniqueName } from '../harness/service.ts'
 import { codes, expectRefusal } from './refusal.ts'
 import { openTwoUsers, type TwoUsers } from './two-users.ts'
 
 let service: TwoUsers
 let objects: Awaited<ReturnType<typeof openOwnObjects>>
 let assets: ReturnType<typeof createAssetClient>
+let stores: StoreUrls
 let experimentKey: string
 beforeAll(async () => {
   objects = await openOwnObjects()
-  service = await openTwoUsers({ stores: stores() })
+  // What is loose in a database is freed by any service on it: this one's folder must be the only one.
+  stores = { ...(await openOwnStores('postgres')), objectsUrl: objects.url }
+  service = await openTwoUsers({ stores })
   assets = createAssetClient(service)
   experimentKey = await service.client.createExperiment()
 })
@@ -22,7 +26,6 @@ afterAll(async () => {
   await objects?.close()
 })
 
-const stores = () => ({ ...storesWith('postgres'), objectsUrl: objects.url })
 const artifactUnknown = 'There is no such artifact that this key may use.'
 const versionUnknown = 'There is no such version of an artifact that this key may use.'
 
@@ -288,7 +291,7 @@ describe('a version', () => {
       `/experiment/asset/get-asset?${new URLSearchParams({ experimentKey, assetId, artifactVersionId })}`,
     )
     expect(bytes.toString()).toBe('of 1.0.0')
-    expect(await lookInto(stores()).findLeftovers()).toEqual([])
+    expect(await lookInto(stores).findLeftovers()).toEqual([])
   })
 
   it('has files of its own: overwriting one leaves those of other versions alone', async () => {
@@ -320,7 +323,7 @@ describe('a version', () => {
       const answer = await assets.upload({ ...query, fileName: 'a' }, aForm(Buffer.from('a')))
       expectRefusal(answer, 400, 624523, versionUnknown)
     }
-    expect(await lookInto(stores()).findLeftovers()).toEqual([])
+    expect(await lookInto(stores).findLeftovers()).toEqual([])
   })
 
   it('has remote files too, by their links', async () => {
@@ -452,11 +455,11 @@ describe('deletion', () => {
   it('of a version frees its bytes, and its number is not given again', async () => {
     const { name, artifactId, artifactVersionId } = await aClosedVersion()
     const second = await aClosedVersion(name)
-    const before = (await lookInto(stores()).findFiles()).length
+    const before = (await lookInto(stores).findFiles()).length
 
     expect((await read('/write/artifacts/version/delete', { artifactVersionId })).status).toBe(200)
 
-    expect((await lookInto(stores()).findFiles()).length).toBe(before - 1)
+    expect((await lookInto(stores).findFiles()).length).toBe(before - 1)
     expectRefusal(await readVersion({ artifactId, version: '1.0.0' }), 400, 624523, versionUnknown)
     const again = await upsert({ artifactName: name, version: '1.0.0' })
     expectRefusal(again, 400, 7000019, 'version: the artifact had it; the number of a deleted one stays taken')
@@ -471,11 +474,11 @@ describe('deletion', () => {
     await aClosedVersion(name)
     const openVersion = await open(name)
     await addFile(openVersion.artifactVersionId, 'a', 'a')
-    const before = (await lookInto(stores()).findFiles()).length
+    const before = (await lookInto(stores).findFiles()).length
 
     expect((await read('/write/artifacts/delete', { artifactId })).status).toBe(200)
 
-    expect((await lookInto(stores()).findFiles()).length).toBe(before - 3)
+    expect((await lookInto(stores).findFiles()).length).toBe(before - 3)
     expectRefusal(await read('/artifacts/get', { artifactId }), 400, 624522, artifactUnknown)
     expect((await open(name)).currentVersion).toBe('1.0.0')
   })
@@ -488,16 +491,16 @@ describe('deletion', () => {
     await setState(closed.artifactVersionId, 'CLOSED', { experimentKey: own })
     const left = await open(name, { experimentKey: own })
     await addFile(left.artifactVersionId, 'gone', 'gone', { experimentKey: own })
-    const before = (await lookInto(stores()).findFiles()).length
+    const before = (await lookInto(stores).findFiles()).length
 
-    const database = openDatabase({ url: stores().postgresUrl, connectionsMax: 1, onError: () => undefined })
+    const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
     await database.row('DELETE FROM experiments WHERE key = $1', [own])
     await database.close()
     // Whatever is deleted next frees what is loose.
     const other = await aClosedVersion()
     await read('/write/artifacts/version/delete', { artifactVersionId: other.artifactVersionId })
 
-    expect((await lookInto(stores()).findFiles()).length).toBe(before - 1)
+    expect((await lookInto(stores).findFiles()).length).toBe(before - 1)
     const { body } = await read('/artifacts/version/files', { versionId: closed.artifactVersionId })
     const [file] = body.files as { assetId: string }[]
     const query = { experimentKey, assetId: file?.assetId ?? '', artifactVersionId: closed.artifactVersionId }

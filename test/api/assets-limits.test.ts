@@ -1,17 +1,24 @@
 import { randomBytes } from 'node:crypto'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../store/closers.ts'
 import { aForm, createAssetClient, lookInto, openOwnObjects } from '../harness/assets.ts'
-import { openTestService, storesWith } from '../harness/service.ts'
+import { openOwnStores, openTestService } from '../harness/service.ts'
 import { codes, expectRefusal } from './refusal.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())
 
+// What is loose in a database is freed by any service on it: each folder needs a database of its own.
+let ownStores: StoreUrls
+beforeAll(async () => {
+  ownStores = await openOwnStores('postgres')
+})
+
 async function open(settings: Record<string, string>) {
   const objects = await openOwnObjects()
   closers.push(objects.close)
-  const stores = { ...storesWith('postgres'), objectsUrl: objects.url }
+  const stores = { ...ownStores, objectsUrl: objects.url }
   const service = await openTestService({ stores, settings })
   closers.push(service.close)
   const experimentKey = await service.client.createExperiment()

@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
 import zlib from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { StoreUrls } from '../../cli/settings.ts'
 import { aForm, createAssetClient, type ListedAsset, lookInto, openOwnObjects } from '../harness/assets.ts'
-import { storesWith, uniqueName } from '../harness/service.ts'
+import { openOwnStores, uniqueName } from '../harness/service.ts'
 import { codes, expectRefusal } from './refusal.ts'
 import { openTwoUsers, type TwoUsers } from './two-users.ts'
 
@@ -10,9 +11,12 @@ let service: TwoUsers
 let objects: Awaited<ReturnType<typeof openOwnObjects>>
 let experimentKey: string
 let assets: ReturnType<typeof createAssetClient>
+let stores: StoreUrls
 beforeAll(async () => {
   objects = await openOwnObjects()
-  service = await openTwoUsers({ stores: stores() })
+  // What is loose in a database is freed by any service on it: this one's folder must be the only one.
+  stores = { ...(await openOwnStores('postgres')), objectsUrl: objects.url }
+  service = await openTwoUsers({ stores })
   experimentKey = await service.client.createExperiment()
   assets = createAssetClient(service)
 })
@@ -22,7 +26,6 @@ afterAll(async () => {
 })
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
-const stores = () => ({ ...storesWith('postgres'), objectsUrl: objects.url })
 const upload = '/write/experiment/upload-asset'
 
 describe('upload-asset', () => {
@@ -197,7 +200,7 @@ describe('upload-asset', () => {
     const zipped = await assets.upload({ experimentKey: own }, { ...broken, headers: { 'content-encoding': 'br' } })
     expectRefusal(zipped, 415, codes.unsupportedType, /^Content-Encoding "br"/)
     expect(await assets.list(own)).toEqual([])
-    expect(await lookInto(stores()).findLeftovers()).toEqual([])
+    expect(await lookInto(stores).findLeftovers()).toEqual([])
   })
 
   it('refuses strangers before they send anything, and answers them as if there were no experiment', async () => {
@@ -223,7 +226,7 @@ describe('upload-asset', () => {
     expect(listed).toHaveLength(1)
     const { bytes } = await assets.read(own, (listed[0] as ListedAsset).assetId)
     expect(texts).toContain(String(bytes))
-    expect(await lookInto(stores()).findLeftovers()).toEqual([])
+    expect(await lookInto(stores).findLeftovers()).toEqual([])
   })
 })
 
@@ -364,7 +367,7 @@ describe('asset/delete', () => {
 
     expect(answer.text).toBe('{"msg":"Deleted","code":200,"data":null,"sdk_error_code":0}')
     expectRefusal(await service.client.get(path), 400, 8000030, /has no asset/)
-    expect(await lookInto(stores()).findLeftovers()).toEqual([])
+    expect(await lookInto(stores).findLeftovers()).toEqual([])
   })
 })
 
