@@ -25,6 +25,7 @@ export function createTextSampleRoutes({ keeper, access, signs, charge }: Deps):
       summary: 'Keeps a text as an asset of type text-sample.',
       body: object({
         experimentKey,
+        apiKey: optional(text(1_000)).describe('not looked at: the key is the one in the header'),
         content: text(charactersMax),
         step: optional(int64),
         context: optional(assetFields.context),
@@ -32,7 +33,7 @@ export function createTextSampleRoutes({ keeper, access, signs, charge }: Deps):
       }),
       answer: z.object({ msg: z.string(), assetId: z.string() }),
       shape: 'envelope',
-      async handle({ body: { experimentKey: key, content, ...more }, caller }) {
+      async handle({ body: { experimentKey: key, apiKey: _, content, ...more }, caller }) {
         const experiment = await access.writableExperiment(caller, key)
         return await charge('other', experiment, caller, () =>
           keeper.withText(content, async (file) => {

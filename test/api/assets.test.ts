@@ -438,19 +438,20 @@ describe('git/patch', () => {
   it('keeps the bytes of a part or of the body; a later one replaces it', async () => {
     const own = await service.client.createExperiment()
     const path = `/experiment/git/patch?experimentKey=${own}`
+    const write = `/write/experiment/git/patch?experimentKey=${own}`
     const missing = await service.client.get(path)
     expectRefusal(missing, 400, 8000032, 'The experiment has no git patch.')
     expect(missing.text).toMatch(/^\{"msg"/)
 
     for (const send of [{ body: Buffer.from('diff --git a\xff\r\n', 'latin1') }, aForm(Buffer.from('second\0'))]) {
-      const answer = await assets.send(`/write${path}`, send)
+      const answer = await assets.send(write, send)
       expect(answer.body).toMatchObject({ msg: 'Saved', assetId: expect.any(String) })
     }
 
     expect(String((await assets.readPath(path)).bytes)).toBe('second\0')
     expect(await assets.list(own, 'git-patch')).toHaveLength(1)
     expectRefusal(await service.stranger.get(path), 400, codes.experimentUnknown, /^There is no experiment /)
-    expectRefusal(await assets.send(`/write${path}`, aForm(undefined, {})), 400, codes.badRequest, /^file: is missing/)
+    expectRefusal(await assets.send(write, aForm(undefined, {})), 400, codes.badRequest, /^file: is missing/)
   })
 })
 

@@ -13,8 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => service?.close())
 
-const call = (name: string, experimentKey: string) =>
-  service.client.get(`/write/experiment/${name}?experimentKey=${experimentKey}`)
+const call = (path: string, experimentKey: string) => service.client.get(`${path}?experimentKey=${experimentKey}`)
 
 const metadata = async (experimentKey: string) =>
   await service.client.get(`/experiment/metadata?experimentKey=${experimentKey}`)
@@ -32,15 +31,15 @@ const notThere = (experimentKey: string) => `There is no experiment ${experiment
 describe('an experiment', () => {
   it('that is asked to stop learns of it with its next keep-alive', async () => {
     const experimentKey = await service.client.createExperiment()
-    expect((await call('set-status', experimentKey)).body).toMatchObject({ stopRequested: false })
-    expect((await call('stop', experimentKey)).body).toEqual(envelope('Stop Requested'))
-    expect((await call('set-status', experimentKey)).body).toMatchObject({ stopRequested: true })
+    expect((await call('/write/experiment/set-status', experimentKey)).body).toMatchObject({ stopRequested: false })
+    expect((await call('/write/experiment/stop', experimentKey)).body).toEqual(envelope('Stop Requested'))
+    expect((await call('/write/experiment/set-status', experimentKey)).body).toMatchObject({ stopRequested: true })
   })
 
   it('that is archived is listed among the archived only, still takes data, and comes back', async () => {
     const projectName = uniqueName('project')
     const experimentKey = await service.client.createExperiment({ projectName })
-    expect((await call('archive', experimentKey)).body).toEqual(envelope('Archived'))
+    expect((await call('/write/experiment/archive', experimentKey)).body).toEqual(envelope('Archived'))
     expect((await metadata(experimentKey)).body).toMatchObject({ archived: true })
     expect([await listKeys(projectName), await listKeys(projectName, { archived: 'true' })]).toEqual([
       [],
@@ -49,7 +48,7 @@ describe('an experiment', () => {
     expect((await service.client.post('/write/experiment/metric', { experimentKey, ...aPoint() })).status).toBe(200)
     await service.client.readPoints(experimentKey, 'loss', 1)
 
-    expect((await call('restore', experimentKey)).body).toEqual(envelope('Restore'))
+    expect((await call('/write/experiment/restore', experimentKey)).body).toEqual(envelope('Restore'))
     expect((await metadata(experimentKey)).body).toMatchObject({ archived: false })
     expect(await listKeys(projectName)).toEqual([experimentKey])
   })
@@ -59,11 +58,16 @@ describe('an experiment', () => {
     const experimentKey = await service.client.createExperiment({ projectName })
     await service.client.post('/write/experiment/metric', { experimentKey, ...aPoint() })
     await service.client.readPoints(experimentKey, 'loss', 1)
-    expect((await call('delete', experimentKey)).body).toEqual(envelope('Deleted'))
+    expect((await call('/write/experiment/delete', experimentKey)).body).toEqual(envelope('Deleted'))
 
     expectRefusal(await metadata(experimentKey), 400, codes.experimentUnknown, notThere(experimentKey))
     for (const name of ['delete', 'archive', 'stop', 'set-status']) {
-      expectRefusal(await call(name, experimentKey), 400, codes.experimentUnknown, notThere(experimentKey))
+      expectRefusal(
+        await call(`/write/experiment/${name}`, experimentKey),
+        400,
+        codes.experimentUnknown,
+        notThere(experimentKey),
+      )
     }
     const parameter = { experimentKey, parameterName: 'a', parameterValue: 1 }
     const write = await service.client.post('/write/experiment/parameter', parameter)
@@ -77,7 +81,7 @@ describe('an experiment', () => {
       expectRefusal(point, 400, codes.experimentUnknown, notThere(experimentKey))
     })
 
-    expect((await call('restore', experimentKey)).body).toEqual(envelope('Restore'))
+    expect((await call('/write/experiment/restore', experimentKey)).body).toEqual(envelope('Restore'))
     expect(await listKeys(projectName)).toEqual([experimentKey])
     expect((await service.client.readMetric(experimentKey, 'loss')).length).toBeGreaterThanOrEqual(1)
   })

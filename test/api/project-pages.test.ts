@@ -161,11 +161,11 @@ describe('a share link', () => {
 })
 
 it.each([
-  ['template', 'experiment'],
-  ['dashboard-template', 'project'],
-])('%s/set-default sets the view of the %s page, by either identification', async (path, page) => {
+  ['/write/template/set-default', 'experiment'],
+  ['/write/dashboard-template/set-default', 'project'],
+])('%s sets the view of the %s page, by either identification', async (path, page) => {
   const { projectId, projectName } = await aProject()
-  const set = (body: Record<string, unknown>) => client.post(`/write/${path}/set-default`, body)
+  const set = (body: Record<string, unknown>) => client.post(path, body)
   expect((await set({ templateId: 'one', projectId })).body).toEqual(envelope('Saved'))
   expect((await set({ templateId: 'two', projectName, workspaceName })).body).toEqual(envelope('Saved'))
   const views = (await client.get(`/project/default-views?projectId=${projectId}`)).body

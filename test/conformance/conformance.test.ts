@@ -1,0 +1,169 @@
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { openTestService } from '../harness/service.ts'
+import { type Row, specification } from './specification.ts'
+
+/** Rows that no route serves yet. One that is served must be taken out of here. */
+const notBuilt = new Set<string>([
+  'POST /write/template/upload',
+  'POST /write/experiment/rpc/send',
+  'POST /write/viz-instance/store/save',
+  'POST /write/registry-model',
+  'POST /write/registry-model/item',
+  'POST /write/registry-model/item/update',
+  'GET /write/registry-model/item/delete',
+  'POST /write/registry-model/update',
+  'POST /write/registry-model/notes',
+  'GET /write/registry-model/delete',
+  'GET /write/registry-model/item/stage',
+  'GET /write/registry-model/item/stage/delete',
+  'POST /webhooks/config',
+  'PUT /webhooks/config',
+  'POST /write/service-account',
+  'POST /write/service-account/{accountName}/create-api-key',
+  'POST /write/service-account/{accountName}/delete-api-key',
+  'DELETE /write/service-account/{accountName}',
+  'GET /write/api/rotate',
+  'PUT /write/organization/{organizationId}/secrets',
+  'DELETE /write/organization/{organizationId}/secrets/{secretName}',
+  'POST /project/query',
+  'POST /experiments/multi-metric-chart',
+  'GET /registry-model',
+  'GET /registry-model/count',
+  'GET /registry-model/details',
+  'GET /registry-model/notes',
+  'GET /registry-model/item/download',
+  'GET /registry-model/item/download-instructions',
+  'GET /registry-model/latest_version',
+  'GET /webhooks/config',
+  'GET /experiment/stream',
+])
+
+/** Every route stands in these: a test of its own is what counts. */
+const ofAllRoutes = new Set(['api/access-matrix.test.ts'])
+
+const testFolder = path.resolve(import.meta.dirname, '..')
+const prefix = '/api/rest/v2'
+
+type Schema = {
+  properties?: Record<string, Schema>
+  items?: Schema
+  anyOf?: Schema[]
+  additionalProperties?: Schema | boolean
+}
+type Operation = {
+  description: string
+  parameters?: { name: string }[]
+  requestBody?: { content: Record<string, { schema: Schema }> }
+  responses: Record<string, { content?: Record<string, { schema: Schema }> }>
+}
+type Served = { operation: Operation; request: Schema[]; answer: Schema[]; parameters: Set<string> }
+
+const nameOf = ({ method, path }: Row) => `${method} ${path}`
+
+let service: Awaited<ReturnType<typeof openTestService>>
+let paths: Record<string, Record<string, Operation>>
+let testTexts: { name: string; text: string }[]
+beforeAll(async () => {
+  service = await openTestService()
+  paths = ((await (await fetch(`${service.url}/openapi.json`)).json()) as { paths: typeof paths }).paths
+  testTexts = await readTests()
+})
+afterAll(() => service?.close())
+
+async function readTests() {
+  const entries = await readdir(testFolder, { recursive: true })
+  const names = entries
+    .filter((it) => it.endsWith('.test.ts') && !it.startsWith('conformance') && !ofAllRoutes.has(it))
+    .toSorted()
+  return await Promise.all(
+    names.map(async (name) => ({ name, text: await readFile(path.join(testFolder, name), 'utf8') })),
+  )
+}
+
+function findServed({ method, path }: Row): Served | undefined {
+  const operation = paths[prefix + path]?.[method.toLowerCase()]
+  if (!operation) return undefined
+  const schemas = (content: Record<string, { schema: Schema }> = {}) => Object.values(content).map((it) => it.schema)
+  return {
+    operation,
+    request: schemas(operation.requestBody?.content),
+    answer: schemas(operation.responses[200]?.content),
+    parameters: new Set(operation.parameters?.map((it) => it.name)),
+  }
+}
+
+/** Whether a schema has a field, written with a dot where it is within another. */
+function hasField(schema: Schema, [name, ...rest]: string[]): boolean {
+  if (name === undefined) return true
+  const within = schema.properties?.[name]
+  if (within && hasField(within, rest)) return true
+  const inner = [schema.items, ...(schema.anyOf ?? [])].filter((it) => it !== undefined)
+  return inner.some((it) => hasField(it, [name, ...rest]))
+}
+
+/** The test files that call a route, by its path. */
+function findTests({ path }: Row): string[] {
+  const fixed = path.split('{')[0] as string
+  const pattern = new RegExp(`${RegExp.escape(fixed)}(?![a-z/-])`)
+  const called = path.includes('{') ? new RegExp(`${RegExp.escape(fixed)}\\$`) : pattern
+  return testTexts.filter(({ text }) => called.test(text)).map(({ name }) => name)
+}
+
+const rows = specification.flatMap((section) => section.rows)
+const built = rows.filter((row) => !notBuilt.has(nameOf(row))).map((row) => ({ name: nameOf(row), row }))
+
+it.each(built)('$name has its route, every field of it, and a test', ({ name, row }) => {
+  const served = findServed(row)
+  if (!served) throw new Error(`no route serves ${name}`)
+  const { request, answer, parameters } = served
+  const has = (schemas: Schema[], field: string) => schemas.some((it) => hasField(it, field.split('.')))
+  expect(row.request.filter((field) => !parameters.has(field) && !has(request, field))).toEqual([])
+  expect(row.answer.filter((field) => !has(answer, field))).toEqual([])
+  expect(findTests(row)).not.toEqual([])
+})
+
+it('what is said not to be built is not', () => {
+  expect(rows.filter((row) => notBuilt.has(nameOf(row)) && findServed(row)).map(nameOf)).toEqual([])
+})
+
+it('the page tells every row, its route and its tests', async () => {
+  await expect(toPage()).toMatchFileSnapshot('./README.md')
+})
+
+it('every route that is no row of the specification is told as well', () => {
+  const page = toPage()
+  for (const path of Object.keys(paths)) expect(page).toContain(`\`${path.replace(prefix, '')}\``)
+})
+
+function toPage(): string {
+  const known = new Set(rows.map(nameOf))
+  const others = Object.entries(paths).flatMap(([full, methods]) =>
+    Object.keys(methods).map((method) => ({
+      method: method.toUpperCase(),
+      path: full.replace(prefix, ''),
+      request: [],
+      answer: [],
+    })),
+  )
+  const sections = [
+    ...specification,
+    { title: 'Further routes of ours', rows: others.filter((it) => !known.has(nameOf(it))) },
+  ]
+  return `# Conformance
+
+What the specification asks for, row by row: the route that serves it and the tests that call it. This page is made from the
+routes and checked by \`conformance.test.ts\`, which also holds each route to the fields of its row
+(\`specification.ts\`). To write it anew: \`npx vitest run test/conformance --update\`.
+${sections.map(toSection).join('')}`
+}
+
+function toSection({ title, rows }: { title: string; rows: Row[] }): string {
+  const lines = rows.map((row) => {
+    const tests = findTests(row).map((it) => `[${it.replace('.test.ts', '')}](../${it})`)
+    const what = findServed(row)?.operation.description ?? 'not built yet'
+    return `| ${row.method} | \`${row.path}\` | ${what.replaceAll('|', '\\|')} | ${tests.join(', ')} |`
+  })
+  return `\n## ${title}\n\n| | Path | What it does | Tests |\n|---|---|---|---|\n${lines.join('\n')}\n`
+}
