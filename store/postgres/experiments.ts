@@ -248,5 +248,9 @@ export async function listDeletedBefore(queries: Queries, timeMs: number, limit:
 
 /** Takes deleted experiments away for good, with all that hangs on them; one that was restored meanwhile stays. */
 export async function deleteExperiments(queries: Queries, experimentIds: bigint[]): Promise<void> {
-  await queries.row('DELETE FROM experiments WHERE id = ANY($1) AND deleted_at IS NOT NULL', [experimentIds])
+  await queries.row(
+    `WITH gone AS (DELETE FROM experiments WHERE id = ANY($1) AND deleted_at IS NOT NULL RETURNING id)
+     DELETE FROM artifact_versions v USING gone WHERE v.experiment_id = gone.id AND v.state <> 'CLOSED'`,
+    [experimentIds],
+  )
 }

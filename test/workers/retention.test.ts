@@ -1,22 +1,31 @@
-import { afterAll, beforeAll, expect, inject, it } from 'vitest'
-import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { StoreUrls } from '../../cli/settings.ts'
+import { type ClickHouse, openClickHouse } from '../../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../../store/clickhouse/deletions.ts'
 import { streamTables, summaryTable } from '../../store/clickhouse/tables.ts'
-import { openDatabase } from '../../store/postgres/database.ts'
+import { type Database, openDatabase } from '../../store/postgres/database.ts'
 import { deleteExperiments, listDeletedBefore } from '../../store/postgres/experiments.ts'
 import { createRetention } from '../../workers/retention.ts'
+import { lookInto, openOwnObjects } from '../harness/assets.ts'
 import { aPoint } from '../harness/builders.ts'
-import { openTestService } from '../harness/service.ts'
+import { openOwnStores, openTestService, uniqueName } from '../harness/service.ts'
 
-const clickhouse = openClickHouse({ url: inject('stores').clickhouseUrl })
-const database = openDatabase({ url: inject('stores').postgresUrl, onError: () => undefined })
 let service: Awaited<ReturnType<typeof openTestService>>
+let clickhouse: ClickHouse
+let database: Database
+let objects: Awaited<ReturnType<typeof openOwnObjects>>
+let stores: StoreUrls
 beforeAll(async () => {
-  service = await openTestService()
+  objects = await openOwnObjects()
+  stores = { ...(await openOwnStores('postgres')), objectsUrl: objects.url }
+  clickhouse = openClickHouse({ url: stores.clickhouseUrl })
+  database = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
+  service = await openTestService({ stores })
 })
 afterAll(async () => {
   await service?.close()
-  await Promise.all([clickhouse.close(), database.close()])
+  await Promise.all([clickhouse?.close(), database?.close()])
+  await objects?.close()
 })
 
 const hourMs = 3_600_000
@@ -34,12 +43,41 @@ async function aFullExperiment() {
   await write('parameter', { parameterName: 'a', parameterValue: 1 })
   await write('tags', { addedTags: ['a'] })
   await write('html', { html: 'a' })
+  await write('upload-text-sample', { content: 'a' })
+  await write('assets/remote/batch', { remoteAssets: [{ link: 's3://a/b' }] })
+  const upload = async (query: Record<string, string>) => {
+    const path = `/write/experiment/upload-asset?${new URLSearchParams({ experimentKey, fileName: 'a', ...query })}`
+    const answer = await client.postRaw(path, 'bytes', { headers: { 'content-type': 'text/plain' } })
+    expect(answer.status).toBe(200)
+    return answer.body.assetId as string
+  }
+  const assetId = await upload({})
+  await upload({ type: 'model-element', groupingName: 'net' })
+  const opened = await client.post('/write/artifacts/upsert', { experimentKey, artifactName: uniqueName('artifact') })
+  const { artifactVersionId } = opened.body as { artifactVersionId: string }
+  await upload({ artifactVersionId })
+  await client.get(
+    `/artifacts/version?${new URLSearchParams({
+      versionId: artifactVersionId,
+      experimentKey,
+      consumerExperimentKey: experimentKey,
+    })}`,
+  )
+  await client.post('/write/project/create', {
+    workspaceName: service.workspaceName,
+    projectName: 'linked',
+    projectDescription: '',
+    isPublic: false,
+  })
+  await client.get(`/write/project/symlink?exerimentKey=${experimentKey}&projectName=linked`)
   await client.readPoints(experimentKey, 'loss', 1)
   await client.readPoints(experimentKey, 'sys.load.average', 1)
   const row = await database.row<{ id: bigint }>('SELECT id FROM experiments WHERE key = $1', [experimentKey])
   const id = (row as { id: bigint }).id
   await expect.poll(() => countRows(id)).toEqual([1, 1, 1, 1])
-  return { experimentKey, id }
+  // Metrics, resource usage, output, parameters and others are counted, a little later.
+  await expect.poll(async () => (await countRelated(id)).experiment_counters, { timeout: 10_000 }).toBe(5)
+  return { experimentKey, id, assetId }
 }
 
 const countRows = (id: bigint) =>
@@ -52,12 +90,31 @@ const countRows = (id: bigint) =>
     }),
   )
 
-const countRelated = async (id: bigint) => {
-  const tables = ['experiment_values', 'experiment_tags', 'experiment_documents', 'experiment_counters']
-  const counts = tables.map((table) =>
-    database.row<{ rows: bigint }>(`SELECT count(*) AS rows FROM ${table} WHERE experiment_id = $1`, [id]),
+/** Rows that belong to an experiment, by the tables of Postgres that refer to experiments, whichever those are. */
+async function countRelated(id: bigint): Promise<Record<string, number>> {
+  const references = await database.rows<{ table: string; column: string }>(
+    `SELECT c.conrelid::regclass::text AS table, a.attname AS column FROM pg_constraint c
+     JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+     WHERE c.confrelid = 'experiments'::regclass AND c.contype = 'f' ORDER BY 1`,
   )
-  return (await Promise.all(counts)).map((it) => Number(it?.rows))
+  const counts = references.map(async ({ table, column }) => {
+    const row = await database.row<{ rows: bigint }>(`SELECT count(*) AS rows FROM ${table} WHERE ${column} = $1`, [id])
+    return [table, Number(row?.rows)] as const
+  })
+  return Object.fromEntries(await Promise.all(counts))
+}
+
+/** The tables of Postgres in which a text stands in whatever column. */
+async function findTablesWith(text: string): Promise<string[]> {
+  const tables = await database.rows<{ name: string }>(
+    `SELECT oid::regclass::text AS name FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`,
+  )
+  const found: string[] = []
+  for (const { name } of tables) {
+    const row = await database.row(`SELECT 1 FROM ${name} AS entry WHERE strpos(entry::text, $1) > 0 LIMIT 1`, [text])
+    if (row) found.push(name)
+  }
+  return found.toSorted()
 }
 
 function openRetention(ids: bigint[], keptForMs: number) {
@@ -78,6 +135,12 @@ it('an experiment whose time to be restored has passed is gone everywhere; all o
   for (const { experimentKey } of [expired, recent]) {
     await service.client.get(`/write/experiment/delete?experimentKey=${experimentKey}`)
   }
+  const before = await countRelated(expired.id)
+  const filled = Object.keys(before).filter((table) => (before[table] ?? 0) > 0)
+  expect(filled).toEqual(
+    expect.arrayContaining(['artifact_consumers', 'assets', 'experiment_models', 'experiment_values']),
+  )
+  const files = (await lookInto(stores).findFiles()).length
   await database.row(`UPDATE experiments SET deleted_at = now() - interval '2 hours' WHERE id = $1`, [expired.id])
 
   const retention = openRetention([expired.id, recent.id, kept.id], hourMs)
@@ -85,10 +148,20 @@ it('an experiment whose time to be restored has passed is gone everywhere; all o
   await retention.close()
 
   expect(await countRows(expired.id)).toEqual([0, 0, 0, 0])
-  expect(await countRelated(expired.id)).toEqual([0, 0, 0, 0])
+  expect(await countRelated(expired.id)).toEqual(Object.fromEntries(Object.keys(before).map((table) => [table, 0])))
+  // An artifact belongs to the workspace, and says where it began.
+  expect(await findTablesWith(expired.experimentKey)).toEqual(['artifacts'])
+  expect(await findTablesWith(kept.experimentKey)).toContain('artifact_versions')
   const restore = await service.client.get(`/write/experiment/restore?experimentKey=${expired.experimentKey}`)
   expect([restore.status, restore.body.sdk_error_code]).toEqual([400, 90211])
-  for (const { id } of [recent, kept]) expect(await countRows(id)).toEqual([1, 1, 1, 1])
+  for (const { id } of [recent, kept]) {
+    expect(await countRows(id)).toEqual([1, 1, 1, 1])
+    expect(await countRelated(id)).toEqual(before)
+  }
+  // What is loose is freed with the next asset that goes: that is five files, one of them not of the expired experiment.
+  await service.client.get(`/write/experiment/asset/delete?experimentKey=${kept.experimentKey}&assetId=${kept.assetId}`)
+  expect((await lookInto(stores).findFiles()).length).toBe(files - 5)
+  expect(await lookInto(stores).findLeftovers()).toEqual([])
   await service.client.get(`/write/experiment/restore?experimentKey=${recent.experimentKey}`)
   expect(await service.client.readMetric(recent.experimentKey, 'loss')).toHaveLength(1)
 })
