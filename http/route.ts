@@ -3,13 +3,15 @@ import type { z } from 'zod'
 import type { Account } from '../store/postgres/accounts.ts'
 
 /**
- * Who may call a route. A route without one cannot be written down, so none can be forgotten:
+ * Who may call a route. The types demand it, and a server with a route that declares none does not start:
  * - `anyone`: no key is asked for
  * - `reader`: any registered key, or the share code of a project (query `shareCode`) without a key
  * - `caller`: any registered key; what it may see is decided per workspace by the handler
  * - `admin`: the key of an admin of the organization
  */
-type Permission = 'anyone' | 'reader' | 'caller' | 'admin'
+const permissions = ['anyone', 'reader', 'caller', 'admin'] as const
+
+type Permission = (typeof permissions)[number]
 
 /** The person or machine behind a key, or nobody with a share code. */
 export type Caller = Account & { shareCode?: string }
@@ -73,4 +75,14 @@ export function route<
   A extends Fields = z.ZodType,
 >(typed: Typed<B, Q, A>): Route {
   return typed as unknown as Route
+}
+
+/**
+ * Types are not checked when the service runs: a route from elsewhere may lack what they demand.
+ *
+ * @throws Error for a route that declares no permission, or one that does not exist
+ */
+export function checkPermission({ method, path, permission }: Route): void {
+  if (permissions.includes(permission)) return
+  throw new Error(`The route ${method} ${path} declares no permission: give it one of ${permissions.join(', ')}.`)
 }

@@ -16,7 +16,7 @@ import { addReference } from './openapi.ts'
 import { describeAnswers, toOperationId } from './openapi-schemas.ts'
 import { createPressureCheck, defaultPressureLimits, type PressureCheck, type PressureLimits } from './pressure.ts'
 import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './refuse.ts'
-import type { Caller, Route } from './route.ts'
+import { type Caller, checkPermission, type Route } from './route.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './upload-pace.ts'
 
 const prefix = '/api/rest/v2'
@@ -95,6 +95,7 @@ type RouteSettings = Pick<Settings, 'checkKey' | 'unreadMsMax'> & { admit: Press
 function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
   const { checkKey, admit, unreadMsMax = unreadMsMaxDefault } = settings
   const bodyLimit = it.bodyBytesMax ?? bodyBytesMaxDefault
+  checkPermission(it)
   const checkCaller = toCallerCheck(it.permission, checkKey)
   for (const base of [prefix, clientPrefix]) {
     app.route({
