@@ -10,7 +10,9 @@
  * | whoever has a share code | the project it belongs to | no | no |
  * | anyone else | no: it looks as if it were not there | no | no |
  *
- * An experiment is also seen by whoever may read a project that it was symlinked into.
+ * An experiment is also seen by whoever may read a project that it was symlinked into. A registered model belongs to a
+ * workspace, not to a project: its members read and write it, and anyone of the organization reads it when it is public; no
+ * share code opens it.
  */
 export type Viewer = { userId: string | null; organizationId: string | null; shareCode: string | null }
 
@@ -39,3 +41,7 @@ export const mayWrite = isMember
 export const isShownIn = (experiment: string, projectId: string) =>
   `(${experiment}.project_id = ${projectId} OR EXISTS (SELECT 1 FROM experiment_symlinks l
     WHERE l.experiment_id = ${experiment}.id AND l.project_id = ${projectId}))`
+
+/** A condition on a registered model and its workspace, for which `$1` and `$2` are enough. */
+export const mayReadRegistryModel = (model: string, workspace: string) =>
+  `(${isMember(workspace)} OR (${model}.is_public AND ${workspace}.organization_id = $2))`
