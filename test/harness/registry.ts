@@ -8,7 +8,7 @@ type Service = { url: string; apiKey: string; workspaceName: string; client: Tes
 export type Source = { experimentKey: string; modelName: string; experimentModelId: string }
 
 /** A registered version, as it was answered. */
-export type Registered = { registryModelId: string; registryModelItemId: string }
+type Registered = { registryModelId: string; registryModelItemId: string }
 
 /** A workspace's model registry, and models of experiments to register. */
 export function createRegistryClient(service: Service) {
