@@ -2,6 +2,13 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { deleteExperiments } from '../../store/postgres/experiments.ts'
+import { insertRegistryModel } from '../../store/postgres/registry-models.ts'
+import {
+  deleteRegistryVersion,
+  type ExperimentModelSource,
+  insertRegistryVersion,
+  lockExperimentModel,
+} from '../../store/postgres/registry-versions.ts'
 import { aForm, type ListedAsset, lookInto, openOwnObjects } from '../harness/assets.ts'
 import { eventually } from '../harness/eventually.ts'
 import { createRegistryClient, type Source } from '../harness/registry.ts'
@@ -48,6 +55,20 @@ async function sweepAway({ experimentKey }: Source) {
   const row = await database.row<{ id: bigint }>('SELECT id FROM experiments WHERE key = $1', [experimentKey])
   await deleteExperiments(database, [(row as { id: bigint }).id])
   expect(await inside.query('SELECT 1 FROM assets WHERE experiment_id = $1', [row?.id])).toEqual([])
+}
+
+async function findViewer() {
+  const row = await database.row<{ userId: string; organizationId: string }>(
+    'SELECT id AS "userId", organization_id AS "organizationId" FROM users WHERE user_name = $1',
+    [service.userName],
+  )
+  return { ...(row as { userId: string; organizationId: string }), shareCode: null }
+}
+
+/** How many connections to this test's database wait for others to end. */
+async function countWaiting(): Promise<number> {
+  const sql = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  return (await inside.query(sql)).length
 }
 
 /** The versions and files that a read of instructions tells. */
@@ -221,6 +242,52 @@ describe('the files of a registered version', () => {
       if (registered.status !== 200) expectRefusal(registered, 400, 8000067, /has no files any more/)
       await eventually(async () => expect((await inside.findFiles()).length - before).toBe(names.length))
     }
+  })
+
+  it('are kept when an asset is deleted half-way through its registration', async () => {
+    const source = await registry.aSource()
+    const { experimentKey, experimentModelId } = source
+    const [asset] = await registry.assets.list(experimentKey)
+    const before = await inside.findFiles()
+    const viewer = await findViewer()
+    let deletion: Promise<unknown> | undefined
+    await database.transaction(async (queries) => {
+      const locked = (await lockExperimentModel(queries, viewer, experimentModelId)) as ExperimentModelSource
+      const common = { userId: viewer.userId, nowMs: Date.now() }
+      const model = { workspaceId: locked.workspaceId, name: source.modelName, description: '', isPublic: false }
+      const modelId = await insertRegistryModel(queries, { ...model, ...common })
+      const version = { modelId, version: '1.0.0', comment: '', stages: [], source: locked }
+      expect(await insertRegistryVersion(queries, { ...version, ...common })).toMatchObject({ files: 1n })
+      let isDone = false
+      deletion = service.client
+        .get(`/write/experiment/asset/delete?experimentKey=${experimentKey}&assetId=${asset?.assetId}`)
+        .finally(() => {
+          isDone = true
+        })
+      // It goes on before this is committed, or has to wait for it.
+      await eventually(async () => expect(isDone || (await countWaiting()) > 0).toBe(true))
+    })
+    await deletion
+    expect(await registry.assets.list(experimentKey)).toEqual([])
+    expect(await inside.findFiles()).toEqual(before)
+    expect(await download(source.modelName)).toEqual(toEntries({ 'model.bin': Buffer.from('weights') }))
+  })
+
+  it('that two versions have are freed, although neither deletion saw the other', async () => {
+    const source = await registry.aSource()
+    const before = (await inside.findFiles()).length
+    const [one, other] = [await registry.aModel({}, source), await registry.aModel({}, source)]
+    await sweepAway(source)
+    await database.transaction(async (queries) => {
+      await deleteRegistryVersion(queries, one.registryModelItemId)
+      expect((await registry.change('/item/delete', { modelItemId: other.registryModelItemId })).status).toBe(200)
+      expect(await inside.findFiles()).toHaveLength(before)
+    })
+    const { registryModelItemId } = await registry.aModel({}, await registry.aSource())
+    await registry.change('/item/delete', { modelItemId: registryModelItemId })
+    // Another file came, and that of the two went.
+    expect(await inside.findFiles()).toHaveLength(before)
+    expect(await inside.countLoose()).toBe(0)
   })
 
   it('that are overwritten while they are registered are the old one or the new one, never none', async () => {
