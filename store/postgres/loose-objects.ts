@@ -36,9 +36,10 @@ export async function freeLooseObjects(
 ): Promise<number> {
   return await database.transaction(async (queries) => {
     const taken = await queries.rows<{ objectKey: string }>(
-      `DELETE FROM loose_objects WHERE id IN (
+      // As an array they are chosen once; with IN, Postgres may choose anew for every row of a table that has grown.
+      `DELETE FROM loose_objects WHERE id = ANY (ARRAY(
          SELECT id FROM loose_objects WHERE free_after <= now() ORDER BY free_after LIMIT $1
-         FOR UPDATE SKIP LOCKED)
+         FOR UPDATE SKIP LOCKED))
        RETURNING object_key AS "objectKey"`,
       [atOnce],
     )
