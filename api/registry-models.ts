@@ -111,7 +111,8 @@ export function createRegistryModelRoutes({ database, looseObjects }: Deps): Rou
           await deleteRegistryModel(queries, model.id)
           await record({ action: 'MODEL_DELETED', before, after: {} })
         })
-        await looseObjects.free()
+        // Not waited for: there may be a hundred thousand files.
+        void looseObjects.free()
         return '200 Ok' as const
       },
     }),

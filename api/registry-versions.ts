@@ -102,7 +102,8 @@ export function createRegistryVersionRoutes({ database, looseObjects }: Deps): R
           const before = { version: version.version, comment: version.comment, stages: version.stages }
           await record({ action: 'MODEL_VERSION_DELETED', version, before, after: {} })
         })
-        await looseObjects.free()
+        // Not waited for: there may be a hundred thousand files.
+        void looseObjects.free()
         return answer
       },
     }),

@@ -71,6 +71,8 @@ async function countWaiting(): Promise<number> {
   return (await inside.query(sql)).length
 }
 
+const expectNothingLoose = () => eventually(async () => expect(await inside.countLoose()).toBe(0))
+
 /** The versions and files that a read of instructions tells. */
 async function instructions(modelName: string, more?: Record<string, string>) {
   const { body } = await registry.read('/item/download-instructions', modelName, more)
@@ -171,6 +173,11 @@ describe('the files of a registered version', () => {
   it('outlive the assets and the experiment they came from, and are freed with the last version that has them', async () => {
     const before = (await inside.findFiles()).length
     const count = async () => (await inside.findFiles()).length - before
+    /** When all that is loose has been freed. */
+    const countKept = async () => {
+      await expectNothingLoose()
+      return await count()
+    }
     const kept = files()
     const source = await registry.aSource({ ...kept, other: Buffer.from('deleted before') })
     const { client } = service
@@ -196,18 +203,16 @@ describe('the files of a registered version', () => {
     await sweepAway(source)
     // Of the four, the one that took another's place was of the experiment alone.
     await registry.change('/item/delete', { modelItemId: one.registryModelItemId })
-    expect(await count()).toBe(3)
+    expect(await countKept()).toBe(3)
     for (const name of [registryModelName, another.registryModelName])
       expect(await download(name)).toEqual(toEntries(kept))
-    expect(await inside.countLoose()).toBe(0)
 
     const query = { workspaceName: service.workspaceName, modelName: registryModelName }
     expect((await registry.change('/delete', query)).status).toBe(200)
-    expect(await count()).toBe(3)
+    expect(await countKept()).toBe(3)
     expect(await download(another.registryModelName)).toEqual(toEntries(kept))
     expect((await registry.change('/item/delete', { modelItemId: another.registryModelItemId })).status).toBe(200)
-    expect(await count()).toBe(0)
-    expect(await inside.countLoose()).toBe(0)
+    expect(await countKept()).toBe(0)
   })
 
   it('stay with the experiment when the version goes', async () => {
@@ -216,8 +221,8 @@ describe('the files of a registered version', () => {
     const { registryModelItemId } = await registry.aModel({}, source)
     const before = await inside.findFiles()
     await registry.change('/item/delete', { modelItemId: registryModelItemId })
+    await expectNothingLoose()
     expect(await inside.findFiles()).toEqual(before)
-    expect(await inside.countLoose()).toBe(0)
     const query = new URLSearchParams({ experimentKey: source.experimentKey, modelName: source.modelName })
     const { bytes } = await registry.assets.readPath(`/experiment/model/download?${query}`)
     expect(readZip(bytes)).toEqual(toEntries(kept))
@@ -281,13 +286,15 @@ describe('the files of a registered version', () => {
     await database.transaction(async (queries) => {
       await deleteRegistryVersion(queries, one.registryModelItemId)
       expect((await registry.change('/item/delete', { modelItemId: other.registryModelItemId })).status).toBe(200)
+      // What this one let go of was looked at, and is referred to still.
+      await expectNothingLoose()
       expect(await inside.findFiles()).toHaveLength(before)
     })
     const { registryModelItemId } = await registry.aModel({}, await registry.aSource())
     await registry.change('/item/delete', { modelItemId: registryModelItemId })
+    await expectNothingLoose()
     // Another file came, and that of the two went.
     expect(await inside.findFiles()).toHaveLength(before)
-    expect(await inside.countLoose()).toBe(0)
   })
 
   it('that are overwritten while they are registered are the old one or the new one, never none', async () => {
@@ -312,8 +319,8 @@ describe('the files of a registered version', () => {
       const models = await Promise.all([registry.aModel({}, source), registry.aModel({}, source)])
       await sweepAway(source)
       await Promise.all(models.map((it) => registry.change('/item/delete', { modelItemId: it.registryModelItemId })))
-      await eventually(async () => expect((await inside.findFiles()).length).toBe(before))
-      expect(await inside.countLoose()).toBe(0)
+      await expectNothingLoose()
+      expect(await inside.findFiles()).toHaveLength(before)
     }
   })
 })
