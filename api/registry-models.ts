@@ -47,7 +47,7 @@ export function createRegistryModelRoutes({ database, looseObjects }: Deps): Rou
             const changed = differences(old, given)
             if (!changed) return
             const { registryModelName: name, description, isPublic } = { ...old, ...changed.after }
-            await updateRegistryModel(queries, modelId, { name, description, isPublic })
+            await updateRegistryModel(queries, model, { name, description, isPublic })
             const action = name === model.name ? 'MODEL_UPDATED' : 'MODEL_RENAMED'
             await record({ action, model: { ...model, name, description, isPublic }, ...changed })
           })

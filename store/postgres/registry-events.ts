@@ -23,7 +23,7 @@ export type RegistryAction = keyof typeof actions
 export type RegistryChange = {
   action: RegistryAction
   /** As it is after the change, or was before it was deleted. */
-  model: Pick<LockedModel, 'id' | 'workspaceId' | 'name'>
+  model: Pick<LockedModel, 'id' | 'workspaceId' | 'workspaceName' | 'name'>
   /** Likewise; absent for what is done to the model alone. */
   version?: Pick<RegistryVersion, 'id' | 'version' | 'stages' | 'experimentModelId' | 'experimentKey'>
   /** The stages before the change, when it changed them. */

@@ -108,8 +108,18 @@ export async function insertRegistryModel(queries: Queries, model: NewModel): Pr
 
 type ModelFields = Pick<RegistryModel, 'name' | 'description' | 'isPublic'>
 
+/** Renamings in one workspace happen one after the other: or else two that take each other's names wait for each other. */
+const namesLock = 7392008
+
 /** Fails with a unique violation when the workspace has another model of this name. */
-export async function updateRegistryModel(queries: Queries, modelId: string, fields: ModelFields): Promise<void> {
+export async function updateRegistryModel(
+  queries: Queries,
+  { id: modelId, workspaceId, name }: LockedModel,
+  fields: ModelFields,
+): Promise<void> {
+  if (fields.name !== name) {
+    await queries.row('SELECT pg_advisory_xact_lock($1, hashtext($2))', [namesLock, workspaceId])
+  }
   await queries.row('UPDATE registry_models SET name = $2, description = $3, is_public = $4 WHERE id = $1', [
     modelId,
     fields.name,

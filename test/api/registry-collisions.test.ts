@@ -83,6 +83,18 @@ describe('of twenty at once', () => {
     }
   })
 
+  it('that take each other’s names, none does, and each is told so', async () => {
+    for (let round = 0; round < 5; round++) {
+      const [one, other] = [await registry.aModel({}, source), await registry.aModel({}, source)]
+      const answers = await twenty((at) => {
+        const [from, to] = at % 2 === 0 ? [one, other] : [other, one]
+        const { registryModelName } = to
+        return registry.post('/update', { registryModelId: from.registryModelId, registryModelName })
+      })
+      for (const it of answers) expectRefusal(it, 400, 8000060, /^registryModelName: the workspace has/)
+    }
+  })
+
   it('that register a name and rename another model to it, one does', async () => {
     const { registryModelId, registryModelName } = await registry.aModel({}, source)
     const wanted = uniqueName('wanted')
