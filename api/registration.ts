@@ -121,6 +121,8 @@ async function addVersion(
   given: Given,
 ): Promise<z.output<typeof ids>> {
   const version = given.version ?? (await findNextVersion(queries, model.id))
+  // What comes after the longest one there may be is none.
+  checkVersion(version)
   const { comment = '', stages = [] } = given
   const { userId } = caller
   const made = await insertRegistryVersion(queries, {

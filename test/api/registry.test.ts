@@ -152,6 +152,14 @@ describe('registry-model/item', () => {
     expect(await details(registryModelName)).toMatchObject({ numberOfVersions: 7 })
   })
 
+  it('refuses to make a number that would be longer than one may be', async () => {
+    const version = `1.0.${'9'.repeat(95)}`
+    const { registryModelName, experimentModelId } = await registry.aModel({ version })
+    const answer = await registry.post('/item', { experimentModelId, registryModelName })
+    expectRefusal(answer, 400, 42001, /^version: must be a semantic version such as 1\.0\.0, not "1\.0\.10{95}"$/)
+    expect(await latest(registryModelName)).toMatchObject({ version })
+  })
+
   it('refuses a version that is there, and a model that is not', async () => {
     const { registryModelName, experimentModelId } = await registry.aModel({ version: '1.2.3' })
     const twice = await registry.post('/item', { experimentModelId, registryModelName, version: '1.2.3' })
