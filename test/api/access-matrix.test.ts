@@ -338,3 +338,23 @@ describe.each([
     },
   )
 })
+
+it('what may not be read of the registry is not told with a public experiment either', async () => {
+  const { registryModelId, workspaceName, modelName, shareCode } = await openRegistry(true)
+  const latest = `/registry-model/latest_version?${new URLSearchParams({ workspaceName, modelName })}`
+  const { experimentModel } = (await clients.owner.get(latest)).body as { experimentModel: { experimentKey: string } }
+  const countRecords = async (kind: 'owner' | 'member' | 'colleague' | 'visitor') => {
+    const query = new URLSearchParams({ experimentKey: experimentModel.experimentKey, shareCode })
+    const path = `/experiment/model?${query}`
+    const body =
+      kind === 'visitor'
+        ? await (await fetch(`${service.url}/api/rest/v2${path}`)).json()
+        : (await clients[kind].get(path)).body
+    return (body as { models: { registryRecords: unknown[] }[] }).models[0]?.registryRecords.length
+  }
+  const countEach = async () =>
+    await Promise.all((['owner', 'member', 'colleague', 'visitor'] as const).map(countRecords))
+  expect(await countEach()).toEqual([1, 1, 1, 0])
+  await clients.owner.post('/write/registry-model/update', { registryModelId, isPublic: false })
+  expect(await countEach()).toEqual([1, 1, 0, 0])
+})
