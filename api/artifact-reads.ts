@@ -22,8 +22,7 @@ import {
   versionAnswer,
 } from './artifact-answer.ts'
 import { artifactTopic } from './artifacts.ts'
-import { describeFile } from './asset-bytes.ts'
-import { createAssetZip } from './asset-zip.ts'
+import { sendZip } from './asset-bytes.ts'
 
 type Deps = { database: Database; objects: ObjectStore; access: Access; artifacts: ArtifactAccess }
 
@@ -76,9 +75,7 @@ export function createArtifactReadRoutes({ database, objects, access, artifacts 
     async handle({ query, caller, reply }) {
       const found = await artifacts.version(caller, query)
       const listed = await listArtifactFiles(database, found.version.id)
-      const name = `${found.artifact.name}-${found.version.version}`.replaceAll('/', '_')
-      reply.headers(describeFile(`${name}.zip`, 'application/zip'))
-      return createAssetZip(objects, listed)
+      return sendZip(reply, objects, `${found.artifact.name}-${found.version.version}`, listed)
     },
   })
 

@@ -1,4 +1,3 @@
-import semver from 'semver'
 import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
 import { experimentKey, flag, indexedText, list, object, optional, text } from '../http/fields.ts'
@@ -15,6 +14,7 @@ import {
   updateArtifactState,
 } from '../store/postgres/artifacts.ts'
 import type { Database } from '../store/postgres/database.ts'
+import { parseSemver } from '../store/semver.ts'
 import type { Access } from './access.ts'
 import { type ArtifactAccess, toArtifactRefusal, unknownVersion } from './artifact-access.ts'
 import type { Charge } from './charge.ts'
@@ -26,7 +26,7 @@ const states: readonly string[] = ['OPEN', 'CLOSED', 'ERROR'] satisfies Artifact
 
 const id = text(100, 1)
 const versionNumber = text(100, 1)
-  .refine((it) => semver.valid(it) === it, 'expected a semantic version such as 1.0.0')
+  .refine((it) => parseSemver(it) !== undefined, 'expected a semantic version such as 1.0.0')
   .describe('a semantic version')
 const metadata = text(1_000_000).describe('kept as it is, to the byte')
 const tags = list(text(500, 1), 1_000)

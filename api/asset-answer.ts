@@ -26,11 +26,16 @@ export const assetAnswer = z.object({
   s3Link: z.null(),
 })
 
-type Place = { experimentKey: string; appUrl: string }
+type Place = {
+  experimentKey: string
+  appUrl: string
+  /** The registered version that keeps it: its bytes are read there, whatever becomes of the experiment. */
+  registryModelItemId?: string
+}
 
-export function toAssetAnswer(asset: Asset, { experimentKey, appUrl }: Place): z.input<typeof assetAnswer> {
-  const query = new URLSearchParams({ experimentKey, assetId: asset.id })
-  const link = asset.link ?? `${appUrl}/api/rest/v2/experiment/asset/get-asset?${query}`
+export function toAssetAnswer(asset: Asset, place: Place): z.input<typeof assetAnswer> {
+  const { experimentKey } = place
+  const link = asset.link ?? toLink(asset, place)
   const image = asset.type === 'image'
   const audio = asset.type === 'audio'
   const video = asset.type === 'video'
@@ -57,6 +62,13 @@ export function toAssetAnswer(asset: Asset, { experimentKey, appUrl }: Place): z
     compressedAssetLink: null,
     s3Link: null,
   }
+}
+
+function toLink({ id }: Asset, { experimentKey, appUrl, registryModelItemId }: Place): string {
+  const [path, owner] = registryModelItemId
+    ? ['registry-model/item/get-asset', { modelItemId: registryModelItemId }]
+    : ['experiment/asset/get-asset', { experimentKey }]
+  return `${appUrl}/api/rest/v2/${path}?${new URLSearchParams({ ...owner, assetId: id })}`
 }
 
 /** A line to paste into a shell must not do more than it says, whatever a file is called. */

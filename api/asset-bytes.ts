@@ -5,6 +5,7 @@ import parseRange from 'range-parser'
 import { Refusal } from '../http/errors.ts'
 import type { ByteRange, ObjectStore } from '../store/objects/object-store.ts'
 import type { Asset } from '../store/postgres/assets.ts'
+import { createZip } from './zip.ts'
 
 /**
  * Whoever may upload could send a page with a script: our origin must never run it. So a file is to be saved, not shown;
@@ -45,8 +46,20 @@ export async function sendAsset(
   return await objects.get(asset.objectKey, range)
 }
 
+/** The bytes of assets as one zip; remote ones are not in it. */
+export function sendZip(reply: FastifyReply, objects: ObjectStore, name: string, assets: Asset[]): Readable {
+  reply.headers(describeFile(`${name.replaceAll('/', '_')}.zip`, 'application/zip'))
+  return createZip(
+    assets.flatMap(({ objectKey, fileName, size, createdAtMs }) =>
+      objectKey === null
+        ? []
+        : { name: fileName, bytes: Number(size), atMs: Number(createdAtMs), open: () => objects.get(objectKey) },
+    ),
+  )
+}
+
 /** The headers of an answer that is to be saved as a file. */
-export function describeFile(fileName: string, contentType: string) {
+function describeFile(fileName: string, contentType: string) {
   return { 'content-type': contentType, 'content-disposition': toDisposition(fileName.split('/').at(-1)) }
 }
 

@@ -1,14 +1,15 @@
 import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
+import { toJsonInteger } from '../http/exact-json.ts'
 import { experimentKey, object, text } from '../http/fields.ts'
 import { type Caller, type Route, route } from '../http/route.ts'
 import type { ObjectStore } from '../store/objects/object-store.ts'
 import { listModelAssets, listModels } from '../store/postgres/assets.ts'
 import type { Database } from '../store/postgres/database.ts'
-import type { Access } from './access.ts'
+import { listRegistryRecords } from '../store/postgres/registry-versions.ts'
+import { type Access, toViewer } from './access.ts'
 import { assetAnswer, toAssetAnswer } from './asset-answer.ts'
-import { describeFile } from './asset-bytes.ts'
-import { createAssetZip } from './asset-zip.ts'
+import { sendZip } from './asset-bytes.ts'
 
 const topic = 'Experiments: models'
 
@@ -56,12 +57,23 @@ export function createModelRoutes({ database, objects, access, appUrl }: Deps): 
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)
         const models = await listModels(database, experiment.id)
+        const ids = models.map((it) => it.id)
+        const records = Map.groupBy(
+          await listRegistryRecords(database, toViewer(caller), ids),
+          (it) => it.experimentModelId,
+        )
         return {
           models: models.map(({ id, name }) => ({
             experimentModelId: id,
             experimentKey: experiment.key,
             modelName: name,
-            registryRecords: [],
+            registryRecords: (records.get(id) ?? []).map((it) => ({
+              registryModelId: it.modelId,
+              registryModelItemId: it.id,
+              registryModelName: it.modelName,
+              version: it.version,
+              createdAt: toJsonInteger(it.createdAtMs),
+            })),
           })),
         }
       },
@@ -93,8 +105,7 @@ export function createModelRoutes({ database, objects, access, appUrl }: Deps): 
       shape: 'bytes',
       async handle({ query, caller, reply }) {
         const { assets } = await find(caller, query)
-        reply.headers(describeFile(`${query.modelName.replaceAll('/', '_')}.zip`, 'application/zip'))
-        return createAssetZip(objects, assets)
+        return sendZip(reply, objects, query.modelName, assets)
       },
     }),
   ]

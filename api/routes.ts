@@ -26,6 +26,11 @@ import type { LooseObjects } from './loose-objects.ts'
 import { createModelRoutes } from './models.ts'
 import { createProjectPageRoutes } from './project-pages.ts'
 import { createProjectRoutes } from './projects.ts'
+import { createRegistrationRoutes } from './registration.ts'
+import { createRegistryHistoryRoutes } from './registry-history.ts'
+import { createRegistryModelRoutes } from './registry-models.ts'
+import { createRegistryReadRoutes } from './registry-reads.ts'
+import { createRegistryVersionRoutes } from './registry-versions.ts'
 import { createRemoteAssetRoutes } from './remote-assets.ts'
 import { createStreamReadRoutes } from './stream-reads.ts'
 import { createTextSampleRoutes } from './text-samples.ts'
@@ -80,6 +85,11 @@ export function createApiRoutes({
     ...createModelRoutes(assets),
     ...createArtifactRoutes(assets),
     ...createArtifactReadRoutes(assets),
+    ...createRegistrationRoutes(assets),
+    ...createRegistryModelRoutes(assets),
+    ...createRegistryVersionRoutes(assets),
+    ...createRegistryReadRoutes(assets),
+    ...createRegistryHistoryRoutes(assets),
     ...createStreamReadRoutes({ clickhouse, access }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),

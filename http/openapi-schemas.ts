@@ -19,11 +19,12 @@ const refused = z
 
 /** The answers of a route: what it says of itself, with the envelope around it, and what a refusal looks like. */
 export function describeAnswers({ answer, shape }: Route): Record<string, unknown> {
-  if (shape === 'bytes') return { 200: { description: 'Done', content: bytes(answer) }, default: refused }
+  if (shape === 'bytes' || shape === 'text') {
+    const type = shape === 'text' ? 'text/plain' : 'application/octet-stream'
+    return { 200: { description: 'Done', content: { [type]: { schema: answer } } }, default: refused }
+  }
   return { 200: (shape === 'envelope' ? inEnvelope(answer) : answer).describe('Done'), default: refused }
 }
-
-const bytes = (schema: z.ZodType) => ({ 'application/octet-stream': { schema } })
 
 function inEnvelope(answer: z.ZodType): z.ZodType {
   if (!(answer instanceof z.ZodObject)) return answer

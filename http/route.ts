@@ -45,10 +45,10 @@ export type Route = {
   query?: Fields
   answer: Fields
   /**
-   * `envelope` adds msg, code, data and sdk_error_code to the answer; `plain` sends it as it is; `bytes` too, and the
-   * handler has set their content type.
+   * `envelope` adds msg, code, data and sdk_error_code to the answer; `plain` sends it as it is; `text` as text/plain;
+   * `bytes` too, and the handler has set their content type.
    */
-  shape: 'envelope' | 'plain' | 'bytes'
+  shape: 'envelope' | 'plain' | 'text' | 'bytes'
   /** A body that its handler checks by itself, for speed; the schema then only documents it. */
   checksOwnBody?: boolean
   bodyBytesMax?: number

@@ -138,6 +138,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         // A connection on which nothing moves for so long is ended, and the stream with it.
         if (isStream(answer)) reply.raw.setTimeout(unreadMsMax)
         if (it.shape === 'bytes') return reply.send(answer)
+        if (it.shape === 'text') return reply.header('content-type', 'text/plain').send(answer)
         if (typeof answer === 'string' || isStream(answer)) return reply.type('application/json').send(answer)
         if (it.shape === 'plain') return answer
         return { msg: 'Ok', ...(answer as object), code: 200, data: null, sdk_error_code: 0 }

@@ -1,8 +1,8 @@
-import semver from 'semver'
+import { parseSemver, toPrecedence } from '../semver.ts'
 import { ArtifactConflict, type ArtifactState } from './artifact-state.ts'
 import { type Asset, assetColumns } from './assets.ts'
 import type { Database, Queries } from './database.ts'
-import { mayReadArtifact, mayReadExperiment, mayWrite, toViewerValues, type Viewer } from './visibility.ts'
+import { mayReadExperiment, mayReadOfWorkspace, mayWrite, toViewerValues, type Viewer } from './visibility.ts'
 
 /**
  * Artifacts: named files of a workspace, in versions. An experiment opens a version, uploads its files as assets, and closes
@@ -61,7 +61,7 @@ const artifactColumns = `a.id, a.name, a.type, a.project_id AS "projectId", a.wo
   ${mayWrite('w')} AS "isWritable"`
 
 const visibleArtifacts = `FROM artifacts a JOIN workspaces w ON w.id = a.workspace_id JOIN users o ON o.id = a.owner_id
-  WHERE ${mayReadArtifact('a', 'w')}`
+  WHERE ${mayReadOfWorkspace('a', 'w')}`
 
 const versionColumns = `v.id, v.version, v.state, v.experiment_key AS "experimentKey", vo.user_name AS owner, v.metadata,
   v.tags, ARRAY(SELECT l.alias FROM artifact_aliases l WHERE l.artifact_version_id = v.id ORDER BY l.alias)
@@ -248,8 +248,9 @@ export async function openArtifactVersion(database: Database, given: NewVersion)
 
 /** Deleted ones count: their numbers are not given again. */
 function nextMajor(versions: string[]): string {
-  const [highest] = versions.toSorted(semver.rcompare)
-  return `${highest === undefined ? 1 : semver.major(highest) + 1}.0.0`
+  const parsed = versions.map(parseSemver).filter((it) => it !== undefined)
+  const [highest] = parsed.toSorted((a, b) => (toPrecedence(a) < toPrecedence(b) ? 1 : -1))
+  return `${highest === undefined ? 1 : BigInt(highest.major) + 1n}.0.0`
 }
 
 async function insertAliases(queries: Queries, versionId: string, aliases: string[]) {
@@ -309,7 +310,7 @@ export async function updateArtifactState(
       grouping_name, created_at_ms`
     await queries.row(
       `INSERT INTO artifact_files (artifact_version_id, asset_id, ${kept})
-       SELECT artifact_version_id, id, ${kept} FROM assets WHERE artifact_version_id = $1`,
+       SELECT artifact_version_id, id, ${kept} FROM assets WHERE artifact_version_id = $1 FOR KEY SHARE`,
       [versionId],
     )
     await takeAliasesOver(queries, versionId)

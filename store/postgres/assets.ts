@@ -19,6 +19,7 @@ export type Asset = {
 type StoredAsset = { objectKey: string; sha256: string; link: null }
 type RemoteAsset = { objectKey: null; sha256: null; link: string }
 
+/** Also those of files that artifacts and registered versions keep. */
 export const assetColumns = `id, file_name AS "fileName", type, content_type AS "contentType", size, sha256,
   object_key AS "objectKey", link, step, context, metadata, tags, grouping_name AS "groupingName",
   created_at_ms AS "createdAtMs"`
@@ -44,10 +45,17 @@ export type NewAsset = {
 } & (Omit<StoredAsset, 'link'> | Pick<RemoteAsset, 'link'>)
 
 /** Files of this type make an experiment model. */
-const modelElement = 'model-element'
+export const modelElement = 'model-element'
 
-/** Writes to the assets of one experiment happen one after the other: so counts are exact, and one overwriter wins. */
 const assetsLock = 7392003
+
+/**
+ * Writes to the assets of one experiment happen one after the other: so counts are exact, one overwriter wins, and nobody
+ * who locks them meets an overwriting half-way. Until the end of the transaction.
+ */
+export async function lockAssets(queries: Queries, experimentId: bigint): Promise<void> {
+  await queries.row('SELECT pg_advisory_xact_lock($1, hashint8($2))', [assetsLock, experimentId])
+}
 
 /** There would be more assets of a type than there may be: nothing was kept. */
 export class TooManyAssets extends Error {
@@ -82,7 +90,7 @@ export async function insertAssets(
   ofTypeMax: (type: string) => number,
 ): Promise<void> {
   await database.transaction(async (queries) => {
-    await queries.row('SELECT pg_advisory_xact_lock($1, hashint8($2))', [assetsLock, experimentId])
+    await lockAssets(queries, experimentId)
     for (const versionId of new Set(assets.map((it) => it.artifactVersionId))) {
       if (versionId === undefined) continue
       const state = await holdArtifactState(queries, versionId, experimentId)
@@ -264,12 +272,18 @@ export async function listModelAssets(
   )
 }
 
-/** The bytes that a project's workspace has in the object store. */
+/** The bytes that a project's workspace has in the object store: of assets, and of what only registered versions still keep. */
 export async function sumWorkspaceBytes(queries: Queries, projectId: string): Promise<bigint> {
   const row = await queries.row<{ bytes: bigint }>(
-    `SELECT coalesce(sum(a.size), 0)::bigint AS bytes FROM projects own
-     JOIN projects p ON p.workspace_id = own.workspace_id JOIN experiments e ON e.project_id = p.id
-     JOIN assets a ON a.experiment_id = e.id WHERE own.id = $1 AND a.object_key IS NOT NULL`,
+    `SELECT coalesce(sum(kept.size), 0)::bigint AS bytes FROM (
+       SELECT a.size FROM projects own
+       JOIN projects p ON p.workspace_id = own.workspace_id JOIN experiments e ON e.project_id = p.id
+       JOIN assets a ON a.experiment_id = e.id WHERE own.id = $1 AND a.object_key IS NOT NULL
+       UNION ALL (
+       SELECT DISTINCT ON (f.object_key) f.size FROM projects own
+       JOIN registry_models m ON m.workspace_id = own.workspace_id JOIN registry_versions v ON v.model_id = m.id
+       JOIN registry_files f ON f.version_id = v.id WHERE own.id = $1 AND f.object_key IS NOT NULL
+         AND NOT EXISTS (SELECT 1 FROM assets a WHERE a.object_key = f.object_key))) kept`,
     [projectId],
   )
   return row?.bytes ?? 0n

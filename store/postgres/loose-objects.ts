@@ -13,9 +13,19 @@ export async function expireLooseObject(queries: Queries, objectKey: string): Pr
   await queries.row('UPDATE loose_objects SET free_after = now() WHERE object_key = $1', [objectKey])
 }
 
+/** The tables that refer to objects, each by a column `object_key`. A row that goes tells so in `loose_objects`. */
+const referrers = ['assets', 'artifact_files', 'registry_files']
+
+const isUnreferred = referrers
+  .map((table) => `NOT EXISTS (SELECT 1 FROM ${table} WHERE ${table}.object_key = loose.object_key)`)
+  .join(' AND ')
+
 /**
- * Takes some objects whose time has come and frees them. No other process takes the same ones, and no asset can come to
- * refer to one of them; when `free` fails they are left for later.
+ * Takes some objects whose time has come and frees those that nobody refers to. No other process takes the same ones, and
+ * when `free` fails they are left for later.
+ *
+ * An object gets a further reference only while one that it has is locked, and that nobody has one is looked up after its
+ * row was taken: so none is freed that somebody refers to, and who lets go of it meanwhile adds a row that is met again.
  *
  * @returns how many there were
  */
@@ -26,13 +36,18 @@ export async function freeLooseObjects(
 ): Promise<number> {
   return await database.transaction(async (queries) => {
     const taken = await queries.rows<{ objectKey: string }>(
-      `DELETE FROM loose_objects WHERE object_key IN (
-         SELECT object_key FROM loose_objects WHERE free_after <= now() ORDER BY free_after LIMIT $1
-         FOR UPDATE SKIP LOCKED)
+      // As an array they are chosen once; with IN, Postgres may choose anew for every row of a table that has grown.
+      `DELETE FROM loose_objects WHERE id = ANY (ARRAY(
+         SELECT id FROM loose_objects WHERE free_after <= now() ORDER BY free_after LIMIT $1
+         FOR UPDATE SKIP LOCKED))
        RETURNING object_key AS "objectKey"`,
       [atOnce],
     )
-    await free(taken.map((it) => it.objectKey))
+    const unreferred = await queries.rows<{ objectKey: string }>(
+      `SELECT DISTINCT object_key AS "objectKey" FROM unnest($1::text[]) AS loose(object_key) WHERE ${isUnreferred}`,
+      [taken.map((it) => it.objectKey)],
+    )
+    await free(unreferred.map((it) => it.objectKey))
     return taken.length
   })
 }

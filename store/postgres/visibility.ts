@@ -10,8 +10,9 @@
  * | whoever has a share code | the project it belongs to | no | no |
  * | anyone else | no: it looks as if it were not there | no | no |
  *
- * An experiment is also seen by whoever may read a project that it was symlinked into. An artifact belongs to its workspace:
- * members read and write it, and anyone of the organization reads it when it is public.
+ * An experiment is also seen by whoever may read a project that it was symlinked into. An artifact and a registered model
+ * belong to a workspace, not to a project: its members read and write them, and anyone of the organization reads them when
+ * they are public; no share code opens them.
  */
 export type Viewer = { userId: string | null; organizationId: string | null; shareCode: string | null }
 
@@ -34,13 +35,13 @@ export const mayReadExperiment = (experiment: string, project: string, workspace
       JOIN workspaces lw ON lw.id = lp.workspace_id
       WHERE l.experiment_id = ${experiment}.id AND ${mayReadProject('lp', 'lw')}))`
 
-/** A condition on an artifact and its workspace. */
-export const mayReadArtifact = (artifact: string, workspace: string) =>
-  `(${isMember(workspace)} OR (${artifact}.is_public AND ${workspace}.organization_id = $2))`
-
 export const mayWrite = isMember
 
 /** A condition on an experiment: that it is shown in a project, as one of it or by a symlink. */
 export const isShownIn = (experiment: string, projectId: string) =>
   `(${experiment}.project_id = ${projectId} OR EXISTS (SELECT 1 FROM experiment_symlinks l
     WHERE l.experiment_id = ${experiment}.id AND l.project_id = ${projectId}))`
+
+/** A condition on an artifact or a registered model and its workspace, for which `$1` and `$2` are enough. */
+export const mayReadOfWorkspace = (thing: string, workspace: string) =>
+  `(${isMember(workspace)} OR (${thing}.is_public AND ${workspace}.organization_id = $2))`

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { aPoint } from '../harness/builders.ts'
 import { createClient, type TestClient } from '../harness/client.ts'
+import { createRegistryClient, type Source } from '../harness/registry.ts'
 import { createUser, openTestService, storesWith, uniqueName } from '../harness/service.ts'
 
 /**
@@ -209,6 +210,7 @@ function mayDo(right: Right, kind: Kind, isPublic: boolean): boolean {
 }
 
 let service: Awaited<ReturnType<typeof openTestService>>
+let memberName: string
 let clients: Record<Exclude<Kind, 'visitor' | 'nobody'>, TestClient>
 beforeAll(async () => {
   service = await openTestService()
@@ -223,6 +225,7 @@ beforeAll(async () => {
     return user
   }
   const member = await inOrganization()
+  memberName = member.userName
   await service.client.post('/write/add-workspace-member', {
     workspaceName: service.workspaceName,
     userName: member.userName,
@@ -292,7 +295,7 @@ it('every route is here', async () => {
   const missing = Object.keys(paths)
     .map((it) => it.replace('/api/rest/v2', ''))
     .filter((path) => !samples[path] && !elsewhere.has(path) && !needsMoreThanAKey(path))
-    .filter((path) => !withTheirSubject.has(path))
+    .filter((path) => !withTheirSubject.has(path) && !registrySamples[path])
   expect(missing).toEqual([])
 })
 
@@ -327,4 +330,126 @@ it.each(['/admin/limits?workspaceName=x', '/admin/keys'])('%s is for admins only
   for (const kind of ['owner', 'member', 'colleague', 'stranger'] as const) {
     expect((await clients[kind].get(path)).status, kind).toBe(403)
   }
+})
+
+/** A workspace of its own with a registered model, and a model of an experiment in a project as public as that. */
+type Registry = {
+  workspaceName: string
+  modelName: string
+  registryModelId: string
+  modelItemId: string
+  assetId: string
+  experimentModelId: string
+}
+
+const byRegistryModel = ({ workspaceName, modelName }: Registry): Call => ({ query: { workspaceName, modelName } })
+const byWorkspace = ({ workspaceName }: Registry): Call => ({ query: { workspaceName } })
+
+/** Routes of the registry. A share code opens none of them. */
+const registrySamples: Record<string, [right: Right, call: (registry: Registry) => Call]> = {
+  '/registry-model': ['read', byWorkspace],
+  '/registry-model/count': ['read', byWorkspace],
+  '/registry-model/details': ['read', byRegistryModel],
+  '/registry-model/notes': ['read', byRegistryModel],
+  '/registry-model/latest_version': ['read', byRegistryModel],
+  '/registry-model/item/download': ['read', byRegistryModel],
+  '/registry-model/item/download-instructions': ['read', byRegistryModel],
+  '/registry-model/item/get-asset': ['read', ({ modelItemId, assetId }) => ({ query: { modelItemId, assetId } })],
+  '/registry-model/history': ['write', byRegistryModel],
+  '/write/registry-model': [
+    'write',
+    ({ experimentModelId }) => ({ method: 'POST', body: { experimentModelId, registryModelName: 'another' } }),
+  ],
+  '/write/registry-model/item': [
+    'write',
+    ({ experimentModelId, modelName }) => ({
+      method: 'POST',
+      body: { experimentModelId, registryModelName: modelName },
+    }),
+  ],
+  '/write/registry-model/item/update': [
+    'write',
+    ({ modelItemId }) => ({ method: 'POST', body: { registryModelItemId: modelItemId, comment: 'a' } }),
+  ],
+  '/write/registry-model/item/stage': ['write', ({ modelItemId }) => ({ query: { modelItemId, stage: 'b' } })],
+  '/write/registry-model/item/stage/delete': ['write', ({ modelItemId }) => ({ query: { modelItemId, stage: 'a' } })],
+  '/write/registry-model/item/delete': ['write', ({ modelItemId }) => ({ query: { modelItemId } })],
+  '/write/registry-model/update': [
+    'write',
+    ({ registryModelId }) => ({ method: 'POST', body: { registryModelId, description: 'a' } }),
+  ],
+  '/write/registry-model/notes': [
+    'write',
+    ({ workspaceName, modelName }) => ({
+      method: 'POST',
+      body: { workspaceName, registryModelName: modelName, notes: 'a' },
+    }),
+  ],
+  '/write/registry-model/delete': ['write', byRegistryModel],
+}
+
+async function openRegistry(isPublic: boolean): Promise<Registry & { shareCode: string }> {
+  const { client } = service
+  const workspaceName = uniqueName('workspace')
+  await client.post('/write/workspace/new', { name: workspaceName })
+  await client.post('/write/add-workspace-member', { workspaceName, userName: memberName, admin: false })
+  const projectName = uniqueName('project')
+  const fields = { workspaceName, projectName, projectDescription: '', isPublic }
+  const { projectId } = (await client.post('/write/project/create', fields)).body
+  const { body } = await client.get(`/write/project/add-share-link?projectId=${projectId}`)
+  const registry = createRegistryClient({ ...service, workspaceName })
+  const experimentKey = await client.createExperiment({ workspaceName, projectName })
+  const assetId = await registry.addFile({ experimentKey, modelName: 'source' }, 'a.bin', Buffer.from('a'))
+  const { models } = (await client.get(`/experiment/model?experimentKey=${experimentKey}`)).body
+  const [source] = models as [Source]
+  const model = await registry.aModel({ isPublic, stages: ['a'] }, source)
+  const { registryModelName: modelName, registryModelId, registryModelItemId: modelItemId, experimentModelId } = model
+  const shareCode = body.shareCode as string
+  return { workspaceName, modelName, registryModelId, modelItemId, assetId, experimentModelId, shareCode }
+}
+
+/** A registered model or version, a model of an experiment or a workspace that is not there. */
+const notRegistered = [42008, 42006, 8000063, 8000066, 90219]
+/** The model may be read, but not changed; the experiment may. */
+const notToBeChanged = [8000061, 90210]
+
+describe.each([
+  ['private', false],
+  ['public', true],
+])('of a %s registered model', (_visibility, isPublic) => {
+  it.each(Object.entries(registrySamples).map(([path, [right, toCall]]) => ({ path, right, toCall })))(
+    '$path ($right)',
+    async ({ path, right, toCall }) => {
+      for (const kind of kinds) {
+        const { shareCode, ...registry } = await openRegistry(isPublic)
+        const { status, code } = await call(path, toCall(registry), kind, shareCode)
+        const what = `${kind}: ${status} ${code}`
+        if (kind === 'nobody' || kind === 'visitor') expect(status, what).toBe(401)
+        else if (mayDo(right, kind, isPublic)) expect(status, what).toBe(200)
+        else if (mayDo('read', kind, isPublic))
+          expect([status, notToBeChanged], what).toEqual([403, expect.arrayContaining([code])])
+        else expect([status, notRegistered], what).toEqual([400, expect.arrayContaining([code])])
+      }
+    },
+  )
+})
+
+it('what may not be read of the registry is not told with a public experiment either', async () => {
+  const { registryModelId, workspaceName, modelName, shareCode } = await openRegistry(true)
+  const latest = `/registry-model/latest_version?${new URLSearchParams({ workspaceName, modelName })}`
+  const { experimentModel } = (await clients.owner.get(latest)).body as { experimentModel: { experimentKey: string } }
+  const countRecords = async (kind: 'owner' | 'member' | 'colleague' | 'visitor') => {
+    const query = new URLSearchParams({ experimentKey: experimentModel.experimentKey, shareCode })
+    const path = `/experiment/model?${query}`
+    const body =
+      kind === 'visitor'
+        ? await (await fetch(`${service.url}/api/rest/v2${path}`)).json()
+        : (await clients[kind].get(path)).body
+    return (body as { models: { registryRecords: unknown[] }[] }).models[0]?.registryRecords.length
+  }
+  const countEach = async () =>
+    await Promise.all((['owner', 'member', 'colleague', 'visitor'] as const).map(countRecords))
+  expect(await countEach()).toEqual([1, 1, 1, 0])
+  await clients.owner.post('/write/registry-model/update', { registryModelId, isPublic: false })
+  expect(await countEach()).toEqual([1, 1, 0, 0])
 })

@@ -169,7 +169,7 @@ describe('an artifact', () => {
     ])
     const taken = await upsert({ artifactName: name, version: '1.2.3' })
     expectRefusal(taken, 400, 90399, 'version: the artifact has it; leave it out to get the next one')
-    for (const version of ['1', 'v1.0.0', '1.0', '01.0.0', 'x', '1.0.0+build']) {
+    for (const version of ['1', 'v1.0.0', '1.0', '01.0.0', 'x']) {
       const refused = await upsert({ artifactName: name, version })
       expectRefusal(refused, 400, codes.badRequest, 'version: expected a semantic version such as 1.0.0')
     }

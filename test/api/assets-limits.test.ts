@@ -3,6 +3,7 @@ import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../store/closers.ts'
 import { aForm, createAssetClient, lookInto, openOwnObjects } from '../harness/assets.ts'
+import { createRegistryClient } from '../harness/registry.ts'
 import { openOwnStores, openTestService } from '../harness/service.ts'
 import { codes, expectRefusal } from './refusal.ts'
 
@@ -77,6 +78,25 @@ it('a workspace may have only so many bytes; what is deleted makes room', async 
   const query = new URLSearchParams({ experimentKey, assetId: first.body.assetId as string })
   await client.get(`/write/experiment/asset/delete?${query}`)
   expect((await assets.upload({ experimentKey: second }, aForm(randomBytes(200)))).status).toBe(200)
+})
+
+it('bytes that only a registered version still has count once for the workspace, and make room with the last one', async () => {
+  const service = await open({ SVC_WORKSPACE_BYTES_MAX: '1000' })
+  const { assets, client } = service
+  const registry = createRegistryClient(service)
+  const source = await registry.aSource({ a: randomBytes(900) })
+  const { experimentKey } = source
+  const models = [await registry.aModel({}, source), await registry.aModel({}, source)]
+  const upload = () => assets.upload({ experimentKey }, aForm(randomBytes(200)))
+  expectRefusal(await upload(), 400, 90501, /and has 900/)
+  const [asset] = await assets.list(experimentKey)
+  const assetId = asset?.assetId ?? ''
+  await client.get(`/write/experiment/asset/delete?${new URLSearchParams({ experimentKey, assetId })}`)
+  for (const { registryModelItemId } of models) {
+    expectRefusal(await upload(), 400, 90501, /and has 900/)
+    await registry.change('/write/registry-model/item/delete', { modelItemId: registryModelItemId })
+  }
+  expect((await upload()).status).toBe(200)
 })
 
 it('a file may have only so many bytes, as a part and as a body', async () => {

@@ -182,6 +182,61 @@ const writes: Write[] = [
     ],
   },
   {
+    path: '/write/registry-model',
+    body: { experimentModelId: 'id', registryModelName: 'name', isPublic: true, version: '1.0.0', stages: ['stage'] },
+    fields: [
+      ['experimentModelId', 'text', 'required'],
+      ['registryModelName', 'text', 'required'],
+      ['description', 'text', 'optional'],
+      ['isPublic', 'flag', 'optional'],
+      ['version', 'text', 'optional'],
+      ['comment', 'text', 'optional'],
+      ['stages', 'list', 'optional'],
+      ['stages[0]', 'text', 'required'],
+    ],
+  },
+  {
+    path: '/write/registry-model/item',
+    body: { experimentModelId: 'id', registryModelName: 'name', version: '1.0.0', stages: ['stage'] },
+    fields: [
+      ['experimentModelId', 'text', 'required'],
+      ['registryModelName', 'text', 'required'],
+      ['version', 'text', 'optional'],
+      ['comment', 'text', 'optional'],
+      ['stages', 'list', 'optional'],
+      ['stages[0]', 'text', 'required'],
+    ],
+  },
+  {
+    path: '/write/registry-model/item/update',
+    body: { registryModelItemId: 'id', comment: 'comment', stages: ['stage'] },
+    fields: [
+      ['registryModelItemId', 'text', 'required'],
+      ['comment', 'text', 'optional'],
+      ['stages', 'list', 'optional'],
+      ['stages[0]', 'text', 'required'],
+    ],
+  },
+  {
+    path: '/write/registry-model/update',
+    body: { registryModelId: 'id', registryModelName: 'name', description: 'what for', isPublic: false },
+    fields: [
+      ['registryModelId', 'text', 'required'],
+      ['registryModelName', 'text', 'optional'],
+      ['description', 'text', 'optional'],
+      ['isPublic', 'flag', 'optional'],
+    ],
+  },
+  {
+    path: '/write/registry-model/notes',
+    body: { workspaceName: 'workspace', registryModelName: 'name', notes: 'notes' },
+    fields: [
+      ['workspaceName', 'text', 'required'],
+      ['registryModelName', 'text', 'required'],
+      ['notes', 'text', 'required'],
+    ],
+  },
+  {
     path: '/write/experiment/metric',
     body: { metricName: 'name', metricValue: 1, context: 'a', runContext: 'b', step: 1, epoch: 1, timestamp: 1 },
     fields: [experiment, ['metricName', 'text', 'required'], ['metricValue', 'float', 'required'], ...place],
@@ -286,6 +341,7 @@ beforeAll(async () => {
     `/experiment/metrics/get-metric?experimentKey=${experimentKey}&metricName=sys.ram.total`,
     `/experiment/metrics/get-metric?experimentKey=${experimentKey}&metricName=sys.load.average`,
     `/experiment/output?experimentKey=${experimentKey}`,
+    `/registry-model?workspaceName=${workspaceName}`,
   ]
   readAll = () => Promise.all(reads.map(async (path) => (await client.get(path)).text))
 })

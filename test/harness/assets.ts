@@ -96,12 +96,14 @@ export function lookInto({ postgresUrl, objectsUrl = '' }: StoreUrls) {
     query,
     findFiles,
 
-    /** Files that no asset refers to. */
+    /** Files that nothing refers to. */
     async findLeftovers(): Promise<string[]> {
       const files = await findFiles()
-      const kept = await query<{ key: string }>('SELECT object_key AS key FROM assets WHERE object_key = ANY($1)', [
-        files,
-      ])
+      const tables = ['assets', 'artifact_files', 'registry_files']
+      const kept = await query<{ key: string }>(
+        tables.map((it) => `SELECT object_key AS key FROM ${it} WHERE object_key = ANY($1)`).join(' UNION '),
+        [files],
+      )
       const keys = new Set(kept.map((it) => it.key))
       return files.filter((it) => !keys.has(it))
     },

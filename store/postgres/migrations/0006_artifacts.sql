@@ -81,25 +81,8 @@ UPDATE assets SET artifact_version_id = NULL;
 ALTER TABLE assets ADD FOREIGN KEY (artifact_version_id) REFERENCES artifact_versions ON DELETE CASCADE;
 CREATE INDEX ON assets (artifact_version_id) WHERE artifact_version_id IS NOT NULL;
 
--- An object is loose when the last row that refers to it goes. Only files of artifacts have more than one: the lock makes
--- sure that of two rows that go at once, one sees the other gone.
-CREATE FUNCTION loosen_shared_object() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pg_advisory_xact_lock(7392004);
-  IF NOT EXISTS (SELECT 1 FROM assets WHERE object_key = OLD.object_key)
-    AND NOT EXISTS (SELECT 1 FROM artifact_files WHERE object_key = OLD.object_key) THEN
-    INSERT INTO loose_objects (object_key, free_after) VALUES (OLD.object_key, now()) ON CONFLICT DO NOTHING;
-  END IF;
-  RETURN NULL;
-END $$;
-DROP TRIGGER loosen_object ON assets;
-CREATE TRIGGER loosen_object AFTER DELETE ON assets
-  FOR EACH ROW WHEN (OLD.object_key IS NOT NULL AND OLD.artifact_version_id IS NULL) EXECUTE FUNCTION loosen_object();
-CREATE TRIGGER loosen_shared_object AFTER DELETE ON assets
-  FOR EACH ROW WHEN (OLD.object_key IS NOT NULL AND OLD.artifact_version_id IS NOT NULL)
-  EXECUTE FUNCTION loosen_shared_object();
-CREATE TRIGGER loosen_shared_object AFTER DELETE ON artifact_files
-  FOR EACH ROW WHEN (OLD.object_key IS NOT NULL) EXECUTE FUNCTION loosen_shared_object();
+CREATE TRIGGER loosen_object AFTER DELETE ON artifact_files
+  FOR EACH ROW WHEN (OLD.object_key IS NOT NULL) EXECUTE FUNCTION loosen_object();
 
 -- Down Migration
 
