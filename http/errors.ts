@@ -36,6 +36,18 @@ const refusals = {
   videosFull: { status: 400, code: 7000018, title: 'the experiment has as many videos as it may' },
   workspaceFull: { status: 400, code: 90501, title: 'the workspace has as many bytes of assets as it may' },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
+  accountRestricted: { status: 403, code: 7000023, title: 'the service account is restricted to other workspaces' },
+  organizationUnknown: {
+    status: 400,
+    code: 8000070,
+    title: 'the key is of another organization, if there is such a one',
+  },
+  accountUnknown: { status: 400, code: 8000071, title: 'the organization has no such service account' },
+  userExists: { status: 400, code: 8000072, title: 'the organization has a user or service account of this name' },
+  apiKeyUnknown: { status: 400, code: 8000073, title: 'there is no such API key to delete' },
+  lastAdmin: { status: 400, code: 8000074, title: 'the organization would be left without an admin' },
+  secretUnknown: { status: 400, code: 8000075, title: 'the organization has no such secret' },
+  secretsOff: { status: 400, code: 8000076, title: 'the service has no master key to encrypt secrets with' },
   routeUnknown: { status: 404, code: 8000009, title: 'no such route' },
   wrongMethod: { status: 405, code: 8000010, title: 'the route has another method' },
   tooLarge: { status: 413, code: 8000011, title: 'the body, also when decompressed, is over the limit' },
@@ -74,6 +86,14 @@ export class Refusal extends Error {
 /** Absent, deleted and foreign answer the same. */
 export function unknownExperiment(key: string): Refusal {
   return new Refusal('experimentUnknown', `There is no experiment ${key.slice(0, 60)} that this key may use.`)
+}
+
+/** What is there, in the organization of a service account, but not among the workspaces it was made for. */
+export function restrictedAccount(): Refusal {
+  return new Refusal(
+    'accountRestricted',
+    'This service account is restricted to other workspaces: use one of those listed when it was made.',
+  )
 }
 
 /** A store or the queue cannot be used now; the caller may send the same request again after `retryAfterSeconds`. */
