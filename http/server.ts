@@ -99,7 +99,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
   for (const base of [prefix, clientPrefix]) {
     app.route({
       method: it.method,
-      url: `${base}${it.path}`,
+      url: base + it.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       bodyLimit,
       schema: {
         operationId: toOperationId(it),
@@ -111,6 +111,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         ...(it.body && { body: it.body }),
         ...(it.upload && { body: it.upload, consumes: ['multipart/form-data'] }),
         ...(it.query && { querystring: it.query }),
+        ...(it.params && { params: it.params }),
         response: describeAnswers(it),
         ...(it.permission !== 'anyone' && { security: [{ apiKey: [] }] }),
       },
@@ -129,6 +130,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         const answer = await it.handle({
           body: it.checksOwnBody ? request.body : it.body && checkFields(it.body, request.body ?? {}),
           query: it.query && checkFields(it.query, request.query),
+          params: it.params && checkFields(it.params, request.params),
           caller: request.caller,
           request,
           reply,
@@ -137,6 +139,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         // A connection on which nothing moves for so long is ended, and the stream with it.
         if (isStream(answer)) reply.raw.setTimeout(unreadMsMax)
         if (it.shape === 'bytes') return reply.send(answer)
+        if (it.shape === 'text') return reply.type('text/plain').send(answer)
         if (typeof answer === 'string' || isStream(answer)) return reply.type('application/json').send(answer)
         if (it.shape === 'plain') return answer
         return { msg: 'Ok', ...(answer as object), code: 200, data: null, sdk_error_code: 0 }
@@ -185,6 +188,7 @@ function toVisitor(shareCode: string): Caller {
     keyId: nobody,
     userId: nobody,
     userName: '',
+    kind: 'person',
     organizationId: nobody,
     isAdmin: false,
     defaultWorkspaceName: null,
