@@ -97,7 +97,7 @@ async function requireUser<T>(found: T | undefined | Promise<T | undefined>, use
   return user
 }
 
-function showKey(made: { userName: string; apiKey: string }, json: boolean) {
+function showKey(made: { userName: string; apiKey: string; defaultWorkspaceName?: string }, json: boolean) {
   const { paint } = describeTerminal(process.stdout, process.env)
   print(json ? JSON.stringify(made) : `API key of ${made.userName}, shown this once: ${paint('green', made.apiKey)}`)
 }

@@ -1,3 +1,5 @@
+import { ActorChanged } from '../store/postgres/audit.ts'
+
 /**
  * Every refusal that a caller can meet, in one table: the name used in code, the HTTP status, the `sdk_error_code`
  * that clients switch on, and what it means. The message is written where the error is raised, for the
@@ -83,6 +85,14 @@ export class Refusal extends Error {
   }
 }
 
+export function unknownKey(): Refusal {
+  return new Refusal('keyUnknown', 'This API key is not registered.')
+}
+
+export function adminOnly(): Refusal {
+  return new Refusal('adminOnly', 'Only an admin may do this: use the key of an admin of your organization.')
+}
+
 /** Absent, deleted and foreign answer the same. */
 export function unknownExperiment(key: string): Refusal {
   return new Refusal('experimentUnknown', `There is no experiment ${key.slice(0, 60)} that this key may use.`)
@@ -131,6 +141,7 @@ const connectionFaults = new Set([
  */
 export function toRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error
+  if (error instanceof ActorChanged) return error.isKnown ? adminOnly() : unknownKey()
   if (isStoreAway(error)) return unavailable('A store of the service does not answer.', error, 2)
   return new Refusal(
     'bug',

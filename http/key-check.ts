@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { isMistyped } from '../store/postgres/api-key.ts'
-import { Refusal } from './errors.ts'
+import { Refusal, unknownKey } from './errors.ts'
 import { type Changes, createLookup } from './lookup.ts'
 import type { Caller } from './route.ts'
 
@@ -50,10 +50,6 @@ export function createKeyCheck({ findCaller, changes, onCaller, authHeaders }: S
     const caller = lookUp(hash('sha256', key, 'hex'), undefined)
     return caller instanceof Promise ? caller.then(requireCaller) : requireCaller(caller)
   }
-}
-
-function unknownKey(): Refusal {
-  return new Refusal('keyUnknown', 'This API key is not registered.')
 }
 
 function readKey(headers: IncomingHttpHeaders, names: string[]): string | undefined {

@@ -9,7 +9,7 @@ import fastify, {
 } from 'fastify'
 import type { Logger } from 'pino'
 import { bodyBytesMaxDefault, createBodyReader } from './body.ts'
-import { Refusal } from './errors.ts'
+import { adminOnly, Refusal } from './errors.ts'
 import { checkFields } from './fields.ts'
 import { addHealthRoutes, type Health } from './health.ts'
 import { addReference } from './openapi.ts'
@@ -176,7 +176,7 @@ function toCallerCheck(permission: Route['permission'], checkKey: Settings['chec
 
 function requireAdmin(caller: Caller): Caller {
   if (caller.isAdmin) return caller
-  throw new Refusal('adminOnly', 'Only an admin may do this: use the key of an admin of your organization.')
+  throw adminOnly()
 }
 
 /** The id of nobody. */
@@ -209,6 +209,8 @@ function readBodiesOurWay(app: FastifyInstance) {
   const readJsonBody = createBodyReader()
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes: Buffer, done) => {
+    // Where nothing is asked for, nothing need be sent, also by a client that names a type for it.
+    if (bytes.length === 0 && request.routeOptions.schema?.body === undefined) return done(null)
     const encoding = request.headers['content-encoding']?.toLowerCase()
     const bytesMax = request.routeOptions.bodyLimit ?? bodyBytesMaxDefault
     settle(

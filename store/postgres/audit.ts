@@ -16,8 +16,18 @@ export type Act =
   | 'limits.set'
   | 'workspace-member.set'
 
-/** Who acts, and in which organization. */
-export type Actor = { organizationId: string; userName: string }
+/** Who acts, and in which organization; whoever comes with a key must still have it when the act begins. */
+export type Actor = { organizationId: string; userName: string; keyId?: string; isAdmin?: boolean }
+
+/** The key, or the rights of the user it belongs to, were taken away after the request was let in. */
+export class ActorChanged extends Error {
+  readonly isKnown: boolean
+
+  constructor(isKnown: boolean) {
+    super(isKnown ? 'the actor is no longer an admin' : 'the key of the actor was revoked')
+    this.isKnown = isKnown
+  }
+}
 
 type Details = Record<string, unknown>
 
@@ -39,7 +49,9 @@ type Note = (act: Act, subject: string, details?: Details) => Promise<void>
 
 /**
  * Runs an administrative act in one transaction with what it notes in the audit log. Acts of one organization happen one
- * after the other, so that of two that collide the second finds what the first has left.
+ * after the other, so that of two that collide the second finds what the first has left, its own rights included.
+ *
+ * @throws ActorChanged
  */
 export async function administer<T>(
   database: Database,
@@ -48,8 +60,19 @@ export async function administer<T>(
 ): Promise<T> {
   return await database.transaction(async (queries) => {
     await queries.row('SELECT 1 FROM organizations WHERE id = $1 FOR NO KEY UPDATE', [actor.organizationId])
+    await checkActor(queries, actor)
     return await work(queries, (act, subject, details) => insertAudit(queries, actor, act, subject, details))
   })
+}
+
+async function checkActor(queries: Queries, { keyId, isAdmin }: Actor) {
+  if (keyId === undefined) return
+  const row = await queries.row<{ isAdmin: boolean }>(
+    `SELECT u.is_admin AS "isAdmin" FROM api_keys k JOIN users u ON u.id = k.user_id
+     WHERE k.id = $1 AND k.revoked_at IS NULL AND u.deleted_at IS NULL`,
+    [keyId],
+  )
+  if (!row || (isAdmin && !row.isAdmin)) throw new ActorChanged(row !== undefined)
 }
 
 export type AuditEntry = {
