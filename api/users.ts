@@ -10,6 +10,7 @@ import {
   type ListedUser,
   listUsers,
   removeUser,
+  shownKinds,
   updateAdmin,
 } from '../store/postgres/users.ts'
 import { nameTaken, userName } from './service-accounts.ts'
@@ -19,7 +20,6 @@ const topic = 'Administration'
 
 const msgAnswer = z.object({ msg: z.string() })
 const timeMs = z.int().describe('ms since the Unix epoch')
-const kinds = { person: 'user', 'global service': 'service account', 'restricted service': 'service account' } as const
 
 const userAnswer = z.object({
   userName: z.string(),
@@ -154,7 +154,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
 function toAnswer({ kind, createdAtMs, lastActiveAtMs, ...user }: ListedUser): z.input<typeof userAnswer> {
   return {
     ...user,
-    kind: kinds[kind],
+    kind: shownKinds[kind],
     createdAt: Math.floor(createdAtMs),
     lastActivityAt: lastActiveAtMs === null ? null : Number(lastActiveAtMs),
   }

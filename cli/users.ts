@@ -3,7 +3,14 @@ import type { Actor } from '../store/postgres/audit.ts'
 import { type Database, isUniqueViolation, openDatabase } from '../store/postgres/database.ts'
 import { addKey, rotateKeys } from '../store/postgres/key-acts.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
-import { findOrganization, insertUser, type ListedUser, listUsers, removeUser } from '../store/postgres/users.ts'
+import {
+  findOrganization,
+  insertUser,
+  type ListedUser,
+  listUsers,
+  removeUser,
+  shownKinds,
+} from '../store/postgres/users.ts'
 import { parsePostgresSettings } from './settings.ts'
 import { nameFault } from './store-fault.ts'
 import { describeTerminal } from './terminal.ts'
@@ -102,9 +109,10 @@ function showKey(made: { userName: string; apiKey: string; defaultWorkspaceName?
   print(json ? JSON.stringify(made) : `API key of ${made.userName}, shown this once: ${paint('green', made.apiKey)}`)
 }
 
-function toShown({ createdAtMs, lastActiveAtMs, ...user }: ListedUser) {
+function toShown({ kind, createdAtMs, lastActiveAtMs, ...user }: ListedUser) {
   return {
     ...user,
+    kind: shownKinds[kind],
     createdAt: new Date(createdAtMs).toISOString(),
     lastActivityAt: lastActiveAtMs === null ? null : new Date(Number(lastActiveAtMs)).toISOString(),
   }

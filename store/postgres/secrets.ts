@@ -23,8 +23,9 @@ type Settings = {
 export class WrongMasterKey extends Error {
   constructor() {
     super(
-      'SVC_MASTER_KEY is not the key that secrets in Postgres are encrypted with: set the one that was used until now. To ' +
-        'change it, set the new one, the old one as SVC_MASTER_KEY_PREVIOUS, and run "svc secrets rotate".',
+      'The master key is not the one that secrets in Postgres are encrypted with: set SVC_MASTER_KEY to the one that was ' +
+        'used until now, or restore the file master-key of the data folder. To change it, set the new one, the old one as ' +
+        'SVC_MASTER_KEY_PREVIOUS, and run "svc secrets rotate".',
     )
     this.name = 'WrongMasterKey'
   }

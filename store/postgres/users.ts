@@ -121,6 +121,13 @@ async function hasOtherAdmin(queries: Queries, { organizationId }: Actor, { user
   return row !== undefined
 }
 
+/** What a kind of user is called where users are listed. */
+export const shownKinds = {
+  person: 'user',
+  'global service': 'service account',
+  'restricted service': 'service account',
+} as const
+
 export type ListedUser = {
   userName: string
   kind: UserKind
