@@ -61,7 +61,8 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
       requireHostHeader: false,
       connectionsCheckingInterval: arrival.everyMs,
     },
-    routerOptions: { maxParamLength: 200, ignoreTrailingSlash: true },
+    // A part of a path that is too long is refused like any other field, by its name.
+    routerOptions: { maxParamLength: 4_000, ignoreTrailingSlash: true },
     // What the parser of Node refuses (a broken request line, headers too large) gets our envelope too.
     clientErrorHandler: createBrokenRequestHandler(pace),
     // As does what the router refuses before any hook runs.
@@ -101,6 +102,8 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
       method: it.method,
       url: base + it.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       bodyLimit,
+      // Some writes are GETs, and a new key would be lost with the body of the answer.
+      exposeHeadRoute: !it.path.startsWith('/write/'),
       schema: {
         operationId: toOperationId(it),
         // The path is what a reader looks for in the list; the sentence then says what it does.

@@ -329,6 +329,21 @@ it('names of any characters work in a path', async () => {
   }
 })
 
+it('a name that is too long for one is refused by its field, however long', async () => {
+  for (const length of [101, 300, 3_000]) {
+    const answer = await admin.send('DELETE', `${path}/${'x'.repeat(length)}`, undefined)
+    expectRefusal(answer, 400, codes.badRequest, 'accountName: must have 100 characters or fewer')
+  }
+})
+
+it('HEAD does not rotate keys: the new one would be lost', async () => {
+  const name = uniqueName('account')
+  const { apiKey } = await organization.createAccount(name)
+  const answer = await admin.send('HEAD', `/write/api/rotate?userName=${name}`, undefined)
+  expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET'])
+  expect(await whoIs(apiKey)).toBe(200)
+})
+
 it('its last activity is kept, in one statement for many requests', async () => {
   const name = uniqueName('account')
   const { apiKey, createdAt } = await organization.createAccount(name)
