@@ -97,18 +97,24 @@ export async function removeUser(
     if (user.isAdmin && !(await hasOtherAdmin(queries, actor, user))) return 'lastAdmin'
     const revokedKeyIds = await revokeKeys(queries, user.userId)
     await queries.row('UPDATE users SET deleted_at = now(), is_admin = false WHERE id = $1', [user.userId])
-    await queries.row(
-      `INSERT INTO workspace_members AS m (workspace_id, user_id, is_owner)
-       SELECT own.workspace_id, heir.id, true FROM workspace_members own,
-         (SELECT id FROM users WHERE organization_id = $2 AND is_admin AND deleted_at IS NULL
-          ORDER BY user_name = $3 DESC, created_at, id LIMIT 1) heir
-       WHERE own.user_id = $1 AND own.is_owner AND NOT EXISTS (SELECT 1 FROM workspace_members other
-         WHERE other.workspace_id = own.workspace_id AND other.is_owner AND other.user_id <> $1)
-       ON CONFLICT (workspace_id, user_id) DO UPDATE SET is_owner = true`,
+    const inherited = await queries.rows<{ workspaceName: string; heir: string }>(
+      `WITH inherited AS (
+         INSERT INTO workspace_members AS m (workspace_id, user_id, is_owner)
+         SELECT own.workspace_id, heir.id, true FROM workspace_members own,
+           (SELECT id FROM users WHERE organization_id = $2 AND is_admin AND deleted_at IS NULL
+            ORDER BY user_name = $3 DESC, created_at, id LIMIT 1) heir
+         WHERE own.user_id = $1 AND own.is_owner AND NOT EXISTS (SELECT 1 FROM workspace_members other
+           WHERE other.workspace_id = own.workspace_id AND other.is_owner AND other.user_id <> $1)
+         ON CONFLICT (workspace_id, user_id) DO UPDATE SET is_owner = true RETURNING workspace_id, user_id)
+       SELECT w.name AS "workspaceName", u.user_name AS heir FROM inherited
+       JOIN workspaces w ON w.id = inherited.workspace_id JOIN users u ON u.id = inherited.user_id ORDER BY w.name`,
       [user.userId, actor.organizationId, actor.userName],
     )
     await queries.row('DELETE FROM workspace_members WHERE user_id = $1', [user.userId])
     await note(reference.isService ? 'service-account.removed' : 'user.removed', reference.userName, { revokedKeyIds })
+    for (const { heir, workspaceName } of inherited) {
+      await note('workspace-member.set', heir, { workspaceName, admin: true })
+    }
     return 'done'
   })
 }

@@ -52,6 +52,8 @@ it('every administrative act is written down: who, when, what, on what; newest f
     ['key.revoked', person],
     ['workspace-member.set', person],
     ['user.removed', person],
+    // Its own workspace would have no owner.
+    ['workspace-member.set', organization.userName],
     ['service-account.created', account],
     ['key.created', account],
     ['key.revoked', account],

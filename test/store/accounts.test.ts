@@ -3,8 +3,11 @@ import { crc32 } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { bootstrap, ensureUser, findAccount } from '../../store/postgres/accounts.ts'
 import { createApiKey, isMistyped } from '../../store/postgres/api-key.ts'
+import { listAudit } from '../../store/postgres/audit.ts'
 import { type Database, openDatabase } from '../../store/postgres/database.ts'
+import { addKey, revokeKey } from '../../store/postgres/key-acts.ts'
 import { insertApiKey } from '../../store/postgres/keys.ts'
+import { findOrganization, insertUser, listUsers, removeUser } from '../../store/postgres/users.ts'
 import { openOwnStores, uniqueName } from '../harness/service.ts'
 
 let database: Database
@@ -123,6 +126,30 @@ describe('a first start', () => {
       defaultWorkspaceName: 'default',
     })
     expect(await bootstrap(own, undefined)).toEqual({})
+    await own.close()
+  })
+
+  it('never brings back an admin who was removed; only when no admin has a key is one made, for who is there', async () => {
+    const { postgresUrl } = await openOwnStores('postgres')
+    const own = openDatabase({ url: postgresUrl, onError: () => undefined })
+    const { organizationId } = (await findOrganization(own, 'default')) as { organizationId: string }
+    const actor = { organizationId, userName: 'test' }
+    await insertUser(own, actor, { userName: 'boss', isAdmin: true, workspaceName: 'default' })
+    const boss = { userName: 'boss', isService: false }
+    const key = await addKey(own, actor, boss)
+    expect(await removeUser(own, actor, { userName: 'admin', isService: false })).toBe('done')
+
+    expect(await bootstrap(own, undefined)).toEqual({})
+    expect((await listUsers(own, organizationId)).map((it) => it.userName)).toEqual(['boss'])
+
+    expect(await revokeKey(own, actor, boss, key?.apiKey as string)).toBe('revoked')
+    const { newKey } = await bootstrap(own, undefined)
+    expect(await findAccount(own, toHash(newKey as string))).toMatchObject({ userName: 'boss', isAdmin: true })
+    expect((await listAudit(own, { organizationId, beforeId: undefined, limit: 1 }))[0]).toMatchObject({
+      actor: 'svc',
+      act: 'key.created',
+      subject: 'boss',
+    })
     await own.close()
   })
 

@@ -11,7 +11,6 @@ ALTER TABLE users
   ADD CHECK (kind = 'person' OR NOT is_admin);
 ALTER TABLE users DROP CONSTRAINT users_user_name_key;
 CREATE UNIQUE INDEX users_organization_id_user_name_key ON users (organization_id, user_name) WHERE deleted_at IS NULL;
-CREATE INDEX ON users (user_name);
 
 -- Every process remembers whose keys are whose: it is told when that changes, by the hash of the key.
 CREATE FUNCTION tell_key_change() RETURNS trigger LANGUAGE plpgsql AS $$
