@@ -99,6 +99,9 @@ describe('service-account', () => {
       await client.get(`/write/experiment/delete?experimentKey=${foreignKey}`),
       await client.get(`/projects?workspaceName=${outside}`),
       await client.get(`/project?${new URLSearchParams(theirs)}`),
+      await client.send('POST', `/write/experiment/upload-asset?experimentKey=${foreignKey}&fileName=a`, 'bytes', {
+        headers: { 'content-type': 'text/plain' },
+      }),
       await client.post('/write/workspace/new', { name: uniqueName('own') }),
     ]
     for (const answer of refused) {
@@ -109,6 +112,28 @@ describe('service-account', () => {
     expectRefusal(absent, 400, codes.workspaceUnknown, /^There is no workspace/)
     const nowhere = await client.post('/write/experiment/metric', { experimentKey: '0'.repeat(32), ...aPoint() })
     expectRefusal(nowhere, 400, codes.experimentUnknown, /^There is no experiment/)
+  })
+
+  it('a restricted account reads what is symlinked into its workspace from another, and may not change it', async () => {
+    const inside = await organization.createWorkspace(uniqueName('inside'))
+    const outside = await organization.createWorkspace(uniqueName('outside'))
+    const target = { targetWorkspaceName: inside, targetProjectName: 'project' }
+    await admin.createExperiment({ workspaceName: inside, projectName: 'project' })
+    const experimentKey = await admin.createExperiment({ workspaceName: outside, projectName: 'project' })
+    await admin.post('/write/experiment/move', { ...target, experimentKeys: [experimentKey], symlink: true })
+    const { apiKey } = await organization.createAccount(uniqueName('account'), { authorizedWorkspaces: [inside] })
+    const client = organization.as(apiKey as string, inside)
+
+    expect((await client.get(`/experiment/metadata?experimentKey=${experimentKey}`)).body).toMatchObject({
+      workspaceName: outside,
+    })
+    for (const answer of [
+      await client.post('/write/experiment/metric', { experimentKey, ...aPoint() }),
+      await client.post('/write/experiment/tags', { experimentKey, addedTags: ['a'] }),
+      await client.get(`/write/experiment/archive?experimentKey=${experimentKey}`),
+    ]) {
+      expectRefusal(answer, 403, accountRestricted, /^This service account is restricted/)
+    }
   })
 
   it('an account with an empty list may use no workspace at all', async () => {
