@@ -1,8 +1,9 @@
-import { Refusal, unknownExperiment } from '../http/errors.ts'
+import { Refusal, restrictedAccount, unknownExperiment } from '../http/errors.ts'
 import type { Caller } from '../http/route.ts'
 import type { Queries } from '../store/postgres/database.ts'
 import { type Experiment, findExperiment } from '../store/postgres/experiments.ts'
 import { findProject, type Project, type ProjectReference } from '../store/postgres/projects.ts'
+import { isPlaceWithheld, type Place } from '../store/postgres/restrictions.ts'
 import type { Viewer } from '../store/postgres/visibility.ts'
 import { findWorkspace, type Workspace } from '../store/postgres/workspaces.ts'
 
@@ -12,23 +13,32 @@ import { findWorkspace, type Workspace } from '../store/postgres/workspaces.ts'
  */
 export function createAccess(queries: Queries) {
   async function project(caller: Caller, query: ProjectQuery): Promise<Project> {
-    const found = await findProject(queries, toViewer(caller), toReference(query))
-    if (!found) throw new Refusal('projectUnknown', 'There is no such project that this key may use.')
-    return found
+    const reference = toReference(query)
+    const found = await findProject(queries, toViewer(caller), reference)
+    if (found) return found
+    await refuseWithheld(
+      queries,
+      caller,
+      'projectId' in reference ? 'projectId' : 'workspaceName',
+      'projectId' in reference ? reference.projectId : reference.workspaceName,
+    )
+    throw new Refusal('projectUnknown', 'There is no such project that this key may use.')
   }
 
   async function experiment(caller: Caller, key: string): Promise<Experiment> {
     const found = await findExperiment(queries, toViewer(caller), key)
-    if (!found) throw unknownExperiment(key)
-    return found
+    if (found) return found
+    await refuseWithheld(queries, caller, 'experimentKey', key)
+    throw unknownExperiment(key)
   }
 
   return {
-    /** A workspace that the caller is a member of. */
+    /** A workspace that the caller may use. */
     async workspace(caller: Caller, name: string): Promise<Workspace> {
       const found = await findWorkspace(queries, caller.userId, name)
-      if (!found) throw new Refusal('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
-      return found
+      if (found) return found
+      await refuseWithheld(queries, caller, 'workspaceName', name)
+      throw new Refusal('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
     },
 
     /** To read it. */
@@ -38,6 +48,7 @@ export function createAccess(queries: Queries) {
     async writableProject(caller: Caller, query: ProjectQuery): Promise<Project> {
       const found = await project(caller, query)
       if (found.isWritable) return found
+      await refuseWithheld(queries, caller, 'projectId', found.projectId)
       throw new Refusal('projectReadOnly', 'This key may read the project, but not change it.')
     },
 
@@ -48,9 +59,26 @@ export function createAccess(queries: Queries) {
     async writableExperiment(caller: Caller, key: string): Promise<Experiment> {
       const found = await experiment(caller, key)
       if (found.isWritable) return found
+      await refuseWithheld(queries, caller, 'experimentKey', key)
       throw new Refusal('experimentReadOnly', 'This key may read the experiment, but not write to it.')
     },
   }
+}
+
+/**
+ * To be asked before something is said not to be there, or not to be changed: a restricted service account is told what it
+ * is when the thing is in its organization; of all else it learns nothing.
+ *
+ * @throws Refusal `accountRestricted`
+ */
+export async function refuseWithheld(
+  queries: Queries,
+  { kind, userId }: Caller,
+  named: Place['kind'],
+  value: string,
+): Promise<void> {
+  if (kind !== 'restricted service') return
+  if (await isPlaceWithheld(queries, userId, { kind: named, value })) throw restrictedAccount()
 }
 
 export type Access = ReturnType<typeof createAccess>

@@ -12,7 +12,7 @@ import {
   latestAlias,
 } from '../store/postgres/artifacts.ts'
 import type { Queries } from '../store/postgres/database.ts'
-import { type Access, toViewer } from './access.ts'
+import { type Access, refuseWithheld, toViewer } from './access.ts'
 
 const name = text(500, 1)
 
@@ -43,11 +43,19 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
     caller: Caller,
     query: ArtifactQuery & { versionId?: string | undefined },
   ): Promise<Artifact> {
-    const found = await findArtifact(queries, toViewer(caller), await toReference(caller, query))
+    const reference = await toReference(caller, query)
+    const found = await findArtifact(queries, toViewer(caller), reference)
     if (found) return found
+    await refuseReference(caller, reference)
     throw query.artifactName === undefined && query.versionId !== undefined
       ? unknownVersion()
       : new Refusal('artifactUnknown', 'There is no such artifact that this key may use.')
+  }
+
+  async function refuseReference(caller: Caller, reference: ArtifactReference) {
+    if ('artifactId' in reference) await refuseWithheld(queries, caller, 'artifactId', reference.artifactId)
+    else if ('versionId' in reference) await refuseWithheld(queries, caller, 'artifactVersionId', reference.versionId)
+    else await refuseWithheld(queries, caller, 'workspaceName', reference.workspaceName)
   }
 
   async function toReference(
@@ -100,6 +108,7 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
     /** To change it. */
     async writableArtifact(caller: Caller, query: { artifactId: string } | { versionId: string }): Promise<Artifact> {
       const found = await findArtifact(queries, toViewer(caller), query)
+      if (!found?.isWritable) await refuseReference(caller, query)
       if (!found) {
         throw 'versionId' in query
           ? unknownVersion()

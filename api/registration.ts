@@ -11,7 +11,7 @@ import {
   lockExperimentModel,
 } from '../store/postgres/registry-versions.ts'
 import { parseSemver } from '../store/semver.ts'
-import { toViewer } from './access.ts'
+import { refuseWithheld, toViewer } from './access.ts'
 import { type OpenChange, openChange, registryFields, registryTopic, toOpenChange } from './registry-change.ts'
 
 const versionFields = {
@@ -105,6 +105,7 @@ function checkVersion(version: string | undefined) {
 
 async function findSource(queries: Queries, caller: Caller, id: string): Promise<ExperimentModelSource> {
   const source = await lockExperimentModel(queries, toViewer(caller), id)
+  if (!source?.isWritable) await refuseWithheld(queries, caller, 'experimentModelId', id)
   if (!source) {
     throw new Refusal(
       'experimentModelUnknown',

@@ -10,7 +10,7 @@ import {
   type RegistryReference,
   touchRegistryModel,
 } from '../store/postgres/registry-models.ts'
-import { toViewer } from './access.ts'
+import { refuseWithheld, toViewer } from './access.ts'
 
 export const registryTopic = 'Model registry'
 
@@ -66,6 +66,11 @@ export async function openChange(
   unknown: 'registryModelUnknown' | 'registryUpdateUnknown' = 'registryUpdateUnknown',
 ): Promise<OpenChange> {
   const model = await lockRegistryModel(queries, toViewer(caller), reference)
+  if (!model?.isWritable) {
+    if ('versionId' in reference) await refuseWithheld(queries, caller, 'registryVersionId', reference.versionId)
+    else if ('modelId' in reference) await refuseWithheld(queries, caller, 'registryModelId', reference.modelId)
+    else await refuseWithheld(queries, caller, 'workspaceName', reference.workspaceName)
+  }
   if (!model) {
     if ('versionId' in reference) throw unknownVersion(reference.versionId)
     if ('workspaceName' in reference) throw unknownModel(reference, unknown)

@@ -6,7 +6,7 @@ import type { Database } from '../store/postgres/database.ts'
 import { listRegistryEvents, type RegistryEvent } from '../store/postgres/registry-events.ts'
 import { findRegistryModel } from '../store/postgres/registry-models.ts'
 import { findWorkspace } from '../store/postgres/workspaces.ts'
-import { type Access, toViewer } from './access.ts'
+import { type Access, refuseWithheld, toViewer } from './access.ts'
 import { readOnlyModel, registryTopic, unknownModel } from './registry-change.ts'
 import { workspaceName } from './workspaces.ts'
 
@@ -44,8 +44,9 @@ export function createRegistryHistoryRoutes({ database, access }: { database: Da
     if (model && !model.isWritable) throw readOnlyModel()
     // Of a model that was deleted there is still its history.
     const workspaceId = model?.workspaceId ?? (await findWorkspace(database, caller.userId, workspaceName))?.id
-    if (workspaceId === undefined) throw unknownModel({ workspaceName, modelName })
-    return workspaceId
+    if (workspaceId !== undefined) return workspaceId
+    await refuseWithheld(database, caller, 'workspaceName', workspaceName)
+    throw unknownModel({ workspaceName, modelName })
   }
 
   return [

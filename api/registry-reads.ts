@@ -19,7 +19,7 @@ import {
   type RegistryFile,
   type RegistryVersion,
 } from '../store/postgres/registry-versions.ts'
-import { type Access, toViewer } from './access.ts'
+import { type Access, refuseWithheld, toViewer } from './access.ts'
 import { sendAsset, sendZip } from './asset-bytes.ts'
 import {
   detailsAnswer,
@@ -59,8 +59,9 @@ export function createRegistryReadRoutes({ database, objects, access, appUrl }: 
 
   async function findModel(caller: Caller, query: z.output<typeof modelQuery>): Promise<RegistryModel> {
     const model = await findRegistryModel(database, toViewer(caller), query)
-    if (!model) throw unknownModel(query)
-    return model
+    if (model) return model
+    await refuseWithheld(database, caller, 'workspaceName', query.workspaceName)
+    throw unknownModel(query)
   }
 
   type Found = { model: RegistryModel; version: RegistryVersion; files: RegistryFile[] }
@@ -203,6 +204,7 @@ export function createRegistryReadRoutes({ database, objects, access, appUrl }: 
         const { modelItemId, assetId } = query
         const file = await findRegistryFile(database, toViewer(caller), modelItemId, assetId)
         if (file) return await sendAsset({ request, reply }, objects, file)
+        await refuseWithheld(database, caller, 'registryVersionId', modelItemId)
         throw new Refusal(
           'registryVersionUnknown',
           `There is no file ${assetId} of a registry model version ${modelItemId} that this key may use.`,

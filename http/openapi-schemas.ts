@@ -34,19 +34,21 @@ function inEnvelope(answer: z.ZodType): z.ZodType {
 
 /** A name for the operation, unique and stable, for those who generate clients: `post_write_experiment_metric`. */
 export function toOperationId({ method, path }: Route): string {
-  return `${method.toLowerCase()}${path}`.replace(/[^a-zA-Z0-9]+/g, '_').replace(/_$/, '')
+  const words = `${method}${path}`.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toLowerCase()
+  return words.replace(/[^a-z0-9]+/g, '_').replace(/_$/, '')
 }
 
 /** Turns a route's schemas into JSON Schema, then into a form that reads well. */
 export const toReadableSchemas: typeof jsonSchemaTransform = (document) => {
   const { schema, url } = jsonSchemaTransform(document)
-  const { body, querystring, response } = schema as FastifySchema
+  const { body, querystring, params, response } = schema as FastifySchema
   return {
     url,
     schema: {
       ...schema,
       ...(body !== undefined && { body: tidy(body as JsonSchema) }),
       ...(querystring !== undefined && { querystring: tidyQuery(querystring as JsonSchema) }),
+      ...(params !== undefined && { params: tidyQuery(params as JsonSchema) }),
       ...(response !== undefined && { response: tidyEach(response as Record<string, JsonSchema>, tidy) }),
     },
   }

@@ -184,30 +184,33 @@ describe('registry-model/item', () => {
     )
   })
 
-  it.each(['', '/item'])('%s refuses what is no semantic version', async (path) => {
-    const { registryModelName, experimentModelId } = await registry.aModel()
-    const wrong = [
-      '',
-      '1',
-      '1.0',
-      'v1.0.0',
-      '1.0.0.0',
-      '01.0.0',
-      '1.0.0-',
-      '1.0.0-01',
-      '1.0.0+',
-      ' 1.0.0',
-      'latest',
-      '1.0.0\n',
-    ]
-    for (const version of wrong) {
-      const answer = await registry.post(path, { experimentModelId, registryModelName, version })
-      expectRefusal(answer, 400, 42001, `version: must be a semantic version such as 1.0.0, not "${version}"`)
-    }
-    const long = await registry.post(path, { experimentModelId, registryModelName, version: `1.0.${'1'.repeat(96)}` })
-    expectRefusal(long, 400, codes.badRequest, 'version: must have 99 characters or fewer')
-    expect(await registry.listVersions(registryModelName)).toEqual(['1.0.0'])
-  })
+  it.each(['/write/registry-model', '/write/registry-model/item'])(
+    '%s refuses what is no semantic version',
+    async (path) => {
+      const { registryModelName, experimentModelId } = await registry.aModel()
+      const wrong = [
+        '',
+        '1',
+        '1.0',
+        'v1.0.0',
+        '1.0.0.0',
+        '01.0.0',
+        '1.0.0-',
+        '1.0.0-01',
+        '1.0.0+',
+        ' 1.0.0',
+        'latest',
+        '1.0.0\n',
+      ]
+      for (const version of wrong) {
+        const answer = await registry.post(path, { experimentModelId, registryModelName, version })
+        expectRefusal(answer, 400, 42001, `version: must be a semantic version such as 1.0.0, not "${version}"`)
+      }
+      const long = await registry.post(path, { experimentModelId, registryModelName, version: `1.0.${'1'.repeat(96)}` })
+      expectRefusal(long, 400, codes.badRequest, 'version: must have 99 characters or fewer')
+      expect(await registry.listVersions(registryModelName)).toEqual(['1.0.0'])
+    },
+  )
 })
 
 describe('the latest version', () => {
