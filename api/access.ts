@@ -13,7 +13,7 @@ import { findWorkspace, type Workspace } from '../store/postgres/workspaces.ts'
 export function createAccess(queries: Queries) {
   async function project(caller: Caller, query: ProjectQuery): Promise<Project> {
     const found = await findProject(queries, toViewer(caller), toReference(query))
-    if (!found) throw new Refusal('projectUnknown', 'There is no such project that this key may use.')
+    if (!found) throw unknownProject()
     return found
   }
 
@@ -54,6 +54,11 @@ export function createAccess(queries: Queries) {
 }
 
 export type Access = ReturnType<typeof createAccess>
+
+/** Absent, deleted and foreign answer the same. */
+export function unknownProject(): Refusal {
+  return new Refusal('projectUnknown', 'There is no such project that this key may use.')
+}
 
 export type ProjectQuery = { projectId?: string; workspaceName?: string; projectName?: string }
 

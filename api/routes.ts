@@ -26,6 +26,7 @@ import { createProjectRoutes } from './projects.ts'
 import { createRemoteAssetRoutes } from './remote-assets.ts'
 import { createStreamReadRoutes } from './stream-reads.ts'
 import { createTextSampleRoutes } from './text-samples.ts'
+import { createVizStoreRoutes } from './viz-stores.ts'
 import { createWorkspaceRoutes } from './workspaces.ts'
 
 type Deps = {
@@ -64,6 +65,7 @@ export function createApiRoutes({
     ...createWorkspaceRoutes({ database, access }),
     ...createProjectRoutes({ database, access }),
     ...createProjectPageRoutes({ database, access }),
+    ...createVizStoreRoutes({ database, access }),
     ...createColumnRoutes({ database, clickhouse, access }),
     ...createExperimentRoutes({ database, access, signs, charge, appUrl }),
     ...createLifecycleRoutes({ database, access, appUrl }),

@@ -28,6 +28,11 @@ const samples: Record<string, Sample> = {
   '/project/default-views': ['read', byProject],
   '/project/column-names': ['read', byProject],
   '/experiments': ['read', byProject],
+  '/viz-instance/store': ['read', ({ projectId }) => ({ query: { projectId, instanceId: 'a' } })],
+  '/write/viz-instance/store/save': [
+    'write',
+    ({ projectId }) => ({ method: 'POST', body: { projectId, instanceId: 'a', store: {} } }),
+  ],
   '/experiment/metadata': ['read', byKey],
   '/experiment/counters': ['read', byKey],
   '/experiment/parameters': ['read', byKey],

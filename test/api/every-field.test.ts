@@ -7,7 +7,7 @@ import { openTwoUsers, type TwoUsers } from './two-users.ts'
  * What every write promises of every field: present, of its kind and storable, or else refused by name with nothing kept;
  * `null` means absent; integers come as strings too; unknown fields do no harm.
  */
-type Kind = 'text' | 'id' | 'int64' | 'flag' | 'float' | 'scalar' | 'list' | 'percent' | 'bytes' | 'safe'
+type Kind = 'text' | 'id' | 'int64' | 'flag' | 'float' | 'scalar' | 'list' | 'object' | 'percent' | 'bytes' | 'safe'
 type Field = [path: string, kind: Kind, presence: 'required' | 'optional']
 type Write = { path: string; body: Record<string, unknown>; fields: Field[] }
 
@@ -38,6 +38,15 @@ const writes: Write[] = [
       ['projectName', 'id', 'required'],
       ['projectDescription', 'text', 'required'],
       ['isPublic', 'flag', 'required'],
+    ],
+  },
+  {
+    path: '/write/viz-instance/store/save',
+    body: { instanceId: 'instance', projectId: 'absent', store: { a: 1 } },
+    fields: [
+      ['instanceId', 'text', 'required'],
+      ['projectId', 'text', 'required'],
+      ['store', 'object', 'required'],
     ],
   },
   {
@@ -254,6 +263,7 @@ const wrong: Record<Kind, unknown[]> = {
   float: notFloat,
   scalar: [{}, [], ['x'], ...unstorable],
   list: ['x', 5, true, {}, { length: 1 }],
+  object: ['x', 5, true, [], [{}]],
   percent: [...notFloat, -0.001, 100.001, 'NaN', 'Infinity'],
   bytes: [...notInteger, -1, '-1'],
   safe: [...notInteger, '9007199254740993'],
