@@ -21,6 +21,7 @@ import { createLimitRoutes } from './limits.ts'
 import { createLoggedDataRoutes } from './logged-data.ts'
 import type { LooseObjects } from './loose-objects.ts'
 import { createModelRoutes } from './models.ts'
+import { createPanelRoutes } from './panels.ts'
 import { createProjectPageRoutes } from './project-pages.ts'
 import { createProjectRoutes } from './projects.ts'
 import { createRemoteAssetRoutes } from './remote-assets.ts'
@@ -66,6 +67,7 @@ export function createApiRoutes({
     ...createProjectRoutes({ database, access }),
     ...createProjectPageRoutes({ database, access }),
     ...createVizStoreRoutes({ database, access }),
+    ...createPanelRoutes(assets),
     ...createColumnRoutes({ database, clickhouse, access }),
     ...createExperimentRoutes({ database, access, signs, charge, appUrl }),
     ...createLifecycleRoutes({ database, access, appUrl }),

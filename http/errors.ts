@@ -36,6 +36,8 @@ const refusals = {
   videosFull: { status: 400, code: 7000018, title: 'the experiment has as many videos as it may' },
   workspaceFull: { status: 400, code: 90501, title: 'the workspace has as many bytes of assets as it may' },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
+  panelUnknown: { status: 400, code: 8000040, title: 'the panel does not exist' },
+  panelsFull: { status: 400, code: 8000041, title: 'the workspace has as many panels as it may' },
   routeUnknown: { status: 404, code: 8000009, title: 'no such route' },
   wrongMethod: { status: 405, code: 8000010, title: 'the route has another method' },
   tooLarge: { status: 413, code: 8000011, title: 'the body, also when decompressed, is over the limit' },

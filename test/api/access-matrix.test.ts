@@ -12,8 +12,16 @@ type Kind = (typeof kinds)[number]
 const kinds = ['owner', 'member', 'colleague', 'stranger', 'visitor', 'nobody'] as const
 
 type Right = 'read' | 'write' | 'manage'
-type Place = { workspaceName: string; projectName: string; projectId: string; experimentKey: string; userName: string }
-type Call = { method?: string; query?: Record<string, unknown>; body?: Record<string, unknown> }
+type Place = {
+  workspaceName: string
+  projectName: string
+  projectId: string
+  experimentKey: string
+  userName: string
+  /** Of what `subjects` makes for the route. */
+  subjectId: string
+}
+type Call = { method?: string; query?: Record<string, unknown>; body?: Record<string, unknown> | string }
 type Sample = [right: Right, call: (place: Place) => Call]
 
 const byKey: Sample[1] = ({ experimentKey }) => ({ query: { experimentKey } })
@@ -120,10 +128,31 @@ const samples: Record<string, Sample> = {
       body: { workspaceName, projectName, deleteAllExperiments: false },
     }),
   ],
+  '/templates': ['write', ({ workspaceName }) => ({ query: { teamName: workspaceName } })],
+  '/write/template/upload': [
+    'write',
+    ({ workspaceName }) => ({ method: 'POST', query: { teamName: workspaceName }, body: emptyZip }),
+  ],
+  '/template/download': ['write', ({ subjectId }) => ({ query: { templateId: subjectId } })],
+  '/write/template/delete': ['write', ({ subjectId }) => ({ query: { templateId: subjectId } })],
   '/write/add-workspace-member': [
     'manage',
     ({ workspaceName, userName }) => ({ method: 'POST', body: { workspaceName, userName, admin: false } }),
   ],
+}
+
+const emptyZip = `PK\x05\x06${'\0'.repeat(18)}`
+
+/** What has to be there before a route can be called, made by the owner; its id. */
+const subjects: Record<string, (place: Place) => Promise<string>> = {
+  '/template/download': aPanel,
+  '/write/template/delete': aPanel,
+}
+
+async function aPanel({ workspaceName }: Place): Promise<string> {
+  const query = new URLSearchParams({ teamName: workspaceName })
+  const answer = await service.client.postRaw(`/write/template/upload?${query}`, emptyZip)
+  return answer.body.templateId as string
 }
 
 /** Routes about nothing that belongs to a project: what each of them shows is the caller's own, or for admins. */
@@ -170,14 +199,16 @@ beforeAll(async () => {
 })
 afterAll(() => service?.close())
 
-async function openPlace(isPublic: boolean): Promise<Place & { shareCode: string }> {
+async function openPlace(isPublic: boolean, path: string): Promise<Place & { shareCode: string }> {
   const { client, workspaceName, userName } = service
   const projectName = uniqueName('project')
   const fields = { workspaceName, projectName, projectDescription: '', isPublic }
   const projectId = (await client.post('/write/project/create', fields)).body.projectId as string
   const experimentKey = await client.createExperiment({ projectName })
   const { body } = await client.get(`/write/project/add-share-link?projectId=${projectId}`)
-  return { workspaceName, projectName, projectId, experimentKey, userName, shareCode: body.shareCode as string }
+  const place = { workspaceName, projectName, projectId, experimentKey, userName, subjectId: '' }
+  const subjectId = (await subjects[path]?.(place)) ?? ''
+  return { ...place, subjectId, shareCode: body.shareCode as string }
 }
 
 /** What a kind of caller is answered: the status, and the code. */
@@ -186,7 +217,7 @@ async function call(path: string, { method = 'GET', query = {}, body }: Call, ki
     ...(query as Record<string, string>),
     ...(kind === 'visitor' && { shareCode }),
   })
-  const sent = body && JSON.stringify(body)
+  const sent = typeof body === 'object' ? JSON.stringify(body) : body
   const address = `${path}?${search}`
   if (kind !== 'visitor' && kind !== 'nobody') {
     const answer = await clients[kind].send(method, address, sent)
@@ -206,8 +237,8 @@ it('every route is here', async () => {
   expect(missing).toEqual([])
 })
 
-/** An experiment, a project or a workspace that is not there. */
-const notThere = [90211, 8000007, 90219]
+/** An experiment, a project, a workspace or a panel that is not there. */
+const notThere = [90211, 8000007, 90219, 8000040]
 /** May be read, but not changed; for owners only. */
 const notAllowed = [90210, 8000016, 8000017]
 
@@ -219,7 +250,7 @@ describe.each([
     '$path ($right)',
     async ({ path, right, toCall }) => {
       for (const kind of kinds) {
-        const place = await openPlace(isPublic)
+        const place = await openPlace(isPublic, path)
         const { status, code } = await call(path, toCall(place), kind, place.shareCode)
         const what = `${kind}: ${status} ${code}`
         if (mayDo(right, kind, isPublic)) expect(status, what).toBe(200)
