@@ -9,6 +9,7 @@ import { type Database, isUniqueViolation } from '../store/postgres/database.ts'
 import { type Experiment, insertExperiment, listExperiments, updateTimes } from '../store/postgres/experiments.ts'
 import { ensureProject } from '../store/postgres/projects.ts'
 import { type Access, toViewer } from './access.ts'
+import { pendingCallsAnswer, readPendingCalls } from './calls.ts'
 import type { Charge } from './charge.ts'
 import { projectName, projectQuery } from './projects.ts'
 import { createReadableName } from './readable-name.ts'
@@ -118,6 +119,7 @@ export function createExperimentRoutes({ database, access, signs, charge, appUrl
       gpuMonitorIntervalMillis: z.int(),
       cpuMonitorIntervalMillis: z.int(),
       stopRequested: z.boolean(),
+      rpcCalls: pendingCallsAnswer,
     }),
     shape: 'envelope',
     async handle({ query, caller }) {
@@ -128,6 +130,7 @@ export function createExperimentRoutes({ database, access, signs, charge, appUrl
         gpuMonitorIntervalMillis: gpuIntervalMs,
         cpuMonitorIntervalMillis: cpuIntervalMs,
         stopRequested: experiment.stopRequested,
+        rpcCalls: await readPendingCalls(database, experiment.id),
       }
     },
   })

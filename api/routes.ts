@@ -10,6 +10,7 @@ import { createAccess } from './access.ts'
 import { createAssetKeeper } from './asset-keeper.ts'
 import { type AssetLimits, createAssetLimits } from './asset-limits.ts'
 import { createAssetRoutes } from './assets.ts'
+import { createCallRoutes } from './calls.ts'
 import { createCharge } from './charge.ts'
 import { createColumnRoutes } from './columns.ts'
 import { createCounterRoutes } from './counters.ts'
@@ -70,6 +71,7 @@ export function createApiRoutes({
     ...createPanelRoutes(assets),
     ...createColumnRoutes({ database, clickhouse, access }),
     ...createExperimentRoutes({ database, access, signs, charge, appUrl }),
+    ...createCallRoutes({ database, access, signs, charge }),
     ...createLifecycleRoutes({ database, access, appUrl }),
     ...createDocumentRoutes({ database, clickhouse, access, signs, charge }),
     ...createLoggedDataRoutes({ database, access, signs, charge }),

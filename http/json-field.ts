@@ -8,17 +8,20 @@ const levelsMax = 100
  * Any JSON, checked and turned into the text it is kept as: read back, every string and every integer is the same, and
  * other numbers are the same 64-bit float. Absent is `undefined`.
  */
-function jsonText(bytesMax: number) {
-  return z.unknown().transform((value, context) => {
-    // The body was parsed so that it holds nothing else.
-    const json = (value ?? undefined) as ExactJson | undefined
-    if (json === undefined) return undefined
-    const fault = findFault(json, levelsMax)
-    const text = fault === undefined ? writeExactJson(json) : ''
-    if (fault === undefined && Buffer.byteLength(text) <= bytesMax) return text
-    context.addIssue({ code: 'custom', message: fault ?? `must have ${bytesMax} bytes or fewer as JSON` })
-    return z.NEVER
-  })
+export function jsonText(bytesMax: number) {
+  return z
+    .unknown()
+    .optional()
+    .transform((value, context) => {
+      // The body was parsed so that it holds nothing else.
+      const json = (value ?? undefined) as ExactJson | undefined
+      if (json === undefined) return undefined
+      const fault = findFault(json, levelsMax)
+      const text = fault === undefined ? writeExactJson(json) : ''
+      if (fault === undefined && Buffer.byteLength(text) <= bytesMax) return text
+      context.addIssue({ code: 'custom', message: fault ?? `must have ${bytesMax} bytes or fewer as JSON` })
+      return z.NEVER
+    })
 }
 
 /** A JSON object, as `jsonText` has it. */

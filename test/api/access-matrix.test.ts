@@ -78,6 +78,12 @@ const samples: Record<string, Sample> = {
   '/write/experiment/update-status': ['write', post({ isAlive: true })],
   '/write/experiment/set-start-end-time': ['write', post({ startTimeMillis: 1 })],
   '/write/experiment/set-status': ['write', byKey],
+  '/write/experiment/rpc/send': ['write', post({ method: 'm' })],
+  '/write/experiment/rpc/result': [
+    'write',
+    ({ experimentKey, subjectId }) => ({ method: 'POST', body: { experimentKey, rpcId: subjectId } }),
+  ],
+  '/experiment/rpc': ['write', ({ experimentKey, subjectId }) => ({ query: { experimentKey, rpcId: subjectId } })],
   '/write/experiment/stop': ['write', byKey],
   '/write/experiment/archive': ['write', byKey],
   '/write/experiment/restore': ['write', byKey],
@@ -147,6 +153,13 @@ const emptyZip = `PK\x05\x06${'\0'.repeat(18)}`
 const subjects: Record<string, (place: Place) => Promise<string>> = {
   '/template/download': aPanel,
   '/write/template/delete': aPanel,
+  '/experiment/rpc': aCall,
+  '/write/experiment/rpc/result': aCall,
+}
+
+async function aCall({ experimentKey }: Place): Promise<string> {
+  const answer = await service.client.post('/write/experiment/rpc/send', { experimentKey, method: 'm' })
+  return answer.body.rpcId as string
 }
 
 async function aPanel({ workspaceName }: Place): Promise<string> {

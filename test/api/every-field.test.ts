@@ -169,6 +169,11 @@ const writes: Write[] = [
     ],
   },
   {
+    path: '/write/experiment/rpc/send',
+    body: { method: 'method', arguments: { a: 1 } },
+    fields: [experiment, ['method', 'text', 'required']],
+  },
+  {
     path: '/write/experiment/upload-text-sample',
     body: { content: 'text', step: 1, context: 'a', metadata: '{}' },
     fields: [
