@@ -24,6 +24,7 @@ import type { LooseObjects } from './loose-objects.ts'
 import { createModelRoutes } from './models.ts'
 import { createPanelRoutes } from './panels.ts'
 import { createProjectPageRoutes } from './project-pages.ts'
+import { createProjectQueryRoutes } from './project-query.ts'
 import { createProjectRoutes } from './projects.ts'
 import { createRemoteAssetRoutes } from './remote-assets.ts'
 import { createStreamReadRoutes } from './stream-reads.ts'
@@ -70,6 +71,7 @@ export function createApiRoutes({
     ...createVizStoreRoutes({ database, access }),
     ...createPanelRoutes(assets),
     ...createColumnRoutes({ database, clickhouse, access }),
+    ...createProjectQueryRoutes({ database, clickhouse, access }),
     ...createExperimentRoutes({ database, access, signs, charge, appUrl }),
     ...createCallRoutes({ database, access, signs, charge }),
     ...createLifecycleRoutes({ database, access, appUrl }),

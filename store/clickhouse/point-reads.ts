@@ -23,7 +23,7 @@ const jsonSettings = `SETTINGS output_format_json_array_of_rows = 1, output_form
   output_format_json_escape_forward_slashes = 0`
 
 /** The value as text that parses back to the same bits: the shortest decimal, or NaN, Infinity, -Infinity. */
-const asText = (value: string) =>
+export const asText = (value: string) =>
   `multiIf(isNaN(${value}), 'NaN', ${value} = inf, 'Infinity', ${value} = -inf, '-Infinity', toString(${value}))`
 
 const has = (bit: number) => `bitAnd(present, ${bit}) != 0`

@@ -41,6 +41,7 @@ const samples: Record<string, Sample> = {
     'write',
     ({ projectId }) => ({ method: 'POST', body: { projectId, instanceId: 'a', store: {} } }),
   ],
+  '/project/query': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, predicates: [] } })],
   '/experiment/metadata': ['read', byKey],
   '/experiment/counters': ['read', byKey],
   '/experiment/parameters': ['read', byKey],
