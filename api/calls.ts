@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
 import { parseExactJson, toJsonAnswer, toJsonInteger } from '../http/exact-json.ts'
 import { experimentKey, object, optional, text } from '../http/fields.ts'
-import { jsonText } from '../http/json-field.ts'
+import { anyKind, jsonText } from '../http/json-field.ts'
 import { type Route, route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
 import { type ExperimentCall, findCall, finishCall, insertCall, listPendingCalls } from '../store/postgres/calls.ts'
@@ -28,7 +28,7 @@ const finishedKept = 1_000
 
 const rpcId = text(100, 1)
 
-const anyJson = z.unknown()
+const anyJson = z.unknown().meta({ type: anyKind })
 
 /** The pending calls as an experiment picks them up. */
 export const pendingCallsAnswer = z

@@ -33,7 +33,10 @@ export function createProjectQueryRoutes({ database, clickhouse, access }: Deps)
         'is the `page` to ask for next, or null.',
       body: object({
         ...projectQuery.shape,
-        predicates: z.unknown().optional().describe(predicatesDescription),
+        predicates: z
+          .unknown()
+          .optional()
+          .meta({ type: ['array', 'object'], items: { type: 'object' }, description: predicatesDescription }),
         archived: optional(flag),
         ...pageFields,
       }),

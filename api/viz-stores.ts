@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { toJsonAnswer } from '../http/exact-json.ts'
 import { indexedText, object, text } from '../http/fields.ts'
-import { jsonObjectText } from '../http/json-field.ts'
+import { anyKind, jsonObjectText } from '../http/json-field.ts'
 import { type Route, route } from '../http/route.ts'
 import type { Database } from '../store/postgres/database.ts'
 import { findVizStore, upsertVizStore } from '../store/postgres/viz-stores.ts'
@@ -45,7 +45,7 @@ export function createVizStoreRoutes({ database, access }: { database: Database;
       topic,
       summary: 'Reads the store of a visualization as it was saved; null when nothing was.',
       query: object(fields),
-      answer: z.object({ store: z.record(z.string(), z.unknown()).nullable() }),
+      answer: z.object({ store: z.record(z.string(), z.unknown().meta({ type: anyKind })).nullable() }),
       shape: 'plain',
       async handle({ query: { instanceId, projectId }, caller }) {
         const project = await access.project(caller, { projectId })

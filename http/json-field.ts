@@ -4,6 +4,9 @@ import { type ExactJson, writeExactJson } from './exact-json.ts'
 /** Deeper ones would be answers that some clients cannot read. */
 const levelsMax = 100
 
+/** How the reference page calls a value of any kind. */
+export const anyKind = ['object', 'array', 'string', 'number', 'boolean', 'null']
+
 /**
  * Any JSON, checked and turned into the text it is kept as: read back, every string and every integer is the same, and
  * other numbers are the same 64-bit float. Absent is `undefined`.
@@ -22,6 +25,7 @@ export function jsonText(bytesMax: number) {
       context.addIssue({ code: 'custom', message: fault ?? `must have ${bytesMax} bytes or fewer as JSON` })
       return z.NEVER
     })
+    .meta({ type: anyKind })
 }
 
 /** A JSON object, as `jsonText` has it. */
