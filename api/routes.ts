@@ -12,6 +12,7 @@ import { type AssetLimits, createAssetLimits } from './asset-limits.ts'
 import { createAssetRoutes } from './assets.ts'
 import { createCallRoutes } from './calls.ts'
 import { createCharge } from './charge.ts'
+import { createChartRoutes } from './charts.ts'
 import { createColumnRoutes } from './columns.ts'
 import { createCounterRoutes } from './counters.ts'
 import { createDocumentRoutes } from './documents.ts'
@@ -82,6 +83,7 @@ export function createApiRoutes({
     ...createTextSampleRoutes(assets),
     ...createGitPatchRoutes(assets),
     ...createModelRoutes(assets),
+    ...createChartRoutes({ database, clickhouse }),
     ...createStreamReadRoutes({ clickhouse, access }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),

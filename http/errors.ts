@@ -41,6 +41,7 @@ const refusals = {
   callUnknown: { status: 400, code: 8000042, title: 'the experiment has no such remote call' },
   callFinished: { status: 400, code: 8000043, title: 'the remote call has another result already' },
   callsFull: { status: 400, code: 8000044, title: 'the experiment has as many pending remote calls as it may' },
+  chartTooLarge: { status: 400, code: 8000045, title: 'the chart would have more series or points than it may' },
   routeUnknown: { status: 404, code: 8000009, title: 'no such route' },
   wrongMethod: { status: 405, code: 8000010, title: 'the route has another method' },
   tooLarge: { status: 413, code: 8000011, title: 'the body, also when decompressed, is over the limit' },
