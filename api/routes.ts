@@ -17,9 +17,11 @@ import { createColumnRoutes } from './columns.ts'
 import { createCounterRoutes } from './counters.ts'
 import { createDocumentRoutes } from './documents.ts'
 import { createLifecycleRoutes } from './experiment-lifecycle.ts'
+import { createExperimentStreamRoutes } from './experiment-stream.ts'
 import { createExperimentRoutes } from './experiments.ts'
 import { createGitPatchRoutes } from './git-patch.ts'
 import { createLimitRoutes } from './limits.ts'
+import type { LiveStreams } from './live-streams.ts'
 import { createLoggedDataRoutes } from './logged-data.ts'
 import type { LooseObjects } from './loose-objects.ts'
 import { createModelRoutes } from './models.ts'
@@ -38,6 +40,7 @@ type Deps = {
   clickhouse: ClickHouse
   objects: ObjectStore
   looseObjects: LooseObjects
+  liveStreams: LiveStreams
   assetLimits: AssetLimits
   signs: SignsOfLife
   throttle: Throttle
@@ -53,6 +56,7 @@ export function createApiRoutes({
   clickhouse,
   objects,
   looseObjects,
+  liveStreams,
   assetLimits,
   signs,
   throttle,
@@ -85,6 +89,7 @@ export function createApiRoutes({
     ...createModelRoutes(assets),
     ...createChartRoutes({ database, clickhouse }),
     ...createStreamReadRoutes({ clickhouse, access }),
+    ...createExperimentStreamRoutes({ access, liveStreams }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),
   ]

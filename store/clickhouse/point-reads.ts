@@ -27,8 +27,8 @@ export const asText = (value: string) =>
   `multiIf(isNaN(${value}), 'NaN', ${value} = inf, 'Infinity', ${value} = -inf, '-Infinity', toString(${value}))`
 
 const has = (bit: number) => `bitAnd(present, ${bit}) != 0`
-const timeOf = `if(${has(present.timestamp)}, timestamp, received)`
-const whenPresent = (bit: number, value: string) => `if(${has(bit)}, ${value}, NULL)`
+export const timeOf = `if(${has(present.timestamp)}, timestamp, received)`
+export const whenPresent = (bit: number, value: string) => `if(${has(bit)}, ${value}, NULL)`
 
 const pointObject = `metric AS metricName, ${asText('value')} AS metricValue, time AS timestamp,
   ${whenPresent(present.step, 'step')} AS step, ${whenPresent(present.epoch, 'epoch')} AS epoch,

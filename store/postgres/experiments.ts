@@ -82,6 +82,15 @@ export async function findExperiment(queries: Queries, viewer: Viewer, key: stri
   )
 }
 
+/** Experiments that somebody may see, as it was found before; those that are deleted are left out. */
+export async function listExperimentsById(queries: Queries, ids: bigint[]): Promise<Experiment[]> {
+  const nobody = null
+  return await queries.rows<Experiment>(
+    `SELECT ${experimentColumns} ${experimentsWithPlace} WHERE e.id = ANY($2) AND e.deleted_at IS NULL`,
+    [nobody, ids],
+  )
+}
+
 /** A condition on the experiments `e` of a page, whose values are `$1` to `$7`; the order goes with it. */
 export const ofPage = `${isShownIn('e', '$4')}
        AND EXISTS (SELECT 1 FROM projects listed JOIN workspaces lw ON lw.id = listed.workspace_id

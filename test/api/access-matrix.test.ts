@@ -173,6 +173,8 @@ async function aPanel({ workspaceName }: Place): Promise<string> {
 const elsewhere = new Set(['/account-details', '/workspaces', '/projects', '/write/workspace/new'])
 /** They leave out what the caller may not see, and answer the same as if it were not there: `charts.test.ts`. */
 const leavingOut = new Set(['/experiments/multi-metric-chart'])
+/** Its answer has no end. */
+const endless = '/experiment/stream'
 const needsMoreThanAKey = (path: string) => path.startsWith('/admin/')
 /** Tested with what they are about: they need something that is there already. */
 const withTheirSubject = new Set(['/write/project/delete-project-share-link'])
@@ -186,7 +188,9 @@ function mayDo(right: Right, kind: Kind, isPublic: boolean): boolean {
 }
 
 let service: Awaited<ReturnType<typeof openTestService>>
-let clients: Record<Exclude<Kind, 'visitor' | 'nobody'>, TestClient>
+type KeyHolder = Exclude<Kind, 'visitor' | 'nobody'>
+let users: Record<KeyHolder, Awaited<ReturnType<typeof createUser>>>
+let clients: Record<KeyHolder, TestClient>
 beforeAll(async () => {
   service = await openTestService()
   const stores = storesWith('postgres')
@@ -205,11 +209,12 @@ beforeAll(async () => {
     userName: member.userName,
     admin: false,
   })
+  users = { owner: service, member, colleague: await inOrganization(), stranger: await createUser(stores) }
   clients = {
     owner: service.client,
-    member: createClient(service.url, member),
-    colleague: createClient(service.url, await inOrganization()),
-    stranger: createClient(service.url, await createUser(stores)),
+    member: createClient(service.url, users.member),
+    colleague: createClient(service.url, users.colleague),
+    stranger: createClient(service.url, users.stranger),
   }
   await database.close()
 })
@@ -251,6 +256,7 @@ it('every route is here', async () => {
     .map((it) => it.replace('/api/rest/v2', ''))
     .filter((path) => !samples[path] && !elsewhere.has(path) && !needsMoreThanAKey(path))
     .filter((path) => !withTheirSubject.has(path) && !ofAssets.test(path) && !leavingOut.has(path))
+    .filter((path) => path !== endless)
   expect(missing).toEqual([])
 })
 
@@ -292,6 +298,21 @@ it.each([
     const { status, answer } = await call('/experiments/multi-metric-chart', { method: 'POST', body }, kind, shareCode)
     expect(status, kind).toBe(kind === 'nobody' ? 401 : 200)
     if (kind !== 'nobody') expect(answer.empty, kind).toBe(!mayDo('read', kind, isPublic))
+  }
+})
+
+it.each([
+  ['private', false],
+  ['public', true],
+])('/experiment/stream of a %s project is opened for those who may read it', async (_it, isPublic) => {
+  for (const kind of kinds) {
+    const { shareCode, experimentKey } = await openPlace(isPublic, '')
+    const query = new URLSearchParams({ experimentKey, ...(kind === 'visitor' && { shareCode }) })
+    const headers = kind === 'visitor' || kind === 'nobody' ? {} : { authorization: users[kind].apiKey }
+    const answer = await fetch(`${service.url}/api/rest/v2${endless}?${query}`, { headers })
+    await answer.body?.cancel()
+    const refused = kind === 'nobody' ? 401 : 400
+    expect(answer.status, kind).toBe(mayDo('read', kind, isPublic) ? 200 : refused)
   }
 })
 

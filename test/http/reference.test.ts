@@ -95,6 +95,7 @@ describe('/openapi.json', () => {
       clickhouse,
       objects: unused,
       looseObjects: unused,
+      liveStreams: unused,
       assetLimits: parseSettings({}).assetLimits,
       signs: unused,
       throttle: unused,
