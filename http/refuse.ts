@@ -44,6 +44,8 @@ export function answerUnknownRoutes(app: FastifyInstance) {
 
 /** Answers a request with its refusal; what is a fault of ours goes to the log with its cause. */
 export function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
+  // Who asked has gone, and the stream that would have been the answer was ended for that.
+  if (error.code === 'ERR_STREAM_PREMATURE_CLOSE' && reply.raw.destroyed) return
   const refusal = fromFramework(error, request) ?? toRefusal(error)
   if (refusal.refusal === 'bug') request.log.error({ err: error, url: request.routeOptions.url }, 'a request failed')
   else if (refusal.refusal === 'unavailable') {
