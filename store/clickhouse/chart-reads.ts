@@ -67,7 +67,8 @@ const point = '(step, time, value, epoch, present, request_hi, request_lo, place
 function selectRows(clickhouse: ClickHouse, { names, commonSteps, pointsMax }: Chart): string {
   const rows = selectStoredPoints(clickhouse, {
     withSystem: names.some((it) => it.includes('sys.')),
-    isFinal: true,
+    // Minimum and maximum are the same with repetitions, and what else is shown is taken once.
+    isFinal: pointsMax === undefined,
     columns: 'experiment_id, ',
     condition: `experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}`,
   })
@@ -91,7 +92,7 @@ function selectThinned(rows: string): string {
   const series = 'experiment_id, metric, context'
   return `WITH reinterpretAsUInt64(if(byTime, time, step) - low) AS distance, ${point} AS kept
     SELECT ${series}, arrayFlatten(groupArray(points)) AS points FROM (
-      SELECT ${series}, if(any(isShort), groupArrayIf(kept, isShort), arrayDistinct(arrayConcat(
+      SELECT ${series}, arrayDistinct(if(any(isShort), groupArrayIf(kept, isShort), arrayConcat(
           if(countIf(NOT isNaN(value)) > 0,
             [argMinIf(kept, value, NOT isNaN(value)), argMaxIf(kept, value, NOT isNaN(value))], []),
           if(countIf(isNaN(value)) > 0, [argMinIf(kept, distance, isNaN(value))], [])))) AS points
