@@ -22,11 +22,12 @@ export function createExperimentStreamRoutes({ access, liveStreams }: Deps): Rou
         '(`{metrics: [...]}` as of get-metric) and `output` (`{outputLines: [{output, stderr, timestamp, offset, ' +
         'runContext}]}`), a second or two after they were sent, five under load. Each point and line comes once, in the ' +
         'order of acceptance. With the header Last-Event-ID it goes on after that event, with nothing missing and ' +
-        'nothing twice; without it, only what is accepted from now on comes. What is stored later than five seconds ' +
-        'after its acceptance may be missing here, and is in the other reads.',
+        'nothing twice; without it, only what is accepted from now on comes. After an outage it goes on once all is ' +
+        'stored.',
       query: object({ experimentKey }),
       answer: z.string(),
       shape: 'bytes',
+      mediaType: 'text/event-stream',
       async handle({ query, caller, request, reply }) {
         const lastId = request.headers['last-event-id']
         const position = lastId === undefined ? toStart(Date.now()) : parseEventId(String(lastId))

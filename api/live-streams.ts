@@ -13,17 +13,17 @@ import type { Database } from '../store/postgres/database.ts'
 import { type Experiment, listExperimentsById } from '../store/postgres/experiments.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 import { toMetadata } from './experiments.ts'
+import { createFinalTimes } from './final-times.ts'
 import { type LivePosition, toEventId } from './live-position.ts'
 
 /**
  * What is new of experiments, for readers who stay. All of them are served by one look at the stores a second, whatever
  * their number; a reader who has not taken what there was is left out of it, so that nothing piles up.
  *
- * Rows reach ClickHouse out of order. So a look goes only as far as all is stored: to a second ago when the queue holds
- * nothing, and otherwise to five seconds ago, by when what was accepted is readable. Up to there, the order of acceptance
- * is final, and a position in it tells all that a reader has seen: it gets every row once, also over a reconnection to
- * another process. What is stored later than that, in a backlog, is shown as far as it was accepted after what the reader
- * has seen; the reads have all of it.
+ * Rows reach ClickHouse out of order. So a look goes only as far as all is stored (`final-times.ts`): up to there the
+ * order of acceptance is final, and a position in it tells all that a reader has seen. It gets every row once, also over
+ * a reconnection to another process. What is stored later than was to be expected is shown as far as it was accepted
+ * after what the reader has seen; the reads have all of it.
  */
 type Settings = {
   database: Database
@@ -43,10 +43,6 @@ const everyMs = 1_000
 const restPerLook = 3
 /** While somebody has more to read than was looked up. */
 const soonMs = 100
-/** From acceptance to the queue. */
-const queuedAfterMs = 1_000
-/** From acceptance to being readable, at the latest. */
-const storedAfterMs = 5_000
 /** An experiment that has done nothing for this long is looked at this seldom: that reads through all of it. */
 const quietAfterMs = 15_000
 /** Of one look, over all readers. */
@@ -73,6 +69,7 @@ export function createLiveStreams(settings: Settings) {
   const { streamsMax = streamsMaxDefault, heartbeatMs = heartbeatMsDefault } = settings
   const readers = new Set<Reader>()
   const closing = new AbortController()
+  const finalTimes = createFinalTimes(queueDepth)
   let looking: Promise<void> | undefined
 
   /** Looks as long as there is a reader. */
@@ -80,6 +77,7 @@ export function createLiveStreams(settings: Settings) {
     while (readers.size > 0) {
       const beganAt = performance.now()
       const hasMore = await look().catch((error: unknown) => {
+        finalTimes.storeWasAway(['metrics', 'output'])
         onError(error)
         return false
       })
@@ -93,7 +91,7 @@ export function createLiveStreams(settings: Settings) {
   async function look(): Promise<boolean> {
     const taken = [...readers].filter((it) => it.waiting.length === 0)
     if (taken.length === 0) return false
-    const untilMs = { metrics: await findFinalTime('metrics'), output: await findFinalTime('output') }
+    const untilMs = { points: await finalTimes.find('metrics'), lines: await finalTimes.find('output') }
     const nowMs = Date.now()
     const found = await listExperimentsById(database, [...new Set(taken.map((it) => it.experimentId))])
     const experiments = new Map(found.map((it) => [it.id, it]))
@@ -103,8 +101,8 @@ export function createLiveStreams(settings: Settings) {
     const watch = (kind: keyof LivePosition) =>
       busy.map(({ experimentId, position }) => ({ experimentId, after: position[kind] }))
     const [points, lines] = await Promise.all([
-      readArrivedPoints(clickhouse, watch('points'), { untilMs: untilMs.metrics, rowsMax: each }),
-      readArrivedLines(clickhouse, watch('lines'), { untilMs: untilMs.output, rowsMax: each }),
+      readArrivedPoints(clickhouse, watch('points'), { untilMs: untilMs.points ?? 0, rowsMax: each }),
+      readArrivedLines(clickhouse, watch('lines'), { untilMs: untilMs.lines ?? 0, rowsMax: each }),
     ])
     const [pointsOf, linesOf] = [
       Map.groupBy(points, (it) => Number(it.watch)),
@@ -120,13 +118,6 @@ export function createLiveStreams(settings: Settings) {
       hasMore ||= isPart
     })
     return hasMore
-  }
-
-  /** Until when all that was accepted is stored. */
-  async function findFinalTime(name: QueueName): Promise<number> {
-    const askedAtMs = Date.now()
-    const depth = await queueDepth(name)
-    return askedAtMs - (depth === 0 ? queuedAfterMs : storedAfterMs)
   }
 
   return {

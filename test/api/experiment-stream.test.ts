@@ -1,9 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { createClosers } from '../../store/closers.ts'
 import { aPoint } from '../harness/builders.ts'
 import { createClient, type TestClient } from '../harness/client.ts'
 import { eventually } from '../harness/eventually.ts'
-import { createUser, openTestService, startRole, storesWith } from '../harness/service.ts'
+import { openProxy } from '../harness/proxy.ts'
+import { createUser, openOwnStores, openTestService, startRole, storesWith } from '../harness/service.ts'
 import { codes } from './refusal.ts'
 import { openTwoUsers, type TwoUsers } from './two-users.ts'
 
@@ -224,6 +226,26 @@ describe('the stream of an experiment', () => {
       ])
     },
   )
+})
+
+it('what was accepted while ClickHouse was away comes once it is back: all of it, once, in order', async () => {
+  const shared = storesWith('postgres')
+  const clickhouse = await openProxy(shared.clickhouseUrl)
+  closers.push(clickhouse.close)
+  const suffering = await openTestService({ stores: await openOwnStores('postgres', clickhouse.url) })
+  closers.push(suffering.close)
+  const experimentKey = await suffering.client.createExperiment()
+  const stream = await open(experimentKey, { url: suffering.url, apiKey: suffering.apiKey })
+  const count = 60
+  for (let step = 0; step < count; step++) {
+    if (step === 10) clickhouse.cut()
+    const answer = await suffering.client.post('/write/experiment/metric', { experimentKey, ...aPoint({ step }) })
+    expect(answer.status).toBe(200)
+    await sleep(50)
+  }
+  clickhouse.restore()
+  await eventually(() => expect(stream.steps()).toHaveLength(count))
+  expect(stream.steps()).toEqual(Array.from({ length: count }, (_, step) => step))
 })
 
 it('more streams than a process may have are refused with Retry-After, and there is room again once some end', async () => {
