@@ -50,6 +50,20 @@ const writes: Write[] = [
     ],
   },
   {
+    path: '/experiments/multi-metric-chart',
+    body: { targetedExperiments: ['absent'], metrics: ['a'], params: ['a'], independentMetrics: true, fetchFull: true },
+    fields: [
+      ['targetedExperiments', 'list', 'required'],
+      ['targetedExperiments[0]', 'id', 'required'],
+      ['metrics', 'list', 'optional'],
+      ['metrics[0]', 'text', 'required'],
+      ['params', 'list', 'optional'],
+      ['params[0]', 'text', 'required'],
+      ['independentMetrics', 'flag', 'optional'],
+      ['fetchFull', 'flag', 'optional'],
+    ],
+  },
+  {
     path: '/write/experiment/create',
     body: { workspaceName: 'workspace', projectName: 'project', experimentName: 'name', experimentKey: 'x'.repeat(32) },
     fields: [
