@@ -27,7 +27,6 @@ export function createExperimentStreamRoutes({ access, liveStreams }: Deps): Rou
       query: object({ experimentKey }),
       answer: z.string(),
       shape: 'bytes',
-      mediaType: 'text/event-stream',
       async handle({ query, caller, request, reply }) {
         const lastId = request.headers['last-event-id']
         const position = lastId === undefined ? toStart(Date.now()) : parseEventId(String(lastId))

@@ -18,14 +18,12 @@ const refused = z
   .describe('Refused: nothing of the request was kept')
 
 /** The answers of a route: what it says of itself, with the envelope around it, and what a refusal looks like. */
-export function describeAnswers({ answer, shape, mediaType = anyBytes }: Route): Record<string, unknown> {
-  if (shape === 'bytes') {
-    return { 200: { description: 'Done', content: { [mediaType]: { schema: answer } } }, default: refused }
-  }
+export function describeAnswers({ answer, shape }: Route): Record<string, unknown> {
+  if (shape === 'bytes') return { 200: { description: 'Done', content: bytes(answer) }, default: refused }
   return { 200: (shape === 'envelope' ? inEnvelope(answer) : answer).describe('Done'), default: refused }
 }
 
-const anyBytes = 'application/octet-stream'
+const bytes = (schema: z.ZodType) => ({ 'application/octet-stream': { schema } })
 
 function inEnvelope(answer: z.ZodType): z.ZodType {
   if (!(answer instanceof z.ZodObject)) return answer

@@ -47,8 +47,6 @@ export type Route = {
    * handler has set their content type.
    */
   shape: 'envelope' | 'plain' | 'bytes'
-  /** What bytes are, for the reference page; any, when it does not say. */
-  mediaType?: string
   /** A body that its handler checks by itself, for speed; the schema then only documents it. */
   checksOwnBody?: boolean
   bodyBytesMax?: number

@@ -1,4 +1,5 @@
 import type { Database, Queries } from './database.ts'
+import { mayWrite } from './visibility.ts'
 
 /** A panel of a workspace, apart from its bytes. */
 export type Panel = {
@@ -24,8 +25,6 @@ export type PanelContent = {
   objectKey: string
   nowMs: number
 }
-
-const isMember = `EXISTS (SELECT 1 FROM workspace_members m WHERE m.workspace_id = p.workspace_id AND m.user_id = $1)`
 
 /**
  * Keeps a new panel. Its object must have been announced by `insertLooseObject`.
@@ -107,16 +106,20 @@ export async function listPanels(queries: Queries, workspaceId: string): Promise
   )
 }
 
-/** A panel of a workspace that the user is a member of; absent and foreign look the same. */
+/** A panel of a workspace that the user may write to; absent and foreign look the same. */
 export async function findPanel(queries: Queries, userId: string, id: string): Promise<Panel | undefined> {
   return await queries.row<Panel>(
-    `SELECT ${panelColumns} FROM panels p JOIN users u ON u.id = p.user_id WHERE p.id = $2 AND ${isMember}`,
+    `SELECT ${panelColumns} FROM panels p JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id
+     WHERE p.id = $2 AND ${mayWrite('w')}`,
     [userId, id],
   )
 }
 
 /** True when the user had such a panel. Its object becomes loose. */
 export async function deletePanel(queries: Queries, userId: string, id: string): Promise<boolean> {
-  const row = await queries.row(`DELETE FROM panels p WHERE p.id = $2 AND ${isMember} RETURNING p.id`, [userId, id])
+  const row = await queries.row(
+    `DELETE FROM panels p USING workspaces w WHERE w.id = p.workspace_id AND p.id = $2 AND ${mayWrite('w')} RETURNING p.id`,
+    [userId, id],
+  )
   return row !== undefined
 }
