@@ -22,7 +22,7 @@ export function createAccess(queries: Queries) {
       'projectId' in reference ? 'projectId' : 'workspaceName',
       'projectId' in reference ? reference.projectId : reference.workspaceName,
     )
-    throw new Refusal('projectUnknown', 'There is no such project that this key may use.')
+    throw unknownProject()
   }
 
   async function experiment(caller: Caller, key: string): Promise<Experiment> {
@@ -82,6 +82,11 @@ export async function refuseWithheld(
 }
 
 export type Access = ReturnType<typeof createAccess>
+
+/** Absent, deleted and foreign answer the same. */
+export function unknownProject(): Refusal {
+  return new Refusal('projectUnknown', 'There is no such project that this key may use.')
+}
 
 export type ProjectQuery = { projectId?: string; workspaceName?: string; projectName?: string }
 

@@ -16,6 +16,9 @@ const harmless = {
   'content-security-policy': "sandbox; default-src 'none'",
 }
 
+/** What is sent, and what is said of it. */
+type SentAsset = Pick<Asset, 'fileName' | 'contentType' | 'size' | 'objectKey' | 'sha256' | 'link'>
+
 type Call = { request: FastifyRequest; reply: FastifyReply }
 
 /**
@@ -26,7 +29,7 @@ type Call = { request: FastifyRequest; reply: FastifyReply }
 export async function sendAsset(
   { request, reply }: Call,
   objects: ObjectStore,
-  asset: Asset,
+  asset: SentAsset,
 ): Promise<Readable | string> {
   if (asset.objectKey === null) {
     throw new Refusal('badRequest', `assetId: the asset is remote; its bytes are at ${asset.link}`)

@@ -24,6 +24,13 @@ export type ReceivedFile = StoredObject & Pick<IncomingFile, 'fileName' | 'conte
 
 type Received = { fields: Record<string, string>; file: ReceivedFile | undefined }
 
+/** What a file must be to be kept. */
+type FileRules = {
+  fileBytesMax?: number
+  /** Lets a content through, or fails it. */
+  check?: (content: Readable) => Readable
+}
+
 /** What an asset is kept with, besides where its bytes are; what is absent has no value. */
 export type AssetFields = Pick<NewAsset, 'fileName' | 'type' | 'contentType'> &
   Partial<Omit<NewAsset, 'size' | 'nowMs' | 'objectKey' | 'sha256' | 'link'>>
@@ -33,11 +40,12 @@ export type AssetPlace = ReceivedFile | { link: string }
 
 /** Takes files in and keeps assets; what ends up with no asset is freed again. */
 export function createAssetKeeper({ database, objects, looseObjects, limits }: Deps) {
-  async function store({ content, fileName, contentType }: IncomingFile): Promise<ReceivedFile> {
+  async function store({ content, fileName, contentType }: IncomingFile, check?: FileRules['check']) {
     const objectKey = createObjectKey()
     try {
       await looseObjects.announce(objectKey)
-      return { objectKey, fileName, contentType, ...(await objects.put(objectKey, content)) }
+      const stored = await objects.put(objectKey, check ? check(content) : content)
+      return { objectKey, fileName, contentType, ...stored }
     } catch (error) {
       content.destroy()
       await looseObjects.drop(objectKey)
@@ -63,10 +71,14 @@ export function createAssetKeeper({ database, objects, looseObjects, limits }: D
      * Runs `use` with the upload of a request. Nothing of it is read before `receive` is called, so that who may not
      * send it costs nothing; it may be called twice.
      */
-    async withUpload<T>(request: IncomingMessage, use: (receive: () => Promise<Received>) => Promise<T>): Promise<T> {
+    async withUpload<T>(
+      request: IncomingMessage,
+      use: (receive: () => Promise<Received>) => Promise<T>,
+      { fileBytesMax = limits.fileBytesMax, check }: FileRules = {},
+    ): Promise<T> {
       let received: Promise<Received> | undefined
       const receive = () => {
-        received ??= readUpload(request, { keep: store, discard: drop, fileBytesMax: limits.fileBytesMax })
+        received ??= readUpload(request, { keep: (file) => store(file, check), discard: drop, fileBytesMax })
         return received
       }
       return await using(

@@ -9,6 +9,7 @@ import { type Database, isUniqueViolation } from '../store/postgres/database.ts'
 import { type Experiment, insertExperiment, listExperiments, updateTimes } from '../store/postgres/experiments.ts'
 import { ensureProject } from '../store/postgres/projects.ts'
 import { type Access, toViewer } from './access.ts'
+import { pendingCallsAnswer, readPendingCalls } from './calls.ts'
 import type { Charge } from './charge.ts'
 import { projectName, projectQuery } from './projects.ts'
 import { createReadableName } from './readable-name.ts'
@@ -24,9 +25,21 @@ const gpuIntervalMs = 15_000
 const cpuIntervalMs = 15_000
 
 const newKeyBytes = 16
-const pageSizeMax = 10_000
+export const pageSizeMax = 10_000
 
-const metadataAnswer = z.object({
+/** Which part of a long list of experiments is asked for. */
+export const pageFields = {
+  page: optional(z.string().regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
+  pageSize: optional(
+    z.coerce
+      .number('expected an integer')
+      .int('expected an integer')
+      .min(1, 'must be 1 or more')
+      .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
+  ),
+}
+
+export const metadataAnswer = z.object({
   experimentKey: z.string(),
   experimentName: z.string(),
   optimizationId: z.null(),
@@ -118,6 +131,7 @@ export function createExperimentRoutes({ database, access, signs, charge, appUrl
       gpuMonitorIntervalMillis: z.int(),
       cpuMonitorIntervalMillis: z.int(),
       stopRequested: z.boolean(),
+      rpcCalls: pendingCallsAnswer,
     }),
     shape: 'envelope',
     async handle({ query, caller }) {
@@ -128,6 +142,7 @@ export function createExperimentRoutes({ database, access, signs, charge, appUrl
         gpuMonitorIntervalMillis: gpuIntervalMs,
         cpuMonitorIntervalMillis: cpuIntervalMs,
         stopRequested: experiment.stopRequested,
+        rpcCalls: await readPendingCalls(database, experiment.id),
       }
     },
   })
@@ -173,18 +188,7 @@ export function createExperimentRoutes({ database, access, signs, charge, appUrl
     permission: 'reader',
     topic,
     summary: 'Lists the experiments of a project. With pageSize, `nextPage` is the `page` to ask for next, or null.',
-    query: z.object({
-      ...projectQuery.shape,
-      archived: optional(flag),
-      page: optional(z.string().regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
-      pageSize: optional(
-        z.coerce
-          .number('expected an integer')
-          .int('expected an integer')
-          .min(1, 'must be 1 or more')
-          .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
-      ),
-    }),
+    query: z.object({ ...projectQuery.shape, archived: optional(flag), ...pageFields }),
     answer: z.object({ experiments: z.array(metadataAnswer), nextPage: z.string().nullable() }),
     shape: 'plain',
     async handle({ query: { archived, page, pageSize, ...reference }, caller }) {
@@ -215,7 +219,7 @@ export function toExperimentLink(appUrl: string, workspaceName: string, projectN
 }
 
 /** The end follows the last activity until it is set; `running` ends when the signs of life do. */
-function toMetadata(experiment: Experiment, nowMs: number): z.input<typeof metadataAnswer> {
+export function toMetadata(experiment: Experiment, nowMs: number): z.input<typeof metadataAnswer> {
   const start = experiment.startTimeMs
   const end = experiment.endTimeMs ?? experiment.activeAtMs
   const aliveAt = experiment.aliveAtMs

@@ -15,18 +15,24 @@ import { createAssetKeeper } from './asset-keeper.ts'
 import { type AssetLimits, createAssetLimits } from './asset-limits.ts'
 import { createAssetRoutes } from './assets.ts'
 import { createAuditRoutes } from './audit.ts'
+import { createCallRoutes } from './calls.ts'
 import { createCharge } from './charge.ts'
+import { createChartRoutes } from './charts.ts'
 import { createColumnRoutes } from './columns.ts'
 import { createCounterRoutes } from './counters.ts'
 import { createDocumentRoutes } from './documents.ts'
 import { createLifecycleRoutes } from './experiment-lifecycle.ts'
+import { createExperimentStreamRoutes } from './experiment-stream.ts'
 import { createExperimentRoutes } from './experiments.ts'
 import { createGitPatchRoutes } from './git-patch.ts'
 import { createLimitRoutes } from './limits.ts'
+import type { LiveStreams } from './live-streams.ts'
 import { createLoggedDataRoutes } from './logged-data.ts'
 import type { LooseObjects } from './loose-objects.ts'
 import { createModelRoutes } from './models.ts'
+import { createPanelRoutes } from './panels.ts'
 import { createProjectPageRoutes } from './project-pages.ts'
+import { createProjectQueryRoutes } from './project-query.ts'
 import { createProjectRoutes } from './projects.ts'
 import { createRegistrationRoutes } from './registration.ts'
 import { createRegistryHistoryRoutes } from './registry-history.ts'
@@ -39,6 +45,7 @@ import { createServiceAccountRoutes } from './service-accounts.ts'
 import { createStreamReadRoutes } from './stream-reads.ts'
 import { createTextSampleRoutes } from './text-samples.ts'
 import { createUserRoutes } from './users.ts'
+import { createVizStoreRoutes } from './viz-stores.ts'
 import { createWorkspaceRoutes } from './workspaces.ts'
 
 type Deps = {
@@ -46,6 +53,7 @@ type Deps = {
   clickhouse: ClickHouse
   objects: ObjectStore
   looseObjects: LooseObjects
+  liveStreams: LiveStreams
   assetLimits: AssetLimits
   /** Undefined without a master key: then none can be kept. */
   secrets: Secrets | undefined
@@ -63,6 +71,7 @@ export function createApiRoutes({
   clickhouse,
   objects,
   looseObjects,
+  liveStreams,
   assetLimits,
   secrets,
   signs,
@@ -81,8 +90,12 @@ export function createApiRoutes({
     ...createWorkspaceRoutes({ database, access }),
     ...createProjectRoutes({ database, access }),
     ...createProjectPageRoutes({ database, access }),
+    ...createVizStoreRoutes({ database, access }),
+    ...createPanelRoutes(assets),
     ...createColumnRoutes({ database, clickhouse, access }),
+    ...createProjectQueryRoutes({ database, clickhouse, access }),
     ...createExperimentRoutes({ database, access, signs, charge, appUrl }),
+    ...createCallRoutes({ database, access, signs, charge }),
     ...createLifecycleRoutes({ database, access, appUrl }),
     ...createDocumentRoutes({ database, clickhouse, access, signs, charge }),
     ...createLoggedDataRoutes({ database, access, signs, charge }),
@@ -98,7 +111,9 @@ export function createApiRoutes({
     ...createRegistryVersionRoutes(assets),
     ...createRegistryReadRoutes(assets),
     ...createRegistryHistoryRoutes(assets),
+    ...createChartRoutes({ database, clickhouse }),
     ...createStreamReadRoutes({ clickhouse, access }),
+    ...createExperimentStreamRoutes({ access, liveStreams }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),
     ...createUserRoutes({ database }),

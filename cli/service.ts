@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Registry } from 'prom-client'
+import { createLiveStreams, type LiveStreams } from '../api/live-streams.ts'
 import { createLooseObjects } from '../api/loose-objects.ts'
 import { createApiRoutes } from '../api/routes.ts'
 import { createActivity } from '../http/activity.ts'
@@ -138,6 +139,7 @@ export async function startService(
 
     const routes: Route[] = []
     let objects: ObjectStore | undefined
+    let liveStreams: LiveStreams | undefined
     if (roles.has('ingest')) {
       const ingest = await nameQueueFault(
         createIngest({
@@ -169,8 +171,9 @@ export async function startService(
         onError: onStoreFault('objects'),
       })
       closers.push(() => looseObjects.close())
+      liveStreams = createLiveStreams({ database, clickhouse, queueDepth, onError: onStoreFault('live streams') })
       const { assetLimits } = settings
-      const kept = { database, clickhouse, objects, looseObjects, assetLimits }
+      const kept = { database, clickhouse, objects, looseObjects, liveStreams, assetLimits }
       routes.push(...createApiRoutes({ ...kept, secrets, signs, throttle, counters, queueDepth, appUrl }))
     }
 
@@ -201,6 +204,8 @@ export async function startService(
       connections.letGo()
       await closed
     })
+    // First of all, for they end only when they are told to.
+    closers.push(async () => liveStreams?.close())
     await app.listen({ host: settings.host, port: settings.port }).catch((error: unknown) => {
       throw explainListenFault(error, settings)
     })

@@ -60,6 +60,12 @@ const refusals = {
   experimentModelUnknown: { status: 400, code: 8000066, title: 'there is no such model of an experiment to register' },
   experimentModelEmpty: { status: 400, code: 8000067, title: 'the model of the experiment has no files to register' },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
+  panelUnknown: { status: 400, code: 8000040, title: 'the panel does not exist' },
+  panelsFull: { status: 400, code: 8000041, title: 'the workspace has as many panels as it may' },
+  callUnknown: { status: 400, code: 8000042, title: 'the experiment has no such remote call' },
+  callFinished: { status: 400, code: 8000043, title: 'the remote call has another result already' },
+  callsFull: { status: 400, code: 8000044, title: 'the experiment has as many pending remote calls as it may' },
+  chartTooLarge: { status: 400, code: 8000045, title: 'the chart would have more series or points than it may' },
   accountRestricted: { status: 403, code: 7000023, title: 'the service account is restricted to other workspaces' },
   organizationUnknown: {
     status: 400,

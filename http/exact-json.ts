@@ -30,3 +30,22 @@ export function toJsonInteger(value: bigint): number {
   const short = Number(value)
   return Number.isSafeInteger(short) ? short : (rawJSON(String(value)) as number)
 }
+
+/** Writes JSON in which every number is what it was when it was parsed. Its text holds no NUL, whatever its strings do. */
+export function writeExactJson(value: ExactJson): string {
+  return JSON.stringify(value, (_name, it) =>
+    typeof it === 'bigint' || Object.is(it, -0) ? rawJSON(toDigits(it)) : it,
+  )
+}
+
+const toDigits = (value: bigint | number) => (value === 0 ? '-0' : String(value))
+
+/** JSON that was kept as text, as a part of an answer: `JSON.stringify` writes it as it was. */
+export function toJsonAnswer(text: string): unknown {
+  return JSON.parse(text, (_name: string, value: unknown, context?: { source?: string }) =>
+    typeof value === 'number' && context?.source !== undefined && isAltered(value) ? rawJSON(context.source) : value,
+  )
+}
+
+/** A number that `JSON.stringify` would not write as it came. */
+const isAltered = (value: number) => Object.is(value, -0) || (Number.isInteger(value) && !Number.isSafeInteger(value))

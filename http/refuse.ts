@@ -30,10 +30,11 @@ export function answerUnknownRoutes(app: FastifyInstance) {
   function refuse(request: FastifyRequest): never {
     const path = request.url.split('?')[0]?.replace(/(?<=.)\/$/, '') ?? ''
     const known = methods.get(path) ?? methods.get(findPattern(path, methods.keys()) ?? '')
-    if (!known)
-      throw new Refusal('routeUnknown', `There is no ${path.slice(0, 200)}: see /reference for what there is.`)
+    if (!known) throw new Refusal('routeUnknown', `There is no ${shorten(path)}: see /reference for what there is.`)
     const allow = [...known].join(', ')
-    throw new Refusal('wrongMethod', `${path} does not take ${request.method}: use ${allow}.`, { headers: { allow } })
+    throw new Refusal('wrongMethod', `${shorten(path)} does not take ${request.method}: use ${allow}.`, {
+      headers: { allow },
+    })
   }
   app.addHook('onRequest', (request, _reply, done) => {
     if (request.is404) refuse(request)
@@ -41,6 +42,9 @@ export function answerUnknownRoutes(app: FastifyInstance) {
   })
   app.setNotFoundHandler(refuse)
 }
+
+/** What was sent is not echoed at length. */
+const shorten = (text: string) => text.slice(0, 200)
 
 /** The route of which the path is an instance: a part of it that begins with a colon stands for anything. */
 function findPattern(path: string, routes: Iterable<string>): string | undefined {
@@ -55,6 +59,8 @@ function findPattern(path: string, routes: Iterable<string>): string | undefined
 
 /** Answers a request with its refusal; what is a fault of ours goes to the log with its cause. */
 export function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
+  // Who asked has gone, and the stream that would have been the answer was ended for that.
+  if (error.code === 'ERR_STREAM_PREMATURE_CLOSE' && reply.raw.destroyed) return
   const refusal = fromFramework(error, request) ?? toRefusal(error)
   if (refusal.refusal === 'bug') request.log.error({ err: error, url: request.routeOptions.url }, 'a request failed')
   else if (refusal.refusal === 'unavailable') {
@@ -83,7 +89,7 @@ function fromFramework(error: FastifyError, request: FastifyRequest): Refusal | 
       return new Refusal('badRequest', 'The address is not a valid URL path.')
   }
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
-    return new Refusal('badRequest', error.message)
+    return new Refusal('badRequest', shorten(error.message))
   }
   return undefined
 }

@@ -53,14 +53,16 @@ export async function readUpload<Kept>(request: IncomingMessage, settings: Setti
   } catch (error) {
     throw toCompressionFault(error) ?? error
   } finally {
-    // Or else a caller that is still sending would not come to read why it was refused.
+    // Or else a caller that is still sending would not come to read why it was refused, or to send the next request: a pipe
+    // that ends by itself would stop what `resume` began.
+    request.unpipe(body)
     body.destroy()
     request.resume()
   }
 }
 
 /** The body as it was before it was compressed. To give it up is not to give up the request, which has to be answered. */
-function openBody(request: IncomingMessage): Readable {
+function openBody(request: IncomingMessage): Transform {
   const body = createDecoder(request.headers['content-encoding']?.toLowerCase())
   const cutOff = () => body.destroy(new Refusal('badRequest', 'The upload was cut off: nothing of it was kept.'))
   request.once('error', cutOff)

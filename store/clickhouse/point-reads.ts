@@ -23,12 +23,12 @@ const jsonSettings = `SETTINGS output_format_json_array_of_rows = 1, output_form
   output_format_json_escape_forward_slashes = 0`
 
 /** The value as text that parses back to the same bits: the shortest decimal, or NaN, Infinity, -Infinity. */
-const asText = (value: string) =>
+export const asText = (value: string) =>
   `multiIf(isNaN(${value}), 'NaN', ${value} = inf, 'Infinity', ${value} = -inf, '-Infinity', toString(${value}))`
 
 const has = (bit: number) => `bitAnd(present, ${bit}) != 0`
-const timeOf = `if(${has(present.timestamp)}, timestamp, received)`
-const whenPresent = (bit: number, value: string) => `if(${has(bit)}, ${value}, NULL)`
+export const timeOf = `if(${has(present.timestamp)}, timestamp, received)`
+export const whenPresent = (bit: number, value: string) => `if(${has(bit)}, ${value}, NULL)`
 
 const pointObject = `metric AS metricName, ${asText('value')} AS metricValue, time AS timestamp,
   ${whenPresent(present.step, 'step')} AS step, ${whenPresent(present.epoch, 'epoch')} AS epoch,
@@ -138,14 +138,28 @@ function selectPoints(
   { name, context }: SeriesName,
   { isFinal }: { isFinal: boolean },
 ): string {
-  const tables = name.includes('sys.') ? [pointsTable, systemPointsTable] : [pointsTable]
-  return tables
-    .map(
-      (table) => `SELECT metric, context, value, step, ${timeOf} AS time, epoch, present, request_hi, request_lo, place
-       FROM ${clickhouse.database}.${table.name} ${isFinal ? 'FINAL' : ''}
-       WHERE experiment_id = {experiment:UInt64} AND metric IN (${possibleMetrics})
+  return selectStoredPoints(clickhouse, {
+    withSystem: name.includes('sys.'),
+    isFinal,
+    condition: `experiment_id = {experiment:UInt64} AND metric IN (${possibleMetrics})
          AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})
          ${context === undefined ? '' : 'AND context = {context:String}'}`,
+  })
+}
+
+type StoredPoints = { withSystem: boolean; isFinal: boolean; condition: string; columns?: string }
+
+/** The rows of all points that meet a condition, those of resource usage among them or not. */
+export function selectStoredPoints(
+  clickhouse: ClickHouse,
+  { withSystem, isFinal, condition, columns = '' }: StoredPoints,
+): string {
+  const tables = withSystem ? [pointsTable, systemPointsTable] : [pointsTable]
+  return tables
+    .map(
+      (table) => `SELECT ${columns}metric, context, value, step, ${timeOf} AS time, epoch, present, request_hi,
+         request_lo, place
+       FROM ${clickhouse.database}.${table.name} ${isFinal ? 'FINAL' : ''} WHERE ${condition}`,
     )
     .join(' UNION ALL ')
 }

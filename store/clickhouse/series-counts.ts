@@ -4,7 +4,7 @@ import { pointsTable, summaryTable } from './tables.ts'
 /** How large an experiment is: how many series it has, and how many points the longest of them. */
 export type SeriesTotals = { series: number; pointsMost: number }
 
-const seriesName = `if(context = '', metric, concat(context, '_', metric))`
+export const seriesName = `if(context = '', metric, concat(context, '_', metric))`
 
 /**
  * The size of many experiments, at a cost that does not grow with their points. Rows that were delivered more than once

@@ -40,14 +40,14 @@ export type Experiment = {
 /** An experiment counts as throttled until this long after a limit last kept something out. */
 const throttledForMs = 60_000
 
-const experimentColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
+export const experimentColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
   w.name AS "workspaceName", e.file_path AS "filePath", e.start_time_ms AS "startTimeMs", e.end_time_ms AS "endTimeMs",
   e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs", e.stop_requested AS "stopRequested", e.archived,
   e.has_crashed AS "hasCrashed", e.error, ${mayWrite('w')} AS "isWritable",
   w.limits || p.limits AS limits, ARRAY(SELECT t.reason FROM experiment_throttles t WHERE t.experiment_id = e.id
     AND t.last_at_ms > extract(epoch FROM now()) * 1000 - ${throttledForMs} ORDER BY t.reason) AS "throttleReasons"`
 
-const experimentsWithPlace = `FROM experiments e JOIN projects p ON p.id = e.project_id
+export const experimentsWithPlace = `FROM experiments e JOIN projects p ON p.id = e.project_id
   JOIN workspaces w ON w.id = p.workspace_id JOIN users u ON u.id = e.user_id`
 
 type NewExperiment = { key: string; projectId: string; userId: string; name: string; nowMs: number }
@@ -93,17 +93,36 @@ export async function findExperiment(queries: Queries, viewer: Viewer, key: stri
   )
 }
 
-type ExperimentPage = { projectId: string; archived: boolean; afterId: bigint; limit: number }
+/** Experiments that somebody may see, as it was found before; those that are deleted are left out. */
+export async function listExperimentsById(queries: Queries, ids: bigint[]): Promise<Experiment[]> {
+  const nobody = null
+  return await queries.rows<Experiment>(
+    `SELECT ${experimentColumns} ${experimentsWithPlace} WHERE e.id = ANY($2) AND e.deleted_at IS NULL`,
+    [nobody, ids],
+  )
+}
+
+/** A condition on the experiments `e` of a page, whose values are `$1` to `$7`; the order goes with it. */
+export const ofPage = `${isShownIn('e', '$4')}
+       AND EXISTS (SELECT 1 FROM projects listed JOIN workspaces lw ON lw.id = listed.workspace_id
+         WHERE listed.id = $4 AND ${mayReadProject('listed', 'lw')})
+       AND e.deleted_at IS NULL AND e.archived = $5 AND e.id > $6 ORDER BY e.id LIMIT $7`
+
+export const toPageValues = (viewer: Viewer, page: ExperimentPage) => [
+  ...toViewerValues(viewer),
+  page.projectId,
+  page.archived,
+  page.afterId,
+  page.limit,
+]
+
+export type ExperimentPage = { projectId: string; archived: boolean; afterId: bigint; limit: number }
 
 /** Experiments of a project, and those symlinked into it, in the order they were made, from after `afterId`. */
 export async function listExperiments(queries: Queries, viewer: Viewer, page: ExperimentPage): Promise<Experiment[]> {
   return await queries.rows<Experiment>(
-    `SELECT ${experimentColumns} ${experimentsWithPlace}
-     WHERE ${isShownIn('e', '$4')}
-       AND EXISTS (SELECT 1 FROM projects listed JOIN workspaces lw ON lw.id = listed.workspace_id
-         WHERE listed.id = $4 AND ${mayReadProject('listed', 'lw')})
-       AND e.deleted_at IS NULL AND e.archived = $5 AND e.id > $6 ORDER BY e.id LIMIT $7`,
-    [...toViewerValues(viewer), page.projectId, page.archived, page.afterId, page.limit],
+    `SELECT ${experimentColumns} ${experimentsWithPlace} WHERE ${ofPage}`,
+    toPageValues(viewer, page),
   )
 }
 

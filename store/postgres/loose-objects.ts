@@ -14,7 +14,7 @@ export async function expireLooseObject(queries: Queries, objectKey: string): Pr
 }
 
 /** The tables that refer to objects, each by a column `object_key`. A row that goes tells so in `loose_objects`. */
-const referrers = ['assets', 'artifact_files', 'registry_files']
+const referrers = ['assets', 'artifact_files', 'panels', 'registry_files']
 
 const isUnreferred = referrers
   .map((table) => `NOT EXISTS (SELECT 1 FROM ${table} WHERE ${table}.object_key = loose.object_key)`)

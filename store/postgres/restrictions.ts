@@ -13,6 +13,7 @@ const places = {
   artifactId: 'artifacts a JOIN workspaces w ON w.id = a.workspace_id WHERE a.id = $2',
   artifactVersionId: `artifact_versions v JOIN artifacts a ON a.id = v.artifact_id
     JOIN workspaces w ON w.id = a.workspace_id WHERE v.id = $2 AND v.deleted_at IS NULL`,
+  panelId: 'panels n JOIN workspaces w ON w.id = n.workspace_id WHERE n.id = $2',
   registryModelId: 'registry_models m JOIN workspaces w ON w.id = m.workspace_id WHERE m.id = $2',
   registryVersionId: `registry_versions v JOIN registry_models m ON m.id = v.model_id
     JOIN workspaces w ON w.id = m.workspace_id WHERE v.id = $2`,

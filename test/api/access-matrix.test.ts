@@ -31,6 +31,8 @@ type Place = {
   artifactId: string
   closedVersionId: string
   openVersionId: string
+  /** Of what `subjects` makes for the route. */
+  subjectId: string
 }
 /** A text is sent as a file. */
 type Call = { method?: string; query?: Record<string, unknown>; body?: Record<string, unknown> | string }
@@ -51,6 +53,12 @@ const samples: Record<string, Sample> = {
   '/project/default-views': ['read', byProject],
   '/project/column-names': ['read', byProject],
   '/experiments': ['read', byProject],
+  '/viz-instance/store': ['read', ({ projectId }) => ({ query: { projectId, instanceId: 'a' } })],
+  '/write/viz-instance/store/save': [
+    'write',
+    ({ projectId }) => ({ method: 'POST', body: { projectId, instanceId: 'a', store: {} } }),
+  ],
+  '/project/query': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, predicates: [] } })],
   '/experiment/metadata': ['read', byKey],
   '/experiment/counters': ['read', byKey],
   '/experiment/parameters': ['read', byKey],
@@ -139,6 +147,12 @@ const samples: Record<string, Sample> = {
   '/write/experiment/update-status': ['write', post({ isAlive: true })],
   '/write/experiment/set-start-end-time': ['write', post({ startTimeMillis: 1 })],
   '/write/experiment/set-status': ['write', byKey],
+  '/write/experiment/rpc/send': ['write', post({ method: 'm' })],
+  '/write/experiment/rpc/result': [
+    'write',
+    ({ experimentKey, subjectId }) => ({ method: 'POST', body: { experimentKey, rpcId: subjectId } }),
+  ],
+  '/experiment/rpc': ['write', ({ experimentKey, subjectId }) => ({ query: { experimentKey, rpcId: subjectId } })],
   '/write/experiment/stop': ['write', byKey],
   '/write/experiment/archive': ['write', byKey],
   '/write/experiment/restore': ['write', byKey],
@@ -189,10 +203,38 @@ const samples: Record<string, Sample> = {
       body: { workspaceName, projectName, deleteAllExperiments: false },
     }),
   ],
+  '/templates': ['write', ({ workspaceName }) => ({ query: { teamName: workspaceName } })],
+  '/write/template/upload': [
+    'write',
+    ({ workspaceName }) => ({ method: 'POST', query: { teamName: workspaceName }, body: emptyZip }),
+  ],
+  '/template/download': ['write', ({ subjectId }) => ({ query: { templateId: subjectId } })],
+  '/write/template/delete': ['write', ({ subjectId }) => ({ query: { templateId: subjectId } })],
   '/write/add-workspace-member': [
     'manage',
     ({ workspaceName, userName }) => ({ method: 'POST', body: { workspaceName, userName, admin: false } }),
   ],
+}
+
+const emptyZip = `PK\x05\x06${'\0'.repeat(18)}`
+
+/** What has to be there before a route can be called, made by the owner; its id. */
+const subjects: Record<string, (place: Place) => Promise<string>> = {
+  '/template/download': aPanel,
+  '/write/template/delete': aPanel,
+  '/experiment/rpc': aCall,
+  '/write/experiment/rpc/result': aCall,
+}
+
+async function aCall({ experimentKey }: Place): Promise<string> {
+  const answer = await service.client.post('/write/experiment/rpc/send', { experimentKey, method: 'm' })
+  return answer.body.rpcId as string
+}
+
+async function aPanel({ workspaceName }: Place): Promise<string> {
+  const query = new URLSearchParams({ teamName: workspaceName })
+  const answer = await service.client.postRaw(`/write/template/upload?${query}`, emptyZip)
+  return answer.body.templateId as string
 }
 
 /** Routes about nothing that belongs to a project: what each of them shows is the caller's own, or for admins. */
@@ -204,6 +246,10 @@ const elsewhere = new Set([
   '/write/workspace/new',
 ])
 const needsMoreThanAKey = (path: string) => /^\/(admin|write\/(service-account|organization|api))(\/|$)/.test(path)
+/** They leave out what the caller may not see, and answer the same as if it were not there: `charts.test.ts`. */
+const leavingOut = new Set(['/experiments/multi-metric-chart'])
+/** Its answer has no end. */
+const endless = '/experiment/stream'
 /** Tested with what they are about: they need something that is there already. */
 const withTheirSubject = new Set(['/write/project/delete-project-share-link'])
 
@@ -216,7 +262,9 @@ function mayDo(right: Right, kind: Kind, isPublic: boolean): boolean {
 
 let service: Awaited<ReturnType<typeof openTestService>>
 let memberName: string
-let clients: Record<Exclude<Kind, 'visitor' | 'nobody'>, TestClient>
+type KeyHolder = Exclude<Kind, 'visitor' | 'nobody'>
+let users: Record<KeyHolder, Awaited<ReturnType<typeof createUser>>>
+let clients: Record<KeyHolder, TestClient>
 beforeAll(async () => {
   service = await openTestService()
   const stores = storesWith('postgres')
@@ -247,30 +295,41 @@ beforeAll(async () => {
     const account = { name: uniqueName('account'), defaultWorkspaceName: service.workspaceName, authorizedWorkspaces }
     const made = await insertServiceAccount(database, { organizationId, userName: 'test' }, account)
     const { apiKey } = made as { apiKey: string }
-    return createClient(service.url, { apiKey, workspaceName: service.workspaceName })
+    return { apiKey, workspaceName: service.workspaceName, userName: account.name }
   }
-  clients = {
+  users = {
+    owner: service,
+    member,
+    colleague: await inOrganization(),
+    stranger: await createUser(stores),
     account: await openAccount(),
     insider: await openAccount([service.workspaceName]),
     outsider: await openAccount([other]),
+  }
+  clients = {
+    account: createClient(service.url, users.account),
+    insider: createClient(service.url, users.insider),
+    outsider: createClient(service.url, users.outsider),
     owner: service.client,
-    member: createClient(service.url, member),
-    colleague: createClient(service.url, await inOrganization()),
-    stranger: createClient(service.url, await createUser(stores)),
+    member: createClient(service.url, users.member),
+    colleague: createClient(service.url, users.colleague),
+    stranger: createClient(service.url, users.stranger),
   }
   await database.close()
 })
 afterAll(() => service?.close())
 
-async function openPlace(isPublic: boolean): Promise<Place & { shareCode: string }> {
+async function openPlace(isPublic: boolean, path: string): Promise<Place & { shareCode: string }> {
   const { client, workspaceName, userName } = service
   const projectName = uniqueName('project')
   const fields = { workspaceName, projectName, projectDescription: '', isPublic }
   const projectId = (await client.post('/write/project/create', fields)).body.projectId as string
   const experimentKey = await client.createExperiment({ projectName })
   const { body } = await client.get(`/write/project/add-share-link?projectId=${projectId}`)
-  const place = { workspaceName, projectName, projectId, experimentKey, userName, shareCode: body.shareCode as string }
-  return { ...place, ...(await fill(experimentKey, isPublic)) }
+  const place = { workspaceName, projectName, projectId, experimentKey, userName, subjectId: '' }
+  const filled = { ...place, ...(await fill(experimentKey, isPublic)) }
+  const subjectId = (await subjects[path]?.(filled)) ?? ''
+  return { ...filled, subjectId, shareCode: body.shareCode as string }
 }
 
 /** Gives an experiment files of all kinds. */
@@ -292,23 +351,41 @@ async function fill(experimentKey: string, isPublic: boolean) {
   return { assetId: asset.body.assetId as string, artifactId, closedVersionId: artifactVersionId, openVersionId }
 }
 
+/** One place for all who only read or are refused; whoever may change it gets one that nobody has changed. */
+function createPlaces<P>(open: () => Promise<P>, right: Right) {
+  let place: Promise<P> | undefined
+  return {
+    async next(mayDoIt: boolean): Promise<P> {
+      place ??= open()
+      const current = await place
+      if (mayDoIt && !right.startsWith('read')) place = undefined
+      return current
+    },
+  }
+}
+
 /** What a kind of caller is answered: the status, and the code. */
 async function call(path: string, { method = 'GET', query = {}, body }: Call, kind: Kind, shareCode: string) {
   const search = new URLSearchParams({
     ...(query as Record<string, string>),
     ...(kind === 'visitor' && { shareCode }),
   })
-  const sent = typeof body === 'string' ? body : body && JSON.stringify(body)
-  const headers = typeof body === 'string' ? { 'content-type': 'text/plain' } : undefined
+  const sent = typeof body === 'object' ? JSON.stringify(body) : body
+  const type = typeof body === 'string' ? 'application/zip' : 'application/json'
+  const headers = sent === undefined ? undefined : { 'content-type': type }
   const address = `${path}?${search}`
   if (kind !== 'visitor' && kind !== 'nobody') {
     const answer = await clients[kind].send(method, address, sent, headers && { headers })
-    return { status: answer.status, code: answer.body.sdk_error_code }
+    return { status: answer.status, code: answer.body.sdk_error_code, answer: answer.body }
   }
-  const answer = await fetch(`${service.url}/api/rest/v2${address}`, { method, body: sent, headers })
+  const answer = await fetch(`${service.url}/api/rest/v2${address}`, {
+    method,
+    body: sent,
+    ...(headers && { headers }),
+  })
   const isJson = answer.headers.get('content-type') === 'application/json'
-  const { sdk_error_code: code } = isJson ? ((await answer.json()) as { sdk_error_code?: number }) : {}
-  return { status: answer.status, code }
+  const answered = isJson ? ((await answer.json()) as Record<string, unknown>) : {}
+  return { status: answer.status, code: answered.sdk_error_code, answer: answered }
 }
 
 it('every route is here', async () => {
@@ -316,12 +393,13 @@ it('every route is here', async () => {
   const missing = Object.keys(paths)
     .map((it) => it.replace('/api/rest/v2', ''))
     .filter((path) => !samples[path] && !elsewhere.has(path) && !needsMoreThanAKey(path))
-    .filter((path) => !withTheirSubject.has(path) && !registrySamples[path])
+    .filter((path) => !withTheirSubject.has(path) && !registrySamples[path] && !leavingOut.has(path))
+    .filter((path) => path !== endless)
   expect(missing).toEqual([])
 })
 
-/** An experiment, a project, a workspace, an artifact or a version of one that is not there. */
-const notThere = [90211, 8000007, 90219, 624522, 624523]
+/** An experiment, a project, a workspace, an artifact, a version of one or a panel that is not there. */
+const notThere = [90211, 8000007, 90219, 624522, 624523, 8000040]
 const restricted = 7000023
 /** May be read, but not changed; for owners only. */
 const notAllowed = [90210, 8000016, 8000017, 8000050]
@@ -333,8 +411,9 @@ describe.each([
   it.each(Object.entries(samples).map(([path, [right, toCall]]) => ({ path, right, toCall })))(
     '$path ($right)',
     async ({ path, right, toCall }) => {
+      const places = createPlaces(() => openPlace(isPublic, path), right)
       for (const kind of kinds) {
-        const place = await openPlace(isPublic)
+        const place = await places.next(mayDo(right, kind, isPublic))
         const { status, code } = await call(path, toCall(place), kind, place.shareCode)
         const what = `${kind}: ${status} ${code}`
         if (mayDo(right, kind, isPublic)) expect(status, what).toBe(200)
@@ -348,6 +427,35 @@ describe.each([
       }
     },
   )
+})
+
+it.each([
+  ['private', false],
+  ['public', true],
+])('/experiments/multi-metric-chart shows what is in a %s project to those who may read it', async (_it, isPublic) => {
+  for (const kind of kinds) {
+    const { shareCode, experimentKey } = await openPlace(isPublic, '')
+    await clients.owner.post('/write/experiment/parameter', { experimentKey, parameterName: 'a', parameterValue: 1 })
+    const body = { targetedExperiments: [experimentKey], params: ['a'] }
+    const { status, answer } = await call('/experiments/multi-metric-chart', { method: 'POST', body }, kind, shareCode)
+    expect(status, kind).toBe(kind === 'nobody' ? 401 : 200)
+    if (kind !== 'nobody') expect(answer.empty, kind).toBe(!mayDo('read', kind, isPublic))
+  }
+})
+
+it.each([
+  ['private', false],
+  ['public', true],
+])('/experiment/stream of a %s project is opened for those who may read it', async (_it, isPublic) => {
+  for (const kind of kinds) {
+    const { shareCode, experimentKey } = await openPlace(isPublic, '')
+    const query = new URLSearchParams({ experimentKey, ...(kind === 'visitor' && { shareCode }) })
+    const headers = kind === 'visitor' || kind === 'nobody' ? {} : { authorization: users[kind].apiKey }
+    const answer = await fetch(`${service.url}/api/rest/v2${endless}?${query}`, { headers })
+    await answer.body?.cancel()
+    const refused = kind === 'nobody' ? 401 : kind === 'outsider' ? 403 : 400
+    expect(answer.status, kind).toBe(mayDo('read', kind, isPublic) ? 200 : refused)
+  }
 })
 
 it('what is for admins is refused to everybody else, whatever the request is like', async () => {
@@ -456,13 +564,15 @@ describe.each([
   it.each(Object.entries(registrySamples).map(([path, [right, toCall]]) => ({ path, right, toCall })))(
     '$path ($right)',
     async ({ path, right, toCall }) => {
+      const places = createPlaces(() => openRegistry(isPublic), right)
       for (const kind of kinds) {
-        const { shareCode, ...registry } = await openRegistry(isPublic)
+        // Either of the restricted accounts was made for other workspaces than this one.
+        const isOutside = kind === 'outsider' || kind === 'insider'
+        const { shareCode, ...registry } = await places.next(mayDo(right, kind, isPublic) && !isOutside)
         const { status, code } = await call(path, toCall(registry), kind, shareCode)
         const what = `${kind}: ${status} ${code}`
         if (kind === 'nobody' || kind === 'visitor') expect(status, what).toBe(401)
-        // Either was made for other workspaces than this one.
-        else if (kind === 'outsider' || kind === 'insider') expect([status, code], what).toEqual([403, restricted])
+        else if (isOutside) expect([status, code], what).toEqual([403, restricted])
         else if (mayDo(right, kind, isPublic)) expect(status, what).toBe(200)
         else if (mayDo('read', kind, isPublic))
           expect([status, notToBeChanged], what).toEqual([403, expect.arrayContaining([code])])

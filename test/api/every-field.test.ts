@@ -7,7 +7,7 @@ import { openTwoUsers, type TwoUsers } from './two-users.ts'
  * What every write promises of every field: present, of its kind and storable, or else refused by name with nothing kept;
  * `null` means absent; integers come as strings too; unknown fields do no harm.
  */
-type Kind = 'text' | 'id' | 'int64' | 'flag' | 'float' | 'scalar' | 'list' | 'percent' | 'bytes' | 'safe'
+type Kind = 'text' | 'id' | 'int64' | 'flag' | 'float' | 'scalar' | 'list' | 'object' | 'percent' | 'bytes' | 'safe'
 type Field = [path: string, kind: Kind, presence: 'required' | 'optional']
 type Write = { path: string; method?: 'PUT'; body: Record<string, unknown>; fields: Field[] }
 
@@ -38,6 +38,29 @@ const writes: Write[] = [
       ['projectName', 'id', 'required'],
       ['projectDescription', 'text', 'required'],
       ['isPublic', 'flag', 'required'],
+    ],
+  },
+  {
+    path: '/write/viz-instance/store/save',
+    body: { instanceId: 'instance', projectId: 'absent', store: { a: 1 } },
+    fields: [
+      ['instanceId', 'text', 'required'],
+      ['projectId', 'text', 'required'],
+      ['store', 'object', 'required'],
+    ],
+  },
+  {
+    path: '/experiments/multi-metric-chart',
+    body: { targetedExperiments: ['absent'], metrics: ['a'], params: ['a'], independentMetrics: true, fetchFull: true },
+    fields: [
+      ['targetedExperiments', 'list', 'required'],
+      ['targetedExperiments[0]', 'id', 'required'],
+      ['metrics', 'list', 'optional'],
+      ['metrics[0]', 'text', 'required'],
+      ['params', 'list', 'optional'],
+      ['params[0]', 'text', 'required'],
+      ['independentMetrics', 'flag', 'optional'],
+      ['fetchFull', 'flag', 'optional'],
     ],
   },
   {
@@ -158,6 +181,11 @@ const writes: Write[] = [
       ['error', 'text', 'optional'],
       ['hasCrashed', 'flag', 'optional'],
     ],
+  },
+  {
+    path: '/write/experiment/rpc/send',
+    body: { method: 'method', arguments: { a: 1 } },
+    fields: [experiment, ['method', 'text', 'required']],
   },
   {
     path: '/write/experiment/upload-text-sample',
@@ -349,6 +377,7 @@ const wrong: Record<Kind, unknown[]> = {
   float: notFloat,
   scalar: [{}, [], ['x'], ...unstorable],
   list: ['x', 5, true, {}, { length: 1 }],
+  object: ['x', 5, true, [], [{}]],
   percent: [...notFloat, -0.001, 100.001, 'NaN', 'Infinity'],
   bytes: [...notInteger, -1, '-1'],
   safe: [...notInteger, '9007199254740993'],

@@ -187,6 +187,7 @@ describe('experiment/set-status', () => {
       gpuMonitorIntervalMillis: expect.any(Number),
       cpuMonitorIntervalMillis: expect.any(Number),
       stopRequested: false,
+      rpcCalls: [],
       code: 200,
       data: null,
       sdk_error_code: 0,

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../store/embedded/free-port.ts'
-import { startRole, storesWith } from '../harness/service.ts'
+import { startRole, storesWith, testMasterKey } from '../harness/service.ts'
 import { startRedisServer } from '../harness/stores.ts'
 import { aFolder, expectPlainFailure, svc } from './svc-process.ts'
 
@@ -27,7 +27,8 @@ describe.skipIf(!canRunRedis)('a Redis that could lose what was acknowledged is 
     await client.config('SET', setting, value)
     client.disconnect()
     const { clickhouseUrl, postgresUrl } = storesWith('postgres')
-    const env = { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, REDIS_URL: redis.url }
+    const addresses = { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, REDIS_URL: redis.url }
+    const env = { ...addresses, SVC_MASTER_KEY: testMasterKey }
 
     for (const role of ['ingest', 'worker', 'api', 'up']) {
       expectPlainFailure(await svc([role], { ...env, SVC_PORT: String(await findFreePort()) }, onClose), said)
@@ -53,7 +54,8 @@ it.skipIf(!canRunRedis)(
       await worker.ended
     })
     expect(worker.output()).toMatch(said)
-    const env = { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, REDIS_URL: redis.url }
+    const addresses = { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, REDIS_URL: redis.url }
+    const env = { ...addresses, SVC_MASTER_KEY: testMasterKey }
     const { code, stdout } = await svc(['doctor'], { ...env, SVC_PORT: String(await findFreePort()) }, onClose)
     expect([code, stdout]).toEqual([1, expect.stringMatching(said)])
   },

@@ -99,7 +99,7 @@ export function lookInto({ postgresUrl, objectsUrl = '' }: StoreUrls) {
     /** Files that nothing refers to. */
     async findLeftovers(): Promise<string[]> {
       const files = await findFiles()
-      const tables = ['assets', 'artifact_files', 'registry_files']
+      const tables = ['assets', 'artifact_files', 'panels', 'registry_files']
       const kept = await query<{ key: string }>(
         tables.map((it) => `SELECT object_key AS key FROM ${it} WHERE object_key = ANY($1)`).join(' UNION '),
         [files],

@@ -97,6 +97,7 @@ describe('/openapi.json', () => {
       objects: unused,
       looseObjects: unused,
       secrets: unused,
+      liveStreams: unused,
       assetLimits: parseSettings({}).assetLimits,
       signs: unused,
       throttle: unused,

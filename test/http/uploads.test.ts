@@ -1,4 +1,4 @@
-import { type ClientRequest, request } from 'node:http'
+import { Agent, type ClientRequest, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
@@ -18,6 +18,7 @@ const limits: UploadLimits = { uploadsMax: 2, bytesMin: 100, everyMs: 200, after
 /** Far less than the tests take: who is held to it does not get through. */
 const arrival = { headersMsMax: 200, requestMsMax: 300, everyMs: 50 }
 const fileBytesMax = 10_000
+const formHead = '--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
 
 /** A server with a route that counts bytes, one that refuses without reading, and one that takes JSON. */
 async function openServer(uploads = limits) {
@@ -149,6 +150,26 @@ describe('an upload', () => {
     await trickle(sent, 2_000, 5, 10)
     sent.end()
     expect(await answer).toMatchObject({ status: 413, body: { code: 413, sdk_error_code: 8000011 } })
+  })
+
+  it.each([
+    ['raw', 'application/octet-stream', ''],
+    ['as a form', 'multipart/form-data; boundary=x', formHead],
+  ])('refused before it was whole, %s, leaves its connection to the next request', async (_name, type, head) => {
+    const { base } = await openServer({ ...limits, afterAnswerMs: 30_000 })
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    closers.push(async () => agent.destroy())
+    const send = (path: string, contentType: string, body: Buffer) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const headers = { 'content-type': contentType, 'content-length': body.length }
+        const sent = request(`${base}${path}`, { method: 'POST', agent, headers })
+        sent.once('error', reject)
+        sent.once('response', (answer) => answer.resume().once('end', () => resolve(answer.statusCode)))
+        sent.end(body)
+      })
+    const tooMuch = Buffer.concat([Buffer.from(head), Buffer.alloc(3_000_000)])
+    const answers = [send('/count', type, tooMuch), send('/count', 'application/octet-stream', Buffer.alloc(100))]
+    expect(await Promise.all(answers)).toEqual([413, 200])
   })
 
   it('is refused with 503 while there are as many as there may be', async () => {

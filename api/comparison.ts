@@ -1,0 +1,65 @@
+/**
+ * How stored values compare with what somebody asks for. All of them are text here, as reads give them back; what kind
+ * of value they are is said by the question.
+ */
+export type Comparer = (actual: string) => number | undefined
+
+/** As numbers: below zero, zero or above; undefined when one of them is none, or only one is NaN. */
+export function compareNumbers(actual: string, wanted: string): number | undefined {
+  const [left, right] = [toNumber(actual), toNumber(wanted)]
+  if (left === undefined || right === undefined) return undefined
+  if (Number.isNaN(left) || Number.isNaN(right)) return Number.isNaN(left) && Number.isNaN(right) ? 0 : undefined
+  // Beyond 2^53 two integers may be the same float.
+  if (left === right && !Number.isSafeInteger(left) && isInteger(actual) && isInteger(wanted)) {
+    return order(BigInt(actual), BigInt(wanted))
+  }
+  return order(left, right)
+}
+
+/** By the code points of their texts. */
+export const compareTexts = (actual: string, wanted: string) => order(actual, wanted)
+
+export function compareFlags(actual: string, wanted: string): number | undefined {
+  const [left, right] = [toFlag(actual), toFlag(wanted)]
+  return left === undefined || right === undefined ? undefined : order(left, right)
+}
+
+export function compareTimes(actual: string, wanted: string): number | undefined {
+  const [left, right] = [toTimeMs(actual), toTimeMs(wanted)]
+  return left === undefined || right === undefined ? undefined : order(left, right)
+}
+
+const order = <T>(left: T, right: T) => (left < right ? -1 : left > right ? 1 : 0)
+
+const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
+const isInteger = (value: string) => /^[+-]?\d{1,400}$/.test(value.trim())
+const notFinite = new Map([
+  ['nan', Number.NaN],
+  ...['inf', '+inf', 'infinity', '+infinity'].map((it) => [it, Number.POSITIVE_INFINITY] as const),
+  ...['-inf', '-infinity'].map((it) => [it, Number.NEGATIVE_INFINITY] as const),
+])
+
+export function toNumber(value: string): number | undefined {
+  const trimmed = value.trim()
+  return decimal.test(trimmed) ? Number(trimmed) : notFinite.get(trimmed.toLowerCase())
+}
+
+const flags = new Map([
+  ['true', true],
+  ['1', true],
+  ['false', false],
+  ['0', false],
+])
+
+export const toFlag = (value: string) => flags.get(value.trim().toLowerCase())
+
+/** Milliseconds since the Unix epoch, or a date with or without a time; without a zone it is UTC. */
+export function toTimeMs(value: string): number | undefined {
+  const number = toNumber(value)
+  if (number !== undefined) return number
+  const text = value.trim().replace(' ', 'T')
+  if (!/^\d{4}-\d{2}-\d{2}(T[\d:.]+)?(Z|[+-]\d{2}:?\d{2})?$/i.test(text)) return undefined
+  const hasZone = !text.includes('T') || /(Z|[+-]\d{2}:?\d{2})$/i.test(text)
+  const ms = Date.parse(hasZone ? text : `${text}Z`)
+  return Number.isNaN(ms) ? undefined : ms
+}
