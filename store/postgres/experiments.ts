@@ -158,6 +158,7 @@ type Outcome = { isAlive: boolean; error: string | undefined; hasCrashed: boolea
 export async function updateOutcome(queries: Queries, experimentId: bigint, outcome: Outcome): Promise<void> {
   await queries.row(
     `UPDATE experiments SET alive_at_ms = CASE WHEN $2 THEN greatest(alive_at_ms, $3) END, active_at_ms = $3,
+       not_alive_at_ms = CASE WHEN $2 THEN not_alive_at_ms ELSE greatest(not_alive_at_ms, $3) END,
        error = coalesce($4, error), has_crashed = coalesce($5, has_crashed) WHERE id = $1`,
     [experimentId, outcome.isAlive, outcome.nowMs, outcome.error ?? null, outcome.hasCrashed ?? null],
   )
@@ -250,7 +251,8 @@ export async function updateSigns(queries: Queries, signs: Sign[]): Promise<void
   await queries.row(
     `UPDATE experiments e SET
        active_at_ms = greatest(e.active_at_ms, s.active),
-       alive_at_ms = greatest(e.alive_at_ms, s.alive)
+       alive_at_ms = CASE WHEN s.alive > coalesce(e.not_alive_at_ms, 0) THEN greatest(e.alive_at_ms, s.alive)
+         ELSE e.alive_at_ms END
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS s(id, active, alive) WHERE e.id = s.id`,
     [signs.map((it) => it.experimentId), signs.map((it) => it.activeAtMs), signs.map((it) => it.aliveAtMs ?? null)],
   )

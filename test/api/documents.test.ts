@@ -165,3 +165,17 @@ it('update-status tells that a run goes on, and how it ended', async () => {
     error: 'out of memory',
   })
 })
+
+it('a run that is said to be over stays so, also when its last keep-alive is written afterwards', async () => {
+  const [over, other] = [await service.client.createExperiment(), await service.client.createExperiment()]
+  const keepAlive = (key: string) => service.client.get(`/write/experiment/set-status?experimentKey=${key}`)
+  await keepAlive(over)
+  await write('/write/experiment/update-status', { experimentKey: over, isAlive: false })
+  await keepAlive(other)
+
+  // Keep-alives are written together, in the order they came.
+  await expect.poll(() => read('/experiment/metadata', other), { timeout: 10_000 }).toMatchObject({ running: true })
+  expect(await read('/experiment/metadata', over)).toMatchObject({ running: false })
+  await keepAlive(over)
+  await expect.poll(() => read('/experiment/metadata', over), { timeout: 10_000 }).toMatchObject({ running: true })
+})
