@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { object, optional } from '../http/fields.ts'
+import { object, optional, pageFields } from '../http/fields.ts'
 import { type Route, route } from '../http/route.ts'
 import { listAudit } from '../store/postgres/audit.ts'
 import type { Database } from '../store/postgres/database.ts'
@@ -27,14 +27,7 @@ export function createAuditRoutes({ database }: { database: Database }): Route[]
         'Lists what was done to users, service accounts, keys, secrets, limits and memberships, newest first. `nextPage` is ' +
         'the `page` to ask for next, or null.',
       query: object({
-        page: optional(z.string('expected a string').regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
-        pageSize: optional(
-          z.coerce
-            .number('expected an integer')
-            .int('expected an integer')
-            .min(1, 'must be 1 or more')
-            .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
-        ),
+        ...pageFields(pageSizeMax),
       }),
       answer: z.object({ entries: z.array(entryAnswer), nextPage: z.string().nullable() }),
       shape: 'plain',

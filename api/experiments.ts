@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
 import { toJsonInteger } from '../http/exact-json.ts'
-import { experimentKey, flag, object, optional, text, timestampMs } from '../http/fields.ts'
+import { experimentKey, flag, object, optional, pageFields, text, timestampMs } from '../http/fields.ts'
 import { type Route, route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
 import { type Database, isUniqueViolation } from '../store/postgres/database.ts'
@@ -27,17 +27,7 @@ const cpuIntervalMs = 15_000
 const newKeyBytes = 16
 export const pageSizeMax = 10_000
 
-/** Which part of a long list of experiments is asked for. */
-export const pageFields = {
-  page: optional(z.string().regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
-  pageSize: optional(
-    z.coerce
-      .number('expected an integer')
-      .int('expected an integer')
-      .min(1, 'must be 1 or more')
-      .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
-  ),
-}
+export const experimentPage = pageFields(pageSizeMax)
 
 export const metadataAnswer = z.object({
   experimentKey: z.string(),
@@ -188,7 +178,7 @@ export function createExperimentRoutes({ database, access, signs, charge, appUrl
     permission: 'reader',
     topic,
     summary: 'Lists the experiments of a project. With pageSize, `nextPage` is the `page` to ask for next, or null.',
-    query: z.object({ ...projectQuery.shape, archived: optional(flag), ...pageFields }),
+    query: z.object({ ...projectQuery.shape, archived: optional(flag), ...experimentPage }),
     answer: z.object({ experiments: z.array(metadataAnswer), nextPage: z.string().nullable() }),
     shape: 'plain',
     async handle({ query: { archived, page, pageSize, ...reference }, caller }) {

@@ -7,7 +7,7 @@ import { readCurrentValues } from '../store/clickhouse/current-values.ts'
 import { type ComparedExperiment, listComparedExperiments } from '../store/postgres/compared-experiments.ts'
 import type { Database } from '../store/postgres/database.ts'
 import { type Access, toViewer } from './access.ts'
-import { metadataAnswer, pageFields, pageSizeMax, toMetadata } from './experiments.ts'
+import { experimentPage, metadataAnswer, pageSizeMax, toMetadata } from './experiments.ts'
 import { type Column, listColumns, meets, parsePredicates, predicatesDescription } from './predicates.ts'
 import { projectQuery } from './projects.ts'
 
@@ -38,7 +38,7 @@ export function createProjectQueryRoutes({ database, clickhouse, access }: Deps)
           .optional()
           .meta({ type: ['array', 'object'], items: { type: 'object' }, description: predicatesDescription }),
         archived: optional(flag),
-        ...pageFields,
+        ...experimentPage,
       }),
       answer: z.object({ experiments: z.array(metadataAnswer), nextPage: z.string().nullable() }),
       shape: 'plain',

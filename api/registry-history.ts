@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { toJsonInteger } from '../http/exact-json.ts'
-import { object, optional, text } from '../http/fields.ts'
+import { object, optional, pageFields, text } from '../http/fields.ts'
 import { type Caller, type Route, route } from '../http/route.ts'
 import type { Database } from '../store/postgres/database.ts'
 import { listRegistryEvents, type RegistryEvent } from '../store/postgres/registry-events.ts'
@@ -61,14 +61,7 @@ export function createRegistryHistoryRoutes({ database, access }: { database: Da
       query: object({
         workspaceName,
         modelName: optional(text(1_000, 1)),
-        page: optional(z.string().regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
-        pageSize: optional(
-          z.coerce
-            .number('expected an integer')
-            .int('expected an integer')
-            .min(1, 'must be 1 or more')
-            .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
-        ),
+        ...pageFields(pageSizeMax),
       }),
       answer: z.object({ events: z.array(eventAnswer), nextPage: z.string().nullable() }),
       shape: 'plain',

@@ -80,6 +80,21 @@ function wholeNumber(value: number): bigint | undefined {
   return exact < int64Min || exact > int64Max ? undefined : exact
 }
 
+/**
+ * Which part of a long list is asked for. `page` is the `nextPage` of an earlier answer: the id after which, or before
+ * which, this one begins.
+ */
+export const pageFields = (pageSizeMax: number) => ({
+  page: optional(z.string(expected('a string')).regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
+  pageSize: optional(
+    z.coerce
+      .number('expected an integer')
+      .int('expected an integer')
+      .min(1, 'must be 1 or more')
+      .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
+  ),
+})
+
 /** A boolean, also spelled as a string. */
 export const flag = z
   .union([z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['false'] })], expected('true or false'))

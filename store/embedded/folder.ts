@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { chmod, mkdir } from 'node:fs/promises'
 
 /** Makes the folder, readable by its owner alone. Fails with a message that names the folder. */
@@ -7,5 +8,15 @@ export async function makePrivateFolder(folder: string): Promise<void> {
     await chmod(folder, 0o700)
   } catch (error) {
     throw new Error(`The folder ${folder} cannot be used: ${(error as Error).message}`, { cause: error })
+  }
+}
+
+/** The text of a file; undefined when there is none. */
+export function readIfThere(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
   }
 }

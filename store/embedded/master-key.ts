@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { readIfThere } from './folder.ts'
 
 const keyBytes = 32
 
@@ -40,13 +41,4 @@ function makeKey(folder: string, file: string): string {
     rmSync(draft, { force: true })
   }
   return readFileSync(file, 'utf8')
-}
-
-function readIfThere(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
 }
