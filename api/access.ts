@@ -1,8 +1,9 @@
-import { Refusal, unknownExperiment } from '../http/errors.ts'
+import { Refusal, restrictedAccount, unknownExperiment } from '../http/errors.ts'
 import type { Caller } from '../http/route.ts'
 import type { Queries } from '../store/postgres/database.ts'
 import { type Experiment, findExperiment } from '../store/postgres/experiments.ts'
 import { findProject, type Project, type ProjectReference } from '../store/postgres/projects.ts'
+import { isPlaceWithheld, type Place } from '../store/postgres/restrictions.ts'
 import type { Viewer } from '../store/postgres/visibility.ts'
 import { findWorkspace, type Workspace } from '../store/postgres/workspaces.ts'
 
@@ -11,24 +12,33 @@ import { findWorkspace, type Workspace } from '../store/postgres/workspaces.ts'
  * is not there; what may be read but not changed says so.
  */
 export function createAccess(queries: Queries) {
+  /** A restricted service account is told so of what is in its organization; of all else it learns nothing. */
+  async function refuseWithheld({ kind, userId }: Caller, place: Place) {
+    if (kind === 'restricted service' && (await isPlaceWithheld(queries, userId, place))) throw restrictedAccount()
+  }
+
   async function project(caller: Caller, query: ProjectQuery): Promise<Project> {
-    const found = await findProject(queries, toViewer(caller), toReference(query))
-    if (!found) throw new Refusal('projectUnknown', 'There is no such project that this key may use.')
-    return found
+    const reference = toReference(query)
+    const found = await findProject(queries, toViewer(caller), reference)
+    if (found) return found
+    await refuseWithheld(caller, reference)
+    throw new Refusal('projectUnknown', 'There is no such project that this key may use.')
   }
 
   async function experiment(caller: Caller, key: string): Promise<Experiment> {
     const found = await findExperiment(queries, toViewer(caller), key)
-    if (!found) throw unknownExperiment(key)
-    return found
+    if (found) return found
+    await refuseWithheld(caller, { experimentKey: key })
+    throw unknownExperiment(key)
   }
 
   return {
-    /** A workspace that the caller is a member of. */
+    /** A workspace that the caller may use. */
     async workspace(caller: Caller, name: string): Promise<Workspace> {
       const found = await findWorkspace(queries, caller.userId, name)
-      if (!found) throw new Refusal('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
-      return found
+      if (found) return found
+      await refuseWithheld(caller, { workspaceName: name })
+      throw new Refusal('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
     },
 
     /** To read it. */
@@ -38,6 +48,7 @@ export function createAccess(queries: Queries) {
     async writableProject(caller: Caller, query: ProjectQuery): Promise<Project> {
       const found = await project(caller, query)
       if (found.isWritable) return found
+      await refuseWithheld(caller, { projectId: found.projectId })
       throw new Refusal('projectReadOnly', 'This key may read the project, but not change it.')
     },
 
@@ -48,6 +59,7 @@ export function createAccess(queries: Queries) {
     async writableExperiment(caller: Caller, key: string): Promise<Experiment> {
       const found = await experiment(caller, key)
       if (found.isWritable) return found
+      await refuseWithheld(caller, { experimentKey: key })
       throw new Refusal('experimentReadOnly', 'This key may read the experiment, but not write to it.')
     },
   }

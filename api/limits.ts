@@ -3,8 +3,9 @@ import { Refusal } from '../http/errors.ts'
 import { object, optional, text } from '../http/fields.ts'
 import { type Caller, type Route, route } from '../http/route.ts'
 import { type GivenLimits, limitNames } from '../store/limits.ts'
-import { listKeys } from '../store/postgres/accounts.ts'
+import { administer } from '../store/postgres/audit.ts'
 import type { Database } from '../store/postgres/database.ts'
+import { listKeys } from '../store/postgres/keys.ts'
 import { findLimits, type LimitTarget, updateLimits } from '../store/postgres/limits.ts'
 import { projectQuery } from './projects.ts'
 
@@ -62,7 +63,12 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
         const given = Object.entries(limits)
         const set = Object.fromEntries(given.filter(([, value]) => value != null)) as GivenLimits
         const unset = given.filter(([, value]) => value === null).map(([name]) => name)
-        return { limits: requireTarget(await updateLimits(database, own(caller, target), { set, unset }), target) }
+        const updated = await administer(database, caller, async (queries, note) => {
+          const updated = await updateLimits(queries, own(caller, target), { set, unset })
+          if (updated) await note('limits.set', Object.values(target).join('/'), { ...target, set, unset })
+          return updated
+        })
+        return { limits: requireTarget(updated, target) }
       },
     }),
 

@@ -5,11 +5,13 @@ import type { Throttle } from '../http/throttle/throttle.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import type { ObjectStore } from '../store/objects/object-store.ts'
 import type { Database } from '../store/postgres/database.ts'
+import type { Secrets } from '../store/postgres/secrets.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 import { createAccess } from './access.ts'
 import { createAssetKeeper } from './asset-keeper.ts'
 import { type AssetLimits, createAssetLimits } from './asset-limits.ts'
 import { createAssetRoutes } from './assets.ts'
+import { createAuditRoutes } from './audit.ts'
 import { createCharge } from './charge.ts'
 import { createColumnRoutes } from './columns.ts'
 import { createCounterRoutes } from './counters.ts'
@@ -29,8 +31,11 @@ import { createRegistryModelRoutes } from './registry-models.ts'
 import { createRegistryReadRoutes } from './registry-reads.ts'
 import { createRegistryVersionRoutes } from './registry-versions.ts'
 import { createRemoteAssetRoutes } from './remote-assets.ts'
+import { createSecretRoutes } from './secrets.ts'
+import { createServiceAccountRoutes } from './service-accounts.ts'
 import { createStreamReadRoutes } from './stream-reads.ts'
 import { createTextSampleRoutes } from './text-samples.ts'
+import { createUserRoutes } from './users.ts'
 import { createWorkspaceRoutes } from './workspaces.ts'
 
 type Deps = {
@@ -39,6 +44,8 @@ type Deps = {
   objects: ObjectStore
   looseObjects: LooseObjects
   assetLimits: AssetLimits
+  /** Undefined without a master key: then none can be kept. */
+  secrets: Secrets | undefined
   signs: SignsOfLife
   throttle: Throttle
   counters: Counters
@@ -54,6 +61,7 @@ export function createApiRoutes({
   objects,
   looseObjects,
   assetLimits,
+  secrets,
   signs,
   throttle,
   counters,
@@ -87,5 +95,9 @@ export function createApiRoutes({
     ...createStreamReadRoutes({ clickhouse, access }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),
+    ...createUserRoutes({ database }),
+    ...createServiceAccountRoutes({ database }),
+    ...createSecretRoutes({ secrets }),
+    ...createAuditRoutes({ database }),
   ]
 }

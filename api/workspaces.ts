@@ -1,7 +1,8 @@
 import { z } from 'zod'
-import { Refusal } from '../http/errors.ts'
+import { Refusal, restrictedAccount } from '../http/errors.ts'
 import { flag, object, optional, text } from '../http/fields.ts'
 import { type Route, route } from '../http/route.ts'
+import { administer } from '../store/postgres/audit.ts'
 import { type Database, isUniqueViolation } from '../store/postgres/database.ts'
 import { insertWorkspace, listWorkspaces, upsertMember } from '../store/postgres/workspaces.ts'
 import type { Access } from './access.ts'
@@ -22,6 +23,8 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
       answer: z.object({ msg: z.string(), workspace_name: z.string(), workspace_id: z.uuid() }),
       shape: 'envelope',
       async handle({ body, caller }) {
+        // It would not be among those that the account was made for.
+        if (caller.kind === 'restricted service') throw restrictedAccount()
         try {
           const workspace = await insertWorkspace(database, {
             organizationId: caller.organizationId,
@@ -61,11 +64,13 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
         }
         const userName = body.userName ?? body.userEmail
         if (userName === undefined) throw new Refusal('badRequest', 'userName: is missing')
-        const wasAdded = await upsertMember(database, {
-          workspaceId: workspace.id,
-          organizationId: caller.organizationId,
-          userName,
-          isOwner: body.admin ?? false,
+        const { organizationId } = caller
+        const member = { workspaceId: workspace.id, organizationId, userName, isOwner: body.admin ?? false }
+        const wasAdded = await administer(database, caller, async (queries, note) => {
+          const wasAdded = await upsertMember(queries, member)
+          if (wasAdded)
+            await note('workspace-member.set', userName, { workspaceName: workspace.name, admin: member.isOwner })
+          return wasAdded
         })
         if (!wasAdded) throw new Refusal('userUnknown', `userName: your organization has no user "${userName}".`)
         return { msg: 'Saved' }
@@ -77,7 +82,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
       path: '/workspaces',
       permission: 'caller',
       topic,
-      summary: 'Lists the workspaces that the caller is a member of.',
+      summary: 'Lists the workspaces that the caller may use.',
       answer: z.object({ workspaceNames: z.array(z.string()) }),
       shape: 'plain',
       async handle({ caller }) {

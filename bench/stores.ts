@@ -13,7 +13,7 @@ import type { Closers } from '../store/closers.ts'
 import { openEmbeddedClickHouse } from '../store/embedded/clickhouse.ts'
 import { findFreePort } from '../store/embedded/free-port.ts'
 import { openEmbeddedPostgres } from '../store/embedded/postgres.ts'
-import { createApiKey } from '../store/postgres/accounts.ts'
+import { createApiKey } from '../store/postgres/api-key.ts'
 import { readCpuSeconds } from './cpu-time.ts'
 
 export type BenchStores = {

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { createLooseObjects } from '../api/loose-objects.ts'
 import { createApiRoutes } from '../api/routes.ts'
+import { createActivity } from '../http/activity.ts'
 import { createKeyCheck } from '../http/key-check.ts'
 import type { Route } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
@@ -20,7 +21,10 @@ import { findAccount } from '../store/postgres/accounts.ts'
 import { addToCounters, upsertThrottled } from '../store/postgres/counters.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { updateSigns } from '../store/postgres/experiments.ts'
+import { openKeyChanges } from '../store/postgres/key-changes.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
+import { openSecrets } from '../store/postgres/secrets.ts'
+import { updateActivity } from '../store/postgres/users.ts'
 import { openQueueBackend, type Producer, type QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames } from '../store/queue/queues.ts'
 import { openSharedBuckets } from '../store/redis/token-buckets.ts'
@@ -34,6 +38,7 @@ import { watchConnections } from './watch-connections.ts'
 export type Role = 'ingest' | 'worker' | 'api'
 
 const signsEveryMs = 1_000
+const activityEveryMs = 1_000
 const looseObjectsEveryMs = 60_000
 
 /**
@@ -77,6 +82,10 @@ export async function startService(
       nameFault('ClickHouse', stores.clickhouseUrl, checkClickHouse(clickhouse)),
     ])
 
+    const { masterKey, previousMasterKey } = settings
+    const secrets = masterKey && openSecrets({ database, masterKey, previousMasterKey })
+    await secrets?.check()
+
     const backend = openQueueBackend({
       redisUrl: stores.redisUrl,
       postgresUrl: stores.postgresUrl,
@@ -109,6 +118,15 @@ export async function startService(
       onError: onStoreFault('postgres'),
     })
     closers.push(() => signs.close())
+
+    const activity = createActivity({
+      write: (batch) => updateActivity(database, batch),
+      everyMs: activityEveryMs,
+      onError: onStoreFault('postgres'),
+    })
+    closers.push(() => activity.close())
+    const keyChanges = openKeyChanges({ url: stores.postgresUrl, onError: onStoreFault('postgres') })
+    closers.push(() => keyChanges.close())
 
     const counters = createCounters({
       writeCounts: (counted) => addToCounters(database, counted),
@@ -153,13 +171,15 @@ export async function startService(
       closers.push(() => looseObjects.close())
       const { assetLimits } = settings
       const kept = { database, clickhouse, objects, looseObjects, assetLimits }
-      routes.push(...createApiRoutes({ ...kept, signs, throttle, counters, queueDepth, appUrl }))
+      routes.push(...createApiRoutes({ ...kept, secrets, signs, throttle, counters, queueDepth, appUrl }))
     }
 
     const app = await createServer({
       routes,
       checkKey: createKeyCheck({
         findCaller: (keyHash) => findAccount(database, keyHash),
+        changes: keyChanges,
+        onCaller: ({ userId }) => activity.active(userId, Date.now()),
         authHeaders: settings.authHeaders,
       }),
       health: {

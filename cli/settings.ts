@@ -2,6 +2,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { z } from 'zod'
 import type { RateLimits } from '../http/throttle/throttle.ts'
+import { isMistyped } from '../store/postgres/api-key.ts'
 
 /**
  * Every setting, with its default and who would change it. They come from the environment, or from a file `.env` where
@@ -20,6 +21,8 @@ const url = (schemes: string) =>
 
 const objectsUrls = 'file:///folder, or s3://access:secret@host:port/bucket?region=us-east-1'
 
+const wrongMasterKey = 'must be 32 bytes in base64 or hex: make one with "openssl rand -base64 32"'
+
 const fields = z.object({
   /** Where to listen. Anyone who wants others to reach the service sets 0.0.0.0. */
   SVC_HOST: z.string().default('127.0.0.1'),
@@ -33,6 +36,7 @@ const fields = z.object({
     .string()
     .min(16, 'must have 16 characters or more')
     .regex(/^[\x21-\x7e]+$/, 'must have visible ASCII characters only')
+    .refine((key) => !isMistyped(key), 'looks like a key of svc, but its checksum is wrong: it was not copied whole')
     .optional(),
   /** Further header names that carry a key, for clients that use their own; separated by commas. */
   SVC_AUTH_HEADERS: z
@@ -52,12 +56,11 @@ const fields = z.object({
   OBJECTS_URL: z.url({ protocol: /^(file|s3)$/, error: `must be ${objectsUrls}` }).optional(),
   /**
    * What secrets in Postgres are encrypted with: 32 bytes in base64 or hex. In production it is asked for from the first
-   * day, so that no deployment runs without one until its first secret.
+   * day, so that no deployment runs without one until its first secret. `svc up` makes one in the data folder.
    */
-  SVC_MASTER_KEY: z
-    .string()
-    .refine(isKey, 'must be 32 bytes in base64 or hex: make one with "openssl rand -base64 32"')
-    .optional(),
+  SVC_MASTER_KEY: z.string().refine(isKey, wrongMasterKey).optional(),
+  /** The other master key, while it is changed: see "svc secrets rotate". */
+  SVC_MASTER_KEY_PREVIOUS: z.string().refine(isKey, wrongMasterKey).optional(),
   NODE_ENV: z.string().optional(),
   /** Lets several deployments share one Redis. */
   SVC_QUEUE_PREFIX: z
@@ -131,6 +134,15 @@ export function parseRoleSettings(environment: Environment) {
   return parse(environment, ['CLICKHOUSE_URL', 'POSTGRES_URL']) as Settings & StoreUrls
 }
 
+/**
+ * Reads the settings of a command that works on Postgres only: its address must be there.
+ *
+ * @throws Error that lists every fault at once
+ */
+export function parsePostgresSettings(environment: Environment) {
+  return parse(environment, ['POSTGRES_URL']) as Settings & Pick<StoreUrls, 'postgresUrl'>
+}
+
 function parse(environment: Environment, needed: string[]) {
   // An empty variable is what a compose file makes of one that was not given.
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
@@ -154,6 +166,8 @@ function parse(environment: Environment, needed: string[]) {
     publicUrl: it.SVC_PUBLIC_URL?.replace(/\/+$/, ''),
     bootstrapApiKey: it.SVC_BOOTSTRAP_API_KEY,
     authHeaders: it.SVC_AUTH_HEADERS,
+    masterKey: toKey(it.SVC_MASTER_KEY),
+    previousMasterKey: toKey(it.SVC_MASTER_KEY_PREVIOUS),
     clickhouseUrl: it.CLICKHOUSE_URL,
     postgresUrl: it.POSTGRES_URL,
     redisUrl: it.REDIS_URL,
@@ -181,6 +195,10 @@ function parse(environment: Environment, needed: string[]) {
 
 function isKey(text: string): boolean {
   return /^[0-9a-f]{64}$/i.test(text) || /^[A-Za-z0-9+/]{43}=$/.test(text)
+}
+
+function toKey(text: string | undefined): Buffer | undefined {
+  return text === undefined ? undefined : Buffer.from(text, text.length === 64 ? 'hex' : 'base64')
 }
 
 function toRateLimits(points: number, values: number): RateLimits {

@@ -47,6 +47,31 @@ const commands: Record<string, Command> = {
     options: { json: { type: 'boolean', help: 'Print what is found as JSON' } },
     run: async ({ json }, words) => (await import('./dead-letters.ts')).deadLetters(words, { json: json === true }),
   },
+  users: {
+    summary: 'List, add and remove users, and make keys for them',
+    words: 'list | add NAME | key NAME | remove NAME',
+    options: {
+      organization: { type: 'string', value: 'NAME', help: 'Whose users (default: default)' },
+      workspace: { type: 'string', value: 'NAME', help: 'add: the workspace (default: one of the user’s name)' },
+      admin: { type: 'boolean', help: 'add: as an admin of the organization' },
+      rotate: { type: 'boolean', help: 'key: in the place of all keys the user has' },
+      json: { type: 'boolean', help: 'Print what is found or made as JSON' },
+    },
+    run: async ({ organization, workspace, admin, rotate, json }, words) =>
+      (await import('./users.ts')).users(words, {
+        organization: String(organization ?? 'default'),
+        workspace: workspace === undefined ? undefined : String(workspace),
+        admin: admin === true,
+        rotate: rotate === true,
+        json: json === true,
+      }),
+  },
+  secrets: {
+    summary: 'Take a new master key into use for the secrets of organizations',
+    words: 'rotate',
+    options: { json: { type: 'boolean', help: 'Print the outcome as JSON' } },
+    run: async ({ json }, words) => (await import('./secrets.ts')).secrets(words, { json: json === true }),
+  },
   demo: {
     summary: 'Train a small model, log it over HTTP, and read everything back',
     options: {

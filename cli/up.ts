@@ -1,4 +1,5 @@
 import { createClosers } from '../store/closers.ts'
+import { ensureMasterKey } from '../store/embedded/master-key.ts'
 import { describeStarted } from './banner.ts'
 import { drainOnSignal } from './drain.ts'
 import { openLog } from './log.ts'
@@ -26,8 +27,9 @@ export async function up(): Promise<void> {
     const stores = await openStores(settings, progress, closers, log)
     const migrated = await progress('Schema', () => migrateStores(stores, settings.bootstrapApiKey))
     newKey = migrated.newKey
+    const masterKey = settings.masterKey ?? ensureMasterKey(settings.dataFolder)
     const service = await progress('Service', () =>
-      startService(new Set(['ingest', 'worker', 'api']), stores, settings, log),
+      startService(new Set(['ingest', 'worker', 'api']), stores, { ...settings, masterKey }, log),
     )
     closers.push(() => service.close())
     drainOnSignal({ drainMs: settings.drainMs, log }, async () => {

@@ -1,3 +1,5 @@
+import { ActorChanged } from '../store/postgres/audit.ts'
+
 /**
  * Every refusal that a caller can meet, in one table: the name used in code, the HTTP status, the `sdk_error_code`
  * that clients switch on, and what it means. The message is written where the error is raised, for the
@@ -47,6 +49,18 @@ const refusals = {
   experimentModelUnknown: { status: 400, code: 8000066, title: 'there is no such model of an experiment to register' },
   experimentModelEmpty: { status: 400, code: 8000067, title: 'the model of the experiment has no files to register' },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
+  accountRestricted: { status: 403, code: 7000023, title: 'the service account is restricted to other workspaces' },
+  organizationUnknown: {
+    status: 400,
+    code: 8000070,
+    title: 'the key is of another organization, if there is such a one',
+  },
+  accountUnknown: { status: 400, code: 8000071, title: 'the organization has no such service account' },
+  userExists: { status: 400, code: 8000072, title: 'the organization has a user or service account of this name' },
+  apiKeyUnknown: { status: 400, code: 8000073, title: 'there is no such API key to delete' },
+  lastAdmin: { status: 400, code: 8000074, title: 'the organization would be left without an admin' },
+  secretUnknown: { status: 400, code: 8000075, title: 'the organization has no such secret' },
+  secretsOff: { status: 400, code: 8000076, title: 'the service has no master key to encrypt secrets with' },
   routeUnknown: { status: 404, code: 8000009, title: 'no such route' },
   wrongMethod: { status: 405, code: 8000010, title: 'the route has another method' },
   tooLarge: { status: 413, code: 8000011, title: 'the body, also when decompressed, is over the limit' },
@@ -82,9 +96,25 @@ export class Refusal extends Error {
   }
 }
 
+export function unknownKey(): Refusal {
+  return new Refusal('keyUnknown', 'This API key is not registered.')
+}
+
+export function adminOnly(): Refusal {
+  return new Refusal('adminOnly', 'Only an admin may do this: use the key of an admin of your organization.')
+}
+
 /** Absent, deleted and foreign answer the same. */
 export function unknownExperiment(key: string): Refusal {
   return new Refusal('experimentUnknown', `There is no experiment ${key.slice(0, 60)} that this key may use.`)
+}
+
+/** What is there, in the organization of a service account, but not among the workspaces it was made for. */
+export function restrictedAccount(): Refusal {
+  return new Refusal(
+    'accountRestricted',
+    'This service account is restricted to other workspaces: use one of those listed when it was made.',
+  )
 }
 
 /** A store or the queue cannot be used now; the caller may send the same request again after `retryAfterSeconds`. */
@@ -122,6 +152,7 @@ const connectionFaults = new Set([
  */
 export function toRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error
+  if (error instanceof ActorChanged) return error.isKnown ? adminOnly() : unknownKey()
   if (isStoreAway(error)) return unavailable('A store of the service does not answer.', error, 2)
   return new Refusal(
     'bug',

@@ -1,47 +1,55 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import { Refusal } from './errors.ts'
-import { createLookup } from './lookup.ts'
+import { isMistyped } from '../store/postgres/api-key.ts'
+import { Refusal, unknownKey } from './errors.ts'
+import { type Changes, createLookup } from './lookup.ts'
 import type { Caller } from './route.ts'
 
-/** A key that was revoked works for at most this long in a process that has it cached. */
+/** While changes of keys are not told, a revoked one works for at most this long in a process that remembers it. */
 const freshForMs = 1_000
 const keysMax = 50_000
 
 type Settings = {
   /** Looks a key up by its SHA-256 digest (hex). */
   findCaller(keyHash: string): Promise<Caller | undefined>
+  /** Tells which keys have changed, by the same digest. */
+  changes?: Changes
+  /** Notes that a caller did something. */
+  onCaller?(caller: Caller): void
   /** Further header names that may carry a key, lower case. */
   authHeaders: string[]
 }
 
 /**
- * Tells who is calling. Keys are remembered for a second; when the store is away, those already known go on working, so
- * that ingest does not stop with Postgres.
+ * Tells who is calling. Keys are remembered until they change; when the store is away, those already known go on working,
+ * so that ingest does not stop with Postgres. A key whose checksum is wrong is refused without asking the store.
  *
  * @throws Refusal `keyMissing`, `keyUnknown`
  */
-export function createKeyCheck({ findCaller, authHeaders }: Settings) {
+export function createKeyCheck({ findCaller, changes, onCaller, authHeaders }: Settings) {
   const headerNames = ['authorization', ...authHeaders]
   const lookUp = createLookup<Caller, undefined>({
     find: findCaller,
     freshForMs: { found: freshForMs, absent: freshForMs },
     entriesMax: keysMax,
+    changes,
   })
+
+  function requireCaller(caller: Caller | undefined): Caller {
+    if (!caller) throw unknownKey()
+    onCaller?.(caller)
+    return caller
+  }
 
   return function checkKey(headers: IncomingHttpHeaders): Caller | Promise<Caller> {
     const key = readKey(headers, headerNames)
     if (key === undefined) {
       throw new Refusal('keyMissing', 'No API key was sent: set the header "Authorization: <API key>".')
     }
+    if (isMistyped(key)) throw unknownKey()
     const caller = lookUp(hash('sha256', key, 'hex'), undefined)
     return caller instanceof Promise ? caller.then(requireCaller) : requireCaller(caller)
   }
-}
-
-function requireCaller(caller: Caller | undefined): Caller {
-  if (!caller) throw new Refusal('keyUnknown', 'This API key is not registered.')
-  return caller
 }
 
 function readKey(headers: IncomingHttpHeaders, names: string[]): string | undefined {

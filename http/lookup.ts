@@ -6,39 +6,68 @@ type Settings<Found, Context> = {
   /** How long an answer is used without asking again. */
   freshForMs: { found: number; absent: number }
   entriesMax: number
+  changes?: Changes
 }
 
-type Entry<Found> = { found: Found | undefined }
+/** Tells when an answer no longer holds, so that those that hold can be used for longer. */
+export type Changes = {
+  /** Calls back with the id of what has changed. */
+  onChange(drop: (id: string) => void): void
+  /** True while every change since then (ms of `performance.now`) was told, but for those of the last second. */
+  coversSince(timeMs: number): boolean
+}
+
+type Entry<Found> = { found: Found | undefined; askedAtMs: number; freshUntilMs: number; hasChanged: boolean }
+
+/** With changes told, an answer is used for this long at most: for what nobody thought of telling. */
+const coveredForMs = 60_000
+const never = Number.NEGATIVE_INFINITY
 
 /**
- * Remembers what a store answered for a short time, so that nothing is asked for every point. While the store is away,
- * what is known goes on being used; what is not known fails with the store's error: "away" must never look like "absent".
+ * Remembers what a store answered for a short time, so that nothing is asked for every point; for longer where changes are
+ * told. While the store is away, what is known goes on being used, unless it is known to have changed; what is not known
+ * fails with the store's error: "away" must never look like "absent".
  *
  * @returns a function that answers at once when it knows, and with a promise when it has to ask
  */
-export function createLookup<Found, Context>({ find, freshForMs, entriesMax }: Settings<Found, Context>) {
+export function createLookup<Found, Context>({ find, freshForMs, entriesMax, changes }: Settings<Found, Context>) {
+  let changesTold = 0
   const entries = new LRUCache<string, Entry<Found>, { given: Context }>({
     max: entriesMax,
-    noDeleteOnStaleGet: true,
     noDeleteOnFetchRejection: true,
-    async fetchMethod(id, known, { options, context }) {
+    async fetchMethod(id, known, { context }) {
+      const askedAtMs = performance.now()
+      const toldBefore = changesTold
       try {
         const found = await find(id, context.given)
-        options.ttl = found === undefined ? freshForMs.absent : freshForMs.found
-        return { found }
+        // A change that was told meanwhile may be of this, and later than what was read: then it is asked again.
+        if (changesTold !== toldBefore) return { found, askedAtMs: never, freshUntilMs: never, hasChanged: false }
+        const freshMs = found === undefined ? freshForMs.absent : freshForMs.found
+        return { found, askedAtMs, freshUntilMs: askedAtMs + freshMs, hasChanged: false }
       } catch (error) {
-        if (known?.found === undefined) throw error
+        if (known?.found === undefined || known.hasChanged) throw error
         // Soon asked again: the store may be back.
-        options.ttl = freshForMs.absent
-        return known
+        return { ...known, freshUntilMs: performance.now() + freshForMs.absent }
       }
     },
   })
   const toFound = (entry: Entry<Found> | undefined) => entry?.found
 
+  changes?.onChange((id) => {
+    changesTold++
+    const entry = entries.peek(id)
+    if (entry) entry.hasChanged = true
+  })
+
+  function isFresh({ hasChanged, freshUntilMs, askedAtMs }: Entry<Found>): boolean {
+    if (hasChanged) return false
+    const nowMs = performance.now()
+    return nowMs < freshUntilMs || (nowMs < askedAtMs + coveredForMs && changes?.coversSince(askedAtMs) === true)
+  }
+
   return function lookUp(id: string, context: Context): Found | undefined | Promise<Found | undefined> {
     const entry = entries.get(id)
-    if (entry) return entry.found
-    return entries.fetch(id, { context: { given: context } }).then(toFound)
+    if (entry && isFresh(entry)) return entry.found
+    return entries.fetch(id, { forceRefresh: true, context: { given: context } }).then(toFound)
   }
 }

@@ -19,12 +19,13 @@ const refused = z
 
 /** The answers of a route: what it says of itself, with the envelope around it, and what a refusal looks like. */
 export function describeAnswers({ answer, shape }: Route): Record<string, unknown> {
-  if (shape === 'bytes' || shape === 'text') {
-    const type = shape === 'text' ? 'text/plain' : 'application/octet-stream'
-    return { 200: { description: 'Done', content: { [type]: { schema: answer } } }, default: refused }
-  }
+  if (shape === 'bytes') return { 200: { description: 'Done', content: bytes(answer) }, default: refused }
+  if (shape === 'text') return { 200: { description: 'Done', content: text(answer) }, default: refused }
   return { 200: (shape === 'envelope' ? inEnvelope(answer) : answer).describe('Done'), default: refused }
 }
+
+const text = (schema: z.ZodType) => ({ 'text/plain': { schema } })
+const bytes = (schema: z.ZodType) => ({ 'application/octet-stream': { schema } })
 
 function inEnvelope(answer: z.ZodType): z.ZodType {
   if (!(answer instanceof z.ZodObject)) return answer
@@ -34,19 +35,21 @@ function inEnvelope(answer: z.ZodType): z.ZodType {
 
 /** A name for the operation, unique and stable, for those who generate clients: `post_write_experiment_metric`. */
 export function toOperationId({ method, path }: Route): string {
-  return `${method.toLowerCase()}${path}`.replace(/[^a-zA-Z0-9]+/g, '_').replace(/_$/, '')
+  const words = `${method}${path}`.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toLowerCase()
+  return words.replace(/[^a-z0-9]+/g, '_').replace(/_$/, '')
 }
 
 /** Turns a route's schemas into JSON Schema, then into a form that reads well. */
 export const toReadableSchemas: typeof jsonSchemaTransform = (document) => {
   const { schema, url } = jsonSchemaTransform(document)
-  const { body, querystring, response } = schema as FastifySchema
+  const { body, querystring, params, response } = schema as FastifySchema
   return {
     url,
     schema: {
       ...schema,
       ...(body !== undefined && { body: tidy(body as JsonSchema) }),
       ...(querystring !== undefined && { querystring: tidyQuery(querystring as JsonSchema) }),
+      ...(params !== undefined && { params: tidyQuery(params as JsonSchema) }),
       ...(response !== undefined && { response: tidyEach(response as Record<string, JsonSchema>, tidy) }),
     },
   }

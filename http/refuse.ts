@@ -29,7 +29,7 @@ export function answerUnknownRoutes(app: FastifyInstance) {
   })
   function refuse(request: FastifyRequest): never {
     const path = request.url.split('?')[0]?.replace(/(?<=.)\/$/, '') ?? ''
-    const known = methods.get(path)
+    const known = methods.get(path) ?? methods.get(findPattern(path, methods.keys()) ?? '')
     if (!known)
       throw new Refusal('routeUnknown', `There is no ${path.slice(0, 200)}: see /reference for what there is.`)
     const allow = [...known].join(', ')
@@ -40,6 +40,17 @@ export function answerUnknownRoutes(app: FastifyInstance) {
     done()
   })
   app.setNotFoundHandler(refuse)
+}
+
+/** The route of which the path is an instance: a part of it that begins with a colon stands for anything. */
+function findPattern(path: string, routes: Iterable<string>): string | undefined {
+  const parts = path.split('/')
+  for (const route of routes) {
+    const expected = route.split('/')
+    if (expected.length !== parts.length) continue
+    if (expected.every((it, at) => it === parts[at] || (it.startsWith(':') && parts[at] !== ''))) return route
+  }
+  return undefined
 }
 
 /** Answers a request with its refusal; what is a fault of ours goes to the log with its cause. */

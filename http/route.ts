@@ -15,9 +15,10 @@ type Permission = 'anyone' | 'reader' | 'caller' | 'admin'
 export type Caller = Account & { shareCode?: string }
 
 /** What a handler gets: the checked parts of the request. `caller` is always there unless the route is for anyone. */
-type Call<Body, Query> = {
+type Call<Body, Query, Params> = {
   body: Body
   query: Query
+  params: Params
   caller: Caller
   request: FastifyRequest
   reply: FastifyReply
@@ -27,7 +28,7 @@ type Fields = z.ZodType
 
 export type Route = {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** Below the prefix `/api/rest/v2`. */
+  /** Below the prefix `/api/rest/v2`. What differs from call to call stands in braces: `/project/{projectId}`. */
   path: string
   permission: Permission
   /** One sentence for the reference page. */
@@ -41,26 +42,29 @@ export type Route = {
    */
   upload?: Fields
   query?: Fields
+  /** What stands in braces in the path. */
+  params?: Fields
   answer: Fields
   /**
-   * `envelope` adds msg, code, data and sdk_error_code to the answer; `plain` sends it as it is; `text` as text/plain;
-   * `bytes` too, and the handler has set their content type.
+   * `envelope` adds msg, code, data and sdk_error_code to the answer; `plain` sends it as it is; `bytes` too, and the
+   * handler has set their content type; `text` is no JSON.
    */
-  shape: 'envelope' | 'plain' | 'text' | 'bytes'
+  shape: 'envelope' | 'plain' | 'bytes' | 'text'
   /** A body that its handler checks by itself, for speed; the schema then only documents it. */
   checksOwnBody?: boolean
   bodyBytesMax?: number
-  handle(call: Call<unknown, unknown>): Promise<unknown> | unknown
+  handle(call: Call<unknown, unknown, unknown>): Promise<unknown> | unknown
 }
 
-type Typed<B extends Fields, Q extends Fields, A extends Fields> = Omit<
+type Typed<B extends Fields, Q extends Fields, P extends Fields, A extends Fields> = Omit<
   Route,
-  'body' | 'query' | 'answer' | 'handle'
+  'body' | 'query' | 'params' | 'answer' | 'handle'
 > & {
   body?: B
   query?: Q
+  params?: P
   answer: A
-  handle(call: Call<z.output<B>, z.output<Q>>): Promise<z.input<A> | RawAnswer> | z.input<A> | RawAnswer
+  handle(call: Call<z.output<B>, z.output<Q>, z.output<P>>): Promise<z.input<A> | RawAnswer> | z.input<A> | RawAnswer
 }
 
 /** A body that is sent as it stands: JSON text already written, possibly in pieces. */
@@ -70,7 +74,8 @@ type RawAnswer = string | NodeJS.ReadableStream
 export function route<
   B extends Fields = z.ZodUndefined,
   Q extends Fields = z.ZodUndefined,
+  P extends Fields = z.ZodUndefined,
   A extends Fields = z.ZodType,
->(typed: Typed<B, Q, A>): Route {
+>(typed: Typed<B, Q, P, A>): Route {
   return typed as unknown as Route
 }

@@ -9,7 +9,7 @@ import fastify, {
 } from 'fastify'
 import type { Logger } from 'pino'
 import { bodyBytesMaxDefault, createBodyReader } from './body.ts'
-import { Refusal } from './errors.ts'
+import { adminOnly, Refusal } from './errors.ts'
 import { checkFields } from './fields.ts'
 import { addHealthRoutes, type Health } from './health.ts'
 import { addReference } from './openapi.ts'
@@ -61,7 +61,8 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
       requireHostHeader: false,
       connectionsCheckingInterval: arrival.everyMs,
     },
-    routerOptions: { maxParamLength: 200, ignoreTrailingSlash: true },
+    // A part of a path that is too long is refused like any other field, by its name.
+    routerOptions: { maxParamLength: 4_000, ignoreTrailingSlash: true },
     // What the parser of Node refuses (a broken request line, headers too large) gets our envelope too.
     clientErrorHandler: createBrokenRequestHandler(pace),
     // As does what the router refuses before any hook runs.
@@ -99,8 +100,10 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
   for (const base of [prefix, clientPrefix]) {
     app.route({
       method: it.method,
-      url: `${base}${it.path}`,
+      url: base + it.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       bodyLimit,
+      // Some writes are GETs, and a new key would be lost with the body of the answer.
+      exposeHeadRoute: !it.path.startsWith('/write/'),
       schema: {
         operationId: toOperationId(it),
         // The path is what a reader looks for in the list; the sentence then says what it does.
@@ -111,6 +114,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         ...(it.body && { body: it.body }),
         ...(it.upload && { body: it.upload, consumes: ['multipart/form-data'] }),
         ...(it.query && { querystring: it.query }),
+        ...(it.params && { params: it.params }),
         response: describeAnswers(it),
         ...(it.permission !== 'anyone' && { security: [{ apiKey: [] }] }),
       },
@@ -129,6 +133,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         const answer = await it.handle({
           body: it.checksOwnBody ? request.body : it.body && checkFields(it.body, request.body ?? {}),
           query: it.query && checkFields(it.query, request.query),
+          params: it.params && checkFields(it.params, request.params),
           caller: request.caller,
           request,
           reply,
@@ -137,7 +142,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         // A connection on which nothing moves for so long is ended, and the stream with it.
         if (isStream(answer)) reply.raw.setTimeout(unreadMsMax)
         if (it.shape === 'bytes') return reply.send(answer)
-        if (it.shape === 'text') return reply.header('content-type', 'text/plain').send(answer)
+        if (it.shape === 'text') return reply.type('text/plain').send(answer)
         if (typeof answer === 'string' || isStream(answer)) return reply.type('application/json').send(answer)
         if (it.shape === 'plain') return answer
         return { msg: 'Ok', ...(answer as object), code: 200, data: null, sdk_error_code: 0 }
@@ -174,7 +179,7 @@ function toCallerCheck(permission: Route['permission'], checkKey: Settings['chec
 
 function requireAdmin(caller: Caller): Caller {
   if (caller.isAdmin) return caller
-  throw new Refusal('adminOnly', 'Only an admin may do this: use the key of an admin of your organization.')
+  throw adminOnly()
 }
 
 /** The id of nobody. */
@@ -186,6 +191,7 @@ function toVisitor(shareCode: string): Caller {
     keyId: nobody,
     userId: nobody,
     userName: '',
+    kind: 'person',
     organizationId: nobody,
     isAdmin: false,
     defaultWorkspaceName: null,
@@ -206,6 +212,8 @@ function readBodiesOurWay(app: FastifyInstance) {
   const readJsonBody = createBodyReader()
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes: Buffer, done) => {
+    // Where nothing is asked for, nothing need be sent, also by a client that names a type for it.
+    if (bytes.length === 0 && request.routeOptions.schema?.body === undefined) return done(null)
     const encoding = request.headers['content-encoding']?.toLowerCase()
     const bytesMax = request.routeOptions.bodyLimit ?? bodyBytesMaxDefault
     settle(

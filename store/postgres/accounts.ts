@@ -1,13 +1,15 @@
-import { createHash, randomBytes } from 'node:crypto'
-import { crc32 } from 'node:zlib'
 import type { GivenLimits } from '../limits.ts'
+import { type Actor, insertAudit } from './audit.ts'
 import type { Database, Queries } from './database.ts'
+import { insertApiKey, insertNewKey } from './keys.ts'
+import type { UserKind } from './visibility.ts'
 
 /** Who a key belongs to. */
 export type Account = {
   keyId: string
   userId: string
   userName: string
+  kind: UserKind
   organizationId: string
   isAdmin: boolean
   defaultWorkspaceName: string | null
@@ -15,31 +17,18 @@ export type Account = {
   limits: GivenLimits
 }
 
-const keyPrefix = 'svc_'
-const shownCharacters = 12
-
-/** A new API key: 256 random bits behind a prefix that scanners can find, and a checksum that tells a typo. */
-export function createApiKey(): string {
-  const secret = randomBytes(32).toString('hex')
-  const checksum = crc32(secret).toString(16).padStart(8, '0')
-  return `${keyPrefix}${secret}${checksum}`
-}
-
-/** What is stored of a key. */
-function toKeyHash(key: string): Buffer {
-  return createHash('sha256').update(key).digest()
-}
-
 /** Who a key, given by its SHA-256 in hex, belongs to; undefined when it is unknown or revoked. */
 export async function findAccount(database: Queries, keyHash: string): Promise<Account | undefined> {
   return await database.row<Account>(
-    `SELECT k.id AS "keyId", u.id AS "userId", u.user_name AS "userName", u.organization_id AS "organizationId",
-       u.is_admin AS "isAdmin", w.name AS "defaultWorkspaceName", k.limits
+    `SELECT k.id AS "keyId", u.id AS "userId", u.user_name AS "userName", u.kind,
+       u.organization_id AS "organizationId", u.is_admin AS "isAdmin", w.name AS "defaultWorkspaceName", k.limits
      FROM api_keys k JOIN users u ON u.id = k.user_id LEFT JOIN workspaces w ON w.id = u.default_workspace_id
-     WHERE k.key_hash = decode($1, 'hex') AND k.revoked_at IS NULL`,
+     WHERE k.key_hash = decode($1, 'hex') AND k.revoked_at IS NULL AND u.deleted_at IS NULL`,
     [keyHash],
   )
 }
+
+type EnsuredUser = { userId: string; organizationId: string; workspaceId: string }
 
 type NewUser = { organizationName: string; userName: string; isAdmin: boolean; workspaceName: string }
 
@@ -47,8 +36,8 @@ type NewUser = { organizationName: string; userName: string; isAdmin: boolean; w
  * Makes a user with a workspace of the given name, and the organization when it is new. All three are found again when
  * they exist.
  */
-export async function ensureUser(queries: Queries, user: NewUser): Promise<{ userId: string; workspaceId: string }> {
-  const organization = await insertOrFind(
+export async function ensureUser(queries: Queries, user: NewUser): Promise<EnsuredUser> {
+  const organizationId = await insertOrFind(
     queries,
     'INSERT INTO organizations (name) VALUES ($1) ON CONFLICT DO NOTHING RETURNING id',
     'SELECT id FROM organizations WHERE name = $1',
@@ -58,21 +47,24 @@ export async function ensureUser(queries: Queries, user: NewUser): Promise<{ use
     queries,
     'INSERT INTO workspaces (organization_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id',
     'SELECT id FROM workspaces WHERE organization_id = $1 AND name = $2',
-    [organization, user.workspaceName],
+    [organizationId, user.workspaceName],
   )
-  const found = await queries.row<{ id: string }>('SELECT id FROM users WHERE user_name = $1', [user.userName])
+  const found = await queries.row<{ id: string }>(
+    'SELECT id FROM users WHERE organization_id = $1 AND user_name = $2 AND deleted_at IS NULL',
+    [organizationId, user.userName],
+  )
   const created =
     found ??
     (await queries.row<{ id: string }>(
       `INSERT INTO users (organization_id, user_name, is_admin, default_workspace_id) VALUES ($1, $2, $3, $4) RETURNING id`,
-      [organization, user.userName, user.isAdmin, workspaceId],
+      [organizationId, user.userName, user.isAdmin, workspaceId],
     ))
   const userId = (created as { id: string }).id
   await queries.row(
     `INSERT INTO workspace_members (workspace_id, user_id, is_owner) VALUES ($1, $2, true) ON CONFLICT DO NOTHING`,
     [workspaceId, userId],
   )
-  return { userId, workspaceId }
+  return { userId, organizationId, workspaceId }
 }
 
 async function insertOrFind(queries: Queries, insert: string, find: string, values: unknown[]): Promise<string> {
@@ -80,37 +72,13 @@ async function insertOrFind(queries: Queries, insert: string, find: string, valu
   return (row as { id: string }).id
 }
 
-/** Registers a key for a user; a key that is registered already stays as it is. */
-export async function insertApiKey(queries: Queries, userId: string, key: string): Promise<void> {
-  await queries.row(
-    `INSERT INTO api_keys (user_id, key_hash, shown_prefix) VALUES ($1, $2, $3) ON CONFLICT (key_hash) DO NOTHING`,
-    [userId, toKeyHash(key), key.slice(0, Math.min(shownCharacters, key.length / 2))],
-  )
-}
-
-/** A key as it may be shown. */
-export type ListedKey = { keyId: string; shownPrefix: string; userName: string; createdAtMs: number }
-
-/** The keys of an organization that work, oldest first. */
-export async function listKeys(queries: Queries, organizationId: string): Promise<ListedKey[]> {
-  return await queries.rows<ListedKey>(
-    `SELECT k.id AS "keyId", k.shown_prefix AS "shownPrefix", u.user_name AS "userName",
-       (extract(epoch FROM k.created_at) * 1000)::float8 AS "createdAtMs"
-     FROM api_keys k JOIN users u ON u.id = k.user_id
-     WHERE u.organization_id = $1 AND k.revoked_at IS NULL ORDER BY k.created_at, k.id`,
-    [organizationId],
-  )
-}
-
-/** True when the user has a key that works. */
-async function hasApiKey(queries: Queries, userId: string): Promise<boolean> {
-  const row = await queries.row('SELECT 1 FROM api_keys WHERE user_id = $1 AND revoked_at IS NULL LIMIT 1', [userId])
-  return row !== undefined
-}
+/** Who does what is done at a start. */
+const starter = 'svc'
+const firstOrganization = 'default'
 
 /**
  * Makes what a first start needs: the organization, an admin, the workspace `default` and a key. Answers a key only when
- * it was made now, for it cannot be shown again.
+ * it was made now, for it cannot be shown again; later starts make one when no admin has a key that works.
  *
  * @param givenKey the first key as a setting gives it; added when it is not yet there
  */
@@ -118,19 +86,42 @@ export async function bootstrap(database: Database, givenKey: string | undefined
   return await database.transaction(async (queries) => {
     // Two processes that start at once must not make two admins' keys.
     await queries.row('SELECT pg_advisory_xact_lock(7392002)')
-    const { userId } = await ensureUser(queries, {
-      organizationName: 'default',
-      userName: 'admin',
-      isAdmin: true,
-      workspaceName: 'default',
-    })
+    if (givenKey === undefined && (await hasAdminWithKey(queries))) return {}
+    const admin = (await findFirstAdmin(queries)) ?? (await ensureFirstAdmin(queries))
+    const actor: Actor = { organizationId: admin.organizationId, userName: starter }
     if (givenKey !== undefined) {
-      await insertApiKey(queries, userId, givenKey)
+      const made = await insertApiKey(queries, admin.userId, givenKey)
+      if (made) await insertAudit(queries, actor, 'key.created', admin.userName, { keyId: made.keyId })
       return {}
     }
-    if (await hasApiKey(queries, userId)) return {}
-    const newKey = createApiKey()
-    await insertApiKey(queries, userId, newKey)
-    return { newKey }
+    const { apiKey, keyId } = await insertNewKey(queries, admin.userId)
+    await insertAudit(queries, actor, 'key.created', admin.userName, { keyId })
+    return { newKey: apiKey }
   })
+}
+
+type Admin = { userId: string; userName: string; organizationId: string }
+
+const liveAdmins = `FROM users u JOIN organizations o ON o.id = u.organization_id
+  WHERE o.name = '${firstOrganization}' AND u.is_admin AND u.deleted_at IS NULL`
+
+async function hasAdminWithKey(queries: Queries): Promise<boolean> {
+  const row = await queries.row(
+    `SELECT 1 ${liveAdmins} AND EXISTS (SELECT 1 FROM api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL) LIMIT 1`,
+  )
+  return row !== undefined
+}
+
+async function findFirstAdmin(queries: Queries): Promise<Admin | undefined> {
+  return await queries.row<Admin>(
+    `SELECT u.id AS "userId", u.user_name AS "userName", u.organization_id AS "organizationId" ${liveAdmins}
+     ORDER BY u.created_at, u.id LIMIT 1`,
+  )
+}
+
+async function ensureFirstAdmin(queries: Queries): Promise<Admin> {
+  const user = { organizationName: firstOrganization, userName: 'admin', isAdmin: true, workspaceName: 'default' }
+  const { userId, organizationId } = await ensureUser(queries, user)
+  await insertAudit(queries, { organizationId, userName: starter }, 'user.created', user.userName, { isAdmin: true })
+  return { userId, userName: user.userName, organizationId }
 }

@@ -1,6 +1,14 @@
 import type { GivenLimits } from '../limits.ts'
 import type { Database, Queries } from './database.ts'
-import { isShownIn, mayReadExperiment, mayReadProject, mayWrite, toViewerValues, type Viewer } from './visibility.ts'
+import {
+  isShownIn,
+  isWithheld,
+  mayReadExperiment,
+  mayReadProject,
+  mayWrite,
+  toViewerValues,
+  type Viewer,
+} from './visibility.ts'
 
 /** Everything that metadata tells. Times are milliseconds since the Unix epoch. */
 export type Experiment = {
@@ -59,16 +67,19 @@ export async function insertExperiment(queries: Queries, experiment: NewExperime
 /** What a write needs to know of its experiment. */
 export type WritableExperiment = Pick<Experiment, 'id' | 'limits'>
 
-/** An experiment that the user may write to; absent and foreign look the same. */
+/** An experiment that the user may write to, or one that is kept from a service account restricted to other workspaces. */
+export type SoughtExperiment = WritableExperiment & { isWithheld: boolean }
+
+/** An experiment to write to; absent and foreign look the same. */
 export async function findWritableExperiment(
   queries: Queries,
   userId: string,
   key: string,
-): Promise<WritableExperiment | undefined> {
-  return await queries.row<WritableExperiment>(
-    `SELECT e.id, w.limits || p.limits AS limits FROM experiments e
+): Promise<SoughtExperiment | undefined> {
+  return await queries.row<SoughtExperiment>(
+    `SELECT e.id, w.limits || p.limits AS limits, NOT ${mayWrite('w')} AS "isWithheld" FROM experiments e
      JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
-     WHERE ${mayWrite('w')} AND e.key = $2 AND e.deleted_at IS NULL`,
+     WHERE (${mayWrite('w')} OR ${isWithheld('w')}) AND e.key = $2 AND e.deleted_at IS NULL`,
     [userId, key],
   )
 }

@@ -6,26 +6,41 @@
  * |---|---|---|---|
  * | owner of the workspace | yes | yes | yes |
  * | member of the workspace | yes | yes | no |
- * | anyone of the organization | when the project is public | no | no |
+ * | service account of the organization | yes | yes | no |
+ * | service account restricted to other workspaces | no: it is told that it is restricted | no | no |
+ * | anyone else of the organization | when the project is public | no | no |
  * | whoever has a share code | the project it belongs to | no | no |
  * | anyone else | no: it looks as if it were not there | no | no |
  *
- * An experiment is also seen by whoever may read a project that it was symlinked into. A registered model belongs to a
- * workspace, not to a project: its members read and write it, and anyone of the organization reads it when it is public; no
- * share code opens it.
+ * A restricted service account is a member of the workspaces it is restricted to. An experiment is also seen by whoever
+ * may read a project that it was symlinked into. A registered model belongs to a workspace, not to a project: whoever may
+ * use that reads and writes it, and anyone of the organization reads it when it is public; no share code opens it.
  */
 export type Viewer = { userId: string | null; organizationId: string | null; shareCode: string | null }
+
+/** What kind of user a key belongs to. */
+export type UserKind = 'person' | 'global service' | 'restricted service'
 
 /** The values of `$1` to `$3`. */
 export const toViewerValues = ({ userId, organizationId, shareCode }: Viewer) => [userId, organizationId, shareCode]
 
-const isMember = (workspace: string) =>
-  `EXISTS (SELECT 1 FROM workspace_members m WHERE m.workspace_id = ${workspace}.id AND m.user_id = $1)`
+const isOfKind = (kind: UserKind, workspace: string) =>
+  `EXISTS (SELECT 1 FROM users s WHERE s.id = $1 AND s.kind = '${kind}'
+    AND s.organization_id = ${workspace}.organization_id)`
+
+/** A condition on a workspace: the caller may use it. */
+export const mayUse = (workspace: string) =>
+  `(EXISTS (SELECT 1 FROM workspace_members m WHERE m.workspace_id = ${workspace}.id AND m.user_id = $1)
+    OR ${isOfKind('global service', workspace)})`
+
+/** A condition on a workspace: it is of the organization of the caller, who is restricted to others. */
+export const isWithheld = (workspace: string) =>
+  `(${isOfKind('restricted service', workspace)} AND NOT ${mayUse(workspace)})`
 
 /** A condition on a project and its workspace, given by their names in the query. */
 export const mayReadProject = (project: string, workspace: string) =>
-  `(${isMember(workspace)}
-    OR (${project}.is_public AND ${workspace}.organization_id = $2)
+  `(${mayUse(workspace)}
+    OR (${project}.is_public AND ${workspace}.organization_id = $2 AND NOT ${isWithheld(workspace)})
     OR EXISTS (SELECT 1 FROM project_share_links s WHERE s.project_id = ${project}.id AND s.code = $3))`
 
 /** A condition on an experiment, its project and its workspace. */
@@ -35,7 +50,7 @@ export const mayReadExperiment = (experiment: string, project: string, workspace
       JOIN workspaces lw ON lw.id = lp.workspace_id
       WHERE l.experiment_id = ${experiment}.id AND ${mayReadProject('lp', 'lw')}))`
 
-export const mayWrite = isMember
+export const mayWrite = (workspace: string) => mayUse(workspace)
 
 /** A condition on an experiment: that it is shown in a project, as one of it or by a symlink. */
 export const isShownIn = (experiment: string, projectId: string) =>
@@ -44,4 +59,5 @@ export const isShownIn = (experiment: string, projectId: string) =>
 
 /** A condition on a registered model and its workspace, for which `$1` and `$2` are enough. */
 export const mayReadRegistryModel = (model: string, workspace: string) =>
-  `(${isMember(workspace)} OR (${model}.is_public AND ${workspace}.organization_id = $2))`
+  `(${mayUse(workspace)}
+    OR (${model}.is_public AND ${workspace}.organization_id = $2 AND NOT ${isWithheld(workspace)}))`

@@ -1,4 +1,5 @@
 import type { Database, Queries } from './database.ts'
+import { mayUse } from './visibility.ts'
 
 export type Workspace = { id: string; name: string; isOwner: boolean }
 
@@ -21,26 +22,22 @@ export async function insertWorkspace(
   })
 }
 
-/** The workspaces that a user is a member of, by name. */
+const usableWorkspaces = `SELECT w.id, w.name, coalesce(own.is_owner, false) AS "isOwner" FROM workspaces w
+  LEFT JOIN workspace_members own ON own.workspace_id = w.id AND own.user_id = $1 WHERE ${mayUse('w')}`
+
+/** The workspaces that a user may use, by name. */
 export async function listWorkspaces(queries: Queries, userId: string): Promise<Workspace[]> {
-  return await queries.rows<Workspace>(
-    `SELECT w.id, w.name, m.is_owner AS "isOwner" FROM workspaces w JOIN workspace_members m ON m.workspace_id = w.id
-     WHERE m.user_id = $1 ORDER BY w.name`,
-    [userId],
-  )
+  return await queries.rows<Workspace>(`${usableWorkspaces} ORDER BY w.name`, [userId])
 }
 
-/** A workspace by name, if the user is a member; absent and foreign look the same. */
+/** A workspace by name, if the user may use it; absent and foreign look the same. */
 export async function findWorkspace(queries: Queries, userId: string, name: string): Promise<Workspace | undefined> {
-  return await queries.row<Workspace>(
-    `SELECT w.id, w.name, m.is_owner AS "isOwner" FROM workspaces w JOIN workspace_members m ON m.workspace_id = w.id
-     WHERE m.user_id = $1 AND w.name = $2`,
-    [userId, name],
-  )
+  return await queries.row<Workspace>(`${usableWorkspaces} AND w.name = $2`, [userId, name])
 }
 
 /**
- * Makes a user of the organization a member, or a member an owner; an owner stays one.
+ * Makes a user of the organization a member, or a member an owner; an owner stays one. Service accounts are none: which
+ * workspaces they may use was said when they were made.
  *
  * @returns false when the organization has no such user
  */
@@ -51,6 +48,7 @@ export async function upsertMember(
   const row = await queries.row(
     `INSERT INTO workspace_members AS m (workspace_id, user_id, is_owner)
      SELECT $1, u.id, $4 FROM users u WHERE u.user_name = $3 AND u.organization_id = $2
+       AND u.kind = 'person' AND u.deleted_at IS NULL
      ON CONFLICT (workspace_id, user_id) DO UPDATE SET is_owner = m.is_owner OR excluded.is_owner RETURNING user_id`,
     [member.workspaceId, member.organizationId, member.userName, member.isOwner],
   )

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../store/postgres/database.ts'
+import { insertServiceAccount } from '../../store/postgres/service-accounts.ts'
 import { aPoint } from '../harness/builders.ts'
 import { createClient, type TestClient } from '../harness/client.ts'
 import { createRegistryClient, type Source } from '../harness/registry.ts'
@@ -10,7 +11,11 @@ import { createUser, openTestService, storesWith, uniqueName } from '../harness/
  * may read and write, and this holds each route to it. A route that is missing here fails the first test.
  */
 type Kind = (typeof kinds)[number]
-const kinds = ['owner', 'member', 'colleague', 'stranger', 'visitor', 'nobody'] as const
+const kinds = [
+  ...(['owner', 'member', 'colleague', 'stranger', 'visitor', 'nobody'] as const),
+  // Service accounts: one for the whole organization, one restricted to this workspace, one to another.
+  ...(['account', 'insider', 'outsider'] as const),
+]
 
 type Right = 'read' | 'write' | 'manage'
 type Place = { workspaceName: string; projectName: string; projectId: string; experimentKey: string; userName: string }
@@ -124,20 +129,22 @@ const samples: Record<string, Sample> = {
 
 /** Routes about nothing that belongs to a project: what each of them shows is the caller's own, or for admins. */
 const elsewhere = new Set(['/account-details', '/workspaces', '/projects', '/write/workspace/new'])
-const needsMoreThanAKey = (path: string) => path.startsWith('/admin/')
+const needsMoreThanAKey = (path: string) => /^\/(admin|write\/(service-account|organization|api))(\/|$)/.test(path)
 /** Tested with what they are about: they need something that is there already. */
 const withTheirSubject = new Set(['/write/project/delete-project-share-link'])
 const ofAssets = /asset|git\/patch|upload|\/model/
 
 function mayDo(right: Right, kind: Kind, isPublic: boolean): boolean {
   if (kind === 'owner') return true
-  if (kind === 'member') return right !== 'manage'
+  if (kind === 'member' || kind === 'account' || kind === 'insider') return right !== 'manage'
+  if (kind === 'outsider') return false
   if (right !== 'read') return false
   return kind === 'visitor' || (kind === 'colleague' && isPublic)
 }
 
 let service: Awaited<ReturnType<typeof openTestService>>
 let memberName: string
+let insiderName: string
 let clients: Record<Exclude<Kind, 'visitor' | 'nobody'>, TestClient>
 beforeAll(async () => {
   service = await openTestService()
@@ -158,7 +165,24 @@ beforeAll(async () => {
     userName: member.userName,
     admin: false,
   })
+  const other = uniqueName('other')
+  await service.client.post('/write/workspace/new', { name: other })
+  const owner = await database.row<{ organizationId: string }>(
+    'SELECT organization_id AS "organizationId" FROM users WHERE user_name = $1',
+    [service.userName],
+  )
+  const { organizationId } = owner as { organizationId: string }
+  insiderName = uniqueName('insider')
+  const openAccount = async (authorizedWorkspaces?: string[], name = uniqueName('account')) => {
+    const account = { name, defaultWorkspaceName: service.workspaceName, authorizedWorkspaces }
+    const made = await insertServiceAccount(database, { organizationId, userName: 'test' }, account)
+    const { apiKey } = made as { apiKey: string }
+    return createClient(service.url, { apiKey, workspaceName: service.workspaceName })
+  }
   clients = {
+    account: await openAccount(),
+    insider: await openAccount([service.workspaceName], insiderName),
+    outsider: await openAccount([other]),
     owner: service.client,
     member: createClient(service.url, member),
     colleague: createClient(service.url, await inOrganization()),
@@ -206,6 +230,7 @@ it('every route is here', async () => {
 
 /** An experiment, a project or a workspace that is not there. */
 const notThere = [90211, 8000007, 90219]
+const restricted = 7000023
 /** May be read, but not changed; for owners only. */
 const notAllowed = [90210, 8000016, 8000017]
 
@@ -222,19 +247,46 @@ describe.each([
         const what = `${kind}: ${status} ${code}`
         if (mayDo(right, kind, isPublic)) expect(status, what).toBe(200)
         else if (kind === 'nobody' || kind === 'visitor') expect(status, what).toBe(401)
+        else if (kind === 'outsider') expect([status, code], what).toEqual([403, restricted])
         else if (status === 400) expect(notThere, what).toContain(code)
         else expect([status, notAllowed], what).toEqual([403, expect.arrayContaining([code])])
-        // Whoever may not even read it must not learn that it is there.
-        if (!mayDo('read', kind, isPublic) && status !== 401) expect(status, what).toBe(400)
+        // Whoever may not even read it must not learn that it is there; a restricted account may know why.
+        const mayKnow = mayDo('read', kind, isPublic) || kind === 'outsider'
+        if (!mayKnow && status !== 401) expect(status, what).toBe(400)
       }
     },
   )
 })
 
-it.each(['/admin/limits?workspaceName=x', '/admin/keys'])('%s is for admins only', async (path) => {
-  for (const kind of ['owner', 'member', 'colleague', 'stranger'] as const) {
-    expect((await clients[kind].get(path)).status, kind).toBe(403)
+it('what is for admins is refused to everybody else, whatever the request is like', async () => {
+  const { paths } = (await (await fetch(`${service.url}/openapi.json`)).json()) as { paths: Record<string, object> }
+  const calls = Object.entries(paths)
+    .map(([path, methods]) => ({ path: path.replace('/api/rest/v2', ''), methods: Object.keys(methods) }))
+    .filter(({ path }) => needsMoreThanAKey(path))
+    .flatMap(({ path, methods }) => methods.map((method) => ({ path, method: method.toUpperCase() })))
+  expect(calls.length).toBeGreaterThanOrEqual(17)
+  for (const { path, method } of calls) {
+    const address = path.replaceAll(/\{\w+\}/g, 'x')
+    for (const [kind, client] of Object.entries(clients)) {
+      const answer = await client.send(method, address, method === 'GET' ? undefined : '{}')
+      expect([answer.status, answer.body.sdk_error_code], `${kind}: ${method} ${path}`).toEqual([403, 8000015])
+    }
+    const stranger = await fetch(`${service.url}/api/rest/v2${address}?shareCode=x`, { method })
+    expect(stranger.status, `${method} ${path} without a key`).toBe(401)
   }
+})
+
+it('a restricted account may use what is for every key, and sees only what it was made for', async () => {
+  for (const [kind, names] of Object.entries({ insider: [service.workspaceName], outsider: [expect.any(String)] })) {
+    const client = clients[kind as 'insider']
+    expect((await client.get('/workspaces')).body, kind).toEqual({ workspaceNames: names })
+    expect((await client.get('/account-details')).status, kind).toBe(200)
+    const made = await client.post('/write/workspace/new', { name: uniqueName('made') })
+    expect([made.status, made.body.sdk_error_code], kind).toEqual([403, restricted])
+  }
+  const projects = `/projects?workspaceName=${service.workspaceName}`
+  expect((await clients.insider.get(projects)).status).toBe(200)
+  expect((await clients.outsider.get(projects)).body.sdk_error_code).toBe(restricted)
 })
 
 /** A workspace of its own with a registered model, and a model of an experiment in a project as public as that. */
@@ -293,11 +345,24 @@ const registrySamples: Record<string, [right: Right, call: (registry: Registry) 
   '/write/registry-model/delete': ['write', byModel],
 }
 
+/** A restricted account is a member of the workspaces it was made for. */
+async function letInsiderIn(workspaceName: string) {
+  const { postgresUrl: url } = storesWith('postgres')
+  const database = openDatabase({ url, connectionsMax: 1, onError: () => undefined })
+  await database.row(
+    `INSERT INTO workspace_members (workspace_id, user_id) SELECT w.id, u.id FROM workspaces w, users u
+     WHERE w.name = $1 AND u.user_name = $2`,
+    [workspaceName, insiderName],
+  )
+  await database.close()
+}
+
 async function openRegistry(isPublic: boolean): Promise<Registry & { shareCode: string }> {
   const { client } = service
   const workspaceName = uniqueName('workspace')
   await client.post('/write/workspace/new', { name: workspaceName })
   await client.post('/write/add-workspace-member', { workspaceName, userName: memberName, admin: false })
+  await letInsiderIn(workspaceName)
   const projectName = uniqueName('project')
   const fields = { workspaceName, projectName, projectDescription: '', isPublic }
   const { projectId } = (await client.post('/write/project/create', fields)).body
@@ -331,6 +396,7 @@ describe.each([
         const what = `${kind}: ${status} ${code}`
         if (kind === 'nobody' || kind === 'visitor') expect(status, what).toBe(401)
         else if (mayDo(right, kind, isPublic)) expect(status, what).toBe(200)
+        else if (kind === 'outsider' && status === 403) expect(code, what).toBe(restricted)
         else if (mayDo('read', kind, isPublic))
           expect([status, notToBeChanged], what).toEqual([403, expect.arrayContaining([code])])
         else expect([status, notRegistered], what).toEqual([400, expect.arrayContaining([code])])

@@ -9,7 +9,7 @@ import { openTwoUsers, type TwoUsers } from './two-users.ts'
  */
 type Kind = 'text' | 'id' | 'int64' | 'flag' | 'float' | 'scalar' | 'list' | 'percent' | 'bytes' | 'safe'
 type Field = [path: string, kind: Kind, presence: 'required' | 'optional']
-type Write = { path: string; body: Record<string, unknown>; fields: Field[] }
+type Write = { path: string; method?: 'PUT'; body: Record<string, unknown>; fields: Field[] }
 
 const experiment: Field = ['experimentKey', 'id', 'required']
 const place: Field[] = [
@@ -296,6 +296,46 @@ const writes: Write[] = [
   },
 ]
 
+/** For admins; the key of the service is one's. */
+const administration: Write[] = [
+  {
+    path: '/write/service-account',
+    body: { name: 'name', teamName: 'team', organizationName: 'organization', authorizedWorkspaces: ['workspace'] },
+    fields: [
+      ['name', 'text', 'required'],
+      ['teamName', 'text', 'required'],
+      ['organizationName', 'text', 'required'],
+      ['authorizedWorkspaces', 'list', 'optional'],
+      ['authorizedWorkspaces[0]', 'text', 'required'],
+    ],
+  },
+  {
+    path: '/write/service-account/name/delete-api-key',
+    body: { apiKey: 'key' },
+    fields: [['apiKey', 'text', 'required']],
+  },
+  {
+    path: '/write/organization/organization/secrets',
+    method: 'PUT',
+    body: { secretName: 'name', secretValue: 'value' },
+    fields: [
+      ['secretName', 'text', 'required'],
+      ['secretValue', 'text', 'required'],
+    ],
+  },
+  {
+    path: '/admin/users',
+    body: { userName: 'name', isAdmin: true, workspaceName: 'workspace' },
+    fields: [
+      ['userName', 'text', 'required'],
+      ['isAdmin', 'flag', 'optional'],
+      ['workspaceName', 'text', 'optional'],
+    ],
+  },
+  { path: '/admin/users/name', method: 'PUT', body: { isAdmin: true }, fields: [['isAdmin', 'flag', 'required']] },
+  { path: '/admin/users/keys', body: { userName: 'name' }, fields: [['userName', 'text', 'required']] },
+]
+
 const notText = [5, true, {}, ['x']]
 const unstorable = ['a\0b', '\ud800', 'x\udc00y', '\udfff\ud800']
 const notInteger = ['', 'x', '1.0', '1e3', 1.5, true, {}, [1], '9223372036854775808', '-9223372036854775809', 1e19]
@@ -319,11 +359,13 @@ let experimentKey: string
 let readAll: () => Promise<string[]>
 
 beforeAll(async () => {
-  service = await openTwoUsers()
+  service = await openTwoUsers({ isAdmin: true })
   const { client, workspaceName } = service
   experimentKey = await client.createExperiment({ projectName: 'project' })
   const reads = [
     '/workspaces',
+    '/admin/keys',
+    '/admin/audit',
     `/projects?workspaceName=${workspaceName}`,
     `/experiment/metadata?experimentKey=${experimentKey}`,
     `/experiments?${new URLSearchParams({ workspaceName, projectName: 'project' })}`,
@@ -385,8 +427,9 @@ describe('wrong requests', () => {
     expect(await readAll()).toEqual(before)
   })
 
-  describe.each(writes)('$path', (write) => {
-    const { path, fields } = write
+  describe.each([...writes, ...administration])('$path', (write) => {
+    const { path, method = 'POST', fields } = write
+    const send = (body: unknown) => service.client.send(method, path, JSON.stringify(body))
 
     it.each(fields.filter(([, , presence]) => presence === 'required'))(
       'names %s when it is missing or null',
@@ -394,7 +437,7 @@ describe('wrong requests', () => {
         for (const value of [undefined, null]) {
           // JSON has no undefined: in a list it would be null.
           if (value === undefined && field.endsWith(']')) continue
-          const answer = await service.client.post(path, bodyWith(write, field, value))
+          const answer = await send(bodyWith(write, field, value))
           expectRefusal(answer, 400, missingCode(field, write), startsWith(`${field}: is missing`))
         }
       },
@@ -402,7 +445,7 @@ describe('wrong requests', () => {
 
     it.each(fields)('names %s (%s) when it has the wrong kind of value', async (field, kind) => {
       for (const value of wrong[kind]) {
-        const answer = await service.client.post(path, bodyWith(write, field, value))
+        const answer = await send(bodyWith(write, field, value))
         expectRefusal(answer, 400, codes.badRequest, startsWith(`${field}: `))
       }
     })
@@ -411,7 +454,7 @@ describe('wrong requests', () => {
       'says of %s (%s) that it cannot hold NUL or half of a surrogate pair',
       async (field) => {
         for (const value of unstorable) {
-          const answer = await service.client.post(path, bodyWith(write, field, value))
+          const answer = await send(bodyWith(write, field, value))
           const message = `${field}: must not hold NUL or half of a surrogate pair`
           expectRefusal(answer, 400, codes.badRequest, message)
         }
@@ -421,14 +464,19 @@ describe('wrong requests', () => {
     it.each([['[]'], ['"text"'], ['5'], ['true'], ['[{"experimentKey":"x"}]']])(
       'refuses %s, which is no object',
       async (body) => {
-        expectRefusal(await service.client.postRaw(path, body), 400, codes.badRequest, 'the body: expected an object')
+        expectRefusal(
+          await service.client.send(method, path, body),
+          400,
+          codes.badRequest,
+          'the body: expected an object',
+        )
       },
     )
 
     it('refuses null and {}, and says what is missing', async () => {
       const [first] = fields.filter(([, , presence]) => presence === 'required') as [Field]
       for (const body of ['null', '{}']) {
-        const answer = await service.client.postRaw(path, body)
+        const answer = await service.client.send(method, path, body)
         expect([answer.status, answer.body.code]).toEqual([400, 400])
         expect(answer.body.msg).toMatch(new RegExp(`^(${first[0]}|the body): is missing$`))
       }

@@ -2,14 +2,16 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import { pino } from 'pino'
+import { type Logger, pino } from 'pino'
 import { inject } from 'vitest'
 import { type Role, startService } from '../../cli/service.ts'
 import { parseSettings, type StoreUrls } from '../../cli/settings.ts'
 import { migrateStores } from '../../cli/stores.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
-import { createApiKey, ensureUser, insertApiKey } from '../../store/postgres/accounts.ts'
+import { ensureUser } from '../../store/postgres/accounts.ts'
+import { createApiKey } from '../../store/postgres/api-key.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
+import { insertApiKey } from '../../store/postgres/keys.ts'
 import { createClient } from './client.ts'
 import { eventually } from './eventually.ts'
 
@@ -59,9 +61,10 @@ function withPath(url: string, name: string): string {
   return changed.href
 }
 
-/** A user of an organization of its own, with a workspace and a key. */
+/** A user of an organization of its own, with a workspace and a key; the organization's admin, if asked for. */
 export async function createUser(
   stores: StoreUrls,
+  { isAdmin = false } = {},
 ): Promise<{ apiKey: string; workspaceName: string; userName: string }> {
   const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
   try {
@@ -69,7 +72,7 @@ export async function createUser(
     const { userId } = await ensureUser(database, {
       ...user,
       organizationName: uniqueName('organization'),
-      isAdmin: false,
+      isAdmin,
     })
     const apiKey = createApiKey()
     await insertApiKey(database, userId, apiKey)
@@ -79,16 +82,30 @@ export async function createUser(
   }
 }
 
+/** All tests share one Postgres, and so one master key. */
+export const testMasterKey = Buffer.alloc(32, 7).toString('base64')
+
 const allRoles = new Set<Role>(['ingest', 'worker', 'api'])
 
 /** The whole service in this process, with a user to call it. Settings are given as in the environment. */
 export async function openTestService(
-  options: { stores?: StoreUrls; roles?: Set<Role>; settings?: Record<string, string> } = {},
+  options: {
+    stores?: StoreUrls
+    roles?: Set<Role>
+    settings?: Record<string, string>
+    isAdmin?: boolean
+    log?: Logger
+  } = {},
 ) {
   const stores = { ...storesWith('postgres'), ...options.stores }
-  const user = await createUser(stores)
-  const settings = parseSettings({ SVC_PORT: '0', ...options.settings })
-  const service = await startService(options.roles ?? allRoles, stores, settings, pino({ level: 'silent' }))
+  const user = await createUser(stores, options)
+  const settings = parseSettings({ SVC_PORT: '0', SVC_MASTER_KEY: testMasterKey, ...options.settings })
+  const service = await startService(
+    options.roles ?? allRoles,
+    stores,
+    settings,
+    options.log ?? pino({ level: 'silent' }),
+  )
   return { ...user, url: service.url, close: service.close, client: createClient(service.url, user) }
 }
 

@@ -1,6 +1,10 @@
+import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createApiKey } from '../../store/postgres/api-key.ts'
+import { openDatabase } from '../../store/postgres/database.ts'
+import { insertApiKey } from '../../store/postgres/keys.ts'
 import { codes, expectRefusal } from '../api/refusal.ts'
-import { openTestService } from '../harness/service.ts'
+import { openTestService, storesWith } from '../harness/service.ts'
 
 let service: Awaited<ReturnType<typeof openTestService>>
 beforeAll(async () => {
@@ -30,6 +34,17 @@ describe('the key', () => {
     expect(answer.body.userName).toBe(service.userName)
   })
 
+  it.each([
+    ['one of an earlier version', `svc_${randomBytes(36).toString('hex')}`],
+    ['one that a setting gave', `svc_test-${randomBytes(8).toString('hex')}`],
+  ])('in another form than those made now works: %s', async (_, key) => {
+    const database = openDatabase({ url: storesWith('postgres').postgresUrl, onError: () => undefined })
+    const user = await database.row<{ id: string }>('SELECT id FROM users WHERE user_name = $1', [service.userName])
+    await insertApiKey(database, (user as { id: string }).id, key)
+    await database.close()
+    expect((await ask({ authorization: key })).body.userName).toBe(service.userName)
+  })
+
   it('that was not sent answers 401 and says how to send it', async () => {
     const message = 'No API key was sent: set the header "Authorization: <API key>".'
     const wrong = [[], ['authorization', ''], ['authorization', ' '], ['x-unknown-key', service.apiKey]]
@@ -46,6 +61,8 @@ describe('the key', () => {
     ['the beginning of a key', 'svc_0'],
     ['a key in other letters', '\u00e9\u00ff'],
     ['a very long one', 'x'.repeat(5_000)],
+    ['one with a typo', createApiKey().replace(/.$/, (last) => (last === 'x' ? 'y' : 'x'))],
+    ['one that nobody has', createApiKey()],
     ['SQL', "' OR 1=1 --"],
   ])('%s, which is not registered, answers 401 with 90212', async (_, authorization) => {
     expectRefusal(await ask({ authorization }), 401, codes.keyUnknown, 'This API key is not registered.')

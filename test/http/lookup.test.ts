@@ -46,3 +46,68 @@ it('what was absent is found soon after it was made', async () => {
   found = 'made'
   await eventually(async () => expect(await lookUp('a', undefined)).toBe('made'))
 })
+
+it('with changes told, an answer is used until its change is told; one that was on the way then is asked again', async () => {
+  let drop: (id: string) => void = () => undefined
+  let isTold = true
+  const changes = {
+    onChange(listener: typeof drop) {
+      drop = listener
+    },
+    coversSince: () => isTold,
+  }
+  let stored = 'first'
+  let delay: Promise<unknown> = Promise.resolve()
+  const find = async () => {
+    const read = stored
+    await delay
+    return read
+  }
+  const lookUp = createLookup({ find, freshForMs: { found: 0, absent: 0 }, entriesMax: 10, changes })
+  expect(await lookUp('a', undefined)).toBe('first')
+  stored = 'second'
+  expect(lookUp('a', undefined)).toBe('first')
+  drop('a')
+  expect(await lookUp('a', undefined)).toBe('second')
+
+  // The store has read the old value when the change is told, before its answer is here.
+  let answer: (value?: unknown) => void = () => undefined
+  delay = new Promise((resolve) => {
+    answer = resolve
+  })
+  const early = lookUp('b', undefined)
+  stored = 'third'
+  drop('b')
+  answer()
+  expect(await early).toBe('second')
+  expect(await lookUp('b', undefined)).toBe('third')
+
+  isTold = false
+  stored = 'fourth'
+  expect(await lookUp('a', undefined)).toBe('fourth')
+})
+
+it('what is known to have changed is not used while the store is away', async () => {
+  let drop: (id: string) => void = () => undefined
+  const changes = {
+    onChange(listener: typeof drop) {
+      drop = listener
+    },
+    coversSince: () => true,
+  }
+  let isAway = false
+  const lookUp = createLookup({
+    async find(id: string) {
+      if (isAway) throw new Error('away')
+      return id
+    },
+    freshForMs,
+    entriesMax: 10,
+    changes,
+  })
+  expect(await lookUp('a', undefined)).toBe('a')
+  isAway = true
+  expect(await lookUp('a', undefined)).toBe('a')
+  drop('a')
+  await expect(lookUp('a', undefined)).rejects.toThrow('away')
+})

@@ -66,14 +66,15 @@ describe('/openapi.json', () => {
       expect(operation.path).toMatch(/^\/api\/rest\/v2\/[a-z]/)
       expect(['get', 'post', 'put', 'delete']).toContain(operation.method)
       expect(operation.operationId).toMatch(/^[a-z][a-z0-9_]+$/)
-      expect(operation.summary).toMatch(/^[a-z][\w/-]+$/)
+      expect(operation.summary).toMatch(/^[a-z][\w/{}-]+$/)
       expect(operation.description).toMatch(/^[A-Z].+\.$/s)
       expect(operation.tags).toHaveLength(1)
       expect(Object.keys(operation.responses)).toEqual(['200', 'default'])
       for (const answer of Object.values(operation.responses)) expect(answer.description).not.toBe('')
       for (const { required, schema, ...parameter } of operation.parameters ?? []) {
-        expect(parameter).toMatchObject({ in: 'query', name: expect.any(String) })
-        expect(typeof required).toBe('boolean')
+        const isInPath = operation.path.includes(`{${parameter.name}}`)
+        expect(parameter).toMatchObject({ in: isInPath ? 'path' : 'query', name: expect.any(String) })
+        expect(isInPath ? required === true : typeof required === 'boolean').toBe(true)
         expect(schema.type).toMatch(/^(string|integer|boolean)$/)
       }
       for (const needed of operation.security.flatMap(Object.keys)) {
@@ -95,6 +96,7 @@ describe('/openapi.json', () => {
       clickhouse,
       objects: unused,
       looseObjects: unused,
+      secrets: unused,
       assetLimits: parseSettings({}).assetLimits,
       signs: unused,
       throttle: unused,

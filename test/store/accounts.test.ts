@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { bootstrap, createApiKey, ensureUser, findAccount, insertApiKey } from '../../store/postgres/accounts.ts'
+import { bootstrap, ensureUser, findAccount } from '../../store/postgres/accounts.ts'
+import { createApiKey, isMistyped } from '../../store/postgres/api-key.ts'
 import { type Database, openDatabase } from '../../store/postgres/database.ts'
+import { insertApiKey } from '../../store/postgres/keys.ts'
 import { openOwnStores, uniqueName } from '../harness/service.ts'
 
 let database: Database
@@ -12,6 +14,9 @@ beforeAll(() => {
 afterAll(() => database?.close())
 
 const toHash = (key: string) => createHash('sha256').update(key).digest('hex')
+
+const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const fromBase62 = (text: string) => [...text].reduce((sum, it) => sum * 62n + BigInt(digits.indexOf(it)), 0n)
 
 async function createUser() {
   const user = { userName: uniqueName('user'), workspaceName: uniqueName('workspace'), isAdmin: false }
@@ -24,8 +29,22 @@ describe('API keys', () => {
     const keys = Array.from({ length: 100 }, createApiKey)
     expect(new Set(keys).size).toBe(100)
     for (const key of keys) {
-      const [, secret, checksum] = key.match(/^svc_([0-9a-f]{64})([0-9a-f]{8})$/) as string[]
-      expect(crc32(secret as string)).toBe(Number.parseInt(checksum as string, 16))
+      const [, secret, checksum] = key.match(/^svc_([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/) as string[]
+      expect(fromBase62(checksum as string)).toBe(BigInt(crc32(secret as string)))
+      expect(fromBase62(secret as string)).toBeLessThan(2n ** 256n)
+      expect(isMistyped(key)).toBe(false)
+    }
+  })
+
+  it('with one character changed are told apart from all others', () => {
+    const key = createApiKey()
+    for (let at = 4; at < key.length; at++) {
+      const typo = key.slice(0, at) + (key[at] === 'x' ? 'y' : 'x') + key.slice(at + 1)
+      expect(isMistyped(typo), typo).toBe(true)
+    }
+    // Of other forms nothing can be said: those of older versions and those that a setting gives.
+    for (const other of [`svc_${'0'.repeat(72)}`, 'any-key-of-a-setting', key.slice(0, -1), `${key}x`]) {
+      expect(isMistyped(other)).toBe(false)
     }
   })
 

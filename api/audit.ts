@@ -1,0 +1,62 @@
+import { z } from 'zod'
+import { object, optional } from '../http/fields.ts'
+import { type Route, route } from '../http/route.ts'
+import { listAudit } from '../store/postgres/audit.ts'
+import type { Database } from '../store/postgres/database.ts'
+
+const pageSizeMax = 1_000
+const pageSizeDefault = 100
+
+const entryAnswer = z.object({
+  at: z.int().describe('ms since the Unix epoch'),
+  userName: z.string().describe('who did it'),
+  act: z.string().describe('what was done, such as `key.revoked`'),
+  subject: z.string().describe('what it was done to'),
+  details: z.record(z.string(), z.unknown()).meta({ type: 'object' }),
+})
+
+/** What admins did. */
+export function createAuditRoutes({ database }: { database: Database }): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/admin/audit',
+      permission: 'admin',
+      topic: 'Administration',
+      summary:
+        'Lists what was done to users, service accounts, keys, secrets, limits and memberships, newest first. `nextPage` is ' +
+        'the `page` to ask for next, or null.',
+      query: object({
+        page: optional(z.string('expected a string').regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
+        pageSize: optional(
+          z.coerce
+            .number('expected an integer')
+            .int('expected an integer')
+            .min(1, 'must be 1 or more')
+            .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
+        ),
+      }),
+      answer: z.object({ entries: z.array(entryAnswer), nextPage: z.string().nullable() }),
+      shape: 'plain',
+      async handle({ query: { page, pageSize = pageSizeDefault }, caller }) {
+        const entries = await listAudit(database, {
+          organizationId: caller.organizationId,
+          beforeId: page === undefined ? undefined : BigInt(page),
+          limit: pageSize + 1,
+        })
+        const shown = entries.slice(0, pageSize)
+        const last = shown.at(-1)
+        return {
+          entries: shown.map(({ atMs, actor, act, subject, details }) => ({
+            at: Math.floor(atMs),
+            userName: actor,
+            act,
+            subject,
+            details,
+          })),
+          nextPage: entries.length > pageSize && last ? String(last.id) : null,
+        }
+      },
+    }),
+  ]
+}

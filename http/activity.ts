@@ -1,0 +1,29 @@
+import type { Activity } from '../store/postgres/users.ts'
+import { createGatherer } from './gather.ts'
+
+type Settings = {
+  /** Keeps the activity of many users in one statement. */
+  write(activities: Activity[]): Promise<void>
+  everyMs: number
+  onError(error: unknown): void
+}
+
+/** Gathers when users last called. */
+export function createActivity(settings: Settings) {
+  const activities = createGatherer<Activity>({
+    ...settings,
+    idOf: (it) => it.userId,
+    merge(known, { atMs }) {
+      known.atMs = Math.max(known.atMs, atMs)
+    },
+  })
+  return {
+    /** The user called. */
+    active(userId: string, atMs: number) {
+      activities.add({ userId, atMs })
+    },
+
+    /** Writes what is left, once. */
+    close: activities.close,
+  }
+}

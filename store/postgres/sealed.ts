@@ -1,0 +1,31 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+
+/** AES-256-GCM: a nonce of 12 bytes, a tag of 16, then as many bytes as were given. */
+const cipher = 'aes-256-gcm'
+const nonceBytes = 12
+const tagBytes = 16
+
+/** Encrypts so that the bytes open only with this key, and only in the place they were sealed for. */
+export function seal(key: Buffer, place: string[], plain: Buffer): Buffer {
+  const nonce = randomBytes(nonceBytes)
+  const sealing = createCipheriv(cipher, key, nonce, { authTagLength: tagBytes }).setAAD(toBytes(place))
+  const sealed = Buffer.concat([sealing.update(plain), sealing.final()])
+  return Buffer.concat([nonce, sealing.getAuthTag(), sealed])
+}
+
+/** Undefined for what was sealed with another key or for another place, or was changed since. */
+export function unseal(key: Buffer, place: string[], bytes: Buffer): Buffer | undefined {
+  if (bytes.length < nonceBytes + tagBytes) return undefined
+  const opening = createDecipheriv(cipher, key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })
+  opening.setAAD(toBytes(place)).setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
+  try {
+    return Buffer.concat([opening.update(bytes.subarray(nonceBytes + tagBytes)), opening.final()])
+  } catch {
+    return undefined
+  }
+}
+
+/** As JSON, so that no two places are the same bytes. */
+function toBytes(place: string[]): Buffer {
+  return Buffer.from(JSON.stringify(place))
+}

@@ -1,0 +1,124 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { StoreUrls } from '../../cli/settings.ts'
+import { createClosers } from '../../store/closers.ts'
+import { openDatabase } from '../../store/postgres/database.ts'
+import { openSecrets } from '../../store/postgres/secrets.ts'
+import { createClient } from '../harness/client.ts'
+import { eventually } from '../harness/eventually.ts'
+import { openOwnStores, openTestService, uniqueName } from '../harness/service.ts'
+import { expectPlainFailure, svc } from './svc-process.ts'
+
+const closers = createClosers()
+const onClose = (close: () => unknown) => closers.push(async () => close())
+afterAll(() => closers.closeAll())
+
+let stores: StoreUrls
+let service: Awaited<ReturnType<typeof openTestService>>
+beforeAll(async () => {
+  stores = await openOwnStores('postgres')
+  service = await openTestService({ stores, settings: { SVC_MASTER_KEY: '' } })
+  closers.push(service.close)
+})
+
+const run = (...words: string[]) => svc(words, { POSTGRES_URL: stores.postgresUrl }, onClose)
+const users = (...words: string[]) => run('users', ...words)
+const as = (apiKey: string | undefined) =>
+  createClient(service.url, { apiKey: apiKey as string, workspaceName: 'default' })
+const keyForm = /svc_[0-9A-Za-z]{49}/
+
+describe('svc users', () => {
+  it('adds a user with a key that works, gives it another, and removes it with both', async () => {
+    const name = uniqueName('user')
+    const added = await users('add', name)
+    expect(added).toMatchObject({ code: 0, stderr: '' })
+    expect(added.stdout).toMatch(new RegExp(`^The user ${name} is made, with the workspace ${name}\\.\nAPI key of`))
+    const first = keyForm.exec(added.stdout)?.[0]
+    const second = keyForm.exec((await users('key', name)).stdout)?.[0]
+    for (const key of [first, second]) {
+      expect((await as(key).get('/account-details')).body).toEqual({ userName: name, defaultWorkspaceName: name })
+    }
+    expect((await users('list')).stdout).toMatch(new RegExp(`^${name}  user +  ${name}  `, 'm'))
+
+    expect((await users('remove', name)).stdout).toBe(`${name} is removed, and its keys are refused from now on.\n`)
+    for (const key of [first, second]) {
+      await eventually(async () => expect((await as(key).get('/account-details')).status).toBe(401), 1_000)
+    }
+    expect((await users('list')).stdout).not.toContain(name)
+  })
+
+  it('answers JSON, and nothing else, when asked to', async () => {
+    const name = uniqueName('user')
+    const added = JSON.parse((await users('add', name, '--admin', '--workspace', 'default', '--json')).stdout)
+    expect(added).toEqual({ userName: name, defaultWorkspaceName: 'default', apiKey: expect.stringMatching(keyForm) })
+    expect((await as(added.apiKey).get('/admin/users')).status).toBe(200)
+    const listed = JSON.parse((await users('list', '--json')).stdout) as { userName: string }[]
+    expect(listed.find((it) => it.userName === name)).toMatchObject({ isAdmin: true, kind: 'user' })
+    const rotated = JSON.parse((await users('key', name, '--rotate', '--json')).stdout)
+    await eventually(async () => expect((await as(added.apiKey).get('/admin/users')).status).toBe(401), 1_000)
+    expect((await as(rotated.apiKey).get('/admin/users')).status).toBe(200)
+    expect(JSON.parse((await users('remove', name, '--json')).stdout)).toEqual({ removed: name })
+  })
+
+  it('is written in the audit log', async () => {
+    const name = uniqueName('user')
+    const { apiKey } = JSON.parse((await users('add', name, '--admin', '--json')).stdout)
+    const { entries } = (await as(apiKey).get('/admin/audit?pageSize=2')).body
+    expect(entries).toEqual([
+      expect.objectContaining({ userName: 'svc users', act: 'key.created', subject: name }),
+      expect.objectContaining({ userName: 'svc users', act: 'user.created', subject: name }),
+    ])
+    await users('remove', name)
+  })
+
+  it('says in a sentence what is in the way', async () => {
+    const name = uniqueName('user')
+    await users('add', name)
+    expectPlainFailure(await users('add', name), /There is a user or service account ".+" already\./)
+    expectPlainFailure(
+      await users('add', 'default'),
+      /There is a workspace "default" already: name it with --workspace/,
+    )
+    expectPlainFailure(await users('key', 'nobody'), /There is no user "nobody": "svc users list"/)
+    expectPlainFailure(await users('remove', 'nobody'), /There is no user "nobody"/)
+    expectPlainFailure(await users('remove', 'admin'), /admin is the only admin: make another one first/)
+    expectPlainFailure(await users('list', '--organization', 'none'), /There is no organization "none"/)
+    expectPlainFailure(await svc(['users', 'list'], {}, onClose), /POSTGRES_URL: must be set/)
+    for (const words of [[], ['add'], ['list', 'x'], ['shred', 'x'], ['key', 'a', 'b']]) {
+      expectPlainFailure(await users(...words), /Usage: svc users list \| add NAME/)
+    }
+  })
+})
+
+describe('svc secrets rotate', () => {
+  it('takes the new master key into use, once; and says what is missing', async () => {
+    const [before, after] = [randomBytes(32), randomBytes(32)]
+    const database = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
+    closers.push(() => database.close())
+    const { id } = (await database.row<{ id: string }>("SELECT id FROM organizations WHERE name = 'default'")) as {
+      id: string
+    }
+    const old = openSecrets({ database, masterKey: before })
+    await old.put({ organizationId: id, userName: 'test' }, 'name', 'value')
+    const env = { POSTGRES_URL: stores.postgresUrl, SVC_MASTER_KEY: after.toString('base64') }
+    const rotate = (more: Record<string, string>, ...words: string[]) =>
+      svc(['secrets', 'rotate', ...words], { ...env, ...more }, onClose)
+    const both = { SVC_MASTER_KEY_PREVIOUS: before.toString('hex') }
+
+    expectPlainFailure(await rotate({}), /Set the new master key as SVC_MASTER_KEY and the old one as/)
+    const wrong = { SVC_MASTER_KEY_PREVIOUS: randomBytes(32).toString('hex') }
+    expectPlainFailure(await rotate(wrong), /The master key is not the one that secrets in Postgres are encrypted with/)
+    const short = { SVC_MASTER_KEY_PREVIOUS: 'c2hvcnQ=' }
+    expectPlainFailure(await rotate(short), /SVC_MASTER_KEY_PREVIOUS: must be 32 bytes in base64 or hex/)
+    expect((await rotate(both)).stdout).toBe(
+      'The new master key is in use (data keys encrypted anew: 1). SVC_MASTER_KEY_PREVIOUS can be taken away.\n',
+    )
+    expect(JSON.parse((await rotate(both, '--json')).stdout)).toEqual({ rotated: false, dataKeys: 0 })
+    expect(await openSecrets({ database, masterKey: after }).find(id, 'name')).toBe('value')
+
+    // A service that was not told of it does not start, rather than fail later.
+    const stale = openTestService({ stores, settings: { SVC_MASTER_KEY: before.toString('base64') } })
+    await expect(stale).rejects.toThrow(/^The master key is not the one/)
+    expectPlainFailure(await run('secrets', 'shred'), /Usage: svc secrets rotate/)
+  })
+})
