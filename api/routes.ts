@@ -1,3 +1,4 @@
+import type { PrivateHosts } from '../http/receiver-url.ts'
 import type { Route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
 import type { Counters } from '../http/throttle/counters.ts'
@@ -36,6 +37,8 @@ import { createServiceAccountRoutes } from './service-accounts.ts'
 import { createStreamReadRoutes } from './stream-reads.ts'
 import { createTextSampleRoutes } from './text-samples.ts'
 import { createUserRoutes } from './users.ts'
+import { createWebhookDeliveryRoutes } from './webhook-deliveries.ts'
+import { createWebhookRoutes } from './webhooks.ts'
 import { createWorkspaceRoutes } from './workspaces.ts'
 
 type Deps = {
@@ -46,6 +49,8 @@ type Deps = {
   assetLimits: AssetLimits
   /** Undefined without a master key: then none can be kept. */
   secrets: Secrets | undefined
+  /** Receivers of webhooks that are allowed although they are private. */
+  privateHosts: PrivateHosts
   signs: SignsOfLife
   throttle: Throttle
   counters: Counters
@@ -62,6 +67,7 @@ export function createApiRoutes({
   looseObjects,
   assetLimits,
   secrets,
+  privateHosts,
   signs,
   throttle,
   counters,
@@ -92,6 +98,8 @@ export function createApiRoutes({
     ...createRegistryVersionRoutes(assets),
     ...createRegistryReadRoutes(assets),
     ...createRegistryHistoryRoutes(assets),
+    ...createWebhookRoutes({ database, access, secrets, privateHosts }),
+    ...createWebhookDeliveryRoutes({ database, access, secrets, privateHosts, appUrl }),
     ...createStreamReadRoutes({ clickhouse, access }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),

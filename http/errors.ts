@@ -48,6 +48,10 @@ const refusals = {
   stageUnknown: { status: 400, code: 8000065, title: 'the version has no such stage' },
   experimentModelUnknown: { status: 400, code: 8000066, title: 'there is no such model of an experiment to register' },
   experimentModelEmpty: { status: 400, code: 8000067, title: 'the model of the experiment has no files to register' },
+  webhookUnknown: { status: 400, code: 8000080, title: 'the workspace has no such webhook' },
+  webhooksFull: { status: 400, code: 8000081, title: 'the workspace has as many webhooks as it may' },
+  webhookDisabled: { status: 400, code: 8000082, title: 'the webhook is disabled' },
+  deliveryUnknown: { status: 400, code: 8000083, title: 'there is no such delivery of a webhook' },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
   accountRestricted: { status: 403, code: 7000023, title: 'the service account is restricted to other workspaces' },
   organizationUnknown: {

@@ -19,6 +19,7 @@ const refused = z
 
 /** The answers of a route: what it says of itself, with the envelope around it, and what a refusal looks like. */
 export function describeAnswers({ answer, shape }: Route): Record<string, unknown> {
+  if (shape === 'empty') return { 204: answer.describe('Done'), default: refused }
   if (shape === 'bytes') return { 200: { description: 'Done', content: bytes(answer) }, default: refused }
   if (shape === 'text') return { 200: { description: 'Done', content: text(answer) }, default: refused }
   return { 200: (shape === 'envelope' ? inEnvelope(answer) : answer).describe('Done'), default: refused }

@@ -47,9 +47,9 @@ export type Route = {
   answer: Fields
   /**
    * `envelope` adds msg, code, data and sdk_error_code to the answer; `plain` sends it as it is; `bytes` too, and the
-   * handler has set their content type; `text` is no JSON.
+   * handler has set their content type; `text` is no JSON; `empty` is HTTP 204.
    */
-  shape: 'envelope' | 'plain' | 'bytes' | 'text'
+  shape: 'envelope' | 'plain' | 'bytes' | 'text' | 'empty'
   /** A body that its handler checks by itself, for speed; the schema then only documents it. */
   checksOwnBody?: boolean
   bodyBytesMax?: number
