@@ -225,6 +225,7 @@ it('every route is here', async () => {
     .map((it) => it.replace('/api/rest/v2', ''))
     .filter((path) => !samples[path] && !elsewhere.has(path) && !needsMoreThanAKey(path))
     .filter((path) => !withTheirSubject.has(path) && !ofAssets.test(path) && !registrySamples[path])
+    .filter((path) => !webhookSamples.some(([, it]) => it === path))
   expect(missing).toEqual([])
 })
 
@@ -403,4 +404,47 @@ describe.each([
       }
     },
   )
+})
+
+const hook = { url: 'https://hook.invalid/' }
+const ofHook = ({ workspaceName }: Place): Call => ({ body: { workspaceName, ...hook } })
+const config = ({ workspaceName }: Place): Call => ({
+  body: { webhookConfigs: [{ workspaceName, webhookUrls: [hook] }] },
+})
+const inWorkspace = ({ workspaceName }: Place): Call => ({ query: { workspaceName } })
+
+/** Webhooks of a workspace are for those who manage it, the log and what is configured included. */
+const webhookSamples: [method: string, path: string, toCall: (place: Place) => Call][] = [
+  ['POST', '/webhooks/config', config],
+  ['PUT', '/webhooks/config', config],
+  ['GET', '/webhooks/config', inWorkspace],
+  ['GET', '/webhooks/deliveries', inWorkspace],
+  ['POST', '/webhooks/signing-secret', ofHook],
+  ['POST', '/webhooks/test', ofHook],
+  ['POST', '/webhooks/enable', ofHook],
+  ['POST', '/webhooks/redeliver', () => ({ body: { deliveryId } })],
+]
+let deliveryId: unknown
+
+describe('webhooks', () => {
+  beforeAll(async () => {
+    const { client, workspaceName } = service
+    expect((await client.post('/webhooks/config', config(service as unknown as Place).body)).status).toBe(204)
+    deliveryId = (await client.post('/webhooks/test', { workspaceName, ...hook })).body.deliveryId
+  })
+
+  it.each(webhookSamples)('%s %s (manage)', async (method, path, toCall) => {
+    const place = await openPlace(true)
+    for (const kind of kinds) {
+      const { status, code } = await call(path, { method, ...toCall(place) }, kind, place.shareCode)
+      const what = `${kind}: ${status} ${code}`
+      if (kind === 'nobody' || kind === 'visitor') expect(status, what).toBe(401)
+      else if (mayDo('manage', kind, true)) expect([200, 204], what).toContain(status)
+      // A delivery has no name: what may not be sent again is not there, for everybody.
+      else if (path === '/webhooks/redeliver') expect([status, code], what).toEqual([400, 8000083])
+      else if (kind === 'outsider') expect([status, code], what).toEqual([403, restricted])
+      else if (mayDo('write', kind, true)) expect([status, code], what).toEqual([403, 8000017])
+      else expect([status, code], what).toEqual([400, 90219])
+    }
+  })
 })
