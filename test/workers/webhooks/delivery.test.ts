@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../../cli/settings.ts'
 import { createClosers } from '../../../store/closers.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
+import { deleteOldDeliveries } from '../../../store/postgres/webhook-deliveries.ts'
 import { createClient } from '../../harness/client.ts'
 import { eventually } from '../../harness/eventually.ts'
 import { createCertificate, openReceiver, type Received, type Reply } from '../../harness/receiver.ts'
@@ -397,6 +398,53 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
     ])
     const again = await webhooks.post('redeliver', { deliveryId: all[0]?.deliveryId })
     expect([again.status, again.body.sdk_error_code]).toEqual([400, 8000080])
+  })
+
+  it('a worker that stops leaves what hangs, counts no attempt, and the next one sends it under the same id', async () => {
+    const ownStores = await openOwnStores(queue)
+    const settings = { ...certificate.settings, SVC_QUEUE_PREFIX: uniqueName('queue') }
+    const first = await openTestService({ stores: ownStores, settings })
+    const receiver = await aReceiver((_it, all) => (all.length === 1 ? 'hang' : { status: 200 }))
+    const webhooks = createWebhookClient(first)
+    await webhooks.add({ url: receiver.url })
+    await webhooks.post('test', { url: receiver.url })
+    await eventuallyReceived(receiver, 1)
+
+    await first.close()
+    const second = await openTestService({ stores: ownStores, settings })
+    closers.push(second.close)
+
+    const [hung, sent] = (await eventuallyReceived(receiver, 2)) as [Received, Received]
+    expect([sent.body, sent.headers['webhook-id']]).toEqual([hung.body, hung.headers['webhook-id']])
+    const client = createClient(second.url, first)
+    const [it] = await createWebhookClient({ ...first, client }).deliveriesOnce(receiver.url, allDelivered(1))
+    expect(it?.attempts).toMatchObject([{ status: 200 }])
+  })
+
+  it('what has ended is kept for as long as it is said, and what is still to be sent for ever', async () => {
+    const { registry, webhooks } = await openWorkspace()
+    const [good, failing, gone] = await Promise.all([200, 500, 410].map((status) => aReceiver(() => ({ status }))))
+    const urls = [good, failing, gone].map((it) => it?.url as string)
+    await webhooks.merge(urls.map((url) => ({ url })))
+    const { registryModelItemId: modelItemId } = await registry.aModel()
+    for (const stage of ['a', 'b']) await registry.change('/item/stage', { modelItemId, stage })
+    const wanted = ['delivered,delivered', 'pending,pending', 'failed,held']
+    for (const [at, url] of urls.entries()) {
+      await webhooks.deliveriesOnce(url, (all) => {
+        return all.map((it) => it.state).join() === wanted[at] && all[0]?.attempts.length === 1
+      })
+    }
+    const database = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
+    closers.push(() => database.close())
+    const isOurs = `receiver_id IN (SELECT r.id FROM webhook_receivers r WHERE r.url = ANY($1))`
+
+    await database.row(`UPDATE webhook_deliveries SET created_at_ms = 1000 WHERE ${isOurs}`, [urls])
+    expect(await deleteOldDeliveries(database, 1_000, 10)).toBe(0)
+    expect(await deleteOldDeliveries(database, 1_001, 3)).toBe(3)
+    expect(await deleteOldDeliveries(database, 1_001, 3)).toBe(1)
+
+    const left = await Promise.all(urls.map(async (url) => (await webhooks.deliveriesTo(url)).length))
+    expect(left).toEqual([0, 2, 0])
   })
 
   it('counts what came of attempts, and how many wait', async () => {
