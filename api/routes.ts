@@ -99,7 +99,7 @@ export function createApiRoutes({
     ...createRegistryReadRoutes(assets),
     ...createRegistryHistoryRoutes(assets),
     ...createWebhookRoutes({ database, access, secrets, privateHosts }),
-    ...createWebhookDeliveryRoutes({ database, access, secrets, privateHosts, appUrl }),
+    ...createWebhookDeliveryRoutes({ database, access, secrets, appUrl }),
     ...createStreamReadRoutes({ clickhouse, access }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
 import { toJsonInteger } from '../http/exact-json.ts'
 import { object, optional, text } from '../http/fields.ts'
-import type { PrivateHosts } from '../http/receiver-url.ts'
+import { anyHost } from '../http/receiver-url.ts'
 import { type Caller, type Route, route } from '../http/route.ts'
 import type { Database, Queries } from '../store/postgres/database.ts'
 import type { Secrets } from '../store/postgres/secrets.ts'
@@ -63,14 +63,13 @@ type Deps = {
   database: Database
   access: Access
   secrets: Secrets | undefined
-  privateHosts: PrivateHosts
   appUrl: string
 }
 
 type Reference = { workspaceName: string; modelName: string; url: string }
 
 /** What was sent to receivers and what came of it, and what can be done about it; for those who manage a workspace. */
-export function createWebhookDeliveryRoutes({ database, access, secrets, privateHosts, appUrl }: Deps): Route[] {
+export function createWebhookDeliveryRoutes({ database, access, secrets, appUrl }: Deps): Route[] {
   /** Runs `work` with a receiver that is locked. */
   async function withReceiver<T>(
     caller: Caller,
@@ -79,7 +78,7 @@ export function createWebhookDeliveryRoutes({ database, access, secrets, private
   ): Promise<T> {
     const workspace = await access.managedWorkspace(caller, reference.workspaceName)
     const { modelName } = reference
-    const url = requireUrl(reference.url, 'url', privateHosts)
+    const url = requireUrl(reference.url, 'url', anyHost)
     return await database.transaction(async (queries) => {
       const found = await lockReceiver(queries, { workspaceId: workspace.id, modelName, url })
       if (found) return await work(queries, found)
@@ -213,7 +212,7 @@ export function createWebhookDeliveryRoutes({ database, access, secrets, private
       async handle({ query, caller }) {
         const { id: workspaceId } = await access.managedWorkspace(caller, query.workspaceName)
         const { modelName, state, page, pageSize = pageSizeDefault } = query
-        const url = query.url === undefined ? undefined : requireUrl(query.url, 'url', privateHosts)
+        const url = query.url === undefined ? undefined : requireUrl(query.url, 'url', anyHost)
         const beforeId = page === undefined ? undefined : BigInt(page)
         const asked = { workspaceId, modelName, url, state, beforeId, limit: pageSize + 1 }
         const found = await listDeliveries(database, asked)

@@ -211,7 +211,7 @@ function parse(environment: Environment, needed: string[]) {
 function toPrivateHost(text: string, context: z.RefinementCtx): string {
   const url = URL.parse(`https://${text}`)
   const isHost = url && url.username === '' && url.pathname === '/' && url.search === '' && url.hash === ''
-  if (!isHost || /[/@?#]/.test(text)) {
+  if (!isHost || /[*/@?#]/.test(text)) {
     context.addIssue({ code: 'custom', message: `must list hosts, or host:port, and not ${JSON.stringify(text)}` })
     return z.NEVER
   }

@@ -5,7 +5,10 @@ import { isPublicAddress } from './public-address.ts'
 const charactersMax = 1_500
 
 /** Private receivers that a setting allows: `host` for all its ports, or `host:port`. */
-export type PrivateHosts = ReadonlySet<string>
+export type PrivateHosts = Pick<ReadonlySet<string>, 'has'>
+
+/** For an address that is looked up among those that were taken, not connected to. */
+export const anyHost: PrivateHosts = { has: () => true }
 
 /** A receiver's address in its one spelling, or what is wrong with it. */
 export type ReceiverUrl = { url: string } | { fault: string }
