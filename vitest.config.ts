@@ -4,8 +4,9 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/harness/stores.ts'],
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    // A busy machine needs several times what a quiet one does.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     // Two cores: more processes at once would only wait for each other.
     maxWorkers: 2,
   },

@@ -5,7 +5,7 @@ import { type Experiment, findExperiment } from '../store/postgres/experiments.t
 import { findProject, type Project, type ProjectReference } from '../store/postgres/projects.ts'
 import { isPlaceWithheld, type Place } from '../store/postgres/restrictions.ts'
 import type { Viewer } from '../store/postgres/visibility.ts'
-import { findWorkspace, type Workspace } from '../store/postgres/workspaces.ts'
+import { findManagedWorkspace, findWorkspace, managesWorkspace, type Workspace } from '../store/postgres/workspaces.ts'
 
 /**
  * What a caller may see and change; `store/postgres/visibility.ts` has the rules. What is foreign answers the same as what
@@ -40,6 +40,19 @@ export function createAccess(queries: Queries) {
       await refuseWithheld(queries, caller, 'workspaceName', name)
       throw new Refusal('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
     },
+
+    /** A workspace that the caller manages. */
+    async managedWorkspace(caller: Caller, name: string): Promise<Pick<Workspace, 'id' | 'name'>> {
+      const found = await findManagedWorkspace(queries, caller.userId, name)
+      if (found?.mayManage) return found
+      if (found)
+        throw new Refusal('ownerOnly', `Only an owner of the workspace "${found.name}", or an admin, may do this.`)
+      await refuseWithheld(queries, caller, 'workspaceName', name)
+      throw new Refusal('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
+    },
+
+    /** Whether the caller manages the workspace that something belongs to. */
+    manages: (caller: Caller, workspaceId: string) => managesWorkspace(queries, caller.userId, workspaceId),
 
     /** To read it. */
     project,

@@ -26,7 +26,7 @@ type Given = { version?: string; comment?: string; stages?: string[] }
 const ids = z.object({ registryModelId: z.string(), registryModelItemId: z.string() })
 
 /** How a model of an experiment becomes a version of a registered one: with the files it has at that moment, for good. */
-export function createRegistrationRoutes({ database }: { database: Database }): Route[] {
+export function createRegistrationRoutes({ database, appUrl }: { database: Database; appUrl: string }): Route[] {
   return [
     route({
       method: 'POST',
@@ -51,7 +51,7 @@ export function createRegistrationRoutes({ database }: { database: Database }): 
             const made = { workspaceId, userId: caller.userId, name, description, isPublic, nowMs: Date.now() }
             const id = await insertRegistryModel(queries, made)
             const model: LockedModel = { id, workspaceId, workspaceName, name, description, isPublic, isWritable: true }
-            const change = toOpenChange(queries, model, caller)
+            const change = toOpenChange({ queries, caller, appUrl }, model)
             const after = { registryModelName: name, description, isPublic }
             await change.record({ action: 'MODEL_CREATED', before: {}, after })
             return { msg: 'Registered', ...(await addVersion(change, source, body)) }
@@ -82,7 +82,10 @@ export function createRegistrationRoutes({ database }: { database: Database }): 
         try {
           return await database.transaction(async (queries) => {
             const source = await findSource(queries, caller, body.experimentModelId)
-            const change = await openChange(queries, caller, { workspaceName: source.workspaceName, modelName })
+            const change = await openChange(
+              { queries, caller, appUrl },
+              { workspaceName: source.workspaceName, modelName },
+            )
             return { msg: 'Registered', ...(await addVersion(change, source, body)) }
           })
         } catch (error) {

@@ -81,16 +81,21 @@ export function toVersionAnswer(
   files: RegistryFile[],
   appUrl: string,
 ): z.input<typeof versionAnswer> {
-  const query = new URLSearchParams({
-    workspaceName: model.workspaceName,
-    modelName: model.name,
-    version: version.version,
-  })
   return {
     ...toCommonVersion(version),
     assets: toFileAnswers(version, files, appUrl),
-    restApiUrl: `${appUrl}/api/rest/v2/registry-model/item/download?${query}`,
+    restApiUrl: toDownloadUrl(appUrl, model, version.version),
   }
+}
+
+/** Where the files of a version are downloaded, or those of the newest one. */
+export function toDownloadUrl(
+  appUrl: string,
+  { workspaceName, name: modelName }: Pick<RegistryModel, 'workspaceName' | 'name'>,
+  version: string | undefined,
+): string {
+  const query = new URLSearchParams({ workspaceName, modelName, ...(version !== undefined && { version }) })
+  return `${appUrl}/api/rest/v2/registry-model/item/download?${query}`
 }
 
 export function toFileAnswers({ id, experimentKey }: RegistryVersion, files: RegistryFile[], appUrl: string) {

@@ -11,6 +11,7 @@ import {
   touchRegistryModel,
 } from '../store/postgres/registry-models.ts'
 import { refuseWithheld, toViewer } from './access.ts'
+import { toDownloadUrl } from './registry-answers.ts'
 
 export const registryTopic = 'Model registry'
 
@@ -36,11 +37,16 @@ export type OpenChange = {
   caller: Caller
   nowMs: number
   /** Keeps what was changed, in the same transaction. */
-  record(change: Omit<RegistryChange, 'model' | 'userName' | 'nowMs'> & { model?: LockedModel }): Promise<void>
+  record(
+    change: Omit<RegistryChange, 'model' | 'userName' | 'nowMs' | 'restApiUrl'> & { model?: LockedModel },
+  ): Promise<void>
 }
 
+/** Who changes something, and within which transaction; links in what is told of it begin with `appUrl`. */
+type Changer = { queries: Queries; caller: Caller; appUrl: string }
+
 /** A change of a model that is locked, or was just made. */
-export function toOpenChange(queries: Queries, model: LockedModel, caller: Caller): OpenChange {
+export function toOpenChange({ queries, caller, appUrl }: Changer, model: LockedModel): OpenChange {
   const nowMs = Date.now()
   return {
     queries,
@@ -49,7 +55,8 @@ export function toOpenChange(queries: Queries, model: LockedModel, caller: Calle
     nowMs,
     async record(change) {
       await touchRegistryModel(queries, model.id, nowMs)
-      await recordRegistryChange(queries, { model, ...change, userName: caller.userName, nowMs })
+      const restApiUrl = toDownloadUrl(appUrl, change.model ?? model, change.version?.version)
+      await recordRegistryChange(queries, { model, ...change, userName: caller.userName, nowMs, restApiUrl })
     },
   }
 }
@@ -60,11 +67,11 @@ export function toOpenChange(queries: Queries, model: LockedModel, caller: Calle
  * @throws Refusal `registryModelReadOnly`; `unknown` for a model, `registryVersionUnknown` for a version that is not there
  */
 export async function openChange(
-  queries: Queries,
-  caller: Caller,
+  changer: Changer,
   reference: RegistryReference,
   unknown: 'registryModelUnknown' | 'registryUpdateUnknown' = 'registryUpdateUnknown',
 ): Promise<OpenChange> {
+  const { queries, caller } = changer
   const model = await lockRegistryModel(queries, toViewer(caller), reference)
   if (!model?.isWritable) {
     if ('versionId' in reference) await refuseWithheld(queries, caller, 'registryVersionId', reference.versionId)
@@ -77,7 +84,7 @@ export async function openChange(
     throw new Refusal(unknown, `There is no registry model ${reference.modelId} that this key may use.`)
   }
   if (!model.isWritable) throw readOnlyModel()
-  return toOpenChange(queries, model, caller)
+  return toOpenChange(changer, model)
 }
 
 type ModelName = { workspaceName: string; modelName: string }

@@ -16,10 +16,10 @@ const notesCharactersMax = 4_000_000
 /** JSON may write one character of three bytes, and one byte as six. */
 const notesBodyBytesMax = 6 * notesCharactersMax + 100_000
 
-type Deps = { database: Database; looseObjects: LooseObjects }
+type Deps = { database: Database; looseObjects: LooseObjects; appUrl: string }
 
 /** What is changed of a registered model as a whole. */
-export function createRegistryModelRoutes({ database, looseObjects }: Deps): Route[] {
+export function createRegistryModelRoutes({ database, looseObjects, appUrl }: Deps): Route[] {
   return [
     route({
       method: 'POST',
@@ -42,7 +42,7 @@ export function createRegistryModelRoutes({ database, looseObjects }: Deps): Rou
         }
         try {
           await database.transaction(async (queries) => {
-            const { model, record } = await openChange(queries, caller, { modelId })
+            const { model, record } = await openChange({ queries, caller, appUrl }, { modelId })
             const old = { registryModelName: model.name, description: model.description, isPublic: model.isPublic }
             const changed = differences(old, given)
             if (!changed) return
@@ -78,7 +78,7 @@ export function createRegistryModelRoutes({ database, looseObjects }: Deps): Rou
       bodyBytesMax: notesBodyBytesMax,
       async handle({ body: { workspaceName, registryModelName: modelName, notes }, caller }) {
         await database.transaction(async (queries) => {
-          const { model, record } = await openChange(queries, caller, { workspaceName, modelName })
+          const { model, record } = await openChange({ queries, caller, appUrl }, { workspaceName, modelName })
           const changed = differences({ notes: await findRegistryNotes(queries, model.id) }, { notes })
           if (!changed) return
           await updateRegistryNotes(queries, model.id, notes)
@@ -99,7 +99,7 @@ export function createRegistryModelRoutes({ database, looseObjects }: Deps): Rou
       shape: 'text',
       async handle({ query, caller }) {
         await database.transaction(async (queries) => {
-          const { model, record } = await openChange(queries, caller, query, 'registryModelUnknown')
+          const { model, record } = await openChange({ queries, caller, appUrl }, query, 'registryModelUnknown')
           const versions = await listRegistryVersions(queries, model.id)
           const before = {
             registryModelName: model.name,

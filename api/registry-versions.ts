@@ -22,10 +22,10 @@ import {
 
 const stageQuery = object({ modelItemId: registryFields.id, stage: registryFields.stage })
 
-type Deps = { database: Database; looseObjects: LooseObjects }
+type Deps = { database: Database; looseObjects: LooseObjects; appUrl: string }
 
 /** What is changed of one version of a registered model. */
-export function createRegistryVersionRoutes({ database, looseObjects }: Deps): Route[] {
+export function createRegistryVersionRoutes({ database, looseObjects, appUrl }: Deps): Route[] {
   /** Runs `work` with a version whose model is locked. */
   async function change(
     caller: Caller,
@@ -33,7 +33,7 @@ export function createRegistryVersionRoutes({ database, looseObjects }: Deps): R
     work: (open: OpenChange, version: RegistryVersion) => Promise<void>,
   ): Promise<'200 Ok'> {
     await database.transaction(async (queries) => {
-      const open = await openChange(queries, caller, { versionId })
+      const open = await openChange({ queries, caller, appUrl }, { versionId })
       // Who held the lock may have deleted it.
       const version = await findRegistryVersionById(queries, versionId)
       if (!version) throw unknownVersion(versionId)

@@ -1,3 +1,4 @@
+import type { PrivateHosts } from '../http/receiver-url.ts'
 import type { Route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
 import type { Counters } from '../http/throttle/counters.ts'
@@ -46,6 +47,8 @@ import { createStreamReadRoutes } from './stream-reads.ts'
 import { createTextSampleRoutes } from './text-samples.ts'
 import { createUserRoutes } from './users.ts'
 import { createVizStoreRoutes } from './viz-stores.ts'
+import { createWebhookDeliveryRoutes } from './webhook-deliveries.ts'
+import { createWebhookRoutes } from './webhooks.ts'
 import { createWorkspaceRoutes } from './workspaces.ts'
 
 type Deps = {
@@ -57,6 +60,8 @@ type Deps = {
   assetLimits: AssetLimits
   /** Undefined without a master key: then none can be kept. */
   secrets: Secrets | undefined
+  /** Receivers of webhooks that are allowed although they are private. */
+  privateHosts: PrivateHosts
   signs: SignsOfLife
   throttle: Throttle
   counters: Counters
@@ -74,6 +79,7 @@ export function createApiRoutes({
   liveStreams,
   assetLimits,
   secrets,
+  privateHosts,
   signs,
   throttle,
   counters,
@@ -112,6 +118,8 @@ export function createApiRoutes({
     ...createRegistryReadRoutes(assets),
     ...createRegistryHistoryRoutes(assets),
     ...createChartRoutes({ database, clickhouse }),
+    ...createWebhookRoutes({ database, access, secrets, privateHosts }),
+    ...createWebhookDeliveryRoutes({ database, access, secrets, appUrl }),
     ...createStreamReadRoutes({ clickhouse, access }),
     ...createExperimentStreamRoutes({ access, liveStreams }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),

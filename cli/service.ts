@@ -29,6 +29,7 @@ import { updateActivity } from '../store/postgres/users.ts'
 import { openQueueBackend, type Producer, type QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames } from '../store/queue/queues.ts'
 import { openSharedBuckets } from '../store/redis/token-buckets.ts'
+import { startWebhooks } from '../workers/webhooks/webhooks.ts'
 import { startWorker } from '../workers/worker.ts'
 import { explainListenFault } from './port.ts'
 import type { Settings, StoreUrls } from './settings.ts'
@@ -112,6 +113,13 @@ export async function startService(
         }),
       )
       closers.push(() => worker.close())
+      if (secrets) {
+        const { webhookPrivateHosts: privateHosts, webhookExtraCa: extraCa } = settings
+        const webhooks = await nameQueueFault(
+          startWebhooks({ backend, database, secrets, privateHosts, extraCa, version, figures, log }),
+        )
+        closers.push(() => webhooks.close())
+      } else log.warn('webhooks are not sent by this worker: it was started without SVC_MASTER_KEY')
     }
     const signs = createSignsOfLife({
       write: (batch) => updateSigns(database, batch),
@@ -174,7 +182,8 @@ export async function startService(
       liveStreams = createLiveStreams({ database, clickhouse, queueDepth, onError: onStoreFault('live streams') })
       const { assetLimits } = settings
       const kept = { database, clickhouse, objects, looseObjects, liveStreams, assetLimits }
-      routes.push(...createApiRoutes({ ...kept, secrets, signs, throttle, counters, queueDepth, appUrl }))
+      const privateHosts = settings.webhookPrivateHosts
+      routes.push(...createApiRoutes({ ...kept, secrets, privateHosts, signs, throttle, counters, queueDepth, appUrl }))
     }
 
     const app = await createServer({

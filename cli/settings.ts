@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { z } from 'zod'
@@ -61,6 +62,17 @@ const fields = z.object({
   SVC_MASTER_KEY: z.string().refine(isKey, wrongMasterKey).optional(),
   /** The other master key, while it is changed: see "svc secrets rotate". */
   SVC_MASTER_KEY_PREVIOUS: z.string().refine(isKey, wrongMasterKey).optional(),
+  /**
+   * Receivers of webhooks that may be private, as host or host:port, separated by commas: who runs the service decides
+   * which of its neighbours its users may reach. All others must be on the public internet.
+   */
+  SVC_WEBHOOK_PRIVATE_HOSTS: z
+    .string()
+    .default('')
+    .transform((hosts) => hosts.split(/[\s,]+/).filter(Boolean))
+    .pipe(z.array(z.string().transform(toPrivateHost))),
+  /** A certificate authority that receivers of webhooks may have their certificate from, besides the public ones: PEM. */
+  SVC_WEBHOOK_CA_FILE: z.string().transform(readCertificates).optional(),
   NODE_ENV: z.string().optional(),
   /** Lets several deployments share one Redis. */
   SVC_QUEUE_PREFIX: z
@@ -187,10 +199,34 @@ function parse(environment: Environment, needed: string[]) {
       ofTypeMax: it.SVC_ASSETS_OF_TYPE_MAX,
       workspaceBytesMax: it.SVC_WORKSPACE_BYTES_MAX,
     },
+    webhookPrivateHosts: new Set(it.SVC_WEBHOOK_PRIVATE_HOSTS),
+    webhookExtraCa: it.SVC_WEBHOOK_CA_FILE,
     deletedKeptForMs: it.SVC_DELETED_KEPT_DAYS * 24 * 3_600_000,
     drainMs: it.SVC_DRAIN_SECONDS * 1_000,
     logLevel: it.SVC_LOG_LEVEL,
   }
+}
+
+/** In the spelling that URLs come out in; the port only where one was given. */
+function toPrivateHost(text: string, context: z.RefinementCtx): string {
+  const url = URL.parse(`https://${text}`)
+  const isHost = url && url.username === '' && url.pathname === '/' && url.search === '' && url.hash === ''
+  if (!isHost || /[*/@?#]/.test(text)) {
+    context.addIssue({ code: 'custom', message: `must list hosts, or host:port, and not ${JSON.stringify(text)}` })
+    return z.NEVER
+  }
+  return /:\d+$/.test(text.replace(/^\[[^\]]*\]/, '')) ? `${url.hostname}:${url.port || '443'}` : url.hostname
+}
+
+function readCertificates(file: string, context: z.RefinementCtx): string {
+  try {
+    const pem = readFileSync(file, 'utf8')
+    if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem
+    context.addIssue({ code: 'custom', message: 'must be a file of certificates in PEM' })
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: `cannot be read: ${(error as Error).message}` })
+  }
+  return z.NEVER
 }
 
 function isKey(text: string): boolean {

@@ -19,6 +19,7 @@ const refused = z
 
 /** The answers of a route: what it says of itself, with the envelope around it, and what a refusal looks like. */
 export function describeAnswers({ answer, shape }: Route): Record<string, unknown> {
+  if (shape === 'empty') return { 204: answer.describe('Done'), default: refused }
   if (shape === 'bytes' || shape === 'text') {
     const type = shape === 'text' ? 'text/plain' : 'application/octet-stream'
     return { 200: { description: 'Done', content: { [type]: { schema: answer } } }, default: refused }

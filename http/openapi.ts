@@ -12,7 +12,16 @@ Send the key as \`Authorization: <API key>\` (or \`Authorization: Bearer <API ke
 ${describeRefusals()}
 
 Bodies may be sent with \`Content-Encoding: gzip\`. Unknown fields are ignored and \`null\` means absent. Every ingest
-write takes the header \`Idempotency-Key\`: a request repeated with the same key is stored once.`
+write takes the header \`Idempotency-Key\`: a request repeated with the same key is stored once.
+
+**Webhooks** tell HTTPS receivers of changes of the model registry: \`MODEL_VERSION_CREATED\`, \`MODEL_VERSION_DELETED\`,
+\`MODEL_VERSION_STAGE_CHANGED\`, \`MODEL_UPDATED\`, \`MODEL_DELETED\`. A receiver is sent \`{workspaceName, registryModelName,
+version, stages, event, addedStages, removedStages, registryModelId, registryModelItemId, experimentKey, experimentModelId,
+userName, timestamp, restApiUrl}\`, at least once and in the order of the changes of each version, signed as
+[Standard Webhooks](https://www.standardwebhooks.com) says (\`webhook-id\`, \`webhook-timestamp\`, \`webhook-signature\`) with
+a secret that \`POST /webhooks/signing-secret\` tells. The same \`webhook-id\` may come again: answer 2xx and drop it. Any
+other answer is followed by up to nine further attempts over 75 hours, later when \`Retry-After\` of a 429 or 503 says so; 410
+disables the receiver at once.`
 
 /** The page asks no other host, also when a button of it would: networks may be closed, and keys are typed into it. */
 const ownHostOnly = [

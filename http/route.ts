@@ -49,9 +49,9 @@ export type Route = {
   answer: Fields
   /**
    * `envelope` adds msg, code, data and sdk_error_code to the answer; `plain` sends it as it is; `text` as text/plain;
-   * `bytes` too, and the handler has set their content type.
+   * `bytes` too, and the handler has set their content type; `empty` is HTTP 204.
    */
-  shape: 'envelope' | 'plain' | 'text' | 'bytes'
+  shape: 'envelope' | 'plain' | 'text' | 'bytes' | 'empty'
   /** A body that its handler checks by itself, for speed; the schema then only documents it. */
   checksOwnBody?: boolean
   bodyBytesMax?: number

@@ -142,6 +142,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         if (reply.sent) return reply
         // A connection on which nothing moves for so long is ended, and the stream with it.
         if (isStream(answer)) reply.raw.setTimeout(unreadMsMax)
+        if (it.shape === 'empty') return reply.code(204).send()
         if (it.shape === 'bytes') return reply.send(answer)
         if (it.shape === 'text') return reply.type('text/plain').send(answer)
         if (typeof answer === 'string' || isStream(answer)) return reply.type('application/json').send(answer)

@@ -1,6 +1,8 @@
 import type { Queries } from './database.ts'
 import type { LockedModel } from './registry-models.ts'
 import type { RegistryVersion } from './registry-versions.ts'
+import { insertDeliveries } from './webhook-outbox.ts'
+import { renameModelOfReceivers } from './webhook-receivers.ts'
 
 /** What can be done to the registry, and what webhooks call it; null for what they do not tell. */
 const actions = {
@@ -30,6 +32,8 @@ export type RegistryChange = {
   stagesBefore?: string[]
   userName: string
   nowMs: number
+  /** Where the files of the version, or of the newest one, are downloaded. */
+  restApiUrl: string
   /** What was changed, by the names it has in answers. */
   before: Record<string, unknown>
   after: Record<string, unknown>
@@ -37,12 +41,16 @@ export type RegistryChange = {
 
 /**
  * Keeps that a change was made. Every change of the registry passes here, in the transaction that makes it, while its model
- * is locked; so whoever is to be told of changes is told of each that was kept, in order, and of no other.
+ * is locked; so whoever is to be told of changes is told of each that was kept, in order, and of no other: webhooks are put
+ * into their outbox here.
  */
 export async function recordRegistryChange(queries: Queries, change: RegistryChange): Promise<void> {
   const { model, version } = change
   const stages = version?.stages ?? []
   const stagesBefore = change.stagesBefore ?? stages
+  const addedStages = stages.filter((it) => !stagesBefore.includes(it))
+  const removedStages = stagesBefore.filter((it) => !stages.includes(it))
+  const event = actions[change.action]
   await queries.row(
     `INSERT INTO registry_events (workspace_id, model_id, model_name, user_name, at_ms, action, event, version_id, version,
        stages, added_stages, removed_stages, experiment_model_id, experiment_key, before, after)
@@ -54,18 +62,43 @@ export async function recordRegistryChange(queries: Queries, change: RegistryCha
       change.userName,
       change.nowMs,
       change.action,
-      actions[change.action],
+      event,
       version?.id ?? null,
       version?.version ?? null,
       version?.stages ?? null,
-      stages.filter((it) => !stagesBefore.includes(it)),
-      stagesBefore.filter((it) => !stages.includes(it)),
+      addedStages,
+      removedStages,
       version?.experimentModelId ?? null,
       version?.experimentKey ?? null,
       change.before,
       change.after,
     ],
   )
+  const { workspaceId, workspaceName, name } = model
+  if (change.action === 'MODEL_RENAMED') {
+    await renameModelOfReceivers(queries, { workspaceId, from: String(change.before.registryModelName), to: name })
+  }
+  if (event === null) return
+  await insertDeliveries(queries, {
+    workspaceId,
+    event,
+    notification: {
+      workspaceName,
+      registryModelName: name,
+      version: version?.version ?? null,
+      stages,
+      event,
+      addedStages,
+      removedStages,
+      registryModelId: model.id,
+      registryModelItemId: version?.id ?? null,
+      experimentKey: version?.experimentKey ?? null,
+      experimentModelId: version?.experimentModelId ?? null,
+      userName: change.userName,
+      timestamp: change.nowMs,
+      restApiUrl: change.restApiUrl,
+    },
+  })
 }
 
 export type RegistryEvent = {

@@ -76,6 +76,15 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
     return dataKey
   }
 
+  /** Opens the data key of an organization with the master key in use. */
+  function toDataKey(organizationId: string, { wrapped, fingerprint }: { wrapped: Buffer; fingerprint: Buffer }) {
+    const master = known.find((it) => fingerprint.equals(toFingerprint(it)))
+    if (!master) throw new WrongMasterKey()
+    const dataKey = unseal(master, placeOfDataKey(organizationId), wrapped)
+    if (!dataKey) throw new UnreadableSecret('data key')
+    return dataKey
+  }
+
   return {
     /** Resolves when this process knows the master key in use, or none is in use yet. Fails with `WrongMasterKey`. */
     async check(): Promise<void> {
@@ -111,12 +120,31 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
         [organizationId, name],
       )
       if (!row) return undefined
-      const master = known.find((it) => row.fingerprint.equals(toFingerprint(it)))
-      if (!master) throw new WrongMasterKey()
-      const dataKey = unseal(master, placeOfDataKey(organizationId), row.wrapped)
-      const value = dataKey && unseal(dataKey, placeOfSecret(organizationId, name), row.encrypted)
-      if (!value) throw new UnreadableSecret(name)
-      return value.toString()
+      return toText(name, unseal(toDataKey(organizationId, row), placeOfSecret(organizationId, name), row.encrypted))
+    },
+
+    /** Encrypts texts of an organization that are kept elsewhere, each so that it opens only in its place. */
+    async sealTexts(queries: Queries, organizationId: string, texts: Placed<string>[]): Promise<Buffer[]> {
+      const dataKey = await ensureDataKey(queries, organizationId)
+      return texts.map(({ place, value }) => seal(dataKey, placeElsewhere(organizationId, place), Buffer.from(value)))
+    },
+
+    /**
+     * Texts that `sealTexts` has encrypted.
+     *
+     * @throws WrongMasterKey, UnreadableSecret
+     */
+    async openTexts(organizationId: string, sealed: Placed<Buffer>[]): Promise<string[]> {
+      const row = await database.row<{ wrapped: Buffer; fingerprint: Buffer }>(
+        `SELECT k.wrapped, m.fingerprint FROM organization_data_keys k CROSS JOIN master_key m
+         WHERE k.organization_id = $1`,
+        [organizationId],
+      )
+      if (!row) throw new UnreadableSecret('data key')
+      const dataKey = toDataKey(organizationId, row)
+      return sealed.map(({ place, value }) =>
+        toText(place.join(' '), unseal(dataKey, placeElsewhere(organizationId, place), value)),
+      )
     },
 
     /** True when there was one. */
@@ -163,6 +191,15 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
 
 export type Secrets = ReturnType<typeof openSecrets>
 
+/** What is kept, or encrypted, in a place: a table, a row and a column. */
+type Placed<T> = { place: string[]; value: T }
+
+function toText(name: string, value: Buffer | undefined): string {
+  if (!value) throw new UnreadableSecret(name)
+  return value.toString()
+}
+
+const placeElsewhere = (organizationId: string, place: string[]) => ['elsewhere', organizationId, ...place]
 const placeOfDataKey = (organizationId: string) => ['data key', organizationId]
 const placeOfSecret = (organizationId: string, name: string) => ['secret', organizationId, name]
 

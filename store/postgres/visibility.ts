@@ -15,6 +15,9 @@
  * A restricted service account is a member of the workspaces it is restricted to. An experiment is also seen by whoever
  * may read a project that it was symlinked into. An artifact and a registered model belong to a workspace, not to a project:
  * its members read and write them, and anyone of the organization reads them when they are public; no share code opens them.
+ *
+ * Webhooks of a workspace, and the log of what was sent, are for those who manage it: its owners, and the admins of its
+ * organization.
  */
 export type Viewer = { userId: string | null; organizationId: string | null; shareCode: string | null }
 
@@ -32,6 +35,11 @@ const isOfKind = (kind: UserKind, workspace: string) =>
 export const mayUse = (workspace: string) =>
   `(EXISTS (SELECT 1 FROM workspace_members m WHERE m.workspace_id = ${workspace}.id AND m.user_id = $1)
     OR ${isOfKind('global service', workspace)})`
+
+/** A condition on a workspace: the caller owns it, or is an admin of its organization. */
+export const mayManage = (workspace: string) =>
+  `(EXISTS (SELECT 1 FROM workspace_members m WHERE m.workspace_id = ${workspace}.id AND m.user_id = $1 AND m.is_owner)
+    OR EXISTS (SELECT 1 FROM users s WHERE s.id = $1 AND s.is_admin AND s.organization_id = ${workspace}.organization_id))`
 
 /** A condition on a workspace: it is of the organization of the caller, who is restricted to others. */
 export const isWithheld = (workspace: string) =>

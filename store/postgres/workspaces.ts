@@ -1,5 +1,5 @@
 import type { Database, Queries } from './database.ts'
-import { mayUse } from './visibility.ts'
+import { mayManage, mayUse } from './visibility.ts'
 
 export type Workspace = { id: string; name: string; isOwner: boolean }
 
@@ -33,6 +33,28 @@ export async function listWorkspaces(queries: Queries, userId: string): Promise<
 /** A workspace by name, if the user may use it; absent and foreign look the same. */
 export async function findWorkspace(queries: Queries, userId: string, name: string): Promise<Workspace | undefined> {
   return await queries.row<Workspace>(`${usableWorkspaces} AND w.name = $2`, [userId, name])
+}
+
+/** A workspace by name that a user may use or manage; absent and foreign look the same. */
+export async function findManagedWorkspace(
+  queries: Queries,
+  userId: string,
+  name: string,
+): Promise<(Pick<Workspace, 'id' | 'name'> & { mayManage: boolean }) | undefined> {
+  return await queries.row(
+    `SELECT w.id, w.name, ${mayManage('w')} AS "mayManage" FROM workspaces w
+     WHERE (${mayUse('w')} OR ${mayManage('w')}) AND w.name = $2`,
+    [userId, name],
+  )
+}
+
+/** Whether a user manages a workspace. */
+export async function managesWorkspace(queries: Queries, userId: string, workspaceId: string): Promise<boolean> {
+  const row = await queries.row(`SELECT 1 FROM workspaces w WHERE w.id = $2 AND ${mayManage('w')}`, [
+    userId,
+    workspaceId,
+  ])
+  return row !== undefined
 }
 
 /**

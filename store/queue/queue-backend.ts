@@ -31,6 +31,23 @@ export type QueueLoad = {
   memoryShare: number
 }
 
+/** Things to be done, each by a name. */
+type Errands = {
+  /** Has each done once more, unless it is waiting to be done, or is being done, already. */
+  request(names: string[]): Promise<void>
+  /** Begins no more and waits for those under way. */
+  close(): Promise<void>
+}
+
+type ErrandSettings = {
+  queue: string
+  /** How many this process does at once. */
+  atOnce: number
+  /** Of all processes one at a time does an errand of this name; it is over when this resolves or rejects. */
+  run(name: string): Promise<void>
+  onError(error: Error): void
+}
+
 type Consumer = {
   /** Takes no more jobs and waits for those at work. */
   close(): Promise<void>
@@ -48,6 +65,7 @@ export type QueueBackend = {
   kind: 'redis' | 'postgres'
   openProducer(name: QueueName): Promise<Producer>
   openConsumer(settings: ConsumerSettings): Promise<Consumer>
+  openErrands(settings: ErrandSettings): Promise<Errands>
   /** Resolves when the queue can be used and will keep what it is given; rejects with what to change. */
   check(): Promise<void>
   /** What would make the queue keep more than it does; undefined when there is nothing. */
@@ -87,6 +105,14 @@ const defaultJobOptions: QueueOptions['defaultJobOptions'] = {
 
 // BullMQ keeps a stream of events that nobody here reads: a short one costs less.
 const streams = { events: { maxLen: 100 } }
+
+type ErrandData = { name: string }
+
+// Who requests errands looks again and again whether there is one: none of them is repeated by the queue.
+const errandOptions: Omit<QueueOptions, 'connection'> = {
+  defaultJobOptions: { attempts: 1, removeOnComplete: true, removeOnFail: true },
+  streams,
+}
 
 const consumerOptions = {
   autorun: false,
@@ -146,6 +172,16 @@ function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
         ...consumerOptions,
       })
       return startConsumer(worker, onError)
+    },
+    async openErrands({ queue: name, atOnce, run, onError }) {
+      const queue = new Queue<ErrandData>(name, { connection: producing, prefix, ...errandOptions })
+      const worker = new Worker<ErrandData>(name, (job) => run(job.data.name), {
+        connection: connect({ maxRetriesPerRequest: null }),
+        prefix,
+        concurrency: atOnce,
+        ...consumerOptions,
+      })
+      return startErrands(queue, worker, onError)
     },
     check: () => checkRedis(url),
     findWeakness: () => findRedisWeakness(url),
@@ -243,6 +279,19 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
       )
       return startConsumer(worker, onError)
     },
+    async openErrands({ queue: name, atOnce, run, onError }) {
+      const consuming = openPool(postgresUrl, 4)
+      consuming.on('error', onError)
+      closers.push(() => consuming.end())
+      const queue = new Queue<ErrandData>(name, { connection: producing as never, ...errandOptions }, backend)
+      const worker = new Worker<ErrandData>(
+        name,
+        (job) => run(job.data.name),
+        { connection: consuming as never, concurrency: atOnce, ...consumerOptions },
+        backend,
+      )
+      return startErrands(queue, worker, onError)
+    },
     async check() {
       await producing.query('SELECT 1')
     },
@@ -328,6 +377,27 @@ async function startConsumer(worker: Worker<JobData>, onError: (error: Error) =>
   await worker.waitUntilReady()
   worker.run().catch(onError)
   return { close: () => waitAtMost(worker.close()) }
+}
+
+/** See `startProducer` for why it waits. */
+async function startErrands(
+  queue: Queue<ErrandData>,
+  worker: Worker<ErrandData>,
+  onError: (error: Error) => void,
+): Promise<Errands> {
+  queue.on('error', onError)
+  worker.on('error', onError)
+  await Promise.all([queue.waitUntilReady(), worker.waitUntilReady()])
+  worker.run().catch(onError)
+  return {
+    async request(names) {
+      await queue.addBulk(names.map((name) => ({ name: 'errand', data: { name }, opts: { jobId: `errand-${name}` } })))
+    },
+    async close() {
+      await waitAtMost(worker.close())
+      await waitAtMost(queue.close())
+    },
+  }
 }
 
 /**

@@ -324,6 +324,39 @@ const writes: Write[] = [
   },
 ]
 
+const webhook: Pick<Write, 'body' | 'fields'> = {
+  body: { workspaceName: 'workspace', modelName: 'name', url: 'https://hook.invalid/' },
+  fields: [
+    ['workspaceName', 'text', 'required'],
+    ['modelName', 'text', 'optional'],
+    ['url', 'text', 'required'],
+  ],
+}
+const webhookUrl = { url: 'https://hook.invalid/', header: { a: 'b' }, triggers: ['MODEL_UPDATED'], name: 'name' }
+const webhookConfig: Pick<Write, 'path' | 'body' | 'fields'> = {
+  path: '/webhooks/config',
+  body: { webhookConfigs: [{ workspaceName: 'none', modelName: 'name', webhookUrls: [webhookUrl] }] },
+  fields: [
+    ['webhookConfigs', 'list', 'required'],
+    ['webhookConfigs[0].workspaceName', 'text', 'required'],
+    ['webhookConfigs[0].modelName', 'text', 'optional'],
+    ['webhookConfigs[0].webhookUrls', 'list', 'required'],
+    ['webhookConfigs[0].webhookUrls[0].url', 'text', 'required'],
+    ['webhookConfigs[0].webhookUrls[0].triggers', 'list', 'optional'],
+    ['webhookConfigs[0].webhookUrls[0].triggers[0]', 'text', 'required'],
+    ['webhookConfigs[0].webhookUrls[0].name', 'text', 'optional'],
+    ['webhookConfigs[0].webhookUrls[0].gitHostUrl', 'flag', 'optional'],
+  ],
+}
+const webhooks: Write[] = [
+  webhookConfig,
+  { ...webhookConfig, method: 'PUT' },
+  { path: '/webhooks/signing-secret', ...webhook },
+  { path: '/webhooks/test', ...webhook },
+  { path: '/webhooks/enable', ...webhook },
+  { path: '/webhooks/redeliver', body: { deliveryId: '1' }, fields: [['deliveryId', 'text', 'required']] },
+]
+
 /** For admins; the key of the service is one's. */
 const administration: Write[] = [
   {
@@ -456,7 +489,7 @@ describe('wrong requests', () => {
     expect(await readAll()).toEqual(before)
   })
 
-  describe.each([...writes, ...administration])('$path', (write) => {
+  describe.each([...writes, ...webhooks, ...administration])('$path', (write) => {
     const { path, method = 'POST', fields } = write
     const send = (body: unknown) => service.client.send(method, path, JSON.stringify(body))
 

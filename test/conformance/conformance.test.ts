@@ -5,7 +5,7 @@ import { openTestService } from '../harness/service.ts'
 import { type Row, specification } from './specification.ts'
 
 /** Rows that no route serves yet. One that is served must be taken out of here. */
-const notBuilt = new Set<string>(['POST /webhooks/config', 'PUT /webhooks/config', 'GET /webhooks/config'])
+const notBuilt = new Set<string>([])
 
 /** Every route stands in these: a test of its own is what counts. */
 const ofAllRoutes = new Set(['api/access-matrix.test.ts'])

@@ -2,33 +2,14 @@ import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { afterAll, expect, it } from 'vitest'
 import { createClosers } from '../../store/closers.ts'
-import { type Database, openDatabase } from '../../store/postgres/database.ts'
+import { openDatabase } from '../../store/postgres/database.ts'
 import { openOrganization } from '../api/organization.ts'
 import { aPoint } from '../harness/builders.ts'
+import { dump } from '../harness/dump.ts'
 import { openOwnStores, spawnSvc, testMasterKey, uniqueName } from '../harness/service.ts'
 
 const closers = createClosers()
 afterAll(() => closers.closeAll())
-
-/** Every value of every table, as text and, where it is bytes, also as the text those are. */
-async function dump(database: Database): Promise<string> {
-  const columns = await database.rows<{ table: string; column: string; type: string }>(
-    `SELECT format('%I.%I', table_schema, table_name) AS "table", format('%I', column_name) AS "column", data_type AS type
-     FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
-     WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('pg_catalog', 'information_schema')`,
-  )
-  const texts: string[] = []
-  for (const { table, column, type } of columns) {
-    const rows = await database.rows<{ value: string | Buffer | null }>(
-      `SELECT ${type === 'bytea' ? column : `${column}::text`} AS value FROM ${table}`,
-    )
-    for (const { value } of rows) {
-      if (Buffer.isBuffer(value)) texts.push(value.toString('latin1'), value.toString('hex'), value.toString('base64'))
-      else if (value !== null) texts.push(value)
-    }
-  }
-  return texts.join('\n')
-}
 
 it('after a run that used them all, no key and no secret is in Postgres, nor in a line of the log', async () => {
   const stores = await openOwnStores('postgres')

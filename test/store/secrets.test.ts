@@ -45,6 +45,32 @@ it('two secrets of the same value have nothing in common, and nothing of it is i
   expect(a.includes('the same')).toBe(false)
 })
 
+it('a text that is kept elsewhere opens in its place and organization, and nowhere else', async () => {
+  const secrets = openSecrets({ database, masterKey })
+  const [one, other] = [await createOrganization(), await createOrganization()]
+  const texts = [
+    { place: ['table', '1', 'a'], value: 'first' },
+    { place: ['table', '1', 'b'], value: '' },
+  ]
+  const sealed = await database.transaction((queries) => secrets.sealTexts(queries, one.organizationId, texts))
+  await database.transaction((queries) => secrets.sealTexts(queries, other.organizationId, texts))
+  const [first, second] = sealed.map((value, at) => ({ place: texts[at]?.place as string[], value })) as [
+    { place: string[]; value: Buffer },
+    { place: string[]; value: Buffer },
+  ]
+
+  expect(await secrets.openTexts(one.organizationId, [first, second])).toEqual(['first', ''])
+  expect(sealed.some((it) => it.includes('first'))).toBe(false)
+  await expect(secrets.openTexts(other.organizationId, [first])).rejects.toThrow('does not open')
+  await expect(secrets.openTexts(one.organizationId, [{ place: second.place, value: first.value }])).rejects.toThrow(
+    'does not open',
+  )
+  await secrets.put(one, 'table', 'a secret of a name')
+  await expect(
+    openSecrets({ database, masterKey: randomBytes(32) }).openTexts(one.organizationId, [first]),
+  ).rejects.toThrow('The master key is not the one')
+})
+
 it('a row that is renamed, moved to another organization, with its data key or without, or changed does not open', async () => {
   const secrets = openSecrets({ database, masterKey })
   const [one, other] = [await createOrganization(), await createOrganization()]

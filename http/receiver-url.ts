@@ -1,0 +1,52 @@
+import { isIP } from 'node:net'
+import { isPublicAddress } from './public-address.ts'
+
+/** What an index of Postgres can hold together with the name of a model. */
+const charactersMax = 1_500
+
+/** Private receivers that a setting allows: `host` for all its ports, or `host:port`. */
+export type PrivateHosts = Pick<ReadonlySet<string>, 'has'>
+
+/** For an address that is looked up among those that were taken, not connected to. */
+export const anyHost: PrivateHosts = { has: () => true }
+
+/** A receiver's address in its one spelling, or what is wrong with it. */
+export type ReceiverUrl = { url: string } | { fault: string }
+
+/**
+ * Reads the address of a receiver. All spellings of one come out the same: numbers in octal or hexadecimal, names in other
+ * scripts, capitals, a dot at the end, the default port. That a name leads to a public address is only known when it is
+ * connected to; here are refused the addresses that do not.
+ */
+export function parseReceiverUrl(text: string, privateHosts: PrivateHosts): ReceiverUrl {
+  if (!URL.canParse(text)) return { fault: 'is not a URL: send one like https://example.com/hook' }
+  const url = new URL(text)
+  if (url.protocol !== 'https:') return { fault: 'must begin with https://' }
+  if (url.username !== '' || url.password !== '') {
+    return { fault: 'must not hold a user or password: send them in header.Authorization' }
+  }
+  if (url.hostname.endsWith('.')) url.hostname = url.hostname.slice(0, -1)
+  if (url.hostname.endsWith('.') || url.hostname.includes('%')) return { fault: 'has a host that is none' }
+  if (url.port === '0') return { fault: 'has a port that is none' }
+  url.hash = ''
+  if (url.href.length > charactersMax) return { fault: `must have ${charactersMax} characters or fewer` }
+  if (!isAllowedPrivate(url, privateHosts) && isKnownPrivate(toHost(url))) {
+    return { fault: 'must lead to a public address; SVC_WEBHOOK_PRIVATE_HOSTS lists private hosts that are allowed' }
+  }
+  return { url: url.href }
+}
+
+/** The host as it is connected to: IPv6 without its brackets. */
+export function toHost(url: URL): string {
+  return url.hostname.replace(/^\[(.*)\]$/, '$1')
+}
+
+/** True for a host that a setting allows although it is private. */
+export function isAllowedPrivate(url: URL, privateHosts: PrivateHosts): boolean {
+  return privateHosts.has(url.hostname) || privateHosts.has(`${url.hostname}:${url.port || '443'}`)
+}
+
+function isKnownPrivate(host: string): boolean {
+  if (isIP(host) !== 0) return !isPublicAddress(host)
+  return host === 'localhost' || host.endsWith('.localhost')
+}

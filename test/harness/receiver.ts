@@ -1,0 +1,63 @@
+import { writeFile } from 'node:fs/promises'
+import type { IncomingHttpHeaders } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { generate } from 'selfsigned'
+import { uniqueName } from './service.ts'
+
+export type Received = { path: string; headers: IncomingHttpHeaders; body: string; json: Record<string, unknown> }
+
+/** What a receiver does with a request: the status and headers it answers, or `hang` for never. */
+export type Reply = { status: number; headers?: Record<string, string>; body?: string } | 'hang' | 'cut'
+
+/** A certificate for this machine, and the settings with which the service takes it and reaches it. */
+export async function createCertificate() {
+  const names = [
+    { type: 2 as const, value: 'localhost' },
+    { type: 7 as const, ip: '127.0.0.1' },
+  ]
+  const { private: key, cert } = await generate([{ name: 'commonName', value: 'localhost' }], {
+    keySize: 2048,
+    extensions: [
+      { name: 'basicConstraints', cA: true },
+      { name: 'subjectAltName', altNames: names },
+    ],
+  })
+  const file = path.join(tmpdir(), `${uniqueName('ca')}.pem`)
+  await writeFile(file, cert)
+  return { key, cert, settings: { SVC_WEBHOOK_CA_FILE: file, SVC_WEBHOOK_PRIVATE_HOSTS: '127.0.0.1,localhost' } }
+}
+
+/** A receiver of webhooks on this machine: keeps what it was sent, in the order it came, and answers as it is told. */
+export async function openReceiver(
+  { key, cert }: { key: string; cert: string },
+  toReply: (received: Received, all: Received[]) => Reply = () => ({ status: 204 }),
+) {
+  const received: Received[] = []
+  const server = createServer({ key, cert }, (request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk) => chunks.push(chunk))
+    request.on('end', () => {
+      const body = Buffer.concat(chunks).toString()
+      const it = { path: request.url ?? '', headers: request.headers, body, json: JSON.parse(body) }
+      received.push(it)
+      const reply = toReply(it, received)
+      if (reply === 'hang') return
+      if (reply === 'cut') return void request.socket.destroy()
+      response.writeHead(reply.status, reply.headers).end(reply.body)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `https://localhost:${port}/hook`,
+    port,
+    received,
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}

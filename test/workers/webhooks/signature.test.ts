@@ -1,0 +1,28 @@
+import { Webhook } from 'standardwebhooks'
+import { describe, expect, it } from 'vitest'
+import { signMessage } from '../../../workers/webhooks/signature.ts'
+
+const secrets = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)].map((it) => `whsec_${it.toString('base64')}`)
+const [first, second] = secrets as [string, string]
+const body = '{"event":"MODEL_UPDATED","name":"ä€𝄞\\n"}'
+const message = { id: 'msg_1', body, nowMs: Date.now() }
+
+describe('a signature, judged by the package that the standard names', () => {
+  it('is right for the secret, the id, the time and the bytes, and for nothing else', () => {
+    const headers = signMessage(message, [first])
+
+    expect(new Webhook(first).verify(body, headers)).toEqual(JSON.parse(body))
+    expect(() => new Webhook(second).verify(body, headers)).toThrow()
+    expect(() => new Webhook(first).verify(`${body} `, headers)).toThrow()
+    expect(() => new Webhook(first).verify(body, { ...headers, 'webhook-id': 'msg_2' })).toThrow()
+    const later = String(Number(headers['webhook-timestamp']) + 1)
+    expect(() => new Webhook(first).verify(body, { ...headers, 'webhook-timestamp': later })).toThrow()
+  })
+
+  it('is right for either secret while one takes the place of the other', () => {
+    const headers = signMessage(message, [first, second])
+
+    expect(new Webhook(first).verify(body, headers)).toEqual(JSON.parse(body))
+    expect(new Webhook(second).verify(body, headers)).toEqual(JSON.parse(body))
+  })
+})

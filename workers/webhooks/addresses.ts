@@ -1,0 +1,51 @@
+import { lookup, Resolver } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import { isPublicAddress } from '../../http/public-address.ts'
+import { isAllowedPrivate, type PrivateHosts, toHost } from '../../http/receiver-url.ts'
+import { Undeliverable } from './failure.ts'
+
+export type Address = { address: string; family: number }
+
+/** All addresses of a name; rejects when it has none. */
+export type Resolve = (name: string) => Promise<Address[]>
+
+/**
+ * The addresses that a receiver may be connected at; whoever connects does so to one of these, and asks nobody again.
+ *
+ * @throws Undeliverable when there is none, or one of them is not public and no setting allows the host
+ */
+export async function findAddresses(
+  url: URL,
+  privateHosts: PrivateHosts,
+  { resolvePublic, resolvePrivate }: { resolvePublic: Resolve; resolvePrivate: Resolve },
+): Promise<Address[]> {
+  const host = toHost(url)
+  const isAllowed = isAllowedPrivate(url, privateHosts)
+  const family = isIP(host)
+  const addresses =
+    family === 0
+      ? await (isAllowed ? resolvePrivate : resolvePublic)(host).catch((error: unknown) => {
+          throw new Undeliverable('name not found', error)
+        })
+      : [{ address: host, family }]
+  if (addresses.length === 0) throw new Undeliverable('name not found')
+  if (!isAllowed && !addresses.every((it) => isPublicAddress(it.address))) throw new Undeliverable('address not public')
+  return addresses
+}
+
+/** Asks the name servers themselves: unlike the system's own way, many waiting questions hold up nothing else. */
+export function createResolver({ timeoutMs }: { timeoutMs: number }): Resolve {
+  const resolver = new Resolver({ timeout: timeoutMs, tries: 1 })
+  return async (name) => {
+    const [four, six] = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
+    const found = [
+      ...(four.status === 'fulfilled' ? four.value.map((address) => ({ address, family: 4 })) : []),
+      ...(six.status === 'fulfilled' ? six.value.map((address) => ({ address, family: 6 })) : []),
+    ]
+    if (found.length === 0 && four.status === 'rejected') throw four.reason
+    return found
+  }
+}
+
+/** Asks as other programs of this machine do: also its file of hosts, and the names of a cluster. */
+export const resolveLocally: Resolve = (name) => lookup(name, { all: true })

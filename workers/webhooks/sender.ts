@@ -1,0 +1,151 @@
+import { Agent, type RequestOptions, request } from 'node:https'
+import { isIP, type LookupFunction } from 'node:net'
+import { getCACertificates } from 'node:tls'
+import { isPublicAddress } from '../../http/public-address.ts'
+import { isAllowedPrivate, type PrivateHosts, parseReceiverUrl, toHost } from '../../http/receiver-url.ts'
+import { type Address, findAddresses, type Resolve } from './addresses.ts'
+import { Undeliverable } from './failure.ts'
+
+/**
+ * Sends one request to a receiver that may be anybody's. Only HTTPS, only to public addresses: what is checked is what is
+ * connected to, for the name is asked once and the connection is made to what came of it. Redirects are not followed, no
+ * proxy is used, and of the answer nothing but its status and `Retry-After` is looked at.
+ */
+type Settings = {
+  privateHosts: PrivateHosts
+  /** A certificate authority besides those of Node, in PEM. */
+  extraCa?: string | undefined
+  resolvePublic: Resolve
+  resolvePrivate: Resolve
+  /** Until it is connected, its name and the handshake included; until it has answered. */
+  connectMsMax: number
+  answerMsMax: number
+}
+
+type Message = { url: string; headers: Record<string, string>; body: string }
+
+export type SendAnswer = { status: number; retryAfter: string | undefined }
+
+/** What is read of an answer, so that the receiver can end it in good order. */
+const answerBytesMax = 4_096
+
+export function createSender(settings: Settings) {
+  const { privateHosts, extraCa, connectMsMax, answerMsMax } = settings
+  const ca = extraCa === undefined ? undefined : [...getCACertificates('default'), extraCa]
+  // An agent of our own: the one of Node may have been given a proxy by the environment.
+  const agent = new Agent({ keepAlive: false, ...(ca && { ca }) })
+
+  /** @throws Undeliverable; the reason of `signal` when that ended it */
+  return async function send({ url: text, headers, body }: Message, signal?: AbortSignal): Promise<SendAnswer> {
+    const parsed = parseReceiverUrl(text, privateHosts)
+    if ('fault' in parsed) throw new Undeliverable('url not allowed', parsed.fault)
+    const url = new URL(parsed.url)
+    const deadline = new AbortController()
+    const late = () => deadline.abort(new Undeliverable('no answer in time'))
+    const answerTimer = setTimeout(late, answerMsMax)
+    const connectTimer = setTimeout(late, connectMsMax)
+    const stop = signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal
+    try {
+      const addresses = await untilStopped(findAddresses(url, privateHosts, settings), stop)
+      return await post(url, addresses, {
+        headers,
+        body,
+        agent,
+        stop,
+        isAllowed: isAllowedPrivate(url, privateHosts),
+        onConnected: () => clearTimeout(connectTimer),
+      })
+    } finally {
+      clearTimeout(answerTimer)
+      clearTimeout(connectTimer)
+    }
+  }
+}
+
+export type Send = ReturnType<typeof createSender>
+
+type Posting = {
+  headers: Record<string, string>
+  body: string
+  agent: Agent
+  stop: AbortSignal
+  isAllowed: boolean
+  onConnected(): void
+}
+
+function post(url: URL, addresses: Address[], posting: Posting): Promise<SendAnswer> {
+  const { headers, body, agent, stop, isAllowed, onConnected } = posting
+  const host = toHost(url)
+  const options: RequestOptions = {
+    method: 'POST',
+    host,
+    port: url.port || 443,
+    path: url.pathname + url.search,
+    // Whatever the environment says. The name, not the address, is what the certificate is checked for.
+    rejectUnauthorized: true,
+    ...(isIP(host) === 0 && { servername: host }),
+    setDefaultHeaders: true,
+    headers: { ...headers, host: url.host, 'content-length': String(Buffer.byteLength(body)) },
+    agent,
+    lookup: answerWith(addresses),
+    signal: stop,
+  }
+  return new Promise((resolve, reject) => {
+    const outgoing = request(options)
+    const fail = (error: unknown) => reject(stop.aborted ? stop.reason : toUndeliverable(error))
+    outgoing.on('error', fail)
+    outgoing.on('socket', (socket) => {
+      socket.on('connect', () => {
+        const { remoteAddress = '' } = socket
+        if (isAllowed || isPublicAddress(remoteAddress)) return
+        socket.destroy(new Undeliverable('address not public'))
+      })
+      socket.on('secureConnect', onConnected)
+    })
+    outgoing.on('response', (response) => {
+      const { statusCode: status = 0 } = response
+      const retryAfter = response.headers['retry-after']
+      let bytes = 0
+      response.on('data', (chunk: Buffer) => {
+        bytes += chunk.length
+        if (bytes > answerBytesMax) response.destroy()
+      })
+      // Whatever becomes of the rest of the answer, its status was said.
+      response.on('error', () => undefined)
+      response.on('close', () => (status === 0 ? fail(undefined) : resolve({ status, retryAfter })))
+    })
+    outgoing.end(body)
+  })
+}
+
+/** A lookup that asks nobody. */
+function answerWith(addresses: Address[]): LookupFunction {
+  return (_host, { all }, done) => {
+    const [first] = addresses as [Address]
+    if (all) done(null, addresses)
+    else done(null, first.address, first.family)
+  }
+}
+
+/** Names and addresses take their time even when nobody waits for them any more. */
+async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T> {
+  const stopped = Promise.withResolvers<never>()
+  const end = () => stopped.reject(stop.reason)
+  if (stop.aborted) end()
+  stop.addEventListener('abort', end, { once: true })
+  try {
+    return await Promise.race([work, stopped.promise])
+  } finally {
+    stop.removeEventListener('abort', end)
+    work.catch(() => undefined)
+  }
+}
+
+/** By code: errors of OpenSSL and of certificates have codes that are no errno, those of the parser begin with HPE. */
+function toUndeliverable(error: unknown): Undeliverable {
+  if (error instanceof Undeliverable) return error
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (code.startsWith('HPE_')) return new Undeliverable('answer not understood', error)
+  if (/CERT|SELF_SIGNED|ISSUER|ALTNAME|CRL/.test(code)) return new Undeliverable('certificate not trusted', error)
+  return new Undeliverable('connection failed', error)
+}

@@ -1,0 +1,115 @@
+import type { Logger } from 'pino'
+import { Counter, Gauge, type Registry } from 'prom-client'
+import type { PrivateHosts } from '../../http/receiver-url.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import type { Secrets } from '../../store/postgres/secrets.ts'
+import {
+  countPendingDeliveries,
+  deleteOldDeliveries,
+  listDueReceivers,
+} from '../../store/postgres/webhook-deliveries.ts'
+import type { QueueBackend } from '../../store/queue/queue-backend.ts'
+import { createResolver, resolveLocally } from './addresses.ts'
+import { createCourier } from './courier.ts'
+import { repeat } from './repeat.ts'
+import { createSender } from './sender.ts'
+
+type Settings = {
+  backend: QueueBackend
+  database: Database
+  secrets: Secrets
+  privateHosts: PrivateHosts
+  extraCa: string | undefined
+  version: string
+  figures: Registry
+  log: Logger
+}
+
+/** A process serves so many receivers at once; a dead one takes up one place for a few seconds now and then. */
+const receiversAtOnce = 100
+const lookEveryMs = 500
+const receiversMax = 1_000
+
+const connectMsMax = 5_000
+const answerMsMax = 10_000
+/** What is under way when the worker stops may take so long; it is sent again by another. */
+const finishMsMax = 5_000
+
+const sweepEveryMs = 10 * 60_000
+const keptForMs = 30 * 24 * 3_600_000
+const sweptAtOnce = 1_000
+
+/**
+ * Sends webhooks out of the outbox. Each worker looks for receivers that something is due for and requests an errand for
+ * each; the queue gives every errand to one worker at a time, and to another one when that is killed. What a killed worker
+ * had under way is still due: it is sent again under the same id.
+ */
+export async function startWebhooks(settings: Settings): Promise<{ close(): Promise<void> }> {
+  const { backend, database, secrets, privateHosts, extraCa, version, figures, log } = settings
+  const count = new Counter({
+    name: 'svc_webhook_deliveries_total',
+    help: 'Attempts to deliver a webhook, by what came of them: delivered, retried later, or failed for good',
+    labelNames: ['outcome'] as const,
+    registers: [figures],
+  })
+  new Gauge({
+    name: 'svc_webhook_deliveries_pending',
+    help: 'Deliveries of webhooks that wait to be sent, those to disabled receivers included',
+    registers: [figures],
+    async collect() {
+      this.set(await countPendingDeliveries(database))
+    },
+  })
+  const courier = createCourier({
+    database,
+    secrets,
+    send: createSender({
+      privateHosts,
+      extraCa,
+      resolvePublic: createResolver({ timeoutMs: connectMsMax }),
+      resolvePrivate: resolveLocally,
+      connectMsMax,
+      answerMsMax,
+    }),
+    version,
+    now: Date.now,
+    random: Math.random,
+    onAttempt: (outcome) => count.inc({ outcome }),
+    onFault: (error, what) => log.error({ err: error }, what),
+  })
+  const stop = new AbortController()
+  const errands = await backend.openErrands({
+    queue: 'webhooks',
+    atOnce: receiversAtOnce,
+    async run(receiverId) {
+      await courier.serve(receiverId, stop.signal).catch((error: unknown) => {
+        log.warn({ err: error, receiverId }, 'webhooks could not be sent; it will be tried again')
+      })
+    },
+    onError: (error) => log.warn({ err: error, queue: 'webhooks' }, 'the queue reported a fault'),
+  })
+  const looking = repeat({
+    everyMs: lookEveryMs,
+    async work() {
+      const due = await listDueReceivers(database, Date.now(), receiversMax)
+      if (due.length > 0) await errands.request(due)
+    },
+    onError: (error) =>
+      log.warn({ err: error }, 'webhooks that are due could not be looked for; it will be tried again'),
+  })
+  const sweeping = repeat({
+    everyMs: sweepEveryMs,
+    async work() {
+      while ((await deleteOldDeliveries(database, Date.now() - keptForMs, sweptAtOnce)) === sweptAtOnce);
+    },
+    onError: (error) => log.warn({ err: error }, 'old deliveries of webhooks could not be swept away'),
+  })
+  return {
+    async close() {
+      const timer = setTimeout(() => stop.abort(), finishMsMax)
+      await Promise.all([looking.close(), sweeping.close()])
+      await errands.close()
+      clearTimeout(timer)
+    },
+  }
+}
