@@ -111,8 +111,8 @@ const streams = { events: { maxLen: 100 } }
 
 type ErrandData = { name: string }
 
-// A killed worker can leave a job behind that is neither worked on nor found to be stalled (seen on Postgres, after some 30
-// kills), and then no other of its id is taken. So ids last for a while only.
+// While a job is there no other of its id is taken: should one be left behind for good by a killed worker, its errand would
+// never be done again. So ids last for a while only.
 const errandIdMs = 10_000
 
 // Who requests errands looks again and again whether there is one: none of them is repeated by the queue.
