@@ -22,7 +22,7 @@ import {
 } from '../store/postgres/webhook-receivers.ts'
 import type { Access } from './access.ts'
 import { toDownloadUrl } from './registry-answers.ts'
-import { requireSecrets, requireUrl, webhookTopic as topic, webhookModelName } from './webhooks.ts'
+import { refuseWrongKey, requireSecrets, requireUrl, webhookTopic as topic, webhookModelName } from './webhooks.ts'
 import { workspaceName } from './workspaces.ts'
 
 const pageSizeMax = 1_000
@@ -109,7 +109,7 @@ export function createWebhookDeliveryRoutes({ database, access, secrets, appUrl 
           const { organizationId } = caller
           const signingSecret = await replaceSigningSecret(queries, kept, { id, organizationId, nowMs })
           return { signingSecret, oldSecretSignsUntil: nowMs + oldSecretSignsForMs }
-        })
+        }).catch(refuseWrongKey)
       },
     }),
 

@@ -4,7 +4,7 @@ import { flag, isStorable, list, object, optional, text } from '../http/fields.t
 import { type PrivateHosts, parseReceiverUrl } from '../http/receiver-url.ts'
 import { type Caller, type Route, route } from '../http/route.ts'
 import type { Database } from '../store/postgres/database.ts'
-import type { Secrets } from '../store/postgres/secrets.ts'
+import { type Secrets, WrongMasterKey } from '../store/postgres/secrets.ts'
 import {
   configureReceivers,
   everyModel,
@@ -104,7 +104,7 @@ export function createWebhookRoutes({ database, access, secrets, privateHosts }:
       byPlace.set(place, group)
     }
     const change = { groups: [...byPlace.values()], how, userName: caller.userName, nowMs: Date.now() }
-    await configureReceivers({ database, secrets: kept }, change).catch(refuseTooMany)
+    await configureReceivers({ database, secrets: kept }, change).catch(refuseTooMany).catch(refuseWrongKey)
   }
 
   return [
@@ -193,6 +193,15 @@ export function requireUrl(text: string, field: string, privateHosts: PrivateHos
 export function requireSecrets(secrets: Secrets | undefined): Secrets {
   if (secrets) return secrets
   throw new Refusal('secretsOff', 'Webhooks cannot be kept: the service was started without SVC_MASTER_KEY.')
+}
+
+/** The master key was changed, and this process was not told. */
+export function refuseWrongKey(error: unknown): never {
+  if (!(error instanceof WrongMasterKey)) throw error
+  throw new Refusal(
+    'secretsOff',
+    'Webhooks cannot be kept: the service was started with a master key that is not in use.',
+  )
 }
 
 function refuseTooMany(error: unknown): never {

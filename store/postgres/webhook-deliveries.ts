@@ -20,6 +20,29 @@ export async function listDueReceivers(queries: Queries, nowMs: number, limit: n
   return rows.map((it) => it.id)
 }
 
+/** Longer than one attempt takes. A worker that was killed in a round holds the receiver up for so long at most. */
+const roundSeconds = 20
+
+/**
+ * Begins a round for a receiver, or goes on with it; whoever holds it sends, and nobody else.
+ *
+ * @returns false when another has it
+ */
+export async function holdRound(queries: Queries, receiverId: string, holder: string): Promise<boolean> {
+  const row = await queries.row(
+    `INSERT INTO webhook_rounds AS r (receiver_id, holder, until)
+     SELECT id, $2, clock_timestamp() + make_interval(secs => $3) FROM webhook_receivers WHERE id = $1
+     ON CONFLICT (receiver_id) DO UPDATE SET holder = excluded.holder, until = excluded.until
+     WHERE r.holder = excluded.holder OR r.until < clock_timestamp() RETURNING receiver_id`,
+    [receiverId, holder, roundSeconds],
+  )
+  return row !== undefined
+}
+
+export async function endRound(queries: Queries, receiverId: string, holder: string): Promise<void> {
+  await queries.row('DELETE FROM webhook_rounds WHERE receiver_id = $1 AND holder = $2', [receiverId, holder])
+}
+
 export type DueDelivery = {
   id: bigint
   messageId: string
@@ -201,7 +224,8 @@ export async function countPendingDeliveries(queries: Queries): Promise<number> 
 export async function deleteOldDeliveries(queries: Queries, beforeMs: number, limit: number): Promise<number> {
   const rows = await queries.rows(
     `DELETE FROM webhook_deliveries WHERE id IN (SELECT id FROM webhook_deliveries
-       WHERE created_at_ms < $1 AND (state <> 'pending' OR due_at_ms IS NULL) LIMIT $2) RETURNING id`,
+       WHERE created_at_ms < $1 AND (state <> 'pending' OR due_at_ms IS NULL) LIMIT $2
+       FOR UPDATE SKIP LOCKED) RETURNING id`,
     [beforeMs, limit],
   )
   return rows.length

@@ -192,6 +192,8 @@ export async function renameModelOfReceivers(
   queries: Queries,
   { workspaceId, from, to }: { workspaceId: string; from: string; to: string },
 ): Promise<void> {
+  // As one who configures receivers does, so that neither meets what the other is about to make.
+  await queries.row('SELECT 1 FROM workspaces WHERE id = $1 FOR NO KEY UPDATE', [workspaceId])
   await queries.rows(
     'SELECT 1 FROM webhook_receivers WHERE workspace_id = $1 AND removed_at_ms IS NULL ORDER BY id FOR UPDATE',
     [workspaceId],

@@ -33,7 +33,10 @@ export type QueueLoad = {
 
 /** Things to be done, each by a name. */
 type Errands = {
-  /** Has each done once more, unless it is waiting to be done, or is being done, already. */
+  /**
+   * Has each done once more, unless it waits to be done, or is being done, since a request of the last seconds. One that
+   * was requested before that may still be under way: what must not be done twice at once, `run` sees to.
+   */
   request(names: string[]): Promise<void>
   /** Begins no more and waits for those under way. */
   close(): Promise<void>
@@ -43,7 +46,7 @@ type ErrandSettings = {
   queue: string
   /** How many this process does at once. */
   atOnce: number
-  /** Of all processes one at a time does an errand of this name; it is over when this resolves or rejects. */
+  /** It is over when this resolves or rejects; it is done again when the process is killed. */
   run(name: string): Promise<void>
   onError(error: Error): void
 }
@@ -107,6 +110,10 @@ const defaultJobOptions: QueueOptions['defaultJobOptions'] = {
 const streams = { events: { maxLen: 100 } }
 
 type ErrandData = { name: string }
+
+// While a job is there no other of its id is taken: should one be left behind for good by a killed worker, its errand would
+// never be done again. So ids last for a while only.
+const errandIdMs = 10_000
 
 // Who requests errands looks again and again whether there is one: none of them is repeated by the queue.
 const errandOptions: Omit<QueueOptions, 'connection'> = {
@@ -391,7 +398,9 @@ async function startErrands(
   worker.run().catch(onError)
   return {
     async request(names) {
-      await queue.addBulk(names.map((name) => ({ name: 'errand', data: { name }, opts: { jobId: `errand-${name}` } })))
+      const period = Math.floor(Date.now() / errandIdMs)
+      const toJob = (name: string) => ({ name: 'errand', data: { name }, opts: { jobId: `errand-${name}-${period}` } })
+      await queue.addBulk(names.map(toJob))
     },
     async close() {
       await waitAtMost(worker.close())

@@ -265,6 +265,36 @@ describe('the configuration', () => {
   })
 })
 
+it('renames, configurations and changes that collide are made one after the other, and none fails', async () => {
+  const { webhooks, registry } = await openWorkspace()
+  const models = [await registry.aModel(), await registry.aModel()]
+  const triggers = ['MODEL_UPDATED', 'MODEL_VERSION_STAGE_CHANGED']
+  const names = models.map((it) => it.registryModelName)
+  const urls = [a, b, 'https://c.invalid/'].map((url) => ({ url, triggers }))
+  for (const name of [...names, undefined]) await webhooks.merge(urls, name)
+  const statuses: number[] = []
+  const renaming = models.map(async ({ registryModelId }, at) => {
+    for (let times = 0; times < 15; times++) {
+      const registryModelName = `${names[at]}-${times % 3}`
+      statuses.push((await registry.post('/update', { registryModelId, registryModelName })).status)
+    }
+  })
+  const changing = models.map(async ({ registryModelItemId: modelItemId }) => {
+    for (let times = 0; times < 15; times++) {
+      statuses.push((await registry.change('/item/stage', { modelItemId, stage: `stage-${times}` })).status)
+    }
+  })
+  const configuring = [undefined, `${names[0]}-0`, `${names[1]}-1`].map(async (modelName) => {
+    for (let times = 0; times < 15; times++) {
+      const answer = await webhooks.replace(urls.slice(times % 3), modelName)
+      statuses.push(answer.status === 204 ? 200 : answer.status)
+    }
+  })
+  await Promise.all([...renaming, ...changing, ...configuring])
+
+  expect(statuses).toEqual(Array.from({ length: 105 }, () => 200))
+})
+
 describe('who may use webhooks', () => {
   it('owners and admins of the organization do; a member is told so, a stranger learns nothing', async () => {
     await createWebhookClient(service).add({ url: a })

@@ -1,8 +1,11 @@
+import { randomUUID } from 'node:crypto'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Secrets } from '../../store/postgres/secrets.ts'
 import {
   type Attempt,
   type DueDelivery,
+  endRound,
+  holdRound,
   insertAttempt,
   listDueDeliveries,
 } from '../../store/postgres/webhook-deliveries.ts'
@@ -41,10 +44,22 @@ const mayAskForTime = [429, 503]
 export function createCourier(settings: Settings) {
   const { database, secrets, send, version, now, random, onAttempt, onFault } = settings
 
-  /** One round for a receiver; ends early, and keeps nothing of what is under way, when `stop` is aborted. */
+  /**
+   * One round for a receiver, unless somebody else has one; ends early, and keeps nothing of what is under way, when `stop`
+   * is aborted.
+   */
   async function serve(receiverId: string, stop: AbortSignal): Promise<void> {
+    const holder = randomUUID()
+    try {
+      await serveWhile(receiverId, stop, () => holdRound(database, receiverId, holder))
+    } finally {
+      await endRound(database, receiverId, holder)
+    }
+  }
+
+  async function serveWhile(receiverId: string, stop: AbortSignal, isHeld: () => Promise<boolean>): Promise<void> {
     const until = now() + roundMsMax
-    while (!stop.aborted && now() < until) {
+    while (!stop.aborted && now() < until && (await isHeld())) {
       const due = await listDueDeliveries(database, receiverId, now(), linesAtOnce)
       if (due.length === 0) return
       // All of them have ended when the round does, or else the next one would send beside them.

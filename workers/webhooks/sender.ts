@@ -92,8 +92,14 @@ function post(url: URL, addresses: Address[], posting: Posting): Promise<SendAns
   }
   return new Promise((resolve, reject) => {
     const outgoing = request(options)
-    const fail = (error: unknown) => reject(stop.aborted ? stop.reason : toUndeliverable(error))
+    let isAnswered = false
+    const fail = (error?: unknown) => {
+      // Whatever becomes of the rest of an answer, its status was said.
+      if (!isAnswered) reject(stop.aborted ? stop.reason : toUndeliverable(error))
+    }
     outgoing.on('error', fail)
+    // Also when it ends without saying why, as after an answer that would change the protocol.
+    outgoing.on('close', () => fail())
     outgoing.on('socket', (socket) => {
       socket.on('connect', () => {
         const { remoteAddress = '' } = socket
@@ -104,15 +110,15 @@ function post(url: URL, addresses: Address[], posting: Posting): Promise<SendAns
     })
     outgoing.on('response', (response) => {
       const { statusCode: status = 0 } = response
+      isAnswered = true
       const retryAfter = response.headers['retry-after']
       let bytes = 0
       response.on('data', (chunk: Buffer) => {
         bytes += chunk.length
         if (bytes > answerBytesMax) response.destroy()
       })
-      // Whatever becomes of the rest of the answer, its status was said.
       response.on('error', () => undefined)
-      response.on('close', () => (status === 0 ? fail(undefined) : resolve({ status, retryAfter })))
+      response.on('close', () => resolve({ status, retryAfter }))
     })
     outgoing.end(body)
   })

@@ -41,8 +41,8 @@ const sweptAtOnce = 1_000
 
 /**
  * Sends webhooks out of the outbox. Each worker looks for receivers that something is due for and requests an errand for
- * each; the queue gives every errand to one worker at a time, and to another one when that is killed. What a killed worker
- * had under way is still due: it is sent again under the same id.
+ * each; the queue spreads those over the workers, and whoever holds the round of a receiver sends. What a killed worker had
+ * under way is still due: it is sent again under the same id.
  */
 export async function startWebhooks(settings: Settings): Promise<{ close(): Promise<void> }> {
   const { backend, database, secrets, privateHosts, extraCa, version, figures, log } = settings
@@ -57,7 +57,9 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
     help: 'Deliveries of webhooks that wait to be sent, those to disabled receivers included',
     registers: [figures],
     async collect() {
-      this.set(await countPendingDeliveries(database))
+      // While Postgres is away the last count is shown, and all other figures.
+      const count = await countPendingDeliveries(database).catch(() => undefined)
+      if (count !== undefined) this.set(count)
     },
   })
   const courier = createCourier({

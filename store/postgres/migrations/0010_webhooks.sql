@@ -71,6 +71,13 @@ CREATE TABLE webhook_attempts (
   CHECK (num_nonnulls(status, failure) = 1)
 );
 
+-- Who sends to a receiver at present, and until when it may be thought of as alive.
+CREATE TABLE webhook_rounds (
+  receiver_id uuid PRIMARY KEY REFERENCES webhook_receivers ON DELETE CASCADE,
+  holder uuid NOT NULL,
+  until timestamptz NOT NULL
+);
+
 -- Down Migration
 
 -- Migrations only go forward: restore a backup to go back.

@@ -1,9 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../../cli/settings.ts'
 import { createClosers } from '../../../store/closers.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
-import { deleteOldDeliveries } from '../../../store/postgres/webhook-deliveries.ts'
+import { deleteOldDeliveries, endRound, holdRound } from '../../../store/postgres/webhook-deliveries.ts'
 import { createClient } from '../../harness/client.ts'
 import { eventually } from '../../harness/eventually.ts'
 import { createCertificate, openReceiver, type Received, type Reply } from '../../harness/receiver.ts'
@@ -398,6 +399,31 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
     ])
     const again = await webhooks.post('redeliver', { deliveryId: all[0]?.deliveryId })
     expect([again.status, again.body.sdk_error_code]).toEqual([400, 8000080])
+  })
+
+  it('a receiver is sent to by whoever holds its round; another has it only when that is over', async () => {
+    const { webhooks } = await openWorkspace()
+    await webhooks.add({ url: 'https://127.0.0.1:1/' })
+    const database = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
+    closers.push(() => database.close())
+    const receiver = await database.row<{ id: string }>(
+      'SELECT id FROM webhook_receivers ORDER BY created_at_ms DESC LIMIT 1',
+    )
+    const { id } = receiver as { id: string }
+    const holders = Array.from({ length: 8 }, () => randomUUID())
+
+    const held = await Promise.all(holders.map((holder) => holdRound(database, id, holder)))
+    expect(held.filter(Boolean)).toHaveLength(1)
+    const holder = holders[held.indexOf(true)] as string
+    const other = holders[held.indexOf(false)] as string
+    expect([await holdRound(database, id, other), await holdRound(database, id, holder)]).toEqual([false, true])
+    await endRound(database, id, other)
+    expect(await holdRound(database, id, other)).toBe(false)
+    await endRound(database, id, holder)
+    expect(await holdRound(database, id, other)).toBe(true)
+    // Its holder was killed.
+    await database.row(`UPDATE webhook_rounds SET until = now() - interval '1 s' WHERE receiver_id = $1`, [id])
+    expect(await holdRound(database, id, holder)).toBe(true)
   })
 
   it('a worker that stops leaves what hangs, counts no attempt, and the next one sends it under the same id', async () => {

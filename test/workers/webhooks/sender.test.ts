@@ -103,6 +103,24 @@ it('a receiver that never answers is left when its time is over', async () => {
   expect(receiver.received).toHaveLength(1)
 })
 
+it('an answer whose rest never comes counts when the time is over', async () => {
+  const { createServer: createHttps } = await import('node:https')
+  const server = createHttps(certificate, (_request, response) => {
+    response.writeHead(200, { 'content-length': '100' })
+    response.write('x')
+  })
+  closers.push(async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+
+  const sent = openSender({ answerMsMax: 1_000 })({ ...message, url: `https://localhost:${port}/` })
+
+  expect((await sent).status).toBe(200)
+})
+
 it('a sender that is stopped leaves at once, with the reason it was stopped for', async () => {
   const stop = new AbortController()
   const receiver = await openReceiver(certificate, () => {
@@ -116,6 +134,11 @@ it('a sender that is stopped leaves at once, with the reason it was stopped for'
 
 it.each([
   ['cuts the connection', 'cut' as const, 'connection failed'],
+  [
+    'answers that it speaks another protocol from now on',
+    { status: 101, headers: { connection: 'upgrade', upgrade: 'other' } },
+    'connection failed',
+  ],
   ['answers with a header of 100 KB', { status: 200, headers: { x: 'x'.repeat(100_000) } }, 'answer not understood'],
 ])('a receiver that %s', async (_what, reply, failure) => {
   const receiver = await openWith(reply)
