@@ -4,6 +4,7 @@ import { toJsonInteger } from '../http/exact-json.ts'
 import { object, optional, text } from '../http/fields.ts'
 import { anyHost } from '../http/receiver-url.ts'
 import { type Caller, type Route, route } from '../http/route.ts'
+import { insertAudit } from '../store/postgres/audit.ts'
 import type { Database, Queries } from '../store/postgres/database.ts'
 import type { Secrets } from '../store/postgres/secrets.ts'
 import {
@@ -19,6 +20,7 @@ import {
   oldSecretSignsForMs,
   type Receiver,
   replaceSigningSecret,
+  toHost,
 } from '../store/postgres/webhook-receivers.ts'
 import type { Access } from './access.ts'
 import { toDownloadUrl } from './registry-answers.ts'
@@ -108,6 +110,7 @@ export function createWebhookDeliveryRoutes({ database, access, secrets, appUrl 
           const nowMs = Date.now()
           const { organizationId } = caller
           const signingSecret = await replaceSigningSecret(queries, kept, { id, organizationId, nowMs })
+          await insertAudit(queries, caller, 'webhook-secret.made', body.workspaceName, { host: toHost(body.url) })
           return { signingSecret, oldSecretSignsUntil: nowMs + oldSecretSignsForMs }
         }).catch(refuseWrongKey)
       },
@@ -153,7 +156,9 @@ export function createWebhookDeliveryRoutes({ database, access, secrets, appUrl 
       shape: 'envelope',
       async handle({ body, caller }) {
         await withReceiver(caller, body, async (queries, { id, disabledReason }) => {
-          if (disabledReason !== null) await enableReceiver(queries, id, Date.now())
+          if (disabledReason === null) return
+          await enableReceiver(queries, id, Date.now())
+          await insertAudit(queries, caller, 'webhook.enabled', body.workspaceName, { host: toHost(body.url) })
         })
         return { msg: 'Enabled' }
       },

@@ -19,10 +19,13 @@ type Settings = {
   stores: BenchStores
   closers: Closers
   profileFolder: string | undefined
+  /** Further settings of the service. */
+  settings?: Record<string, string>
 }
 
 /** Starts the processes of a scenario: each role on its own, as in production. */
-export async function startSystem({ target, queue, stores, closers, profileFolder }: Settings): Promise<System> {
+export async function startSystem(options: Settings): Promise<System> {
+  const { target, queue, stores, closers, profileFolder, settings = {} } = options
   const { urls, queuePrefix } = stores
   const environment = {
     CLICKHOUSE_URL: urls.clickhouseUrl,
@@ -30,6 +33,7 @@ export async function startSystem({ target, queue, stores, closers, profileFolde
     REDIS_URL: queue === 'redis' ? (urls.redisUrl ?? '') : '',
     OBJECTS_URL: urls.objectsUrl ?? '',
     SVC_QUEUE_PREFIX: queuePrefix,
+    ...settings,
   }
   const starts: Parameters<typeof startServer>[0][] = [role('api')]
   if (target === 'service') starts.push(role('ingest'), role('worker'))

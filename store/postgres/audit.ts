@@ -15,6 +15,9 @@ export type Act =
   | 'secrets.rewrapped'
   | 'limits.set'
   | 'workspace-member.set'
+  | 'webhooks.set'
+  | 'webhook.enabled'
+  | 'webhook-secret.made'
 
 /** Who acts, and in which organization; whoever comes with a key must still have it when the act begins. */
 export type Actor = { organizationId: string; userName: string; keyId?: string; isAdmin?: boolean }

@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
+import { insertAudit } from './audit.ts'
 import type { Database, Queries } from './database.ts'
 import type { Secrets } from './secrets.ts'
 
@@ -95,13 +96,28 @@ export async function configureReceivers(
 ): Promise<void> {
   const workspaceIds = [...new Set(groups.map((it) => it.workspaceId))]
   await database.transaction(async (queries) => {
-    await queries.row('SELECT 1 FROM workspaces WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE', [workspaceIds])
+    const workspaces = await queries.rows<{ id: string; name: string }>(
+      'SELECT id, name FROM workspaces WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE',
+      [workspaceIds],
+    )
     const kept = await queries.rows<Kept>(
       `SELECT ${columns} FROM webhook_receivers r WHERE r.workspace_id = ANY($1) AND r.removed_at_ms IS NULL
        ORDER BY r.id FOR UPDATE`,
       [workspaceIds],
     )
     for (const { receivers, ...place } of groups) {
+      const workspace = workspaces.find((it) => it.id === place.workspaceId)
+      await insertAudit(
+        queries,
+        { organizationId: place.organizationId, userName },
+        'webhooks.set',
+        workspace?.name ?? '',
+        {
+          modelName: place.modelName,
+          how,
+          hosts: receivers.map((it) => toHost(it.url)),
+        },
+      )
       const there = kept.filter((it) => it.workspaceId === place.workspaceId && it.modelName === place.modelName)
       for (const fields of receivers) {
         const found = there.find((it) => it.url === fields.url)
@@ -120,6 +136,9 @@ export async function configureReceivers(
     if (crowded) throw new TooManyReceivers()
   })
 }
+
+/** What may be told of an address: the rest of it often holds a token. */
+export const toHost = (url: string) => new URL(url).host
 
 type Whole = {
   url: string

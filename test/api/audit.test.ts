@@ -41,6 +41,10 @@ it('every administrative act is written down: who, when, what, on what; newest f
   await send('PUT', secrets, { secretName, secretValue: 'never written down' })
   await send('DELETE', `${secrets}/${secretName}`)
   await send('PUT', '/admin/limits', { workspaceName, limits: { metricsPerMinute: 10 } })
+  const url = 'https://hooks.example/a-token-in-the-path'
+  const webhookConfigs = [{ workspaceName, webhookUrls: [{ url, header: { Authorization: 'never written down' } }] }]
+  expect((await admin.post('/webhooks/config', { webhookConfigs })).status).toBe(204)
+  await send('POST', '/webhooks/signing-secret', { workspaceName, url })
 
   const { entries, nextPage } = await read()
 
@@ -62,6 +66,8 @@ it('every administrative act is written down: who, when, what, on what; newest f
     ['secret.set', secretName],
     ['secret.deleted', secretName],
     ['limits.set', workspaceName],
+    ['webhooks.set', workspaceName],
+    ['webhook-secret.made', workspaceName],
   ])
   for (const { userName, at } of entries) {
     expect(userName).toBe(organization.userName)
@@ -72,7 +78,9 @@ it('every administrative act is written down: who, when, what, on what; newest f
   expect(detailsOf('user.changed')).toEqual({ isAdmin: true })
   expect(detailsOf('workspace-member.set')).toEqual({ workspaceName, admin: true })
   expect(detailsOf('limits.set')).toEqual({ workspaceName, set: { metricsPerMinute: 10 }, unset: [] })
+  expect(detailsOf('webhooks.set')).toEqual({ modelName: '*', how: 'merge', hosts: ['hooks.example'] })
   expect(JSON.stringify(entries)).not.toContain('never written down')
+  expect(JSON.stringify(entries)).not.toContain('a-token-in-the-path')
   expect(JSON.stringify(entries)).not.toContain(apiKey)
 })
 

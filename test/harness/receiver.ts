@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import type { IncomingHttpHeaders } from 'node:http'
 import { createServer } from 'node:https'
@@ -5,7 +6,6 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { generate } from 'selfsigned'
-import { uniqueName } from './service.ts'
 
 export type Received = { path: string; headers: IncomingHttpHeaders; body: string; json: Record<string, unknown> }
 
@@ -25,7 +25,7 @@ export async function createCertificate() {
       { name: 'subjectAltName', altNames: names },
     ],
   })
-  const file = path.join(tmpdir(), `${uniqueName('ca')}.pem`)
+  const file = path.join(tmpdir(), `svc-ca-${randomUUID()}.pem`)
   await writeFile(file, cert)
   return { key, cert, settings: { SVC_WEBHOOK_CA_FILE: file, SVC_WEBHOOK_PRIVATE_HOSTS: '127.0.0.1,localhost' } }
 }
