@@ -113,13 +113,27 @@ export async function insertAttempt(database: Database, attempt: Attempt): Promi
     )
     if (disable !== undefined) return await disableReceiver(queries, receiverId, disable, nowMs)
     if (waits) return
-    // The others of the line are looked at again when it is their turn.
-    await queries.row(
-      `UPDATE webhook_deliveries SET due_at_ms = $3 WHERE receiver_id = $1 AND line = $2 AND state = 'pending'
-         AND id <> $4`,
-      [receiverId, delivery.line, dueAtMs ?? nowMs, deliveryId],
-    )
+    if (dueAtMs === null) await letNextOfLine(queries, receiverId, delivery.line, nowMs)
+    else await holdLine(queries, receiverId, delivery.line, dueAtMs)
   })
+}
+
+/** What comes after one that has ended is due: one row, however many wait, or a long line would take ever longer. */
+async function letNextOfLine(queries: Queries, receiverId: string, line: string, nowMs: number) {
+  await queries.row(
+    `UPDATE webhook_deliveries SET due_at_ms = $3 WHERE due_at_ms > $3 AND id = (
+       SELECT id FROM webhook_deliveries WHERE receiver_id = $1 AND line = $2 AND state = 'pending' ORDER BY id LIMIT 1)`,
+    [receiverId, line, nowMs],
+  )
+}
+
+/** While the first of a line waits to be tried again, the others need not be looked at. */
+async function holdLine(queries: Queries, receiverId: string, line: string, dueAtMs: number) {
+  await queries.row(
+    `UPDATE webhook_deliveries SET due_at_ms = $3
+     WHERE receiver_id = $1 AND line = $2 AND state = 'pending' AND due_at_ms < $3`,
+    [receiverId, line, dueAtMs],
+  )
 }
 
 async function disableReceiver(queries: Queries, receiverId: string, reason: string, nowMs: number) {

@@ -129,7 +129,7 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
     let acknowledged = 0
     const changing = async ({ registryModelItemId: modelItemId }: { registryModelItemId: string }) => {
       for (let at = 0; !isOver; at++) {
-        for (const path of ['/item/stage', '/item/stage/delete']) {
+        for (const path of ['/write/registry-model/item/stage', '/write/registry-model/item/stage/delete']) {
           const { status, body } = await insist(() => registry.change(path, { modelItemId, stage: `stage-${at}` }))
           // Of one that was made although its answer was lost, the repetition is refused.
           expect([status, body.sdk_error_code], path).toEqual(
