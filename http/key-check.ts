@@ -28,8 +28,9 @@ type Settings = {
  */
 export function createKeyCheck({ findCaller, changes, onCaller, authHeaders }: Settings) {
   const headerNames = ['authorization', ...authHeaders]
-  const lookUp = createLookup<Caller, undefined>({
-    find: findCaller,
+  const lookUp = createLookup<Caller, string>({
+    // Of a key that is remembered the checksum is right: it is not asked again for every request.
+    find: async (keyHash, key) => (isMistyped(key) ? undefined : await findCaller(keyHash)),
     freshForMs: { found: freshForMs, absent: freshForMs },
     entriesMax: keysMax,
     changes,
@@ -46,8 +47,7 @@ export function createKeyCheck({ findCaller, changes, onCaller, authHeaders }: S
     if (key === undefined) {
       throw new Refusal('keyMissing', 'No API key was sent: set the header "Authorization: <API key>".')
     }
-    if (isMistyped(key)) throw unknownKey()
-    const caller = lookUp(hash('sha256', key, 'hex'), undefined)
+    const caller = lookUp(hash('sha256', key, 'hex'), key)
     return caller instanceof Promise ? caller.then(requireCaller) : requireCaller(caller)
   }
 }

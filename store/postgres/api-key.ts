@@ -35,7 +35,6 @@ export function toShownPrefix(key: string): string {
   return key.slice(0, Math.min(shownCharacters, key.length / 2))
 }
 
-/** Asked of every request, so without the detour over big integers. */
 function toChecksum(secret: string): string {
   let text = ''
   for (let rest = crc32(secret); rest > 0; rest = Math.floor(rest / 62)) text = digits[rest % 62] + text

@@ -3,20 +3,13 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pino } from 'pino'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Role } from '../../cli/service.ts'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../store/closers.ts'
 import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
 import { createClient } from '../harness/client.ts'
 import { expectLedger, runLoad } from '../harness/ledger.ts'
-import {
-  availableQueues,
-  createUser,
-  openOwnStores,
-  type RunningRole,
-  startRole,
-  uniqueName,
-} from '../harness/service.ts'
+import { availableQueues, createUser, openOwnStores, uniqueName } from '../harness/service.ts'
+import { superviseRole } from '../harness/supervised-role.ts'
 
 /**
  * Each role is a process of its own, as in production. While clients write 100,000 points, processes are ended one after
@@ -36,31 +29,12 @@ async function openClickHouse() {
   return clickhouse
 }
 
-/** A role that is started again, on the same port, whenever the test ends it. */
-async function superviseRole(role: Role, stores: StoreUrls, settings: Record<string, string>) {
-  let running: RunningRole = await startRole(role, stores, settings)
-  const port = new URL(running.url).port
-  closers.push(async () => {
-    running.kill('SIGKILL')
-    await running.ended
-  })
-  return {
-    url: running.url,
-    async end(signal: NodeJS.Signals) {
-      running.kill(signal)
-      const how = await running.ended
-      running = await startRole(role, stores, { ...settings, SVC_PORT: port })
-      return how
-    },
-  }
-}
-
 async function startCluster(queue: 'postgres' | 'redis', clickhouseUrl?: string) {
   const stores = await openOwnStores(queue, clickhouseUrl)
   const settings = { SVC_QUEUE_PREFIX: uniqueName('flow'), SVC_LOG_LEVEL: 'error' }
-  const ingest = await superviseRole('ingest', stores, settings)
-  const worker = await superviseRole('worker', stores, settings)
-  const api = await superviseRole('api', stores, settings)
+  const ingest = await superviseRole({ role: 'ingest', stores, settings, closers })
+  const worker = await superviseRole({ role: 'worker', stores, settings, closers })
+  const api = await superviseRole({ role: 'api', stores, settings, closers })
   const user = await createUser(stores)
   const reader = createClient(api.url, user)
   const experimentKey = await reader.createExperiment()

@@ -1,22 +1,14 @@
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Role } from '../../cli/service.ts'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../store/closers.ts'
 import { type Answer, createClient, type TestClient } from '../harness/client.ts'
 import { eventually } from '../harness/eventually.ts'
 import { createCertificate, openReceiver, type Received } from '../harness/receiver.ts'
 import { createRegistryClient } from '../harness/registry.ts'
-import {
-  availableQueues,
-  createUser,
-  openOwnStores,
-  type RunningRole,
-  startRole,
-  testMasterKey,
-  uniqueName,
-} from '../harness/service.ts'
+import { availableQueues, createUser, openOwnStores, testMasterKey, uniqueName } from '../harness/service.ts'
+import { superviseRole } from '../harness/supervised-role.ts'
 import { createWebhookClient } from '../harness/webhooks.ts'
 
 /**
@@ -29,24 +21,6 @@ const pauseMs = 100
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())
-
-/** A role that is started again, on the same port, whenever the test kills it. */
-async function superviseRole(role: Role, stores: StoreUrls, settings: Record<string, string>) {
-  let running: RunningRole = await startRole(role, stores, settings)
-  const port = new URL(running.url).port
-  closers.push(async () => {
-    running.kill('SIGKILL')
-    await running.ended
-  })
-  return {
-    url: running.url,
-    async kill() {
-      running.kill('SIGKILL')
-      await running.ended
-      running = await startRole(role, stores, { ...settings, SVC_PORT: port })
-    },
-  }
-}
 
 /** A proxy that counts who asks it. */
 async function openProxyTrap() {
@@ -102,11 +76,11 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
       NODE_USE_ENV_PROXY: '1',
       HTTPS_PROXY: trap.url,
     }
-    const api = await superviseRole('api', stores, settings)
+    const api = await superviseRole({ role: 'api', stores, settings, closers })
     const roles = [
       api,
-      await superviseRole('worker', stores, settings),
-      await superviseRole('worker', stores, settings),
+      await superviseRole({ role: 'worker', stores, settings, closers }),
+      await superviseRole({ role: 'worker', stores, settings, closers }),
     ]
     const user = await createUser(stores)
     const client = createClient(api.url, user)
@@ -122,7 +96,7 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
     const killing = async () => {
       for (let kill = 0; kill < kills; kill++) {
         await sleep(Math.random() * 1_000)
-        await roles[Math.floor(Math.random() * roles.length)]?.kill()
+        await roles[Math.floor(Math.random() * roles.length)]?.end('SIGKILL')
       }
       isOver = true
     }
