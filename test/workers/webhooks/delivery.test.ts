@@ -220,7 +220,7 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
   })
 
   it('a receiver that is gone is disabled, with the reason shown, and gets the rest in order when it is enabled', async () => {
-    const { registry, webhooks } = await openWorkspace()
+    const { workspaceName, registry, webhooks } = await openWorkspace()
     let isGone = true
     const receiver = await aReceiver(() => ({ status: isGone ? 410 : 200 }))
     await webhooks.add({ url: receiver.url })
@@ -249,6 +249,8 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
     await webhooks.deliveriesOnce(receiver.url, allDelivered(3))
     expect(receiver.received.slice(1).map(({ json }) => json.addedStages)).toEqual([['a'], ['b'], ['c']])
     expect(receiver.received[1]?.headers['webhook-id']).toBe(receiver.received[0]?.headers['webhook-id'])
+    const { entries } = (await service.client.get('/admin/audit')).body as { entries: object[] }
+    expect(entries).toContainEqual(expect.objectContaining({ act: 'webhook.enabled', subject: workspaceName }))
   })
 
   it('after the last attempt of the schedule the receiver is disabled, with the reason shown', async () => {
