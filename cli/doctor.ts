@@ -5,9 +5,11 @@ import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrate.ts'
 import { createClosers } from '../store/closers.ts'
 import { checkFreeSpace } from '../store/embedded/data-folder.ts'
+import { findMasterKey } from '../store/embedded/master-key.ts'
 import { openObjects } from '../store/objects/object-store.ts'
-import { openDatabase } from '../store/postgres/database.ts'
+import { type Database, openDatabase } from '../store/postgres/database.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
+import { isMasterKeyInUse, openSecrets } from '../store/postgres/secrets.ts'
 import { openQueueBackend } from '../store/queue/queue-backend.ts'
 import { toUrlHost } from './service.ts'
 import { parseSettings, type Settings } from './settings.ts'
@@ -94,7 +96,8 @@ function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unkn
     const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError })
     onClose(() => database.close())
     checks[`Postgres at ${new URL(postgresUrl).host}`] = () => checkPostgres(database)
-  }
+    checks['master key'] = () => checkMasterKey(settings, database)
+  } else if (!settings.masterKey) checks['master key'] = async () => findMasterKey(settings.dataFolder)
   if (clickhouseUrl) {
     const clickhouse = openClickHouse({ url: clickhouseUrl })
     onClose(() => clickhouse.close())
@@ -118,4 +121,14 @@ function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unkn
     }
   }
   return checks
+}
+
+async function checkMasterKey({ masterKey, previousMasterKey, dataFolder }: Settings, database: Database) {
+  const key = masterKey ?? findMasterKey(dataFolder)
+  if (key) return await openSecrets({ database, masterKey: key, previousMasterKey }).check()
+  if (await isMasterKeyInUse(database)) {
+    throw new Error(
+      'is not set, and secrets in Postgres are encrypted with one: set SVC_MASTER_KEY, or no webhook is sent',
+    )
+  }
 }

@@ -1,5 +1,15 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join, resolve } from 'node:path'
 import { readIfThere } from './folder.ts'
 
@@ -12,10 +22,34 @@ const keyBytes = 32
  * @throws Error that names the file, when it cannot be used or holds something else
  */
 export function ensureMasterKey(dataFolder: string): Buffer {
+  const { folder, file } = toPlace(dataFolder)
+  return parseKey(file, () => readIfThere(file) ?? makeKey(folder, file))
+}
+
+/**
+ * The master key of a data folder that has one; nothing is made.
+ *
+ * @throws Error that says what to do, also when others than its owner may read the file
+ */
+export function findMasterKey(dataFolder: string): Buffer | undefined {
+  const { file } = toPlace(dataFolder)
+  const text = readIfThere(file)
+  if (text === undefined) return undefined
+  const key = parseKey(file, () => text)
+  if ((statSync(file).mode & 0o077) !== 0) {
+    throw new Error(`The master key ${file} may be read by others than its owner: chmod 600 it.`)
+  }
+  return key
+}
+
+function toPlace(dataFolder: string) {
   const folder = resolve(dataFolder)
-  const file = join(folder, 'master-key')
+  return { folder, file: join(folder, 'master-key') }
+}
+
+function parseKey(file: string, read: () => string): Buffer {
   try {
-    const key = Buffer.from(readIfThere(file) ?? makeKey(folder, file), 'base64')
+    const key = Buffer.from(read(), 'base64')
     if (key.length === keyBytes) return key
   } catch (error) {
     throw new Error(`The master key ${file} cannot be used: ${(error as Error).message}`, { cause: error })

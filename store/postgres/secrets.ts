@@ -189,6 +189,11 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
   }
 }
 
+/** True once something was encrypted. */
+export async function isMasterKeyInUse(queries: Queries): Promise<boolean> {
+  return (await queries.row('SELECT FROM master_key')) !== undefined
+}
+
 export type Secrets = ReturnType<typeof openSecrets>
 
 /** What is kept, or encrypted, in a place: a table, a row and a column. */

@@ -1,9 +1,11 @@
+import { chmod, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../store/embedded/free-port.ts'
-import { openTestService, storesWith } from '../harness/service.ts'
+import { openOrganization } from '../api/organization.ts'
+import { openOwnStores, openTestService, storesWith, testMasterKey } from '../harness/service.ts'
 import { aFolder, svc } from './svc-process.ts'
 
 const closers: (() => unknown)[] = []
@@ -72,6 +74,41 @@ describe('svc doctor', () => {
       'does not answer: start it with "npm start"',
     )
     expect(stdout).not.toContain('secret')
+  })
+
+  it('tells a master key that is missing, or not the one in use', async () => {
+    const own = await openOwnStores('postgres')
+    const { SVC_PORT } = await givenStores()
+    const env = { CLICKHOUSE_URL: own.clickhouseUrl, POSTGRES_URL: own.postgresUrl, SVC_PORT }
+    const { client, organizationId, close } = await openOrganization({ stores: own })
+    onClose(close)
+    const find = async (key: Record<string, string>) =>
+      JSON.parse((await svc(['doctor', '--json'], { ...env, ...key }, onClose)).stdout).findings['master key']
+
+    expect(await find({})).toBe('ok')
+    const secret = JSON.stringify({ secretName: 'hook', secretValue: 'x' })
+    expect((await client.send('PUT', `/write/organization/${organizationId}/secrets`, secret)).status).toBe(200)
+
+    expect(await find({ SVC_MASTER_KEY: testMasterKey })).toBe('ok')
+    expect(await find({})).toContain('set SVC_MASTER_KEY')
+    expect(await find({ SVC_MASTER_KEY: Buffer.alloc(32, 9).toString('base64') })).toContain('svc secrets rotate')
+  })
+
+  it('tells a master key in the data folder that is damaged, or that others may read', async () => {
+    const folder = await aFolder(onClose)
+    const file = path.join(folder, 'master-key')
+    const find = async () => {
+      const env = { SVC_DATA_DIR: folder, SVC_PORT: String(await findFreePort()) }
+      return JSON.parse((await svc(['doctor', '--json'], env, onClose)).stdout).findings['master key']
+    }
+
+    expect(await find()).toBe('ok')
+    await writeFile(file, Buffer.alloc(32, 1).toString('base64'), { mode: 0o644 })
+    expect(await find()).toContain(`chmod 600`)
+    await chmod(file, 0o600)
+    expect(await find()).toBe('ok')
+    await writeFile(file, 'short')
+    expect(await find()).toContain('is damaged')
   })
 
   it('before a first start asks whether the data folder can be made', async () => {
