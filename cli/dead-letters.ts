@@ -5,7 +5,7 @@ import { type Database, openDatabase } from '../store/postgres/database.ts'
 import { type DeadLetter, deleteDeadLetter, findDeadLetter, listDeadLetters } from '../store/postgres/dead-letters.ts'
 import { openQueueBackend, type QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames, queues } from '../store/queue/queues.ts'
-import { parseRoleSettings } from './settings.ts'
+import { parseOperatorSettings } from './settings.ts'
 
 const usage = 'Usage: svc dead-letters list | show ID | replay ID | replay all | discard ID'
 const listedMax = 1_000
@@ -20,7 +20,7 @@ type Parts = { database: Database; clickhouse: ClickHouse; backend: QueueBackend
 export async function deadLetters([action, which, ...more]: string[], { json }: { json: boolean }): Promise<void> {
   const act = action && Object.hasOwn(actions, action) ? actions[action as keyof typeof actions] : undefined
   if (!act || more.length > 0) throw new Error(usage)
-  const settings = parseRoleSettings(process.env)
+  const settings = parseOperatorSettings(process.env)
   const closers = createClosers()
   try {
     const database = openDatabase({ url: settings.postgresUrl, connectionsMax: 1, onError: () => undefined })

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { z } from 'zod'
 import type { RateLimits } from '../http/throttle/throttle.ts'
+import { findPublishedStores } from '../store/embedded/data-folder.ts'
 import { isMistyped } from '../store/postgres/api-key.ts'
 
 /**
@@ -22,6 +23,7 @@ const url = (schemes: string) =>
 
 const objectsUrls = 'file:///folder, or s3://access:secret@host:port/bucket?region=us-east-1'
 
+const defaultDataFolder = 'data'
 const wrongMasterKey = 'must be 32 bytes in base64 or hex: make one with "openssl rand -base64 32"'
 
 const fields = z.object({
@@ -29,7 +31,7 @@ const fields = z.object({
   SVC_HOST: z.string().default('127.0.0.1'),
   SVC_PORT: port.default(8080),
   /** Where the embedded stores keep their files. */
-  SVC_DATA_DIR: z.string().default('data'),
+  SVC_DATA_DIR: z.string().default(defaultDataFolder),
   /** The address people reach the service at, when it stands behind a proxy: used in links. */
   SVC_PUBLIC_URL: url('https?').optional(),
   /** The first admin's key, for those who want to choose it: deployments by script, tests. */
@@ -147,21 +149,43 @@ export function parseRoleSettings(environment: Environment) {
 }
 
 /**
- * Reads the settings of a command that works on Postgres only: its address must be there.
+ * Reads the settings of a command that looks after the stores, whoever started them: those given by address, else those
+ * of the service that runs on the data folder.
+ *
+ * @throws Error that lists every fault at once
+ */
+export function parseOperatorSettings(environment: Environment) {
+  return parseReached(environment, ['CLICKHOUSE_URL', 'POSTGRES_URL']) as Settings & StoreUrls
+}
+
+/**
+ * The same for a command that works on Postgres only.
  *
  * @throws Error that lists every fault at once
  */
 export function parsePostgresSettings(environment: Environment) {
-  return parse(environment, ['POSTGRES_URL']) as Settings & Pick<StoreUrls, 'postgresUrl'>
+  return parseReached(environment, ['POSTGRES_URL']) as Settings & Pick<StoreUrls, 'postgresUrl'>
 }
 
-function parse(environment: Environment, needed: string[]) {
+function parseReached(environment: Environment, needed: string[]) {
+  const areGiven = needed.every((name) => environment[name])
+  const folder = path.resolve(environment.SVC_DATA_DIR || defaultDataFolder)
+  const running = areGiven ? undefined : findPublishedStores(folder)
+  if (running) return { ...parseSettings(environment), ...running }
+  return parse(environment, needed, `must be set, or "svc up" must be running on the data folder ${folder}`)
+}
+
+function parse(
+  environment: Environment,
+  needed: string[],
+  whatIsNeeded = 'must be set: only "svc up" starts stores by itself',
+) {
   // An empty variable is what a compose file makes of one that was not given.
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
   const parsed = fields.safeParse(given)
   const faults = (parsed.error?.issues ?? []).map((it) => `  ${it.path.join('.')}: ${it.message}`)
   for (const name of needed) {
-    if (given[name] === undefined) faults.push(`  ${name}: must be set: only "svc up" starts stores by itself`)
+    if (given[name] === undefined) faults.push(`  ${name}: ${whatIsNeeded}`)
   }
   if (given.NODE_ENV === 'production' && given.POSTGRES_URL !== undefined && given.SVC_MASTER_KEY === undefined) {
     faults.push(

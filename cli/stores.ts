@@ -44,6 +44,7 @@ export async function openStores(
       closers.push(() => clickhouse.close())
       return clickhouse.url
     }))
+  lock.publish({ clickhouseUrl, postgresUrl, redisUrl })
   return { clickhouseUrl, postgresUrl, redisUrl, objectsUrl }
 }
 

@@ -7,12 +7,21 @@ import { startOfProcess } from './live-process.ts'
 
 type Holder = { pid: number; start: string; token: string; since: string }
 
+/** Where the stores of a running service are. */
+export type PublishedStores = { clickhouseUrl: string; postgresUrl: string; redisUrl?: string }
+
+export type DataFolderLock = {
+  /** Lets other commands of the folder's owner reach the stores, for as long as the lock is held. */
+  publish(stores: PublishedStores): void
+  release(): void
+}
+
 /**
  * Makes the folder and takes it for this process; `release` gives it back. Fails when a live process holds it. What a
  * dead one left is taken over. Processes in different containers do not see each other's pids: between them, the
  * stores' own locks on their files are what keeps them apart.
  */
-export function lockDataFolder(path: string): { release(): void } {
+export function lockDataFolder(path: string): DataFolderLock {
   const folder = resolve(path)
   const file = join(folder, 'lock')
   const token = randomUUID()
@@ -50,11 +59,29 @@ export function lockDataFolder(path: string): { release(): void } {
     rmSync(draft, { force: true })
   }
   return {
+    publish(stores) {
+      writeFileSync(draft, JSON.stringify({ token, stores }), { mode: 0o600, flag: 'wx' })
+      renameSync(draft, toPublished(folder))
+    },
     release() {
-      if (toHolder(readIfThere(file))?.token === token) rmSync(file, { force: true })
+      if (toHolder(readIfThere(file))?.token !== token) return
+      rmSync(toPublished(folder), { force: true })
+      rmSync(file, { force: true })
     },
   }
 }
+
+/** What the live process that holds the folder has published; undefined when there is none. */
+export function findPublishedStores(path: string): PublishedStores | undefined {
+  const folder = resolve(path)
+  const holder = toHolder(readIfThere(join(folder, 'lock')))
+  if (!holder || startOfProcess(holder.pid) !== holder.start) return undefined
+  const text = readIfThere(toPublished(folder))
+  const published = text === undefined ? undefined : (JSON.parse(text) as { token: string; stores: PublishedStores })
+  return published?.token === holder.token ? published.stores : undefined
+}
+
+const toPublished = (folder: string) => join(folder, 'stores')
 
 /** Fails when the file system of `folder` has less than `bytesMin` bytes left (500 MB by default). */
 export async function checkFreeSpace(folder: string, bytesMin = 500_000_000): Promise<void> {

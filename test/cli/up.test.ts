@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../store/embedded/free-port.ts'
@@ -10,10 +10,12 @@ import {
   clientOf,
   enginesOn,
   expectEnded,
+  expectPlainFailure,
   type Running,
   runCommand,
   snippet,
   startUp,
+  svc,
   type Up,
 } from './svc-process.ts'
 
@@ -72,6 +74,23 @@ describe('a first start', () => {
     expect(await python.ended, python.stderr()).toMatchObject({ code: 0 })
     expect(python.stdout()).toContain("'accepted': 100")
     expect(python.stdout()).toMatch(/'name': 'loss', 'valueMin': '0.01',.*'valueMax': '1'/)
+  })
+
+  it('is reached by the commands that look after its stores, by its data folder alone', async () => {
+    const env = { SVC_DATA_DIR: folder }
+
+    const added = await svc(['users', 'add', 'ada'], env, onClose)
+    expect(added).toMatchObject({ code: 0, stderr: '' })
+    const key = /svc_[0-9A-Za-z]{49}/.exec(added.stdout)?.[0] as string
+    expect((await clientOf(up, key).get('/account-details')).body.userName).toBe('ada')
+    expect((await svc(['dead-letters', 'list'], env, onClose)).stdout).toBe('There are no dead letters.\n')
+    expect(statSync(path.join(folder, 'stores')).mode & 0o777).toBe(0o600)
+
+    const nobody = { SVC_DATA_DIR: await aFolder(onClose) }
+    expectPlainFailure(
+      await svc(['users', 'list'], nobody, onClose),
+      /POSTGRES_URL: must be set, or "svc up" must be running on the data folder/,
+    )
   })
 
   it('takes the key that was chosen, and does not print it', async () => {

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import { afterEach, expect, test } from 'vitest'
 import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
-import { checkFreeSpace, lockDataFolder } from '../../store/embedded/data-folder.ts'
+import { checkFreeSpace, findPublishedStores, lockDataFolder } from '../../store/embedded/data-folder.ts'
 import { startOfProcess } from '../../store/embedded/live-process.ts'
 import { openEmbeddedPostgres } from '../../store/embedded/postgres.ts'
 
@@ -156,6 +156,23 @@ test('a data folder has one holder at a time', () => {
 
   lock.release()
   lockDataFolder(folder).release()
+  expect(readdirSync(folder)).toEqual([])
+})
+
+test('where its stores are is told as long as their holder lives', () => {
+  const folder = aFolder()
+  const stores = { clickhouseUrl: 'http://a', postgresUrl: 'postgres://b' }
+  const lock = lockDataFolder(folder)
+  expect(findPublishedStores(folder)).toBeUndefined()
+  lock.publish(stores)
+  expect(findPublishedStores(folder)).toEqual(stores)
+
+  const held = readFileSync(join(folder, 'lock'), 'utf8')
+  writeFileSync(join(folder, 'lock'), aLock(2 ** 22 + 1, 'then'))
+  expect(findPublishedStores(folder)).toBeUndefined()
+  writeFileSync(join(folder, 'lock'), held)
+  lock.release()
+  expect(findPublishedStores(folder)).toBeUndefined()
   expect(readdirSync(folder)).toEqual([])
 })
 
