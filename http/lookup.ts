@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache'
+import { createRecent } from './recent.ts'
 
 type Settings<Found, Context> = {
   /** Asks the store; undefined when there is no such thing. */
@@ -32,26 +32,31 @@ const never = Number.NEGATIVE_INFINITY
  */
 export function createLookup<Found, Context>({ find, freshForMs, entriesMax, changes }: Settings<Found, Context>) {
   let changesTold = 0
-  const entries = new LRUCache<string, Entry<Found>, { given: Context }>({
-    max: entriesMax,
-    noDeleteOnFetchRejection: true,
-    async fetchMethod(id, known, { context }) {
-      const askedAtMs = performance.now()
-      const toldBefore = changesTold
-      try {
-        const found = await find(id, context.given)
-        // A change that was told meanwhile may be of this, and later than what was read: then it is asked again.
-        if (changesTold !== toldBefore) return { found, askedAtMs: never, freshUntilMs: never, hasChanged: false }
-        const freshMs = found === undefined ? freshForMs.absent : freshForMs.found
-        return { found, askedAtMs, freshUntilMs: askedAtMs + freshMs, hasChanged: false }
-      } catch (error) {
-        if (known?.found === undefined || known.hasChanged) throw error
-        // Soon asked again: the store may be back.
-        return { ...known, freshUntilMs: performance.now() + freshForMs.absent }
-      }
-    },
-  })
-  const toFound = (entry: Entry<Found> | undefined) => entry?.found
+  const entries = createRecent<Entry<Found>>(entriesMax)
+  /** One question about a thing at any time. */
+  const asking = new Map<string, Promise<Found | undefined>>()
+
+  async function ask(id: string, context: Context): Promise<Found | undefined> {
+    const askedAtMs = performance.now()
+    const toldBefore = changesTold
+    try {
+      const found = await find(id, context)
+      const freshMs = found === undefined ? freshForMs.absent : freshForMs.found
+      // A change that was told meanwhile may be of this, and later than what was read: then it is asked again.
+      const isStill = changesTold === toldBefore
+      const freshUntilMs = isStill ? askedAtMs + freshMs : never
+      entries.set(id, { found, askedAtMs: isStill ? askedAtMs : never, freshUntilMs, hasChanged: false })
+      return found
+    } catch (error) {
+      const known = entries.peek(id)
+      if (known?.found === undefined || known.hasChanged) throw error
+      // Soon asked again: the store may be back.
+      entries.set(id, { ...known, freshUntilMs: performance.now() + freshForMs.absent })
+      return known.found
+    } finally {
+      asking.delete(id)
+    }
+  }
 
   changes?.onChange((id) => {
     changesTold++
@@ -68,6 +73,10 @@ export function createLookup<Found, Context>({ find, freshForMs, entriesMax, cha
   return function lookUp(id: string, context: Context): Found | undefined | Promise<Found | undefined> {
     const entry = entries.get(id)
     if (entry && isFresh(entry)) return entry.found
-    return entries.fetch(id, { forceRefresh: true, context: { given: context } }).then(toFound)
+    const underWay = asking.get(id)
+    if (underWay) return underWay
+    const asked = ask(id, context)
+    asking.set(id, asked)
+    return asked
   }
 }

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache'
 import type { SharedBuckets } from '../../store/redis/token-buckets.ts'
+import { createRecent } from '../recent.ts'
 import { createLocalBuckets, type TokenBuckets, toShortage } from './token-buckets.ts'
 
 /**
@@ -23,7 +23,7 @@ const leaseShare = 0.01
 const leaseMs = 5_000
 
 export function createLeasedBuckets({ shared, now }: Settings): TokenBuckets {
-  const leases = new LRUCache<string, Lease>({ max: leasesMax })
+  const leases = createRecent<Lease>(leasesMax)
   const own = createLocalBuckets(now)
 
   function findLease(id: string): Lease {

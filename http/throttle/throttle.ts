@@ -1,6 +1,6 @@
-import { LRUCache } from 'lru-cache'
 import { type DataType, type GivenLimits, rateLimitNames } from '../../store/limits.ts'
 import { Refusal } from '../errors.ts'
+import { createRecent } from '../recent.ts'
 import type { Counters } from './counters.ts'
 import type { Shortage, TokenBuckets } from './token-buckets.ts'
 
@@ -37,7 +37,7 @@ const refusedMax = 50_000
  */
 export function createThrottle({ buckets, perExperiment, perKey, counters, now }: Settings) {
   /** Until when the callers of a bucket were told to wait. */
-  const toldToWait = new LRUCache<string, number>({ max: refusedMax })
+  const toldToWait = createRecent<number>(refusedMax)
 
   function isEarly(bucket: string, retryAfterMs: number): boolean {
     const toldUntil = toldToWait.get(bucket) ?? Number.NEGATIVE_INFINITY

@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache'
+import { createRecent } from '../recent.ts'
 
 /** What is missing for a request to be admitted. */
 export type Shortage = {
@@ -26,7 +26,7 @@ const bucketsMax = 200_000
 /** Buckets in the memory of this process. */
 export function createLocalBuckets(now: () => number) {
   // A bucket that is forgotten because others are busier comes back full: it errs towards accepting.
-  const buckets = new LRUCache<string, Bucket>({ max: bucketsMax })
+  const buckets = createRecent<Bucket>(bucketsMax)
 
   function fill(id: string, perMinute: number): Bucket {
     const at = now()
