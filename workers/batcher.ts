@@ -7,7 +7,8 @@ import type { Block } from '../store/queue/queue-backend.ts'
  * Blocks wait here inside their jobs: `add` resolves only when the insert that holds the block is done, and only then
  * is the job completed. A flush happens at once when there is enough for one, or when every job this process may hold
  * is waiting here (nothing more can come until some are done); else when `gapMs` have passed since the last one, so a
- * light load makes a few inserts a second and a heavy load makes large ones.
+ * light load makes a few inserts a second and a heavy load makes large ones. Where inserts take long the gap grows with
+ * them, up to `gapMsMax`: most of what a small insert costs does not depend on its rows.
  *
  * An insert that fails is repeated until it succeeds: ClickHouse being away shows as a longer queue.
  * One that can never succeed is taken apart: every block is inserted alone, and only what is in the guilty ones is handed
@@ -24,6 +25,7 @@ type Settings = {
   /** As many blocks as can wait at once. */
   blocksMax: number
   gapMs: number
+  gapMsMax: number
   /** Called after each insert. */
   onStored(batch: { rows: number; oldestReceivedMs: number; insertMs: number }): void
   onFault(error: unknown, what: string): void
@@ -32,11 +34,13 @@ type Settings = {
 type Waiting = { block: Block; done: () => void; failed: (error: unknown) => void }
 
 const insertsAtOnce = 2
+/** Between two inserts so many times what one took. */
+const gapPerInsert = 3
 const retryFirstMs = 100
 const retryLongestMs = 5_000
 
 export function createBatcher(settings: Settings) {
-  const { rowsMax, bytesMax, blocksMax, gapMs } = settings
+  const { rowsMax, bytesMax, blocksMax, gapMs, gapMsMax } = settings
   const closing = new AbortController()
   let waiting: Waiting[] = []
   let rows = 0
@@ -50,12 +54,14 @@ export function createBatcher(settings: Settings) {
     timer = undefined
     if (waiting.length === 0 || inserting.size >= insertsAtOnce) return
     const isFull = rows >= rowsMax || bytes >= bytesMax || waiting.length + blocksInserting >= blocksMax
-    const delayMs = isFull || closing.signal.aborted ? 0 : lastFlushAt + gapMs - performance.now()
+    const delayMs = isFull || closing.signal.aborted ? 0 : lastFlushAt + gap() - performance.now()
     if (delayMs <= 0) flush()
     else timer = setTimeout(flush, delayMs)
   }
 
   let blocksInserting = 0
+  let insertMsLast = 0
+  const gap = () => Math.min(gapMsMax, Math.max(gapMs, insertMsLast * gapPerInsert))
 
   function flush() {
     const batch = waiting
@@ -83,10 +89,11 @@ export function createBatcher(settings: Settings) {
       return
     }
     settle(batch, (it) => it.done())
+    insertMsLast = performance.now() - startedAt
     settings.onStored({
       rows: batch.reduce((sum, it) => sum + it.block.rows, 0),
       oldestReceivedMs: Math.min(...batch.map((it) => it.block.receivedMs)),
-      insertMs: performance.now() - startedAt,
+      insertMs: insertMsLast,
     })
   }
 

@@ -25,6 +25,7 @@ type Settings = {
 const rowsMax = 100_000
 const bytesMax = 16 * 1024 * 1024
 const gapMs = 150
+const gapMsMax = 600
 
 const sweepEveryMs = 10 * 60_000
 const sweptAtOnce = 1_000
@@ -85,6 +86,7 @@ async function startLine(name: QueueName, { backend, queries, clickhouse, log, c
     bytesMax,
     blocksMax: jobsAtOnce,
     gapMs,
+    gapMsMax,
     onStored({ rows, oldestReceivedMs, insertMs }) {
       count.rows.inc({ table: table.name }, rows)
       count.inserts.observe({ table: table.name }, insertMs / 1000)

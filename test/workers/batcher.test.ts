@@ -25,6 +25,7 @@ function openBatcher(
     bytesMax: 1_000_000,
     blocksMax: 100,
     gapMs: 20,
+    gapMsMax: 20,
     onStored: () => undefined,
     onFault: () => undefined,
     ...options,
@@ -69,7 +70,7 @@ describe('a batcher', () => {
   })
 
   it('does not wait for company when it has enough rows, or all the blocks that can come', async () => {
-    const never = { gapMs: 10 ** 9 }
+    const never = { gapMs: 10 ** 9, gapMsMax: 10 ** 9 }
     const byRows = openBatcher({ ...never, rowsMax: 10 })
     await byRows.batcher.add(aBlock('first'))
     await Promise.all([byRows.batcher.add(aBlock('a', 5)), byRows.batcher.add(aBlock('b', 5))])
@@ -98,6 +99,7 @@ describe('a batcher', () => {
       {
         blocksMax: 3,
         gapMs: 10 ** 9,
+        gapMsMax: 10 ** 9,
         storeAround: async (block, refusal) => {
           expect(refusal).toBe(permanent)
           guilty.push(String(block.bytes))
@@ -131,7 +133,7 @@ describe('a batcher', () => {
   })
 
   it('flushes what waits when it is closed', async () => {
-    const { batcher, inserts } = openBatcher({ gapMs: 10 ** 9 })
+    const { batcher, inserts } = openBatcher({ gapMs: 10 ** 9, gapMsMax: 10 ** 9 })
     await batcher.add(aBlock('first'))
     const waiting = batcher.add(aBlock('a'))
     await batcher.close()
