@@ -9,11 +9,14 @@ import type { Producer, QueueLoad } from '../store/queue/queue-backend.ts'
  * Group commit: requests add their rows to the open block of their table and wait. The block closes by size, or a few
  * milliseconds after its first row; one queue job carries it, and everyone who waits is answered when the queue has it.
  * Nobody is answered before. If the queue refuses, all of them are refused, and may send again.
+ *
+ * A job costs the same whatever is in it, so under load a block waits longer, and grows while those before it are on their
+ * way: the busier a process, the fewer jobs for a point.
  */
 type Settings<T extends Table> = {
   table: T
   producer: Producer
-  /** How long the first row waits for company. */
+  /** How long the first row waits for company, unless much is coming. */
   waitMs: number
   rowsMax: number
   bytesMax: number
@@ -43,7 +46,10 @@ export type Committer<T extends Table> = {
   close(): Promise<void>
 }
 
-const commitsAtOnce = 4
+const commitsAtOnce = 2
+/** After a block of so many requests the next one waits longer by this factor. */
+const busyRequests = 16
+const busyFactor = 2.5
 const loadCheckMs = 500
 /** Counting a deep queue takes Postgres a while: the pause grows with it, or counting would be most of the work. */
 const pausePerCheck = 20
@@ -57,12 +63,13 @@ const zstdFastest = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }
 // Small blocks are compressed on the spot: handing them to another thread costs more than the work.
 const compressHereBytesMax = 64 * 1024
 
-type Commit = { receivedMs: number; done: Promise<void>; settle: (outcome: Promise<void>) => void }
+type Commit = { receivedMs: number; requests: number; done: Promise<void>; settle: (outcome: Promise<void>) => void }
 
 export function createCommitter<T extends Table>(settings: Settings<T>): Committer<T> {
   const block = createNativeBlock(settings.table)
   const onTheWay = new Set<Promise<void>>()
   let open: Commit | undefined
+  let isBusy = false
   let timer: NodeJS.Timeout | undefined
   let pendingBytes = 0
   let blockBytesAverage = 0
@@ -99,8 +106,8 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
 
   function openCommit(receivedMs: number): Commit {
     const { promise, resolve } = Promise.withResolvers<void>()
-    timer = setTimeout(closeBlock, settings.waitMs)
-    return { receivedMs, done: promise, settle: resolve }
+    timer = setTimeout(closeBlock, isBusy ? settings.waitMs * busyFactor : settings.waitMs)
+    return { receivedMs, requests: 0, done: promise, settle: resolve }
   }
 
   /** A row that is there in part would shift every row after it: nobody's rows in this block can be trusted. */
@@ -118,7 +125,8 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
     if (!open) return
     // While all ways to the queue are busy the block stays open and grows: the next one is larger, not later.
     if (onTheWay.size >= commitsAtOnce && block.byteLength() < settings.bytesMax) return
-    const { receivedMs, settle } = open
+    const { receivedMs, requests, settle } = open
+    isBusy = requests >= busyRequests
     open = undefined
     const rows = block.rows
     const sending = send(block.take(), rows, receivedMs)
@@ -154,6 +162,7 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
       refuseWhenFull()
       open ??= openCommit(receivedMs)
       const { done } = open
+      open.requests++
       try {
         append(block)
       } catch (error) {
