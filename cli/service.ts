@@ -207,7 +207,7 @@ export async function startService(
       version,
       log,
     })
-    const connections = watchConnections(app.server)
+    const connections = watchConnections(app.server, app.quickLane)
     closers.push(async () => {
       const closed = app.close()
       connections.letGo()

@@ -17,7 +17,7 @@ export type PressureLimits = {
 /** A parsed body takes some ten times its bytes, and half of the heap is for other things. */
 const heapShareForBodies = 1 / 24
 /** Smaller bodies are bounded by the number of connections, and are most of what comes: they are not counted. */
-const smallBodyBytes = 16 * 1024
+export const smallBodyBytes = 16 * 1024
 /** What a gzip body is reckoned to become; it cannot become more than its route takes. */
 const gzipRatio = 8
 /** And one whose length is not told: this share of what its route takes. */

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
 import { bodyBytesMaxDefault, tooLarge } from './body.ts'
 import { Refusal, toErrorEnvelope, toRefusal } from './errors.ts'
 import type { UploadPace } from './upload-pace.ts'
@@ -62,10 +63,7 @@ export function sendError(error: FastifyError, request: FastifyRequest, reply: F
   // Who asked has gone, and the stream that would have been the answer was ended for that.
   if (error.code === 'ERR_STREAM_PREMATURE_CLOSE' && reply.raw.destroyed) return
   const refusal = fromFramework(error, request) ?? toRefusal(error)
-  if (refusal.refusal === 'bug') request.log.error({ err: error, url: request.routeOptions.url }, 'a request failed')
-  else if (refusal.refusal === 'unavailable') {
-    request.log.warn({ err: refusal.cause, url: request.routeOptions.url }, refusal.message)
-  }
+  logRefusal(request.log, refusal, error, request.routeOptions.url)
   // As bytes: what the router refuses meets no hook that would take Fastify's charset off again.
   const body = Buffer.from(JSON.stringify(toErrorEnvelope(refusal)))
   const send = () =>
@@ -74,6 +72,17 @@ export function sendError(error: FastifyError, request: FastifyRequest, reply: F
   // It was read already, and would be kept for as long as the answer is.
   request.body = undefined
   setTimeout(send, refusal.holdMs)
+}
+
+/** What is not the caller's doing is told to those who run the service. */
+export function logRefusal(
+  log: Pick<Logger, 'warn' | 'error'>,
+  refusal: Refusal,
+  error: unknown,
+  url: string | undefined,
+) {
+  if (refusal.refusal === 'bug') log.error({ err: error, url }, 'a request failed')
+  else if (refusal.refusal === 'unavailable') log.warn({ err: refusal.cause, url }, refusal.message)
 }
 
 /** Fastify's own refusals, by their code. */

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import type { Account } from '../store/postgres/accounts.ts'
@@ -17,14 +18,15 @@ type Permission = (typeof permissions)[number]
 export type Caller = Account & { shareCode?: string }
 
 /** What a handler gets: the checked parts of the request. `caller` is always there unless the route is for anyone. */
-type Call<Body, Query, Params> = {
-  body: Body
+type Call<Body, Query, Params> = QuickCall<Body> & {
   query: Query
   params: Params
-  caller: Caller
   request: FastifyRequest
   reply: FastifyReply
 }
+
+/** What is there of a request also when it came by the quick lane. */
+type QuickCall<Body> = { body: Body; caller: Caller; headers: IncomingHttpHeaders }
 
 type Fields = z.ZodType
 
@@ -56,11 +58,13 @@ export type Route = {
   checksOwnBody?: boolean
   bodyBytesMax?: number
   handle(call: Call<unknown, unknown, unknown>): Promise<unknown> | unknown
+  /** Does the same for a request that came by the quick lane; see `quickRoute`. */
+  handleQuickly?(call: QuickCall<unknown>): Promise<string> | string
 }
 
 type Typed<B extends Fields, Q extends Fields, P extends Fields, A extends Fields> = Omit<
   Route,
-  'body' | 'query' | 'params' | 'answer' | 'handle'
+  'body' | 'query' | 'params' | 'answer' | 'handle' | 'handleQuickly'
 > & {
   body?: B
   query?: Q
@@ -80,6 +84,17 @@ export function route<
   A extends Fields = z.ZodType,
 >(typed: Typed<B, Q, P, A>): Route {
   return typed as unknown as Route
+}
+
+type QuickTyped<B extends Fields> = Omit<Route, 'body' | 'query' | 'params' | 'handle' | 'handleQuickly'> & {
+  body: B
+  /** Answers JSON text. */
+  handle(call: QuickCall<z.output<B>>): Promise<string> | string
+}
+
+/** Declares a small write that is called very often: plain requests to it take the quick lane (see `quick-lane.ts`). */
+export function quickRoute<B extends Fields>(typed: QuickTyped<B>): Route {
+  return { ...typed, handleQuickly: typed.handle } as unknown as Route
 }
 
 /**

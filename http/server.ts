@@ -14,14 +14,22 @@ import { checkFields } from './fields.ts'
 import { addHealthRoutes, type Health } from './health.ts'
 import { addReference } from './openapi.ts'
 import { describeAnswers, toOperationId } from './openapi-schemas.ts'
-import { createPressureCheck, defaultPressureLimits, type PressureCheck, type PressureLimits } from './pressure.ts'
+import {
+  createPressureCheck,
+  defaultPressureLimits,
+  type PressureCheck,
+  type PressureLimits,
+  smallBodyBytes,
+} from './pressure.ts'
+import { openQuickLane, type QuickLane } from './quick-lane.ts'
+import { createQuickRoutes } from './quick-routes.ts'
 import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './refuse.ts'
 import { type Caller, checkPermission, type Route } from './route.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './upload-pace.ts'
 
 const prefix = '/api/rest/v2'
-/** Older clients use this one for the same calls. */
-const clientPrefix = '/clientlib/rest/v2'
+/** Older clients use the second one for the same calls. */
+const prefixes = [prefix, '/clientlib/rest/v2']
 
 type Settings = {
   routes: Route[]
@@ -39,6 +47,10 @@ type Settings = {
 
 /** While nobody reads it, an answer holds one of the connections to ClickHouse, and other reads wait for that. */
 const unreadMsMaxDefault = 20_000
+/** Longer than proxies keep connections to us, or they would send on one that is being closed. */
+const keptAliveMs = 75_000
+/** What comes in pieces mostly comes at once. */
+const restWaitMs = 1_000
 const arrivalDefault = { headersMsMax: 20_000, requestMsMax: 60_000, everyMs: 30_000 }
 
 /**
@@ -53,7 +65,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: bodyBytesMaxDefault,
     requestTimeout: arrival.requestMsMax,
-    keepAliveTimeout: 75_000,
+    keepAliveTimeout: keptAliveMs,
     connectionTimeout: 0,
     maxRequestsPerSocket: 0,
     http: {
@@ -88,7 +100,24 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     leaveBodiesUnread(scope)
     for (const it of routes) if (it.upload) addRoute(scope, it, { ...settings, admit: pace.admit })
   })
+  const { checkKey } = settings
+  app.decorate(
+    'quickLane',
+    openQuickLane({
+      server: app.server,
+      routes: createQuickRoutes({ routes, prefixes, checkKey, bodyBytesMax: smallBodyBytes, safeHeaders, log }),
+      bodyBytesMax: smallBodyBytes,
+      restWaitMs,
+      idleMsMax: keptAliveMs,
+    }),
+  )
   return app
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    quickLane: QuickLane
+  }
 }
 
 type RouteSettings = Pick<Settings, 'checkKey' | 'unreadMsMax'> & { admit: PressureCheck | UploadPace['admit'] }
@@ -98,7 +127,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
   const bodyLimit = it.bodyBytesMax ?? bodyBytesMaxDefault
   checkPermission(it)
   const checkCaller = toCallerCheck(it.permission, checkKey)
-  for (const base of [prefix, clientPrefix]) {
+  for (const base of prefixes) {
     app.route({
       method: it.method,
       url: base + it.path.replaceAll(/\{(\w+)\}/g, ':$1'),
@@ -136,6 +165,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
           query: it.query && checkFields(it.query, request.query),
           params: it.params && checkFields(it.params, request.params),
           caller: request.caller,
+          headers: request.headers,
           request,
           reply,
         })

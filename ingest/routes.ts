@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
 import type { ExactJson } from '../http/exact-json.ts'
-import { type Caller, type Route, route } from '../http/route.ts'
+import { type Caller, quickRoute, type Route, route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
 import type { Counters } from '../http/throttle/counters.ts'
 import type { Throttle } from '../http/throttle/throttle.ts'
@@ -120,15 +120,15 @@ export function createIngestRoutes(deps: Deps): Route[] {
     return toRequestId(`${caller.userId} ${call}`, key)
   }
 
-  const metric = route({
+  const metric = quickRoute({
     ...common,
     path: '/write/experiment/metric',
     summary: 'Logs one point of a metric. Metrics are the only values kept as full time series.',
     body: metricFields,
     answer: savedAnswer,
     checksOwnBody: true,
-    async handle({ body, caller, request }) {
-      const identity = toIdentity(caller, 'metric', request.headers)
+    async handle({ body, caller, headers }) {
+      const identity = toIdentity(caller, 'metric', headers)
       const { experimentKey, point } = readMetric(body)
       const experiment = await deps.findExperiment(caller.userId, experimentKey)
       const admitted = writePoints.admit(experiment, caller, 1)
@@ -150,8 +150,8 @@ export function createIngestRoutes(deps: Deps): Route[] {
     answer: batchAnswer,
     checksOwnBody: true,
     bodyBytesMax: batchBytesMax,
-    async handle({ body, caller, request }) {
-      const identity = toIdentity(caller, 'batch', request.headers)
+    async handle({ body, caller, headers }) {
+      const identity = toIdentity(caller, 'batch', headers)
       const envelope = readEnvelope(body as unknown as ExactJson)
       const experiment = await deps.findExperiment(caller.userId, envelope.experimentKey)
       const admitted = countPoints(envelope)
@@ -173,14 +173,14 @@ export function createIngestRoutes(deps: Deps): Route[] {
     body: Fields,
     toReading: (body: z.output<Fields>) => Reading,
   ): Route {
-    return route({
+    return quickRoute({
       ...common,
       path: `/write/experiment/${name}`,
       summary,
       body,
       answer: savedAnswer,
-      async handle({ body, caller, request }) {
-        const identity = toIdentity(caller, name, request.headers)
+      async handle({ body, caller, headers }) {
+        const identity = toIdentity(caller, name, headers)
         const experiment = await deps.findExperiment(caller.userId, body.experimentKey)
         const points = toSystemPoints(toReading(body), body)
         const admitted = points.length
@@ -195,15 +195,15 @@ export function createIngestRoutes(deps: Deps): Route[] {
     })
   }
 
-  const output = route({
+  const output = quickRoute({
     ...common,
     path: '/write/experiment/output',
     summary: 'Logs lines of output. `stderr: true` means standard error; lines are read back in the order of `offset`.',
     body: outputFields,
     answer: savedAnswer,
     bodyBytesMax: batchBytesMax,
-    async handle({ body, caller, request }) {
-      const identity = toIdentity(caller, 'output', request.headers)
+    async handle({ body, caller, headers }) {
+      const identity = toIdentity(caller, 'output', headers)
       const experiment = await deps.findExperiment(caller.userId, body.experimentKey)
       const lines = body.outputLines
       const admitted = lines.length

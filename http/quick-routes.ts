@@ -1,0 +1,89 @@
+import { STATUS_CODES } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { createBodyReader } from './body.ts'
+import { type Refusal, toErrorEnvelope, toRefusal } from './errors.ts'
+import { checkFields } from './fields.ts'
+import type { QuickAnswer, QuickRoute } from './quick-lane.ts'
+import { logRefusal } from './refuse.ts'
+import type { Caller, Route } from './route.ts'
+
+type Settings = {
+  routes: Route[]
+  /** What every address begins with. */
+  prefixes: string[]
+  checkKey(headers: Parameters<QuickRoute>[0]): Caller | Promise<Caller>
+  bodyBytesMax: number
+  /** Sent with every answer. */
+  safeHeaders: Record<string, string>
+  log: Logger
+}
+
+/** The routes of the quick lane: they do, in the same order, what the other way does for a plain request. */
+export function createQuickRoutes(settings: Settings): Map<string, QuickRoute> {
+  const { checkKey, bodyBytesMax, log } = settings
+  const readJsonBody = createBodyReader()
+  const toAnswer = createAnswers(settings.safeHeaders)
+
+  function toQuickRoute(it: Route, handle: NonNullable<Route['handleQuickly']>): QuickRoute {
+    return async function answer(headers, bytes) {
+      try {
+        const known = checkKey(headers)
+        const caller = known instanceof Promise ? await known : known
+        const body = await readJsonBody(bytes, undefined, bodyBytesMax)
+        const checked = it.checksOwnBody ? body : it.body && checkFields(it.body, body)
+        return toAnswer(200, await handle({ body: checked, caller, headers }))
+      } catch (error) {
+        const refusal = toRefusal(error)
+        logRefusal(log, refusal, error, it.path)
+        if (refusal.holdMs > 0) await sleep(refusal.holdMs)
+        return toRefused(refusal)
+      }
+    }
+  }
+
+  const toRefused = (refusal: Refusal) =>
+    toAnswer(refusal.status, JSON.stringify(toErrorEnvelope(refusal)), refusal.headers)
+
+  const found = new Map<string, QuickRoute>()
+  for (const it of settings.routes) {
+    if (!it.handleQuickly) continue
+    const answer = toQuickRoute(it, it.handleQuickly)
+    for (const prefix of settings.prefixes) found.set(`${it.method} ${prefix}${it.path}`, answer)
+  }
+  return found
+}
+
+const dateForMs = 1_000
+
+function createAnswers(safeHeaders: Record<string, string>) {
+  const always = `${toLines(safeHeaders)}content-type: application/json\r\n`
+  const heads = new Map<number, string>()
+  let date = ''
+  let dateAtMs = Number.NEGATIVE_INFINITY
+
+  function toHead(status: number): string {
+    let head = heads.get(status)
+    if (head === undefined) {
+      head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${always}`
+      heads.set(status, head)
+    }
+    return head
+  }
+
+  return function toAnswer(status: number, body: string, headers?: Record<string, string>): QuickAnswer {
+    const nowMs = performance.now()
+    if (nowMs - dateAtMs > dateForMs) {
+      date = new Date().toUTCString()
+      dateAtMs = nowMs
+    }
+    const length = `content-length: ${Buffer.byteLength(body)}\r\ndate: ${date}\r\n`
+    return { head: toHead(status) + (headers ? toLines(headers) : '') + length, body }
+  }
+}
+
+function toLines(headers: Record<string, string>): string {
+  return Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')
+}
