@@ -2,7 +2,17 @@ import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
 import type { ExactJson } from '../http/exact-json.ts'
 import { experimentKey, list, object, optional, text, toFieldRefusal } from '../http/fields.ts'
-import { metricName, type Point, pointFields, readPoint } from './point.ts'
+import {
+  isPlainInteger,
+  isPlainName,
+  isPlainValue,
+  metricName,
+  type Point,
+  pointFields,
+  readPlainContext,
+  readPoint,
+  toPlainPoint,
+} from './point.ts'
 
 /** A batch of points as rows, as columns, or both. */
 export const batchFields = object({
@@ -96,23 +106,28 @@ export function readBatch({ metrics, series }: Envelope): Batch {
 function readSeries(batch: Batch, place: number, raw: unknown, index: number) {
   const name = `series[${index}]`
   if (typeof raw !== 'object' || raw === null) return reject(batch, place, 1, `${name}: expected an object`)
-  const { metricName, context, runContext, steps, epochs, timestamps, values } = raw as Record<string, unknown>
+  const { steps, epochs, timestamps, values, ...names } = raw as Record<string, unknown>
+  const { metricName } = names
   if (!Array.isArray(values)) return reject(batch, place, 1, `${name}.values: expected a list`)
   for (const [field, column] of Object.entries({ steps, epochs, timestamps })) {
     const fault = columnFault(column, values.length)
     if (fault) return reject(batch, place, values.length, `${name}.${field}: ${fault}; none of its points was stored`)
   }
   const columns = { steps, epochs, timestamps } as Record<string, unknown[] | null | undefined>
+  const context = readPlainContext(raw)
+  const isPlain = isPlainName(metricName) && context !== undefined
   for (let at = 0; at < values.length; at++) {
-    const fields = {
-      metricName,
-      metricValue: values[at],
-      context,
-      runContext,
-      step: columns.steps?.[at],
-      epoch: columns.epochs?.[at],
-      timestamp: columns.timestamps?.[at],
+    const value = values[at]
+    const step = columns.steps?.[at]
+    const epoch = columns.epochs?.[at]
+    const timestamp = columns.timestamps?.[at]
+    // The same shortcut that rows take; name and context are the same for all points, and were looked at once.
+    if (isPlain && isPlainValue(value) && isPlainInteger(step) && isPlainInteger(epoch) && isPlainInteger(timestamp)) {
+      batch.points.push(toPlainPoint(metricName, context, value, step, epoch, timestamp))
+      batch.places.push(place + at)
+      continue
     }
+    const fields = { ...names, metricValue: value, step, epoch, timestamp }
     add(
       batch,
       place + at,

@@ -31,16 +31,34 @@ export type Point = {
 
 /** Reads a point that needs no conversion; undefined for every other, right or wrong. */
 export function readPlainPoint(raw: unknown): Point | undefined {
-  if (!isPlain(raw)) return undefined
+  if (typeof raw !== 'object' || raw === null) return undefined
+  const { metricName, metricValue, step, epoch, timestamp } = raw as Record<string, unknown>
+  const context = readPlainContext(raw)
+  if (context === undefined || !isPlainName(metricName) || !isPlainValue(metricValue)) return undefined
+  if (!isPlainInteger(step) || !isPlainInteger(epoch) || !isPlainInteger(timestamp)) return undefined
+  return toPlainPoint(metricName, context, metricValue, step, epoch, timestamp)
+}
+
+/** Puts a point together of parts that need no conversion. */
+export function toPlainPoint(
+  metric: string,
+  context: string,
+  value: number,
+  step: Absent | number,
+  epoch: Absent | number,
+  timestamp: Absent | number,
+): Point {
   return {
-    metric: raw.metricName,
-    context: raw.context ?? '',
-    value: raw.metricValue,
-    step: raw.step ?? undefined,
-    epoch: raw.epoch ?? undefined,
-    timestamp: raw.timestamp ?? undefined,
+    metric,
+    context,
+    value,
+    step: step ?? undefined,
+    epoch: epoch ?? undefined,
+    timestamp: timestamp ?? undefined,
   }
 }
+
+type Absent = null | undefined
 
 /**
  * Reads one point; a point that cannot be stored as it is comes back as the message that says why.
@@ -59,41 +77,32 @@ export function toPoint({ metricName, metricValue, ...place }: z.output<typeof p
   return { metric: metricName, context: context ?? runContext ?? '', value: metricValue, step, epoch, timestamp }
 }
 
-type PlainPoint = {
-  metricName: string
-  metricValue: number
-  context?: string | null
-  step?: number | null
-  epoch?: number | null
-  timestamp?: number | null
-}
-
-/**
- * True for a point that needs no conversion, which most are. It is a shortcut past the schema, never a second opinion:
+/*
+ * The parts of a point that need no conversion, which most are. They are a shortcut past the schema, never a second opinion:
  * whatever is not plainly right goes to the schema, which alone refuses. A property test holds the two together.
  */
-function isPlain(raw: unknown): raw is PlainPoint {
-  if (typeof raw !== 'object' || raw === null) return false
-  const { metricName, metricValue, context, runContext, step, epoch, timestamp } = raw as Record<string, unknown>
-  return (
-    typeof metricValue === 'number' &&
-    Number.isFinite(metricValue) &&
-    isPlainName(metricName) &&
-    metricName !== '' &&
-    (context == null || isPlainName(context)) &&
-    runContext == null &&
-    isPlainInteger(step) &&
-    isPlainInteger(epoch) &&
-    isPlainInteger(timestamp)
-  )
+
+export function isPlainName(name: unknown): name is string {
+  return name !== '' && isPlainText(name)
 }
 
-function isPlainName(value: unknown): value is string {
-  return typeof value === 'string' && value.length <= nameCharactersMax && isStorable(value)
+export function isPlainValue(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value)
 }
 
-function isPlainInteger(value: unknown): value is number | null | undefined {
+export function isPlainInteger(value: unknown): value is number | Absent {
   return value == null || (Number.isSafeInteger(value) && !Object.is(value, -0))
+}
+
+/** The context of a point or a series; undefined when it needs a closer look. */
+export function readPlainContext(raw: { context?: unknown; runContext?: unknown }): string | undefined {
+  if (raw.runContext != null) return undefined
+  const context = raw.context ?? ''
+  return isPlainText(context) ? context : undefined
+}
+
+function isPlainText(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= nameCharactersMax && isStorable(value)
 }
 
 /** Which of the optional parts a point has, as the bits that are stored with it. */

@@ -31,10 +31,15 @@ type Taken = { points: Point[]; places: number[] }
 /** Points that were dropped, by the limit they were over. */
 export type Dropped = { overNames: number; overPoints: number }
 
+type Series = { points: number }
+
+/** A series of a request; none when it is one too many. */
+type Found = { metric: string; context: string; series: Series | undefined }
+
 /** What is known of one experiment. */
 type Counted = {
   /** The points of each series, as far as they were seen here or asked for. */
-  series: Map<string, { points: number }>
+  series: Map<string, Series>
   /** Those of the longest. */
   pointsMost: number
   /** What was there before and is not in `series`; nothing once it was asked name by name. */
@@ -112,14 +117,19 @@ export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defa
   function count(counted: Counted, limits: SeriesLimits, { points, places }: Taken): Dropped {
     const dropped = { overNames: 0, overPoints: 0 }
     let kept = 0
-    let last: Point | undefined
-    let series: { points: number } | undefined
+    /** A batch has the same few metrics again and again; the full name of a series is put together once for each. */
+    const found = new Map<string, Found>()
+    let last: Found | undefined
     for (let at = 0; at < points.length; at++) {
       const point = points[at] as Point
       if (point.metric !== last?.metric || point.context !== last.context) {
-        series = findSeries(counted, limits, point)
-        last = point
+        last = found.get(point.metric)
+        if (point.context !== last?.context) {
+          last = { metric: point.metric, context: point.context, series: findSeries(counted, limits, point) }
+          found.set(point.metric, last)
+        }
       }
+      const { series } = last as Found
       if (!series) dropped.overNames++
       else if (series.points >= limits.pointsPerMetricMax) dropped.overPoints++
       else {
