@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
-import { pushPoint } from '../ingest/rows.ts'
+import { pushPoints } from '../ingest/rows.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { createNativeBlock } from '../store/clickhouse/native-block.ts'
 import { pointsTable } from '../store/clickhouse/tables.ts'
@@ -64,16 +64,15 @@ async function prepareBlocks(experimentIds: string[]): Promise<Prepared[]> {
   for (const [experiment, id] of experimentIds.entries()) {
     for (let step = 0; step < dataSet.steps; step++) {
       const origin = { experimentId: BigInt(id), identity: { high: 1n, low: request++ }, receivedMs: Date.now() }
-      for (let metric = 0; metric < dataSet.metrics; metric++) {
-        pushPoint(block, origin, metric, {
-          metric: metricNames[metric] as string,
-          context: metricContexts[metric] as string,
-          value: valueAt({ experiment, metric, step }),
-          step,
-          epoch: undefined,
-          timestamp: timestampAt({ experiment, step }),
-        })
-      }
+      const points = metricNames.map((name, metric) => ({
+        metric: name,
+        context: metricContexts[metric] as string,
+        value: valueAt({ experiment, metric, step }),
+        step,
+        epoch: undefined,
+        timestamp: timestampAt({ experiment, step }),
+      }))
+      pushPoints(block, origin, points, [...points.keys()])
     }
     if (block.rows < rowsPerInsert && experiment < experimentIds.length - 1) continue
     const { rows } = block

@@ -1,4 +1,4 @@
-import { isUtf8 } from 'node:buffer'
+import { isAscii, isUtf8 } from 'node:buffer'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import { Refusal } from './errors.ts'
@@ -74,7 +74,8 @@ function toJson(bytes: Buffer): ExactJson {
   if (bytes.length > parsedUnseenBytesMax && isDeeperThan(bytes, levelsMax)) {
     throw new Refusal('badJson', `The body is nested too deeply: it may have ${levelsMax} levels.`)
   }
-  const text = bytes.toString('utf8')
+  // Of ASCII, which most bodies are, making a string is copying it.
+  const text = bytes.toString(isAscii(bytes) ? 'latin1' : 'utf8')
   try {
     return parseExactJson(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)
   } catch (error) {

@@ -16,7 +16,7 @@ import { createIdentities, type RequestId, toRequestId } from './identity.ts'
 import { metricFields, readMetric } from './metric.ts'
 import { outputFields } from './output-line.ts'
 import type { Point } from './point.ts'
-import { type Origin, pushLine, pushPoint } from './rows.ts'
+import { type Origin, pushLine, pushPoints } from './rows.ts'
 import type { Dropped } from './series-limits.ts'
 import {
   cpuFields,
@@ -137,7 +137,9 @@ export function createIngestRoutes(deps: Deps): Route[] {
       const dropped = deps.limitSeries(experiment, batch)
       noteDropped(experiment, dropped instanceof Promise ? await dropped : dropped)
       const write = { experiment, caller, identity, admitted: 1 }
-      await writePoints.commit(write, batch.points.length, (block, origin) => pushPoint(block, origin, 0, point))
+      await writePoints.commit(write, batch.points.length, (block, origin) =>
+        pushPoints(block, origin, batch.points, batch.places),
+      )
       return saved
     },
   })
@@ -159,9 +161,7 @@ export function createIngestRoutes(deps: Deps): Route[] {
       const { points, places, rejected, rejectedCount } = readBatch(envelope)
       const throttled = noteDropped(experiment, await deps.limitSeries(experiment, { points, places }))
       await writePoints.commit({ experiment, caller, identity, admitted }, points.length, (block, origin) => {
-        for (let at = 0; at < points.length; at++) {
-          pushPoint(block, origin, places[at] as number, points[at] as Point)
-        }
+        pushPoints(block, origin, points, places)
       })
       return { msg: 'Saved' as const, accepted: points.length, rejected, rejectedCount, throttled }
     },
@@ -186,9 +186,7 @@ export function createIngestRoutes(deps: Deps): Route[] {
         const admitted = points.length
         await writeSystemPoints.admit(experiment, caller, admitted)
         await writeSystemPoints.commit({ experiment, caller, identity, admitted }, admitted, (block, origin) => {
-          points.forEach((point, place) => {
-            pushPoint(block, origin, place, point)
-          })
+          pushPoints(block, origin, points, [...points.keys()])
         })
         return saved
       },

@@ -7,22 +7,28 @@ import { type Point, toPresentBits } from './point.ts'
 /** What all rows of one request share. */
 export type Origin = { experimentId: bigint; identity: RequestId; receivedMs: number }
 
-/** Adds a point to an open block, at its `place` in the request. */
-export function pushPoint(block: NativeBlock<typeof pointsTable>, origin: Origin, place: number, point: Point) {
+/** Adds points to an open block, each at its place in the request. */
+export function pushPoints(
+  block: NativeBlock<typeof pointsTable>,
+  origin: Origin,
+  points: readonly Point[],
+  places: readonly number[],
+) {
   const { columns } = block
-  columns.experiment_id.push(origin.experimentId)
-  columns.metric.push(point.metric)
-  columns.context.push(point.context)
-  columns.step.push(point.step ?? 0)
-  columns.timestamp.push(point.timestamp ?? 0)
-  columns.request_hi.push(origin.identity.high)
-  columns.request_lo.push(origin.identity.low)
-  columns.place.push(place)
-  columns.epoch.push(point.epoch ?? 0)
-  columns.received.push(origin.receivedMs)
-  columns.present.push(toPresentBits(point))
-  columns.value.push(point.value)
-  block.endRow()
+  const count = points.length
+  columns.experiment_id.pushTimes(origin.experimentId, count)
+  columns.request_hi.pushTimes(origin.identity.high, count)
+  columns.request_lo.pushTimes(origin.identity.low, count)
+  columns.received.pushTimes(origin.receivedMs, count)
+  for (const place of places) columns.place.push(place)
+  for (const { metric } of points) columns.metric.push(metric)
+  for (const { context } of points) columns.context.push(context)
+  for (const { step } of points) columns.step.push(step ?? 0)
+  for (const { timestamp } of points) columns.timestamp.push(timestamp ?? 0)
+  for (const { epoch } of points) columns.epoch.push(epoch ?? 0)
+  for (const point of points) columns.present.push(toPresentBits(point))
+  for (const { value } of points) columns.value.push(value)
+  block.endRows(count)
 }
 
 /** Adds a line of output to an open block, at its `place` in the request. */

@@ -2,7 +2,7 @@ import zlib from 'node:zlib'
 import { Queue, Worker } from 'bullmq'
 import fastify from 'fastify'
 import { Redis } from 'ioredis'
-import { pushPoint } from '../../ingest/rows.ts'
+import { pushPoints } from '../../ingest/rows.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { createNativeBlock } from '../../store/clickhouse/native-block.ts'
 import { pointsTable } from '../../store/clickhouse/tables.ts'
@@ -77,7 +77,8 @@ async function startWorker() {
         identity: { high: 2n, low: counter++ },
         receivedMs: Date.now(),
       }
-      pushPoint(block, origin, 0, { ...data, metric: data.metricName, value: data.metricValue, epoch: undefined })
+      const point = { ...data, metric: data.metricName, value: data.metricValue, epoch: undefined }
+      pushPoints(block, origin, [point], [0])
       const done = stored.promise
       inserting ??= new Promise((resolve) => setTimeout(resolve, gapMs)).then(insert)
       await done

@@ -20,10 +20,7 @@ class Int64Column {
   #used = 0
 
   push(value: number | bigint) {
-    if (this.#used === this.#words.length) {
-      this.#words = grow(this.#words, Uint32Array)
-      this.#longs = new BigInt64Array(this.#words.buffer)
-    }
+    if (this.#used === this.#words.length) this.#grow()
     if (typeof value === 'number') {
       const high = Math.floor(value / uint32Size)
       this.#words[this.#used] = value - high * uint32Size
@@ -32,6 +29,19 @@ class Int64Column {
       this.#longs[this.#used >>> 1] = value
     }
     this.#used += 2
+  }
+
+  /** The same value so many times. */
+  pushTimes(value: number | bigint, count: number) {
+    while (this.#used + count * 2 > this.#words.length) this.#grow()
+    const first = this.#used >>> 1
+    this.#longs.fill(BigInt.asIntN(64, BigInt(value)), first, first + count)
+    this.#used += count * 2
+  }
+
+  #grow() {
+    this.#words = grow(this.#words, Uint32Array)
+    this.#longs = new BigInt64Array(this.#words.buffer)
   }
 
   byteLength() {
@@ -121,6 +131,8 @@ class DictionaryColumn {
   readonly #keys = new StringColumn()
   #indexes = new Uint32Array(rowsAtFirst)
   #used = 0
+  #last = ''
+  #lastPlace = 0
 
   constructor() {
     this.#addKey('')
@@ -128,7 +140,12 @@ class DictionaryColumn {
 
   push(value: string) {
     if (this.#used === this.#indexes.length) this.#indexes = grow(this.#indexes, Uint32Array)
-    this.#indexes[this.#used++] = this.#places.get(value) ?? this.#addKey(value)
+    // Rows of a series follow one another: then nothing needs to be looked up.
+    if (value !== this.#last) {
+      this.#lastPlace = this.#places.get(value) ?? this.#addKey(value)
+      this.#last = value
+    }
+    this.#indexes[this.#used++] = this.#lastPlace
   }
 
   byteLength() {
@@ -151,6 +168,8 @@ class DictionaryColumn {
     this.#keys.clear()
     this.#used = 0
     this.#addKey('')
+    this.#last = ''
+    this.#lastPlace = 0
   }
 
   #addKey(value: string): number {
@@ -179,11 +198,12 @@ type Writers<Columns extends readonly Column[]> = {
   readonly [It in Columns[number] as It['name']]: ReturnType<(typeof writers)[It['type']]>
 }
 
-/** An open block of one table: push one value into each column, then `endRow`. */
+/** An open block of one table: push as many values into each column, then `endRow` or `endRows`. */
 export type NativeBlock<T extends Table = Table> = {
   readonly columns: Writers<T['columns']>
   readonly rows: number
   endRow(): void
+  endRows(count: number): void
   byteLength(): number
   /** The rows as one block in Native format; the open block is empty again afterwards. */
   take(): Buffer
@@ -205,6 +225,9 @@ export function createNativeBlock<T extends Table>(table: T): NativeBlock<T> {
     },
     endRow() {
       rows++
+    },
+    endRows(count) {
+      rows += count
     },
     byteLength,
     take() {

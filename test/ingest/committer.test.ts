@@ -1,7 +1,7 @@
 import zlib from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createCommitter } from '../../ingest/committer.ts'
-import { pushPoint } from '../../ingest/rows.ts'
+import { pushPoints } from '../../ingest/rows.ts'
 import { readNativeBlock } from '../../store/clickhouse/native-slice.ts'
 import { pointsTable } from '../../store/clickhouse/tables.ts'
 import type { Block, QueueLoad } from '../../store/queue/queue-backend.ts'
@@ -48,7 +48,7 @@ const point = { metric: 'loss', context: '', value: 1, step: 1, epoch: undefined
 /** Commits one request of so many rows. */
 function commit(committer: ReturnType<typeof openCommitter>['committer'], rows = 1, receivedMs = 5) {
   return committer.commit(receivedMs, (block) => {
-    for (let place = 0; place < rows; place++) pushPoint(block, origin, place, point)
+    pushPoints(block, origin, Array(rows).fill(point), [...Array(rows).keys()])
   })
 }
 
