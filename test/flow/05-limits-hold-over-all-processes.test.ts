@@ -13,11 +13,14 @@ const pointsPerMinute = 6_000
 const pointsPerRequest = 20
 const processes = 3
 
-/** Sends requests one after the other until the time is over, whatever is answered. */
-async function runAway(client: TestClient, experimentKey: string, untilMs: number) {
+/** Refusals after which a process has nothing left to admit, and has not for a while: each is held for half a second. */
+const refusalsAtLeast = 6
+
+/** Sends requests one after the other, whatever is answered, until it was refused again and again. */
+async function runAway(client: TestClient, experimentKey: string) {
   const metrics = Array.from({ length: pointsPerRequest }, (_, step) => aPoint({ step }))
   const statuses = new Map<number, number>()
-  while (performance.now() < untilMs) {
+  while ((statuses.get(429) ?? 0) < refusalsAtLeast) {
     const { status } = await client.post('/write/experiment/metrics/batch', { experimentKey, metrics })
     statuses.set(status, (statuses.get(status) ?? 0) + 1)
   }
@@ -49,7 +52,7 @@ describe.skipIf(!availableQueues().includes('redis'))('several ingest processes 
     const startedAt = performance.now()
     const load = writers
       .flatMap((client) => Array.from({ length: 3 }, () => client))
-      .map((client) => runAway(client, runaway, startedAt + 4_000))
+      .map((client) => runAway(client, runaway))
     const quietAnswers: number[] = []
     for (const [step, client] of [...writers, ...writers].entries()) {
       const answer = await client.post('/write/experiment/metric', { experimentKey: quiet, ...aPoint({ step }) })
