@@ -1,6 +1,6 @@
 type Settings<Entry> = {
   /** What entries are merged by. */
-  idOf(entry: Entry): string
+  idOf(entry: Entry): string | bigint
   /** Takes `more` into the entry that is there. */
   merge(entry: Entry, more: Entry): void
   /** Keeps many entries in one statement. */
@@ -15,7 +15,7 @@ type Settings<Entry> = {
  * is about, so they stay few.
  */
 export function createGatherer<Entry>({ idOf, merge, write, everyMs, onError }: Settings<Entry>) {
-  let entries = new Map<string, Entry>()
+  let entries = new Map<string | bigint, Entry>()
   let writing: Promise<void> | undefined
   const timer = setInterval(() => {
     writing ??= flush().finally(() => {

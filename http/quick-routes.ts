@@ -2,11 +2,12 @@ import { STATUS_CODES } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { createBodyReader } from './body.ts'
-import { type Refusal, toErrorEnvelope, toRefusal } from './errors.ts'
+import { toErrorEnvelope, toRefusal } from './errors.ts'
 import { checkFields } from './fields.ts'
 import type { QuickAnswer, QuickRoute } from './quick-lane.ts'
 import { logRefusal } from './refuse.ts'
 import type { Caller, Route } from './route.ts'
+import { whenKnown } from './when-known.ts'
 
 type Settings = {
   routes: Route[]
@@ -26,24 +27,26 @@ export function createQuickRoutes(settings: Settings): Map<string, QuickRoute> {
   const toAnswer = createAnswers(settings.safeHeaders)
 
   function toQuickRoute(it: Route, handle: NonNullable<Route['handleQuickly']>): QuickRoute {
-    return async function answer(headers, bytes) {
+    const toDone = (body: string) => toAnswer(200, body)
+    const refuse = (error: unknown): QuickAnswer | Promise<QuickAnswer> => {
+      const refusal = toRefusal(error)
+      logRefusal(log, refusal, error, it.path)
+      const answer = toAnswer(refusal.status, JSON.stringify(toErrorEnvelope(refusal)), refusal.headers)
+      return refusal.holdMs === 0 ? answer : sleep(refusal.holdMs, answer)
+    }
+    return function answer(headers, bytes) {
       try {
-        const known = checkKey(headers)
-        const caller = known instanceof Promise ? await known : known
-        const body = await readJsonBody(bytes, undefined, bodyBytesMax)
-        const checked = it.checksOwnBody ? body : it.body && checkFields(it.body, body)
-        return toAnswer(200, await handle({ body: checked, caller, headers }))
+        const answered = whenKnown(checkKey(headers), (caller) =>
+          whenKnown(readJsonBody(bytes, undefined, bodyBytesMax), (body) =>
+            handle({ body: it.checksOwnBody ? body : it.body && checkFields(it.body, body), caller, headers }),
+          ),
+        )
+        return answered instanceof Promise ? answered.then(toDone, refuse) : toDone(answered)
       } catch (error) {
-        const refusal = toRefusal(error)
-        logRefusal(log, refusal, error, it.path)
-        if (refusal.holdMs > 0) await sleep(refusal.holdMs)
-        return toRefused(refusal)
+        return refuse(error)
       }
     }
   }
-
-  const toRefused = (refusal: Refusal) =>
-    toAnswer(refusal.status, JSON.stringify(toErrorEnvelope(refusal)), refusal.headers)
 
   const found = new Map<string, QuickRoute>()
   for (const it of settings.routes) {

@@ -26,6 +26,7 @@ import { createQuickRoutes } from './quick-routes.ts'
 import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './refuse.ts'
 import { type Caller, checkPermission, type Route } from './route.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './upload-pace.ts'
+import { whenKnown } from './when-known.ts'
 
 const prefix = '/api/rest/v2'
 /** Older clients use the second one for the same calls. */
@@ -230,10 +231,6 @@ function toVisitor(shareCode: string): Caller {
     limits: {},
     shareCode,
   }
-}
-
-function whenKnown<T>(value: T | Promise<T>, goOn: (value: T) => T): T | Promise<T> {
-  return value instanceof Promise ? value.then(goOn) : goOn(value)
 }
 
 function isStream(answer: unknown): answer is NodeJS.ReadableStream {

@@ -10,7 +10,7 @@ type Settings = {
 
 /** Gathers what experiments did and when. */
 export function createSignsOfLife(settings: Settings) {
-  const signs = createGatherer<Sign>({ ...settings, idOf: (it) => String(it.experimentId), merge })
+  const signs = createGatherer<Sign>({ ...settings, idOf: (it) => it.experimentId, merge })
   return {
     /** The experiment logged something. */
     active(experimentId: bigint, atMs: number) {

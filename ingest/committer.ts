@@ -158,8 +158,12 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
   }
 
   return {
-    async commit(receivedMs, append) {
-      refuseWhenFull()
+    commit(receivedMs, append) {
+      try {
+        refuseWhenFull()
+      } catch (error) {
+        return Promise.reject(error)
+      }
       open ??= openCommit(receivedMs)
       const { done } = open
       open.requests++
@@ -169,7 +173,7 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
         refuseBlock(error)
       }
       if (block.rows >= settings.rowsMax || block.byteLength() >= settings.bytesMax) closeBlock()
-      return await done
+      return done
     },
 
     async close() {

@@ -1,5 +1,6 @@
 import { restrictedAccount, unknownExperiment } from '../http/errors.ts'
 import { createLookup } from '../http/lookup.ts'
+import { whenKnown } from '../http/when-known.ts'
 import type { SoughtExperiment, WritableExperiment } from '../store/postgres/experiments.ts'
 
 /**
@@ -27,10 +28,11 @@ export function createExperimentCheck(find: Find) {
   })
 
   /** @throws Refusal `experimentUnknown`, the same for absent and foreign ones; `accountRestricted` */
-  return async function findExperiment(userId: string, key: string): Promise<WritableExperiment> {
-    const experiment = await lookUp(`${userId} ${key}`, { userId, key })
-    if (!experiment) throw unknownExperiment(key)
-    if (experiment.isWithheld) throw restrictedAccount()
-    return experiment
+  return function findExperiment(userId: string, key: string): WritableExperiment | Promise<WritableExperiment> {
+    return whenKnown(lookUp(`${userId} ${key}`, { userId, key }), (experiment) => {
+      if (!experiment) throw unknownExperiment(key)
+      if (experiment.isWithheld) throw restrictedAccount()
+      return experiment
+    })
   }
 }

@@ -16,10 +16,10 @@ export function pushPoints(
 ) {
   const { columns } = block
   const count = points.length
-  columns.experiment_id.pushTimes(origin.experimentId, count)
-  columns.request_hi.pushTimes(origin.identity.high, count)
-  columns.request_lo.pushTimes(origin.identity.low, count)
-  columns.received.pushTimes(origin.receivedMs, count)
+  columns.experiment_id.fill(origin.experimentId, count)
+  columns.request_hi.fill(origin.identity.high, count)
+  columns.request_lo.fill(origin.identity.low, count)
+  columns.received.fill(origin.receivedMs, count)
   for (const place of places) columns.place.push(place)
   for (const { metric } of points) columns.metric.push(metric)
   for (const { context } of points) columns.context.push(context)

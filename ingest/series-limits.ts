@@ -118,15 +118,15 @@ export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defa
     const dropped = { overNames: 0, overPoints: 0 }
     let kept = 0
     /** A batch has the same few metrics again and again; the full name of a series is put together once for each. */
-    const found = new Map<string, Found>()
+    const found = points.length > 1 ? new Map<string, Found>() : undefined
     let last: Found | undefined
     for (let at = 0; at < points.length; at++) {
       const point = points[at] as Point
       if (point.metric !== last?.metric || point.context !== last.context) {
-        last = found.get(point.metric)
+        last = found?.get(point.metric)
         if (point.context !== last?.context) {
           last = { metric: point.metric, context: point.context, series: findSeries(counted, limits, point) }
-          found.set(point.metric, last)
+          found?.set(point.metric, last)
         }
       }
       const { series } = last as Found

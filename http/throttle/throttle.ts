@@ -1,6 +1,7 @@
 import { type DataType, type GivenLimits, rateLimitNames } from '../../store/limits.ts'
 import { Refusal } from '../errors.ts'
 import { createRecent } from '../recent.ts'
+import { whenKnown } from '../when-known.ts'
 import type { Counters } from './counters.ts'
 import type { Shortage, TokenBuckets } from './token-buckets.ts'
 
@@ -55,7 +56,7 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
     experiment: ChargedExperiment,
     key: ChargedKey,
     count: number,
-  ): undefined | Promise<void> {
+  ): undefined | Promise<undefined> {
     const ofExperiment: Bound = {
       bucket: toExperimentBucket(type, experiment.id),
       limit: experiment.limits[rateLimitNames[type]] ?? perExperiment[type],
@@ -76,7 +77,7 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
       buckets.giveBack(ofExperiment.bucket, count)
       refuse(shortage, ofKey)
     }
-    const admitKey = (shortage: Shortage | undefined): undefined | Promise<void> => {
+    const admitKey = (shortage: Shortage | undefined): undefined | Promise<undefined> => {
       if (shortage) refuse(shortage, ofExperiment)
       return whenKnown(buckets.take(ofKey.bucket, ofKey.limit, count), finish)
     }
@@ -98,11 +99,6 @@ export type Throttle = ReturnType<typeof createThrottle>
 
 /** One of the limits that a request has to keep. */
 type Bound = { bucket: string; limit: number; whose: string }
-
-/** Goes on at once with what is there, else when it comes. */
-function whenKnown<T>(value: T | Promise<T>, goOn: (value: T) => undefined | Promise<void>): undefined | Promise<void> {
-  return value instanceof Promise ? value.then(goOn) : goOn(value)
-}
 
 /** How a data type is called in messages. */
 const labels: Record<DataType, string> = {

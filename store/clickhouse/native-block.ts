@@ -31,12 +31,12 @@ class Int64Column {
     this.#used += 2
   }
 
-  /** The same value so many times. */
-  pushTimes(value: number | bigint, count: number) {
-    while (this.#used + count * 2 > this.#words.length) this.#grow()
-    const first = this.#used >>> 1
-    this.#longs.fill(BigInt.asIntN(64, BigInt(value)), first, first + count)
-    this.#used += count * 2
+  /** The same value for many rows. */
+  fill(value: number | bigint, rows: number) {
+    while (this.#used + rows * 2 > this.#words.length) this.#grow()
+    const start = this.#used >>> 1
+    this.#longs.fill(BigInt(value), start, start + rows)
+    this.#used += rows * 2
   }
 
   #grow() {
@@ -75,6 +75,13 @@ class NumberColumn<T extends NumberArray> {
   push(value: number) {
     if (this.#used === this.#values.length) this.#values = grow(this.#values, this.#kind)
     this.#values[this.#used++] = value
+  }
+
+  /** The same value for many rows. */
+  fill(value: number, rows: number) {
+    while (this.#used + rows > this.#values.length) this.#values = grow(this.#values, this.#kind)
+    this.#values.fill(value, this.#used, this.#used + rows)
+    this.#used += rows
   }
 
   byteLength() {
@@ -146,6 +153,14 @@ class DictionaryColumn {
       this.#last = value
     }
     this.#indexes[this.#used++] = this.#lastPlace
+  }
+
+  /** The same value for many rows. */
+  fill(value: string, rows: number) {
+    if (rows === 0) return
+    while (this.#used + rows > this.#indexes.length) this.#indexes = grow(this.#indexes, Uint32Array)
+    this.#indexes.fill(this.#places.get(value) ?? this.#addKey(value), this.#used, this.#used + rows)
+    this.#used += rows
   }
 
   byteLength() {
