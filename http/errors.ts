@@ -102,13 +102,15 @@ export class Refusal extends Error {
   readonly code: number
   /** Extra response headers, such as `Retry-After`. */
   readonly headers: Record<string, string>
+  /** What the answer tells besides, as `data`. */
+  readonly data: unknown
   /** How long the answer is held back: a caller that asks again at once is thereby slowed down. */
   readonly holdMs: number
 
   constructor(
     refusal: RefusalName,
     message: string,
-    options: { cause?: unknown; headers?: Record<string, string>; holdMs?: number } = {},
+    options: { cause?: unknown; headers?: Record<string, string>; holdMs?: number; data?: unknown } = {},
   ) {
     super(message, options.cause === undefined ? {} : { cause: options.cause })
     this.refusal = refusal
@@ -116,6 +118,7 @@ export class Refusal extends Error {
     this.code = refusals[refusal].code
     this.headers = options.headers ?? {}
     this.holdMs = options.holdMs ?? 0
+    this.data = options.data ?? null
   }
 }
 
@@ -150,7 +153,7 @@ export function unavailable(what: string, cause?: unknown, retryAfterSeconds = 1
 
 /** The JSON body of every answer that is not a success. */
 export function toErrorEnvelope(refusal: Refusal) {
-  return { msg: refusal.message, code: refusal.status, data: null, sdk_error_code: refusal.code }
+  return { msg: refusal.message, code: refusal.status, data: refusal.data, sdk_error_code: refusal.code }
 }
 
 /** The refusals as documentation: one line for each `sdk_error_code`. */
