@@ -1,7 +1,11 @@
 import { isStorable } from '../../http/fields.ts'
 
-/** What a feature, a part of a prediction or a label is; null is a value that is missing. */
-export type Scalar = number | bigint | string | boolean | null
+/**
+ * What a feature, a part of a prediction or a label is; null is a value that is missing. JSON cannot tell 1.0 from 1, and a
+ * file can: there a float that happens to be whole is a `WholeFloat`.
+ */
+export type Scalar = number | bigint | string | boolean | null | WholeFloat
+export type WholeFloat = { float: number }
 export type Scalars = Record<string, Scalar>
 
 /** One item of a batch, or one line of a file, as it was sent; what is wrong with it was told. */
@@ -172,8 +176,9 @@ export function findTextFault(value: string): string | undefined {
 /** A part of a prediction that is called `probability` is one. */
 export function checkProbability(prediction: Scalars | undefined, field: string, tell: Tell) {
   if (prediction === undefined || !Object.hasOwn(prediction, probabilityName)) return
-  const probability = prediction[probabilityName]
-  if (probability === null) return
+  const given = prediction[probabilityName]
+  const probability = typeof given === 'object' ? given?.float : given
+  if (given == null) return
   if (typeof probability !== 'number' || !(probability >= 0 && probability <= 1)) {
     tell(`${field}.${probabilityName}`, 'must be a number from 0 to 1')
   }

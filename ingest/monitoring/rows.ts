@@ -85,8 +85,8 @@ function pushScalar({ type, number, text }: ValueColumns, value: Scalar) {
       text.push(String(value))
       return
   }
-  type.push(valueTypes.missing)
-  number.push(0)
+  type.push(value === null ? valueTypes.missing : valueTypes.float)
+  number.push(value === null ? 0 : value.float)
   text.push('')
 }
 
