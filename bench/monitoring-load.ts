@@ -3,8 +3,8 @@ import http from 'node:http'
 
 /**
  * Events as production sends them: 20 features (floats, integers, categories, booleans, a string of many values) and a
- * prediction. The bodies of some batches are made before the clock starts; of each request only the ids are written anew,
- * so that making the load costs next to nothing.
+ * prediction. The bodies of some batches are made before the clock starts; ids, times and digits are written anew for each
+ * request, so that making the load costs little and no two events are alike.
  */
 export const featuresPerEvent = 20
 /** With the two of the prediction. */
@@ -40,7 +40,7 @@ export async function sendEvents(load: Load): Promise<LoadResult> {
   async function sendSome() {
     while (next < requests) {
       const at = next++
-      const body = writeIds(bodies[at % templates] as Body, at * load.eventsPerRequest)
+      const body = fillIn(bodies[at % templates] as Body, at * load.eventsPerRequest)
       const startedAt = performance.now()
       const answer = await post(load, agent, body)
       result.answeredMs.push(performance.now() - startedAt)
@@ -71,46 +71,59 @@ async function post({ url, apiKey }: Load, agent: http.Agent, body: Buffer) {
   return { accepted: accepted as number, duplicates: duplicates as number }
 }
 
-type Body = { bytes: Buffer; idOffsets: number[] }
+type Body = { bytes: Buffer; idOffsets: number[]; timeOffsets: number[]; digitOffsets: number[] }
 
+/** Each `#` becomes a digit of its own in every request. */
 function makeBody({ workspaceName, modelName, eventsPerRequest }: Load, template: number): Body {
-  const placeholder = 'x'.repeat(idCharacters)
-  const events = Array.from({ length: eventsPerRequest }, (_, at) => {
+  const range = (length: number, of: (at: number) => string) => Array.from({ length }, (_, at) => of(at))
+  const events = range(eventsPerRequest, (at) => {
     const random = createRandom(template * eventsPerRequest + at + 1)
-    const features: Record<string, number | string | boolean> = {}
-    for (let feature = 0; feature < 8; feature++)
-      features[`amount_${feature}`] = round(random() * 10 ** (feature % 4), 4)
-    for (let feature = 0; feature < 5; feature++)
-      features[`count_${feature}`] = Math.floor(random() * 10 ** (feature + 1))
-    for (let feature = 0; feature < 4; feature++) {
-      features[`category_${feature}`] = `class ${Math.floor(random() ** 2 * 5 ** (feature + 1))}`
-    }
-    for (let feature = 0; feature < 2; feature++) features[`flag_${feature}`] = random() < 0.3
-    features.merchant = `merchant-${Math.floor(random() * 50_000)}`
-    return {
-      workspaceName,
-      modelName,
-      modelVersion: '1.4.0',
-      predictionId: placeholder,
-      timestamp: 1_760_000_000_000 + template * 60_000 + at,
-      features,
-      prediction: { value: random() < 0.1 ? 'fraud' : 'ok', probability: round(random(), 4) },
-    }
+    const first = () => 1 + Math.floor(random() * 9)
+    const features = [
+      ...range(8, (it) => `"amount_${it}":${first()}${'#'.repeat(it % 4)}.###${first()}`),
+      ...range(5, (it) => `"count_${it}":${first()}${'#'.repeat(it)}`),
+      ...range(4, (it) => `"category_${it}":"class ${Math.floor(random() ** 2 * 5 ** (it + 1))}"`),
+      ...range(2, (it) => `"flag_${it}":${random() < 0.3}`),
+      '"merchant":"merchant-#####"',
+    ]
+    return (
+      `{"workspaceName":"${workspaceName}","modelName":"${modelName}","modelVersion":"1.4.0",` +
+      `"predictionId":"${idPlaceholder}","timestamp":${timePlaceholder},"features":{${features.join()}},` +
+      `"prediction":{"value":"${random() < 0.1 ? 'fraud' : 'ok'}","probability":0.###${first()}}}`
+    )
   })
-  const bytes = Buffer.from(JSON.stringify({ data: events }))
-  const idOffsets: number[] = []
-  for (let at = bytes.indexOf(placeholder); at >= 0; at = bytes.indexOf(placeholder, at + idCharacters))
-    idOffsets.push(at)
-  return { bytes, idOffsets }
+  const bytes = Buffer.from(`{"data":[${events.join()}]}`)
+  return {
+    bytes,
+    idOffsets: findAll(bytes, idPlaceholder),
+    timeOffsets: findAll(bytes, timePlaceholder),
+    digitOffsets: findAll(bytes, '#'),
+  }
+}
+
+const idPlaceholder = 'x'.repeat(idCharacters)
+const timePlaceholder = 't'.repeat(13)
+const firstTimeMs = 1_760_000_000_000
+const eventEveryMs = 10
+
+function findAll(bytes: Buffer, what: string): number[] {
+  const offsets: number[] = []
+  for (let at = bytes.indexOf(what); at >= 0; at = bytes.indexOf(what, at + what.length)) offsets.push(at)
+  return offsets
 }
 
 /** A copy, for the one before may still be on its way. */
-function writeIds({ bytes, idOffsets }: Body, first: number): Buffer {
+function fillIn({ bytes, idOffsets, timeOffsets, digitOffsets }: Body, first: number): Buffer {
   const body = Buffer.from(bytes)
   idOffsets.forEach((offset, at) => {
     const number = first + at
     body.write(toId((number + 1) % repeatedEvery === 0 ? number - 50 : number), offset, 'latin1')
   })
+  timeOffsets.forEach((offset, at) => {
+    body.write(String(firstTimeMs + (first + at) * eventEveryMs), offset, 'latin1')
+  })
+  const random = createRandom(first + 7)
+  for (const offset of digitOffsets) body[offset] = 0x30 + Math.floor(random() * 10)
   return body
 }
 
@@ -124,8 +137,6 @@ function toId(number: number): string {
   ).join('')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
 }
-
-const round = (value: number, digits: number) => Math.round(value * 10 ** digits) / 10 ** digits
 
 /** mulberry32 */
 function createRandom(seed: number) {

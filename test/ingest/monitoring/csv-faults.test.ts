@@ -8,7 +8,15 @@ import { createClient } from '../../harness/client.ts'
 import { eventually } from '../../harness/eventually.ts'
 import { readMemory } from '../../harness/memory.ts'
 import { readStoredEvents } from '../../harness/monitoring.ts'
-import { createUser, openOwnStores, openTestService, startRole, storesWith, uniqueName } from '../../harness/service.ts'
+import {
+  availableQueues,
+  createUser,
+  openOwnStores,
+  openTestService,
+  startRole,
+  storesWith,
+  uniqueName,
+} from '../../harness/service.ts'
 
 const mebibyte = 1024 * 1024
 /** What is held of a file shows at any size above the bound. `CSV_TEST_MIB=2048` is nearer to the promise. */
@@ -41,10 +49,10 @@ async function upload(url: string, apiKey: string, query: Record<string, string>
 }
 
 it('a large file goes through in bounded memory, and every line of it is counted', async () => {
-  const stores = await openOwnStores('postgres')
+  const stores = await openOwnStores(availableQueues().at(-1) as 'postgres')
   const user = await createUser(stores)
-  const settings = { SVC_EVENTS_PER_MINUTE: '100000000' }
-  const [ingest, worker] = [await startRole('ingest', stores, settings), await startRole('worker', stores)]
+  const settings = { SVC_EVENTS_PER_MINUTE: '100000000', SVC_QUEUE_PREFIX: uniqueName('csv') }
+  const [ingest, worker] = [await startRole('ingest', stores, settings), await startRole('worker', stores, settings)]
   for (const it of [ingest, worker]) {
     closers.push(async () => {
       it.kill('SIGKILL')

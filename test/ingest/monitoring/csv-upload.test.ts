@@ -19,6 +19,7 @@ afterAll(async () => {
 })
 
 type Line = Record<string, unknown>
+/** The calls are /mpm/v2/data/events/csv, /mpm/v2/data/labels/csv and /mpm/v2/dataset/events/csv. */
 type Sent = {
   path?: string
   /** In their order; `file` among them. */
