@@ -7,9 +7,8 @@ import { eventsTable, eventValuesTable } from '../../../store/clickhouse/monitor
 import { createNativeBlock } from '../../../store/clickhouse/native-block.ts'
 import type { Table } from '../../../store/clickhouse/tables.ts'
 import { type Database, openDatabase } from '../../../store/postgres/database.ts'
-import { listUntoldVoids } from '../../../store/postgres/event-claims.ts'
+import { listUntoldVoids, toIdHash } from '../../../store/postgres/event-claims.ts'
 import { ensureMonitoredModel } from '../../../store/postgres/monitored-models.ts'
-import { toIdHash } from '../../harness/monitoring.ts'
 import { createUser, openOwnStores, uniqueName } from '../../harness/service.ts'
 
 /** Rounds on a real Postgres, with a queue that does as it is told. */
