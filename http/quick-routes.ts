@@ -52,7 +52,7 @@ export function createQuickRoutes(settings: Settings): Map<string, QuickRoute> {
   for (const it of settings.routes) {
     if (!it.handleQuickly) continue
     const answer = toQuickRoute(it, it.handleQuickly)
-    for (const prefix of settings.prefixes) found.set(`${it.method} ${prefix}${it.path}`, answer)
+    for (const prefix of it.atRoot ? [''] : settings.prefixes) found.set(`${it.method} ${prefix}${it.path}`, answer)
   }
   return found
 }

@@ -29,8 +29,9 @@ import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPa
 import { whenKnown } from './when-known.ts'
 
 const prefix = '/api/rest/v2'
-/** Older clients use the second one for the same calls. */
-const prefixes = [prefix, '/clientlib/rest/v2']
+/** Older clients use this one for the same calls. */
+const clientPrefix = '/clientlib/rest/v2'
+const prefixes = [prefix, clientPrefix]
 
 type Settings = {
   routes: Route[]
@@ -128,7 +129,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
   const bodyLimit = it.bodyBytesMax ?? bodyBytesMaxDefault
   checkPermission(it)
   const checkCaller = toCallerCheck(it.permission, checkKey)
-  for (const base of prefixes) {
+  for (const base of it.atRoot ? [''] : prefixes) {
     app.route({
       method: it.method,
       url: base + it.path.replaceAll(/\{(\w+)\}/g, ':$1'),
@@ -141,7 +142,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         summary: it.path.slice(1),
         description: it.summary,
         tags: [it.topic],
-        hide: base !== prefix,
+        hide: base === clientPrefix,
         ...(it.body && { body: it.body }),
         ...(it.upload && { body: it.upload, consumes: ['multipart/form-data'] }),
         ...(it.query && { querystring: it.query }),

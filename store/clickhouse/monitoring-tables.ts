@@ -1,0 +1,82 @@
+import type { Column, Table } from './tables.ts'
+
+/**
+ * What deployed models report: the scalars of every event apart, one row each, so that a distribution reads one feature
+ * and nothing else, and an event may have thousands of them.
+ *
+ * Postgres decides which event of a `predictionId` is the first; what it gave the number (`claim`, `place`) is the event,
+ * and both tables know it by that number alone. It grows with time, so it takes next to nothing on disk. An event whose
+ * claim was taken over by another request, because its own never confirmed it, is in `voided_events` and is not read.
+ */
+
+/** The kinds of data set, as interface.md calls them. Labels that come with their event are rows of their own. */
+export const eventKinds = { EVENTS: 1, TRAINING_EVENTS: 2, LATE_LABELS: 3 } as const
+
+export type EventKind = keyof typeof eventKinds
+
+/** What a value is: an input of the model, what it put out, or what was true. */
+export const valueParts = { feature: 1, prediction: 2, label: 3 } as const
+
+export type ValuePart = keyof typeof valueParts
+
+/**
+ * Scalars keep their type. `number` holds numbers and booleans (0, 1); `text` holds strings, and the digits of integers
+ * that no float holds.
+ */
+export const valueTypes = { missing: 0, integer: 1, float: 2, boolean: 3, string: 4 } as const
+
+const claimColumns = [
+  { name: 'claim', type: 'UInt64', codec: 'Delta, ZSTD(1)' },
+  { name: 'place', type: 'UInt32', codec: 'Delta, ZSTD(1)' },
+] as const
+
+const modelColumns = [
+  { name: 'model_id', type: 'UInt64', codec: 'Delta, ZSTD(1)' },
+  { name: 'kind', type: 'UInt8', codec: 'ZSTD(1)' },
+] as const
+
+const eventColumns = [
+  ...modelColumns,
+  ...claimColumns,
+  { name: 'version', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
+  { name: 'timestamp', type: 'Int64', codec: 'Delta, ZSTD(1)' },
+  { name: 'received', type: 'Int64', codec: 'Delta, ZSTD(1)' },
+  { name: 'prediction_id', type: 'String', codec: 'ZSTD(1)' },
+] as const satisfies readonly Column[]
+
+const valueColumns = [
+  ...modelColumns,
+  { name: 'version', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
+  { name: 'part', type: 'UInt8', codec: 'ZSTD(1)' },
+  { name: 'name', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
+  { name: 'timestamp', type: 'Int64', codec: 'DoubleDelta, ZSTD(1)' },
+  ...claimColumns,
+  { name: 'type', type: 'UInt8', codec: 'ZSTD(1)' },
+  { name: 'number', type: 'Float64', codec: 'ZSTD(1)' },
+  { name: 'text', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
+] as const satisfies readonly Column[]
+
+const voidedColumns = [...modelColumns, ...claimColumns] as const satisfies readonly Column[]
+
+export const eventsTable = {
+  name: 'events',
+  columns: eventColumns,
+  primaryKey: ['model_id', 'kind', 'claim'],
+  identity: ['place'],
+} satisfies Table
+
+export const eventValuesTable = {
+  name: 'event_values',
+  columns: valueColumns,
+  primaryKey: ['model_id', 'kind', 'version', 'part', 'name', 'timestamp'],
+  identity: ['claim', 'place'],
+} satisfies Table
+
+export const voidedEventsTable = {
+  name: 'voided_events',
+  columns: voidedColumns,
+  primaryKey: ['model_id', 'kind', 'claim'],
+  identity: ['place'],
+} satisfies Table
+
+export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable, voidedEventsTable]
