@@ -12,7 +12,7 @@ const silenceMsMax = 500
  * To be called before the server listens; `letGo` after `close` was called. It ends every connection right after its
  * answer, and a little later those that asked nothing.
  */
-export function watchConnections(server: Server, quickLane: QuickLane): { letGo(): void } {
+export function watchConnections(server: Server, quickLane: Pick<QuickLane, 'isBusy'>): { letGo(): void } {
   const connections = new Set<Socket>()
   const answers = new Set<ServerResponse>()
   let lettingGo = false
@@ -30,7 +30,6 @@ export function watchConnections(server: Server, quickLane: QuickLane): { letGo(
   return {
     letGo() {
       lettingGo = true
-      quickLane.letGo()
       for (const answer of answers) endAfter(answer)
       setTimeout(() => {
         const busy = new Set([...answers].map((it) => it.req.socket))

@@ -32,7 +32,7 @@ export type QuickRoute = (headers: IncomingHttpHeaders, body: Buffer) => QuickAn
 export type QuickAnswer = { head: string; body: string }
 
 export type QuickLane = {
-  /** Ends every connection after its answer; what comes on the others goes to Node's server. */
+  /** Ends every connection after its answer, and those that ask nothing at once, as Node's own server does when it closes. */
   letGo(): void
   /** True while a request of this connection is being answered. */
   isBusy(socket: Socket): boolean
@@ -49,6 +49,8 @@ export function openQuickLane({ server, routes, bodyBytesMax, restWaitMs, idleMs
   const keeping = `connection: keep-alive\r\nkeep-alive: timeout=${Math.floor(idleMsMax / 1_000)}\r\n\r\n`
   const readRequest = createRequestReader(routes, bodyBytesMax)
   const busy = new Set<Socket>()
+  /** Those that ask nothing at this moment, and never have or have been answered. */
+  const idle = new Set<Socket>()
   let lettingGo = false
 
   server.on('connection', (socket: Socket) => {
@@ -58,6 +60,7 @@ export function openQuickLane({ server, routes, bodyBytesMax, restWaitMs, idleMs
     let isSlow = true
     let hasEnded = false
     socket.setTimeout(restWaitMs)
+    idle.add(socket)
 
     function onData(chunk: Buffer) {
       rest = rest === undefined ? chunk : Buffer.concat([rest, chunk])
@@ -66,7 +69,8 @@ export function openQuickLane({ server, routes, bodyBytesMax, restWaitMs, idleMs
     }
 
     function goOn() {
-      if (rest === undefined) return
+      if (rest === undefined) return void idle.add(socket)
+      idle.delete(socket)
       const found = lettingGo ? 'odd' : readRequest(rest)
       if (found === 'odd') return handOver()
       if (found === 'unfinished') return waitFor(true)
@@ -120,12 +124,14 @@ export function openQuickLane({ server, routes, bodyBytesMax, restWaitMs, idleMs
 
     function onClose() {
       busy.delete(socket)
+      idle.delete(socket)
     }
 
     const listeners = { data: onData, end: onEnd, timeout: onTimeout, close: onClose, error: ignore }
     for (const [event, listener] of Object.entries(listeners)) socket.on(event, listener)
 
     function handOver() {
+      idle.delete(socket)
       socket.pause()
       for (const [event, listener] of Object.entries(listeners)) socket.off(event, listener)
       socket.setTimeout(0)
@@ -139,6 +145,7 @@ export function openQuickLane({ server, routes, bodyBytesMax, restWaitMs, idleMs
   return {
     letGo() {
       lettingGo = true
+      for (const socket of idle) socket.destroy()
     },
     isBusy: (socket) => busy.has(socket),
   }

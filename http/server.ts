@@ -103,16 +103,15 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     for (const it of routes) if (it.upload) addRoute(scope, it, { ...settings, admit: pace.admit })
   })
   const { checkKey } = settings
-  app.decorate(
-    'quickLane',
-    openQuickLane({
-      server: app.server,
-      routes: createQuickRoutes({ routes, prefixes, checkKey, bodyBytesMax: smallBodyBytes, safeHeaders, log }),
-      bodyBytesMax: smallBodyBytes,
-      restWaitMs,
-      idleMsMax: keptAliveMs,
-    }),
-  )
+  const quickLane = openQuickLane({
+    server: app.server,
+    routes: createQuickRoutes({ routes, prefixes, checkKey, bodyBytesMax: smallBodyBytes, safeHeaders, log }),
+    bodyBytesMax: smallBodyBytes,
+    restWaitMs,
+    idleMsMax: keptAliveMs,
+  })
+  app.decorate('quickLane', quickLane)
+  app.addHook('preClose', async () => quickLane.letGo())
   return app
 }
 

@@ -213,7 +213,7 @@ describe('a connection', () => {
     expect((await answers(count)).at(-1)).toBe(`quick ${body}`)
   })
 
-  it('is ended after its answer when the lane lets go, and told so', async () => {
+  it('is ended when the lane lets go: at once when it asks nothing, else after its answer, and told so', async () => {
     const release = Promise.withResolvers<void>()
     hold = release.promise
     const [busy, idle] = [await open(), await open()]
@@ -226,8 +226,10 @@ describe('a connection', () => {
     expect(await busy.answers(1)).toEqual(['quick 2'])
     expect(busy.received()).toContain('connection: close')
     await busy.ended()
-    idle.send(request('3'))
-    expect((await idle.answers(2))[1]).toBe('node POST 3')
+    await idle.ended()
+    const late = await open()
+    late.send(request('3'))
+    expect(await late.answers(1)).toEqual(['node POST 3'])
   })
 })
 
