@@ -33,13 +33,16 @@ const requestColumns = [
   { name: 'place', type: 'UInt32', codec: 'Delta, ZSTD(1)' },
 ] as const
 
-/** Plain ZSTD for values: Gorilla was measured to be worse on training curves. */
+/**
+ * Plain ZSTD for values: Gorilla was measured to be worse on training curves. Delta for times: the metrics of a step have
+ * the same ones, which ZSTD finds again among whole bytes and not in the bits of DoubleDelta (0.11 bytes a point, not 0.43).
+ */
 const pointColumns = [
   { name: 'experiment_id', type: 'UInt64', codec: 'Delta, ZSTD(1)' },
   { name: 'metric', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
   { name: 'context', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
   { name: 'step', type: 'Int64', codec: 'DoubleDelta, ZSTD(1)' },
-  { name: 'timestamp', type: 'Int64', codec: 'DoubleDelta, ZSTD(1)' },
+  { name: 'timestamp', type: 'Int64', codec: 'Delta, ZSTD(1)' },
   ...requestColumns,
   { name: 'epoch', type: 'Int64', codec: 'Delta, ZSTD(1)' },
   { name: 'received', type: 'Int64', codec: 'Delta, ZSTD(1)' },
@@ -165,6 +168,9 @@ export function createStatements({ database }: Layout): string[] {
     ...[...streamTables.map((it) => it.name), summaryTable].map(
       (table) =>
         `ALTER TABLE ${database}.${table} MODIFY SETTING min_free_disk_bytes_to_perform_insert = ${freeDiskBytesMin}`,
+    ),
+    ...[pointsTable, systemPointsTable].map(
+      ({ name }) => `ALTER TABLE ${database}.${name} MODIFY COLUMN timestamp Int64 CODEC(Delta, ZSTD(1))`,
     ),
     `ALTER TABLE ${database}.${summaryTable} ADD COLUMN IF NOT EXISTS ${rowsColumn}`,
     `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${summaryTable}_view TO ${database}.${summaryTable}
