@@ -63,6 +63,8 @@ const refusals = {
   webhooksFull: { status: 400, code: 8000081, title: 'the workspace has as many webhooks as it may' },
   webhookDisabled: { status: 400, code: 8000082, title: 'the webhook is disabled' },
   deliveryUnknown: { status: 400, code: 8000083, title: 'there is no such delivery of a webhook' },
+  monitoredModelUnknown: { status: 400, code: 8000090, title: 'the workspace has no such model that has reported' },
+  eventsWrong: { status: 400, code: 8000091, title: 'events are wrong, and the whole batch was to be refused' },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
   panelUnknown: { status: 400, code: 8000040, title: 'the panel does not exist' },
   panelsFull: { status: 400, code: 8000041, title: 'the workspace has as many panels as it may' },
