@@ -1,7 +1,7 @@
 import type { Caller } from '../http/route.ts'
 import type { Counters } from '../http/throttle/counters.ts'
 import type { ChargedExperiment, Throttle } from '../http/throttle/throttle.ts'
-import type { DataType } from '../store/limits.ts'
+import type { ExperimentType } from '../store/limits.ts'
 
 type Deps = { throttle: Throttle; counters: Counters }
 
@@ -11,7 +11,7 @@ type Deps = { throttle: Throttle; counters: Counters }
  */
 export function createCharge({ throttle, counters }: Deps) {
   return async function charge<T>(
-    type: DataType,
+    type: ExperimentType,
     experiment: ChargedExperiment,
     caller: Caller,
     write: () => Promise<T>,

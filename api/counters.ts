@@ -3,7 +3,7 @@ import { experimentKey, object } from '../http/fields.ts'
 import { type Route, route } from '../http/route.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import { countRows } from '../store/clickhouse/row-counts.ts'
-import { type DataType, dataTypes } from '../store/limits.ts'
+import { type ExperimentType, experimentTypes } from '../store/limits.ts'
 import { listCounters } from '../store/postgres/counters.ts'
 import type { Database } from '../store/postgres/database.ts'
 import { type QueueName, queues } from '../store/queue/queues.ts'
@@ -23,7 +23,7 @@ export function createCounterRoutes({ database, clickhouse, access, queueDepth }
    * Of what goes through a queue, the truth is what is stored and, while the queue holds anything at all, the difference
    * to what was accepted. An empty queue settles it: nothing is on its way.
    */
-  async function count(type: DataType, experimentId: bigint, accepted: number) {
+  async function count(type: ExperimentType, experimentId: bigint, accepted: number) {
     if (!isQueued(type)) return { accepted, stored: accepted, pending: 0 }
     // In this order: what leaves the queue meanwhile is then counted as stored.
     const depth = await queueDepth(type)
@@ -43,7 +43,7 @@ export function createCounterRoutes({ database, clickhouse, access, queueDepth }
       answer: z.object({
         counters: z.array(
           z.object({
-            type: z.enum(dataTypes),
+            type: z.enum(experimentTypes),
             accepted: z.int().describe('acknowledged and kept; a repetition counts once'),
             stored: z.int().describe('of these, what can be read'),
             throttled: z.int().describe('refused with 429, or dropped because of a limit by count'),
@@ -55,7 +55,7 @@ export function createCounterRoutes({ database, clickhouse, access, queueDepth }
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)
         const counted = new Map((await listCounters(database, experiment.id)).map((it) => [it.type, it]))
-        const counters = dataTypes.map(async (type) => {
+        const counters = experimentTypes.map(async (type) => {
           const { accepted, throttled } = counted.get(type) ?? { accepted: 0n, throttled: 0n }
           return { type, ...(await count(type, experiment.id, Number(accepted))), throttled: Number(throttled) }
         })
@@ -65,6 +65,6 @@ export function createCounterRoutes({ database, clickhouse, access, queueDepth }
   ]
 }
 
-function isQueued(type: DataType): type is QueueName {
+function isQueued(type: ExperimentType): type is ExperimentType & QueueName {
   return type in queues
 }

@@ -13,7 +13,7 @@ import {
 } from '../http/fields.ts'
 import { type Caller, type Route, route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
-import type { DataType } from '../store/limits.ts'
+import type { ExperimentType } from '../store/limits.ts'
 import type { Database } from '../store/postgres/database.ts'
 import {
   insertTags,
@@ -58,7 +58,12 @@ type Deps = { database: Database; access: Access; signs: SignsOfLife; charge: Ch
 
 /** What an experiment keeps the last value of. */
 export function createLoggedDataRoutes({ database, access, signs, charge }: Deps): Route[] {
-  async function save(type: DataType, caller: Caller, key: string, write: (experimentId: bigint) => Promise<void>) {
+  async function save(
+    type: ExperimentType,
+    caller: Caller,
+    key: string,
+    write: (experimentId: bigint) => Promise<void>,
+  ) {
     const experiment = await access.writableExperiment(caller, key)
     await charge(type, experiment, caller, () => write(experiment.id))
     signs.active(experiment.id, Date.now())

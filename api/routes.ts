@@ -31,6 +31,9 @@ import type { LiveStreams } from './live-streams.ts'
 import { createLoggedDataRoutes } from './logged-data.ts'
 import type { LooseObjects } from './loose-objects.ts'
 import { createModelRoutes } from './models.ts'
+import { createMonitoredModels } from './monitored-model.ts'
+import { createMonitoringEventRoutes } from './monitoring-event.ts'
+import { createMonitoringModelRoutes } from './monitoring-models.ts'
 import { createPanelRoutes } from './panels.ts'
 import { createProjectPageRoutes } from './project-pages.ts'
 import { createProjectQueryRoutes } from './project-query.ts'
@@ -91,6 +94,7 @@ export function createApiRoutes({
   const limits = createAssetLimits({ database, limits: assetLimits })
   const keeper = createAssetKeeper({ database, objects, looseObjects, limits })
   const artifacts = createArtifactAccess({ queries: database, access })
+  const models = createMonitoredModels({ queries: database, access })
   const assets = { database, objects, looseObjects, keeper, access, artifacts, signs, charge, appUrl }
   return [
     ...createWorkspaceRoutes({ database, access }),
@@ -122,6 +126,8 @@ export function createApiRoutes({
     ...createWebhookDeliveryRoutes({ database, access, secrets, appUrl }),
     ...createStreamReadRoutes({ clickhouse, access }),
     ...createExperimentStreamRoutes({ access, liveStreams }),
+    ...createMonitoringModelRoutes({ database, clickhouse, access, models }),
+    ...createMonitoringEventRoutes({ database, clickhouse, models }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),
     ...createUserRoutes({ database }),

@@ -24,6 +24,7 @@ import { openDatabase } from '../store/postgres/database.ts'
 import { updateSigns } from '../store/postgres/experiments.ts'
 import { openKeyChanges } from '../store/postgres/key-changes.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
+import { addToModelCounters } from '../store/postgres/monitored-models.ts'
 import { openSecrets } from '../store/postgres/secrets.ts'
 import { updateActivity } from '../store/postgres/users.ts'
 import { openQueueBackend, type Producer, type QueueBackend } from '../store/queue/queue-backend.ts'
@@ -108,6 +109,7 @@ export async function startService(
           queries: database,
           clickhouse,
           deletedKeptForMs: settings.deletedKeptForMs,
+          ingestionErrorsKeptDays: settings.ingestionErrorsKeptDays,
           figures,
           log,
         }),
@@ -140,6 +142,7 @@ export async function startService(
     const counters = createCounters({
       writeCounts: (counted) => addToCounters(database, counted),
       writeThrottled: (throttled) => upsertThrottled(database, throttled),
+      writeModelCounts: (counted) => addToModelCounters(database, counted),
       onError: onStoreFault('postgres'),
     })
     closers.push(() => counters.close())
@@ -159,7 +162,9 @@ export async function startService(
           counters,
           seriesLimits: settings.seriesLimits,
           onClickHouseFault: onStoreFault('clickhouse'),
+          onPostgresFault: onStoreFault('postgres'),
           commitWaitMs: settings.commitWaitMs,
+          eventLeaseMs: settings.eventLeaseMs,
           queueMax: settings.queueMax,
           figures,
         }),

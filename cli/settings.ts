@@ -97,6 +97,17 @@ const fields = z.object({
   SVC_KEY_POINTS_PER_MINUTE: count(1).default(120_000_000),
   SVC_VALUES_PER_MINUTE: count(1).default(60_000),
   SVC_KEY_VALUES_PER_MINUTE: count(1).default(6_000_000),
+  /** Events (and labels that come by themselves) that one monitored model, and one API key, may send a minute. */
+  SVC_EVENTS_PER_MINUTE: count(1).default(1_200_000),
+  SVC_KEY_EVENTS_PER_MINUTE: count(1).default(120_000_000),
+  /**
+   * How long an event may be on its way to the queue before another request with its prediction id takes its place: longer
+   * than the queue ever takes, for what is taken over has to be sent again; shorter, and clients of a process that was
+   * killed wait less.
+   */
+  SVC_EVENT_LEASE_MS: count(1).default(10_000),
+  /** How long it can be read what was wrong with events. */
+  SVC_INGESTION_ERRORS_KEPT_DAYS: count(1).default(7),
   /** How many metric names an experiment may have, and how many points each; what is beyond is dropped. */
   SVC_METRIC_NAMES_MAX: count(1).default(50_000),
   SVC_POINTS_PER_METRIC_MAX: count(1).default(10_000_000),
@@ -190,9 +201,11 @@ function parse(environment: Environment, needed: string[]) {
     queueMax: { blocks: it.SVC_QUEUE_BLOCKS_MAX, bytes: it.SVC_QUEUE_BYTES_MAX },
     commitWaitMs: it.SVC_COMMIT_WAIT_MS,
     rateLimits: {
-      perExperiment: toRateLimits(it.SVC_POINTS_PER_MINUTE, it.SVC_VALUES_PER_MINUTE),
-      perKey: toRateLimits(it.SVC_KEY_POINTS_PER_MINUTE, it.SVC_KEY_VALUES_PER_MINUTE),
+      perExperiment: toRateLimits(it.SVC_POINTS_PER_MINUTE, it.SVC_VALUES_PER_MINUTE, it.SVC_EVENTS_PER_MINUTE),
+      perKey: toRateLimits(it.SVC_KEY_POINTS_PER_MINUTE, it.SVC_KEY_VALUES_PER_MINUTE, it.SVC_KEY_EVENTS_PER_MINUTE),
     },
+    eventLeaseMs: it.SVC_EVENT_LEASE_MS,
+    ingestionErrorsKeptDays: it.SVC_INGESTION_ERRORS_KEPT_DAYS,
     seriesLimits: { metricNamesMax: it.SVC_METRIC_NAMES_MAX, pointsPerMetricMax: it.SVC_POINTS_PER_METRIC_MAX },
     assetLimits: {
       fileBytesMax: it.SVC_ASSET_BYTES_MAX,
@@ -237,8 +250,8 @@ function toKey(text: string | undefined): Buffer | undefined {
   return text === undefined ? undefined : Buffer.from(text, text.length === 64 ? 'hex' : 'base64')
 }
 
-function toRateLimits(points: number, values: number): RateLimits {
-  return { metrics: points, systemMetrics: points, output: points, parameters: values, other: values }
+function toRateLimits(points: number, values: number, events: number): RateLimits {
+  return { metrics: points, systemMetrics: points, output: points, parameters: values, other: values, events }
 }
 
 /** Reads `.env` where the command is run, if there is one. What the environment has already stays. */

@@ -64,6 +64,10 @@ const refusals = {
   webhookDisabled: { status: 400, code: 8000082, title: 'the webhook is disabled' },
   deliveryUnknown: { status: 400, code: 8000083, title: 'there is no such delivery of a webhook' },
   monitoredModelUnknown: { status: 400, code: 8000090, title: 'the workspace has no such model that has reported' },
+<<<<<<< HEAD
+=======
+  eventUnknown: { status: 400, code: 8000092, title: 'the model has no such event' },
+>>>>>>> events
   eventsWrong: { status: 400, code: 8000091, title: 'events are wrong, and the whole batch was to be refused' },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
   panelUnknown: { status: 400, code: 8000040, title: 'the panel does not exist' },
@@ -102,13 +106,15 @@ export class Refusal extends Error {
   readonly code: number
   /** Extra response headers, such as `Retry-After`. */
   readonly headers: Record<string, string>
+  /** What the answer tells besides, as `data`. */
+  readonly data: unknown
   /** How long the answer is held back: a caller that asks again at once is thereby slowed down. */
   readonly holdMs: number
 
   constructor(
     refusal: RefusalName,
     message: string,
-    options: { cause?: unknown; headers?: Record<string, string>; holdMs?: number } = {},
+    options: { cause?: unknown; headers?: Record<string, string>; holdMs?: number; data?: unknown } = {},
   ) {
     super(message, options.cause === undefined ? {} : { cause: options.cause })
     this.refusal = refusal
@@ -116,6 +122,7 @@ export class Refusal extends Error {
     this.code = refusals[refusal].code
     this.headers = options.headers ?? {}
     this.holdMs = options.holdMs ?? 0
+    this.data = options.data ?? null
   }
 }
 
@@ -150,7 +157,7 @@ export function unavailable(what: string, cause?: unknown, retryAfterSeconds = 1
 
 /** The JSON body of every answer that is not a success. */
 export function toErrorEnvelope(refusal: Refusal) {
-  return { msg: refusal.message, code: refusal.status, data: null, sdk_error_code: refusal.code }
+  return { msg: refusal.message, code: refusal.status, data: refusal.data, sdk_error_code: refusal.code }
 }
 
 /** The refusals as documentation: one line for each `sdk_error_code`. */

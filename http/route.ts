@@ -32,6 +32,8 @@ export type Route = {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** Below the prefix `/api/rest/v2`. What differs from call to call stands in braces: `/project/{projectId}`. */
   path: string
+  /** True for a path that is the whole address, as clients of monitoring have it. */
+  atRoot?: boolean
   permission: Permission
   /** One sentence for the reference page. */
   summary: string

@@ -98,7 +98,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
   const bodyLimit = it.bodyBytesMax ?? bodyBytesMaxDefault
   checkPermission(it)
   const checkCaller = toCallerCheck(it.permission, checkKey)
-  for (const base of [prefix, clientPrefix]) {
+  for (const base of it.atRoot ? [''] : [prefix, clientPrefix]) {
     app.route({
       method: it.method,
       url: base + it.path.replaceAll(/\{(\w+)\}/g, ':$1'),
@@ -111,7 +111,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         summary: it.path.slice(1),
         description: it.summary,
         tags: [it.topic],
-        hide: base !== prefix,
+        hide: base === clientPrefix,
         ...(it.body && { body: it.body }),
         ...(it.upload && { body: it.upload, consumes: ['multipart/form-data'] }),
         ...(it.query && { querystring: it.query }),

@@ -39,6 +39,12 @@ export type Committer<T extends Table> = {
    * @throws Refusal `unavailable`
    */
   commit(receivedMs: number, append: (block: NativeBlock<T>) => void): Promise<void>
+  /**
+   * What `commit` would refuse now, for those who have something else to do before.
+   *
+   * @throws Refusal `unavailable`
+   */
+  refuseWhenFull(): void
   /** Commits what is open and waits for all that is on its way. */
   close(): Promise<void>
 }
@@ -162,6 +168,8 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
       if (block.rows >= settings.rowsMax || block.byteLength() >= settings.bytesMax) closeBlock()
       return await done
     },
+
+    refuseWhenFull,
 
     async close() {
       clearTimeout(loadCheck)

@@ -7,10 +7,16 @@ import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import { countPointsBySeries, countSeries } from '../store/clickhouse/series-counts.ts'
 import type { Queries } from '../store/postgres/database.ts'
 import { findWritableExperiment } from '../store/postgres/experiments.ts'
+import { addIngestionErrors } from '../store/postgres/ingestion-errors.ts'
 import type { QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queues } from '../store/queue/queues.ts'
 import { createCommitter, type QueueMax } from './committer.ts'
 import { createExperimentCheck } from './experiments.ts'
+import { createFaultLog } from './monitoring/fault-log.ts'
+import { createModelCheck } from './monitoring/models.ts'
+import { createRounds } from './monitoring/rounds.ts'
+import { createMonitoringRoutes } from './monitoring/routes.ts'
+import { createVoids } from './monitoring/voids.ts'
 import { createIngestRoutes } from './routes.ts'
 import { createSeriesCensus } from './series-census.ts'
 import { createSeriesLimits, type SeriesLimits } from './series-limits.ts'
@@ -24,7 +30,10 @@ type Settings = {
   counters: Counters
   seriesLimits: SeriesLimits
   onClickHouseFault(error: unknown): void
+  onPostgresFault(error: unknown): void
   commitWaitMs: number
+  /** How long an event may be on its way to the queue before its prediction id can be taken over. */
+  eventLeaseMs: number
   queueMax: QueueMax
   figures: Registry
 }
@@ -38,6 +47,7 @@ export type Ingest = {
 const rowsMax = 65_536
 const bytesMax = 4 * 1024 * 1024
 const pendingBytesMax = 128 * 1024 * 1024
+const voidsEveryMs = 5_000
 
 /** The write tier: its routes, with one committer for each data type. */
 export async function createIngest(settings: Settings): Promise<Ingest> {
@@ -70,12 +80,41 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     metrics: await openCommitter('metrics'),
     systemMetrics: await openCommitter('systemMetrics'),
     output: await openCommitter('output'),
+    events: await openCommitter('events'),
+    eventValues: await openCommitter('eventValues'),
+    voidedEvents: await openCommitter('voidedEvents'),
   }
   const accepted = {
     metrics: count.rows.labels('metrics'),
     systemMetrics: count.rows.labels('systemMetrics'),
     output: count.rows.labels('output'),
+    events: count.rows.labels('events'),
   }
+  const voids = createVoids({
+    queries,
+    committer: committers.voidedEvents,
+    everyMs: voidsEveryMs,
+    onError: settings.onPostgresFault,
+  })
+  const faultLog = createFaultLog({
+    write: (errors) => addIngestionErrors(queries, errors),
+    onError: settings.onPostgresFault,
+  })
+  const monitoring = createMonitoringRoutes({
+    models: createModelCheck(queries),
+    throttle,
+    rounds: createRounds({
+      queries,
+      committers,
+      waitMs: settings.commitWaitMs,
+      leaseMs: settings.eventLeaseMs,
+      onTakenOver: voids.tell,
+      onError: settings.onPostgresFault,
+    }),
+    counters,
+    faultLog,
+    onAccepted: (events) => accepted.events.inc(events),
+  })
   const routes = createIngestRoutes({
     findExperiment: createExperimentCheck((userId, key) => findWritableExperiment(queries, userId, key)),
     throttle,
@@ -93,8 +132,9 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     onAccepted: (type, rows) => accepted[type].inc(rows),
   })
   return {
-    routes,
+    routes: [...routes, ...monitoring],
     async close() {
+      await Promise.all([voids.close(), faultLog.close()])
       await Promise.all(Object.values(committers).map((it) => it.close()))
     },
   }

@@ -8,6 +8,7 @@ import type { Counters } from '../http/throttle/counters.ts'
 import type { Throttle } from '../http/throttle/throttle.ts'
 import type { NativeBlock } from '../store/clickhouse/native-block.ts'
 import type { outputLinesTable, pointsTable, systemPointsTable, Table } from '../store/clickhouse/tables.ts'
+import type { ExperimentType } from '../store/limits.ts'
 import type { WritableExperiment } from '../store/postgres/experiments.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 import { type Batch, batchFields, countPoints, readBatch, readEnvelope } from './batch.ts'
@@ -49,8 +50,11 @@ type Deps = {
   signs: SignsOfLife
   counters: Counters
   startMs: number
-  onAccepted(type: QueueName, rows: number): void
+  onAccepted(type: StreamType, rows: number): void
 }
+
+/** The data types that go through a queue of the same name. */
+type StreamType = ExperimentType & QueueName
 
 const batchBytesMax = 16 * 1024 * 1024
 const idempotencyKeyCharactersMax = 200
@@ -77,7 +81,7 @@ export function createIngestRoutes(deps: Deps): Route[] {
   const writeLines = createStream('output', deps.committers.output)
 
   /** What all writes of one type share: admit the rows, commit them, and note that the experiment is active. */
-  function createStream<T extends Table>(type: QueueName, committer: Committer<T>) {
+  function createStream<T extends Table>(type: StreamType, committer: Committer<T>) {
     return {
       admit(experiment: WritableExperiment, caller: Caller, rows: number) {
         return deps.throttle.admit(type, experiment, caller, rows)

@@ -1,11 +1,16 @@
-/** What is counted apart: one type never uses up another's share. */
-export const dataTypes = ['metrics', 'systemMetrics', 'output', 'parameters', 'other'] as const
+/** What experiments are charged and counted for. */
+export const experimentTypes = ['metrics', 'systemMetrics', 'output', 'parameters', 'other'] as const
+
+/** What is counted apart: one type never uses up another's share. Events are those of monitored models. */
+export const dataTypes = [...experimentTypes, 'events'] as const
+
+export type ExperimentType = (typeof experimentTypes)[number]
 
 export type DataType = (typeof dataTypes)[number]
 
 /**
- * The limits that can be set for a workspace, a project or a key. Rates are points (lines, values, calls) a minute; the
- * two counts hold for one experiment.
+ * The limits that can be set for a workspace, a project or a key. Rates are points (lines, values, calls, events) a minute;
+ * the two counts hold for one experiment.
  */
 export const limitNames = [
   'metricsPerMinute',
@@ -13,6 +18,7 @@ export const limitNames = [
   'outputPerMinute',
   'parametersPerMinute',
   'otherPerMinute',
+  'eventsPerMinute',
   'metricNamesMax',
   'pointsPerMetricMax',
 ] as const
@@ -29,4 +35,5 @@ export const rateLimitNames = {
   output: 'outputPerMinute',
   parameters: 'parametersPerMinute',
   other: 'otherPerMinute',
+  events: 'eventsPerMinute',
 } as const satisfies Record<DataType, LimitName>

@@ -5,6 +5,8 @@ type Settings = {
   deleteRows(experimentIds: bigint[]): Promise<void>
   /** Takes them and all that hangs on them out of Postgres. */
   deleteExperiments(experimentIds: bigint[]): Promise<void>
+  /** Takes away what is kept for some days only. */
+  deleteOld(): Promise<void>
   /** How long a deleted experiment can be restored. */
   keptForMs: number
   everyMs: number
@@ -27,6 +29,7 @@ export function createRetention(settings: Settings) {
   timer.unref()
 
   async function sweep() {
+    await settings.deleteOld()
     for (;;) {
       const ids = await settings.listDeletedBefore(Date.now() - settings.keptForMs)
       if (ids.length === 0) return

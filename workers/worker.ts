@@ -5,6 +5,7 @@ import { deleteExperimentRows } from '../store/clickhouse/deletions.ts'
 import type { Queries } from '../store/postgres/database.ts'
 import { insertDeadLetter } from '../store/postgres/dead-letters.ts'
 import { deleteExperiments, listDeletedBefore } from '../store/postgres/experiments.ts'
+import { deleteIngestionErrors } from '../store/postgres/ingestion-errors.ts'
 import type { QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames, queues } from '../store/queue/queues.ts'
 import { createBatcher } from './batcher.ts'
@@ -18,6 +19,8 @@ type Settings = {
   clickhouse: ClickHouse
   /** How long a deleted experiment can be restored. */
   deletedKeptForMs: number
+  /** How long it can be read what was wrong with events. */
+  ingestionErrorsKeptDays: number
   figures: Registry
   log: Logger
 }
@@ -39,6 +42,7 @@ export async function startWorker({
   queries,
   clickhouse,
   deletedKeptForMs,
+  ingestionErrorsKeptDays,
   figures,
   log,
 }: Settings): Promise<{ close(): Promise<void> }> {
@@ -50,6 +54,7 @@ export async function startWorker({
     listDeletedBefore: (timeMs) => listDeletedBefore(queries, timeMs, sweptAtOnce),
     deleteRows: (ids) => deleteExperimentRows(clickhouse, ids),
     deleteExperiments: (ids) => deleteExperiments(queries, ids),
+    deleteOld: () => deleteIngestionErrors(queries, ingestionErrorsKeptDays),
     keptForMs: deletedKeptForMs,
     everyMs: sweepEveryMs,
     onError: (error) => log.warn({ err: error }, 'deleted experiments could not be swept away; it will be tried again'),

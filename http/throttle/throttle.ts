@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { type DataType, type GivenLimits, rateLimitNames } from '../../store/limits.ts'
 import { Refusal } from '../errors.ts'
@@ -16,7 +17,10 @@ type Settings = {
   now: () => number
 }
 
-/** Who is charged: an experiment, with the limits set for its project and workspace. */
+/**
+ * Who is charged: an experiment, with the limits set for its project and workspace; for events a monitored model, with
+ * those of its workspace.
+ */
 export type ChargedExperiment = { id: bigint; limits: GivenLimits }
 /** And the key it is written with. */
 export type ChargedKey = { keyId: string; limits: GivenLimits }
@@ -27,6 +31,8 @@ type Charge = { type: DataType; experimentId: bigint; keyId: string; count: numb
 /** Enough to make a few requests a second out of a client that never waits, and no more than a proxy bears. */
 const holdMs = 500
 const refusedMax = 50_000
+/** Others may take what was waited for, or give something back. */
+const waitMsMax = 1_000
 
 /**
  * Limits by rate: every data type of every experiment and of every key has a bucket of its own, so a runaway takes
@@ -59,7 +65,7 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
     const ofExperiment: Bound = {
       bucket: toExperimentBucket(type, experiment.id),
       limit: experiment.limits[rateLimitNames[type]] ?? perExperiment[type],
-      whose: 'this experiment',
+      whose: type === 'events' ? 'this model' : 'this experiment',
     }
     const ofKey: Bound = {
       bucket: toKeyBucket(type, key.keyId),
@@ -83,8 +89,24 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
     return whenKnown(buckets.take(ofExperiment.bucket, ofExperiment.limit, count), admitKey)
   }
 
+  /** Takes tokens of one bucket, when it has them. */
+  async function takeWhenThere(bucket: string, limit: number, count: number, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const shortage = await buckets.take(bucket, limit, count)
+      if (!shortage) return
+      await sleep(Math.min(shortage.retryAfterMs, waitMsMax), undefined, { signal })
+    }
+  }
+
   return {
     admit,
+
+    /** Resolves when the tokens were taken, however long that takes: for who can be slowed down instead of refused. */
+    async wait(type: DataType, experiment: ChargedExperiment, key: ChargedKey, count: number, signal: AbortSignal) {
+      const limit = experiment.limits[rateLimitNames[type]] ?? perExperiment[type]
+      await takeWhenThere(toExperimentBucket(type, experiment.id), limit, count, signal)
+      await takeWhenThere(toKeyBucket(type, key.keyId), key.limits[rateLimitNames[type]] ?? perKey[type], count, signal)
+    },
 
     /** Takes back what a request was charged that could not be kept. */
     giveBack({ type, experimentId, keyId, count }: Charge) {
@@ -111,6 +133,7 @@ const labels: Record<DataType, string> = {
   output: 'lines of output',
   parameters: 'parameters',
   other: 'other calls',
+  events: 'events',
 }
 
 const toExperimentBucket = (type: DataType, experimentId: bigint) => `${type} ${experimentId}`

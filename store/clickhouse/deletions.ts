@@ -1,12 +1,12 @@
 import type { ClickHouse } from './connection.ts'
-import { streamTables, summaryTable } from './tables.ts'
+import { experimentTables, summaryTable } from './tables.ts'
 
 /**
- * Takes all rows of some experiments out of every table of the stream. Resolves when they are off the disk. The parts that
+ * Takes all rows of some experiments out of every table that has any. Resolves when they are off the disk. The parts that
  * hold them are written anew, so it is for many experiments at a time.
  */
 export async function deleteExperimentRows(clickhouse: ClickHouse, experimentIds: bigint[]): Promise<void> {
-  for (const table of [...streamTables.map((it) => it.name), summaryTable]) {
+  for (const table of [...experimentTables.map((it) => it.name), summaryTable]) {
     await clickhouse.command(
       `ALTER TABLE ${clickhouse.database}.${table} DELETE WHERE experiment_id IN (${experimentIds.join(', ')})`,
       { mutations_sync: 2 },

@@ -34,6 +34,18 @@ class Int64Column {
     this.#used += 2
   }
 
+  /** The same value for many rows. */
+  fill(value: number | bigint, rows: number) {
+    const long = BigInt(value)
+    const start = this.#used >>> 1
+    while (this.#used + rows * 2 > this.#words.length) {
+      this.#words = grow(this.#words, Uint32Array)
+      this.#longs = new BigInt64Array(this.#words.buffer)
+    }
+    for (let row = start; row < start + rows; row++) this.#longs[row] = long
+    this.#used += rows * 2
+  }
+
   byteLength() {
     return this.#used * 4
   }
@@ -65,6 +77,13 @@ class NumberColumn<T extends NumberArray> {
   push(value: number) {
     if (this.#used === this.#values.length) this.#values = grow(this.#values, this.#kind)
     this.#values[this.#used++] = value
+  }
+
+  /** The same value for many rows. */
+  fill(value: number, rows: number) {
+    while (this.#used + rows > this.#values.length) this.#values = grow(this.#values, this.#kind)
+    const end = this.#used + rows
+    while (this.#used < end) this.#values[this.#used++] = value
   }
 
   byteLength() {
@@ -129,6 +148,15 @@ class DictionaryColumn {
   push(value: string) {
     if (this.#used === this.#indexes.length) this.#indexes = grow(this.#indexes, Uint32Array)
     this.#indexes[this.#used++] = this.#places.get(value) ?? this.#addKey(value)
+  }
+
+  /** The same value for many rows. */
+  fill(value: string, rows: number) {
+    if (rows === 0) return
+    while (this.#used + rows > this.#indexes.length) this.#indexes = grow(this.#indexes, Uint32Array)
+    const index = this.#places.get(value) ?? this.#addKey(value)
+    const end = this.#used + rows
+    while (this.#used < end) this.#indexes[this.#used++] = index
   }
 
   byteLength() {

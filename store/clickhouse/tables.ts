@@ -76,7 +76,10 @@ export const outputLinesTable = {
   identity: ['request_hi', 'request_lo', 'place', 'line', 'present'],
 } satisfies Table
 
-export const streamTables: readonly Table[] = [pointsTable, systemPointsTable, outputLinesTable, ...monitoringTables]
+/** The tables of what experiments log. */
+export const experimentTables: readonly Table[] = [pointsTable, systemPointsTable, outputLinesTable]
+
+export const streamTables: readonly Table[] = [...experimentTables, ...monitoringTables]
 
 /**
  * An order-preserving integer for a float (-inf < ... < -0 < 0 < ... < inf), so that ties can be settled by appending

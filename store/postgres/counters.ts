@@ -1,8 +1,8 @@
-import type { DataType } from '../limits.ts'
+import type { ExperimentType } from '../limits.ts'
 import type { Queries } from './database.ts'
 
 /** How much more of one data type an experiment had accepted, and refused or dropped by a limit. */
-export type CountedMore = { experimentId: bigint; type: DataType; accepted: number; throttled: number }
+export type CountedMore = { experimentId: bigint; type: ExperimentType; accepted: number; throttled: number }
 
 /** Adds to the counters of many experiments in one statement. Experiments that are gone are passed over. */
 export async function addToCounters(queries: Queries, counted: CountedMore[]): Promise<void> {
@@ -22,7 +22,7 @@ export async function addToCounters(queries: Queries, counted: CountedMore[]): P
   )
 }
 
-export type Counters = { type: DataType; accepted: bigint; throttled: bigint }
+export type Counters = { type: ExperimentType; accepted: bigint; throttled: bigint }
 
 /** What has been counted for an experiment; types that were never sent are absent. */
 export async function listCounters(queries: Queries, experimentId: bigint): Promise<Counters[]> {

@@ -46,3 +46,35 @@ export async function ensureMonitoredModel(
   )
   return made ?? (await findMonitoredModel(queries, workspaceId, name))
 }
+
+/** How many more of the events of a model were accepted, came again, or were refused by a limit. */
+export type ModelCountedMore = { modelId: bigint; accepted: number; duplicates: number; throttled: number }
+
+/** Adds to the counters of many models in one statement. Models that are gone are passed over. */
+export async function addToModelCounters(queries: Queries, counted: ModelCountedMore[]): Promise<void> {
+  await queries.row(
+    `INSERT INTO monitored_model_counters AS c (model_id, accepted, duplicates, throttled)
+     SELECT more.id, more.accepted, more.duplicates, more.throttled
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS more(id, accepted, duplicates, throttled)
+     JOIN monitored_models m ON m.id = more.id ORDER BY more.id
+     ON CONFLICT (model_id) DO UPDATE SET accepted = c.accepted + excluded.accepted,
+       duplicates = c.duplicates + excluded.duplicates, throttled = c.throttled + excluded.throttled`,
+    [
+      counted.map((it) => it.modelId),
+      counted.map((it) => it.accepted),
+      counted.map((it) => it.duplicates),
+      counted.map((it) => it.throttled),
+    ],
+  )
+}
+
+export type ModelCounters = { modelId: bigint; accepted: bigint; duplicates: bigint; throttled: bigint }
+
+/** What was counted for some models; those that nothing was counted for are absent. */
+export async function listModelCounters(queries: Queries, modelIds: bigint[]): Promise<ModelCounters[]> {
+  return await queries.rows<ModelCounters>(
+    `SELECT model_id AS "modelId", accepted, duplicates, throttled FROM monitored_model_counters
+     WHERE model_id = ANY($1::bigint[])`,
+    [modelIds],
+  )
+}

@@ -1,5 +1,6 @@
+import type { GivenLimits } from '../limits.ts'
 import type { Database, Queries } from './database.ts'
-import { mayManage, mayUse } from './visibility.ts'
+import { isWithheld, mayManage, mayUse, mayWrite } from './visibility.ts'
 
 export type Workspace = { id: string; name: string; isOwner: boolean }
 
@@ -75,4 +76,20 @@ export async function upsertMember(
     [member.workspaceId, member.organizationId, member.userName, member.isOwner],
   )
   return row !== undefined
+}
+
+/** A workspace to write to, with the limits set for it, or one that is kept from a restricted service account. */
+export type SoughtWorkspace = { id: string; limits: GivenLimits; isWithheld: boolean }
+
+/** A workspace to write to by name; absent and foreign look the same. */
+export async function findWritableWorkspace(
+  queries: Queries,
+  userId: string,
+  name: string,
+): Promise<SoughtWorkspace | undefined> {
+  return await queries.row<SoughtWorkspace>(
+    `SELECT w.id, w.limits, NOT ${mayWrite('w')} AS "isWithheld" FROM workspaces w
+     WHERE (${mayWrite('w')} OR ${isWithheld('w')}) AND w.name = $2`,
+    [userId, name],
+  )
 }

@@ -263,6 +263,8 @@ async function readMemoryShare(redis: Redis): Promise<number> {
 function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
   const closers = createClosers()
   const producing = openPool(postgresUrl, 8)
+  // Every queue listens to it.
+  producing.setMaxListeners(0)
   producing.on('error', onError)
   closers.push(() => producing.end())
   // BullMQ's types know classes bound to a backend; its constructors take the backend as a last argument.

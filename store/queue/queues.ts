@@ -1,3 +1,4 @@
+import { eventsTable, eventValuesTable, voidedEventsTable } from '../clickhouse/monitoring-tables.ts'
 import { outputLinesTable, pointsTable, systemPointsTable } from '../clickhouse/tables.ts'
 
 /**
@@ -8,6 +9,9 @@ export const queues = {
   metrics: { table: pointsTable, jobsAtOnce: 256 },
   systemMetrics: { table: systemPointsTable, jobsAtOnce: 64 },
   output: { table: outputLinesTable, jobsAtOnce: 64 },
+  events: { table: eventsTable, jobsAtOnce: 64 },
+  eventValues: { table: eventValuesTable, jobsAtOnce: 64 },
+  voidedEvents: { table: voidedEventsTable, jobsAtOnce: 16 },
 } as const
 
 export type QueueName = keyof typeof queues

@@ -19,6 +19,9 @@ export type ReadPoint = {
 /** A client that hides nothing: every call answers status, headers and body. */
 export function createClient(url: string, user: User) {
   const base = `${url}/api/rest/v2`
+  /** Calls of monitoring stand at the root. */
+  const toAddress = (path: string) =>
+    path.startsWith('/mpm/') ? `${url}${path}` : path.startsWith('/') ? `${base}${path}` : path
 
   async function call(
     method: string,
@@ -26,7 +29,7 @@ export function createClient(url: string, user: User) {
     body: string | Uint8Array | undefined,
     extra: Extra = {},
   ): Promise<Answer> {
-    const answer = await fetch(path.startsWith('/') ? `${base}${path}` : path, {
+    const answer = await fetch(toAddress(path), {
       method,
       headers: {
         authorization: extra.apiKey ?? user.apiKey,

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { type ClickHouse, openClickHouse } from '../../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../../store/clickhouse/deletions.ts'
-import { streamTables, summaryTable } from '../../store/clickhouse/tables.ts'
+import { experimentTables, summaryTable } from '../../store/clickhouse/tables.ts'
 import { type Database, openDatabase } from '../../store/postgres/database.ts'
 import { deleteExperiments, listDeletedBefore } from '../../store/postgres/experiments.ts'
 import { createRetention } from '../../workers/retention.ts'
@@ -82,7 +82,7 @@ async function aFullExperiment() {
 
 const countRows = (id: bigint) =>
   Promise.all(
-    [...streamTables.map((it) => it.name), summaryTable].map(async (table) => {
+    [...experimentTables.map((it) => it.name), summaryTable].map(async (table) => {
       const [row] = await clickhouse.rows<{ rows: string }>(
         `SELECT count() AS rows FROM ${clickhouse.database}.${table} WHERE experiment_id = ${id}`,
       )
@@ -119,6 +119,7 @@ async function findTablesWith(text: string): Promise<string[]> {
 
 function openRetention(ids: bigint[], keptForMs: number) {
   return createRetention({
+    deleteOld: async () => undefined,
     // Only what this test made: others delete experiments, too.
     listDeletedBefore: async (timeMs) =>
       (await listDeletedBefore(database, timeMs, 1_000)).filter((it) => ids.includes(it)),
@@ -171,6 +172,7 @@ it('a sweep that ends half-way is taken up again, and one that finds nothing ask
   let left = [1n, 2n]
   let isAway = true
   const retention = createRetention({
+    deleteOld: async () => undefined,
     listDeletedBefore: async () => left,
     async deleteRows(ids) {
       deeds.push(`rows ${ids}`)
@@ -195,6 +197,7 @@ it('sweeps by itself, and goes on after a sweep that failed', async () => {
   let left = [1n]
   const errors: unknown[] = []
   const retention = createRetention({
+    deleteOld: async () => undefined,
     listDeletedBefore: async () => left,
     async deleteRows() {
       if (errors.length < 2) throw new Error('away')

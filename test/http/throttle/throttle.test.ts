@@ -15,6 +15,7 @@ const sameForAll = (limit: number): RateLimits => ({
   output: limit,
   parameters: limit,
   other: limit,
+  events: limit,
 })
 
 /** A throttle with a clock that stands still until it is moved. */
