@@ -64,10 +64,11 @@ const refusals = {
   webhookDisabled: { status: 400, code: 8000082, title: 'the webhook is disabled' },
   deliveryUnknown: { status: 400, code: 8000083, title: 'there is no such delivery of a webhook' },
   monitoredModelUnknown: { status: 400, code: 8000090, title: 'the workspace has no such model that has reported' },
-<<<<<<< HEAD
-=======
   eventUnknown: { status: 400, code: 8000092, title: 'the model has no such event' },
->>>>>>> events
+  featureUnknown: { status: 400, code: 8000100, title: 'the model has no such feature, prediction or label' },
+  referenceUnknown: { status: 400, code: 8000101, title: 'there is no reference data set to compare with' },
+  alertUnknown: { status: 400, code: 8000102, title: 'the workspace has no such alert rule' },
+  alertsFull: { status: 400, code: 8000103, title: 'the workspace has as many alert rules as it may' },
   eventsWrong: { status: 400, code: 8000091, title: 'events are wrong, and the whole batch was to be refused' },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
   panelUnknown: { status: 400, code: 8000040, title: 'the panel does not exist' },

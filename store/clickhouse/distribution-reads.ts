@@ -47,7 +47,11 @@ export async function readNumeric(
   { scope, feature, windows, events }: Distributed,
   bins: number[] | number,
 ): Promise<{ edges: number[]; windows: NumericWindow[] }> {
-  const source = toValues({ ...scope, from: windows.from, to: windows.to }, feature, await findVoided(clickhouse, scope))
+  const source = toValues(
+    { ...scope, from: windows.from, to: windows.to },
+    feature,
+    await findVoided(clickhouse, scope),
+  )
   const finite = `${isNumber} AND isFinite(number)`
   type Extent = { low: number | null; high: number | null; mean: number | null }
   const [extent] = await readOnce<Extent>(
@@ -155,7 +159,11 @@ export async function readCategorical(
   { scope, feature, windows }: Distributed,
   top: number,
 ): Promise<{ categories: string[]; windows: CategoricalWindow[] }> {
-  const source = toValues({ ...scope, from: windows.from, to: windows.to }, feature, await findVoided(clickhouse, scope))
+  const source = toValues(
+    { ...scope, from: windows.from, to: windows.to },
+    feature,
+    await findVoided(clickhouse, scope),
+  )
   const most = await readOnce<{ category: string }>(
     clickhouse,
     [source],

@@ -62,7 +62,10 @@ export async function findProfiles(
       (tables) =>
         tables
           .map(
-            (table, f) => `SELECT ${f} AS f, countIf(${isNumber}) AS numbers, countIf(NOT ${isMissing} AND NOT ${isNumber}) AS others,
+            (
+              table,
+              f,
+            ) => `SELECT ${f} AS f, countIf(${isNumber}) AS numbers, countIf(NOT ${isMissing} AND NOT ${isNumber}) AS others,
               arraySort(groupUniqArrayIf(${ownBinsMax + 1})(number, ${finite})) AS different,
               arrayDistinct(quantilesExactIf(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)(number, ${finite})) AS deciles,
               quantileExactIf(0.5)(number, ${finite}) AS median, stddevPopStableIf(number, ${finite}) AS deviation,
@@ -140,7 +143,8 @@ export async function measureDrift(
   for (const type of ['numeric', 'categorical'] as const) {
     const ofType = profiles.filter((it) => it.type === type)
     const largest = Math.max(comparison.reference.events, ...comparison.events)
-    const atOnce = largest > exactValuesMax ? 1 : Math.min(25, Math.max(1, Math.floor((4 * exactValuesMax) / Math.max(1, largest))))
+    const atOnce =
+      largest > exactValuesMax ? 1 : Math.min(25, Math.max(1, Math.floor((4 * exactValuesMax) / Math.max(1, largest))))
     for (let at = 0; at < ofType.length; at += atOnce) {
       const some = ofType.slice(at, at + atOnce)
       const rows = await compare(clickhouse, comparison, some, type)
@@ -175,11 +179,11 @@ type DriftRow = {
 async function compare(clickhouse: ClickHouse, comparison: Comparison, profiles: Profile[], type: FeatureType) {
   const { reference, current, windows, events } = comparison
   const scope = { ...current, from: windows.from, to: windows.to }
-  const [refVoided, voided] = await Promise.all([findVoided(clickhouse, reference.scope), findVoided(clickhouse, current)])
-  const sources = profiles.flatMap((it) => [
-    toValues(reference.scope, it, refVoided),
-    toValues(scope, it, voided),
+  const [refVoided, voided] = await Promise.all([
+    findVoided(clickhouse, reference.scope),
+    findVoided(clickhouse, current),
   ])
+  const sources = profiles.flatMap((it) => [toValues(reference.scope, it, refVoided), toValues(scope, it, voided)])
   const all = events.reduce((sum, it) => sum + it, 0)
   const isExact = reference.events * events.length + all <= exactValuesMax
   const crowded =
@@ -223,7 +227,9 @@ const missingBin = -1
 const otherBin = -2
 
 function toCells({ edges, isDeciles, median }: Profile, isExact: boolean): string {
-  const above = edges.map((it) => (isDeciles ? `(number > ${literal(it)})` : `(number >= ${literal(it)}) + (number > ${literal(it)})`))
+  const above = edges.map((it) =>
+    isDeciles ? `(number > ${literal(it)})` : `(number >= ${literal(it)}) + (number > ${literal(it)})`,
+  )
   const bin = `multiIf(${isMissing}, ${missingBin}, NOT ${isNumber}, ${otherBin}, toInt16(${['0', ...above].join(' + ')}))`
   return `toInt16(${bin}) AS bin, if(${isNumber}, ${isExact ? 'number' : `if(isFinite(number), ${rounded(median)}, number)`}, 0) AS x`
 }
@@ -260,8 +266,7 @@ function countCategories(cells: string, hashes: boolean[]): string {
 function selectMeasures(counted: string, { reference, events }: Comparison, profiles: Profile[]): string {
   const norms = profiles.map((it) => literal(Math.max(it.deviation, deviationMin)))
   const isPositive = 'it -> it > 0'
-  const fill = (shares: string) =>
-    `arrayMin(arrayFilter(${isPositive}, ${shares}))`
+  const fill = (shares: string) => `arrayMin(arrayFilter(${isPositive}, ${shares}))`
   const filled = (shares: string, zero: string) => `arrayMap(it -> if(it > 0, it, ${zero}), ${shares})`
   // Missing values are those of rows that say so (bin ${missingBin}) and events without a row.
   const lost = (bins: string, total: string) =>

@@ -128,7 +128,9 @@ export async function readOnce<Row>(
     if (toNames(before) === toNames(after)) return rows
   }
   return await clickhouse.rows<Row>(
-    toQuery(sources.map(({ table, where }) => `(SELECT * FROM ${clickhouse.database}.${table.name} FINAL WHERE ${where})`)),
+    toQuery(
+      sources.map(({ table, where }) => `(SELECT * FROM ${clickhouse.database}.${table.name} FINAL WHERE ${where})`),
+    ),
   )
 }
 

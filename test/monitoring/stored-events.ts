@@ -1,4 +1,5 @@
 import { zstdCompressSync } from 'node:zlib'
+import type { StoreUrls } from '../../cli/settings.ts'
 import { type ClickHouse, openClickHouse } from '../../store/clickhouse/connection.ts'
 import {
   type EventKind,
@@ -14,7 +15,6 @@ import { createNativeBlock, type NativeBlock } from '../../store/clickhouse/nati
 import { openDatabase } from '../../store/postgres/database.ts'
 import { ensureMonitoredModel } from '../../store/postgres/monitored-models.ts'
 import { upsertReferenceSet } from '../../store/postgres/reference-sets.ts'
-import type { StoreUrls } from '../../cli/settings.ts'
 
 export type Scalar = number | string | boolean | null
 
@@ -54,7 +54,11 @@ export function openStoredEvents(stores: StoreUrls) {
 
     async model(workspaceName: string, name: string): Promise<bigint> {
       const workspace = await database.row<{ id: string }>('SELECT id FROM workspaces WHERE name = $1', [workspaceName])
-      const model = await ensureMonitoredModel(database, { workspaceId: workspace?.id as string, name, modelsMax: 1_000_000 })
+      const model = await ensureMonitoredModel(database, {
+        workspaceId: workspace?.id as string,
+        name,
+        modelsMax: 1_000_000,
+      })
       return model?.id as bigint
     },
 

@@ -53,23 +53,12 @@ END $$;
 CREATE TRIGGER delete_event_claims AFTER DELETE ON monitored_models
   FOR EACH ROW EXECUTE FUNCTION delete_event_claims();
 
-<<<<<<< HEAD
--- What became of the events of a model.
-CREATE TABLE monitored_model_counters (
-  model_id bigint NOT NULL REFERENCES monitored_models ON DELETE CASCADE,
-  kind smallint NOT NULL,
-  accepted bigint NOT NULL DEFAULT 0,
-  duplicates bigint NOT NULL DEFAULT 0,
-  throttled bigint NOT NULL DEFAULT 0,
-  PRIMARY KEY (model_id, kind)
-=======
 -- What became of the events of a model. Written every few seconds, so a killed process forgets a little.
 CREATE TABLE monitored_model_counters (
   model_id bigint PRIMARY KEY REFERENCES monitored_models ON DELETE CASCADE,
   accepted bigint NOT NULL DEFAULT 0,
   duplicates bigint NOT NULL DEFAULT 0,
   throttled bigint NOT NULL DEFAULT 0
->>>>>>> events
 );
 
 -- What was wrong with events, by day: the same fault of the same model is counted, with one sample.
