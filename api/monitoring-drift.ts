@@ -1,16 +1,24 @@
 import { z } from 'zod'
+import { Refusal } from '../http/errors.ts'
 import { object, optional, text } from '../http/fields.ts'
 import { type Route, route } from '../http/route.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import type { Drift, Profile } from '../store/clickhouse/drift-reads.ts'
 import { listFeatureNames } from '../store/clickhouse/feature-reads.ts'
+import { readDrift } from '../store/monitoring/drift-report.ts'
+import {
+  judge,
+  judgeAll,
+  measureNames,
+  statuses,
+  thresholdDefaults,
+  type Verdict,
+} from '../store/monitoring/drift-verdict.ts'
+import { findReference } from '../store/monitoring/reference.ts'
 import type { Database } from '../store/postgres/database.ts'
-import { readDrift } from './drift-report.ts'
-import { judge, judgeAll, measureNames, statuses, thresholdDefaults, type Verdict } from './drift-verdict.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
 import { allParts, commonFields, partField, unknownFeature } from './monitoring-features.ts'
 import { boundsOf, findWindows, windowAnswer, windowFields } from './monitoring-windows.ts'
-import { findReference } from './reference-set.ts'
 
 type Deps = { database: Database; clickhouse: ClickHouse; models: MonitoredModels }
 
@@ -49,6 +57,17 @@ const featureAnswer = z.object({
 
 /** How far what a model gets in production is from what it was trained on. */
 export function createMonitoringDriftRoutes({ database, clickhouse, models }: Deps): Route[] {
+  async function requireReference(
+    query: { modelName: string; modelVersion?: string | undefined; datasetName?: string | undefined },
+    workspaceId: string,
+  ) {
+    const { modelName, modelVersion, datasetName } = query
+    const wanted = { workspaceId, modelName, modelVersion, datasetName }
+    const found = await findReference({ queries: database, clickhouse }, wanted)
+    if (found) return found
+    throw unknownReference(query)
+  }
+
   return [
     route({
       ...commonFields,
@@ -101,13 +120,7 @@ export function createMonitoringDriftRoutes({ database, clickhouse, models }: De
       }),
       async handle({ query, caller }) {
         const model = await models.find(caller, query)
-        const wanted = {
-          ...query,
-          workspaceId: model.workspace.id,
-          datasetName: query.datasetName,
-          modelVersion: query.modelVersion,
-        }
-        const reference = await findReference({ queries: database, clickhouse }, wanted)
+        const reference = await requireReference(query, model.workspace.id)
         const current = { modelId: model.id, kind: 'EVENTS', version: query.modelVersion } as const
         const windows = await findWindows(clickhouse, current, query, windowsMax)
         const feature = query.feature === undefined ? undefined : { part: query.part ?? 'feature', name: query.feature }
@@ -153,6 +166,22 @@ export function createMonitoringDriftRoutes({ database, clickhouse, models }: De
       },
     }),
   ]
+}
+
+function unknownReference({
+  modelName,
+  datasetName,
+}: {
+  modelName: string
+  datasetName?: string | undefined
+}): Refusal {
+  const upload = 'POST /mpm/v2/dataset/events/csv'
+  return new Refusal(
+    'referenceUnknown',
+    datasetName === undefined
+      ? `The model "${modelName.slice(0, 200)}" has no reference data set: upload one with ${upload}, or name one with datasetName.`
+      : `datasetName: the workspace has no data set "${datasetName.slice(0, 200)}" of TRAINING_EVENTS: upload it with ${upload}.`,
+  )
 }
 
 const isNowhere = ({ profile, drift }: { profile: Profile; drift: Drift }) =>

@@ -3,9 +3,8 @@ import { Refusal } from '../http/errors.ts'
 import { object, optional, text } from '../http/fields.ts'
 import { type Route, route } from '../http/route.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
-import { countWindows, type EventScope, type Windows } from '../store/clickhouse/event-scope.ts'
-import { countFeatures, listFeatureNames } from '../store/clickhouse/feature-reads.ts'
-import { type LabelledWindow, readClasses, readErrors } from '../store/clickhouse/label-quality.ts'
+import { countWindows } from '../store/clickhouse/event-scope.ts'
+import { findJudgement, readQuality, tasks } from '../store/monitoring/judgement.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
 import { commonFields, count } from './monitoring-features.ts'
 import { boundsOf, findWindows, windowAnswer, windowFields } from './monitoring-windows.ts'
@@ -13,68 +12,6 @@ import { boundsOf, findWindows, windowAnswer, windowFields } from './monitoring-
 type Deps = { clickhouse: ClickHouse; models: MonitoredModels }
 
 const windowsMax = 1_000
-const tasks = ['classification', 'regression'] as const
-type Task = (typeof tasks)[number]
-
-/** What is judged: names of a prediction and a label, and as what. */
-export type Judgement = { prediction: string; label: string; task: Task }
-
-/**
- * Finds what belongs together: a label and the prediction of its name, or the one called `value`, or the only one.
- *
- * @throws Refusal that names the field to send
- */
-export async function findJudgement(
-  clickhouse: ClickHouse,
-  scope: EventScope,
-  asked: { prediction?: string | undefined; label?: string | undefined; task?: Task | undefined },
-): Promise<Judgement | undefined> {
-  const whole = { modelId: scope.modelId, kind: scope.kind }
-  const names = await listFeatureNames(clickhouse, whole, ['prediction', 'label'])
-  const of = (part: 'prediction' | 'label') => names.filter((it) => it.part === part).map((it) => it.name)
-  if (of('prediction').length === 0) return undefined
-  const label = choose('label', asked.label, of('label'), [asked.prediction ?? 'value', 'value'])
-  if (label === undefined) return undefined
-  const prediction = choose('prediction', asked.prediction, of('prediction'), [label, 'value'])
-  if (prediction === undefined) return undefined
-  if (asked.task) return { prediction, label, task: asked.task }
-  const [counted] = await countFeatures(clickhouse, whole, [{ part: 'label', name: label }])
-  return { prediction, label, task: counted?.type === 'categorical' ? 'classification' : 'regression' }
-}
-
-function choose(field: string, asked: string | undefined, known: string[], likely: string[]): string | undefined {
-  const shown = known
-    .slice(0, 10)
-    .map((it) => it.slice(0, 100))
-    .join(', ')
-  if (asked !== undefined) {
-    if (known.includes(asked)) return asked
-    if (known.length === 0) return undefined
-    throw new Refusal('featureUnknown', `${field}: the model has none of this name: it has ${shown}.`)
-  }
-  const found = likely.find((it) => known.includes(it)) ?? (known.length <= 1 ? known[0] : undefined)
-  if (found !== undefined || known.length === 0) return found
-  throw new Refusal('badRequest', `${field}: is missing, and the model has more than one: send one of ${shown}.`)
-}
-
-export type Quality = LabelledWindow &
-  Partial<Record<'accuracy' | 'precision' | 'recall' | 'f1', number | null>> &
-  Partial<Record<'meanAbsoluteError' | 'rootMeanSquaredError' | 'bias', number | null>> & {
-    classes?: { name: string; correct: number; predicted: number; actual: number }[]
-    classCount?: number
-  }
-
-/** Reads what a judgement says of each window that has predictions. */
-export async function readQuality(
-  clickhouse: ClickHouse,
-  { scope, windows, judgement, top }: { scope: EventScope; windows: Windows; judgement: Judgement; top: number },
-): Promise<Quality[]> {
-  const judged = { scope, windows, prediction: judgement.prediction, label: judgement.label }
-  return judgement.task === 'regression'
-    ? await readErrors(clickhouse, judged)
-    : await readClasses(clickhouse, judged, top)
-}
-
 const figure = z.number().nullable()
 
 /** How good predictions turned out to be. */
@@ -127,6 +64,9 @@ export function createMonitoringQualityRoutes({ clickhouse, models }: Deps): Rou
         const model = await models.find(caller, query)
         const scope = { modelId: model.id, kind: 'EVENTS', version: query.modelVersion } as const
         const judgement = await findJudgement(clickhouse, scope, query)
+        if (judgement && 'fault' in judgement) {
+          throw new Refusal(judgement.isUnknown ? 'featureUnknown' : 'badRequest', judgement.fault)
+        }
         const windows = await findWindows(clickhouse, scope, query, windowsMax)
         if (!judgement || !windows) return { label: null, prediction: null, task: null, windows: [] }
         const read = await readQuality(clickhouse, { scope, windows, judgement, top: query.top ?? 50 })

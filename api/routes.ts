@@ -32,6 +32,7 @@ import { createLoggedDataRoutes } from './logged-data.ts'
 import type { LooseObjects } from './loose-objects.ts'
 import { createModelRoutes } from './models.ts'
 import { createMonitoredModels } from './monitored-model.ts'
+import { createMonitoringAlertRoutes } from './monitoring-alerts.ts'
 import { createMonitoringDriftRoutes } from './monitoring-drift.ts'
 import { createMonitoringEventRoutes } from './monitoring-event.ts'
 import { createMonitoringFeatureRoutes } from './monitoring-features.ts'
@@ -134,6 +135,7 @@ export function createApiRoutes({
     ...createMonitoringFeatureRoutes({ clickhouse, models }),
     ...createMonitoringDriftRoutes({ database, clickhouse, models }),
     ...createMonitoringQualityRoutes({ clickhouse, models }),
+    ...createMonitoringAlertRoutes({ database, access }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),
     ...createUserRoutes({ database }),

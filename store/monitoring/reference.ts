@@ -1,10 +1,9 @@
-import { Refusal } from '../http/errors.ts'
-import type { ClickHouse } from '../store/clickhouse/connection.ts'
-import type { Reference } from '../store/clickhouse/drift-reads.ts'
-import { countEvents } from '../store/clickhouse/event-scope.ts'
-import type { Queries } from '../store/postgres/database.ts'
-import { findMonitoredModel } from '../store/postgres/monitored-models.ts'
-import { listReferenceSets } from '../store/postgres/reference-sets.ts'
+import type { ClickHouse } from '../clickhouse/connection.ts'
+import type { Reference } from '../clickhouse/drift-reads.ts'
+import { countEvents } from '../clickhouse/event-scope.ts'
+import type { Queries } from '../postgres/database.ts'
+import { findMonitoredModel } from '../postgres/monitored-models.ts'
+import { listReferenceSets } from '../postgres/reference-sets.ts'
 
 export type FoundReference = Reference & { datasetName: string; lastReceivedAt: number }
 
@@ -17,32 +16,20 @@ type Wanted = {
 
 /**
  * What a model is compared with: the data set that is named, or the last one uploaded for the model: for this version of it,
- * else for all of them.
- *
- * @throws Refusal `referenceUnknown`
+ * else for all of them. Undefined when there is none, or nothing in it.
  */
 export async function findReference(
   { queries, clickhouse }: { queries: Queries; clickhouse: ClickHouse },
   { workspaceId, modelName, modelVersion, datasetName }: Wanted,
-): Promise<FoundReference> {
+): Promise<FoundReference | undefined> {
   if (datasetName !== undefined) {
     const model = await findMonitoredModel(queries, workspaceId, datasetName)
-    const found = model && (await toReference(clickhouse, model))
-    if (found) return found
-    throw new Refusal(
-      'referenceUnknown',
-      `datasetName: the workspace has no data set "${datasetName.slice(0, 200)}" of TRAINING_EVENTS: upload it with POST /mpm/v2/dataset/events/csv.`,
-    )
+    return model && (await toReference(clickhouse, model))
   }
   const sets = await listReferenceSets(queries, { workspaceId, modelName })
   const ofVersion = sets.find((it) => modelVersion !== undefined && it.modelVersion === modelVersion)
   const set = ofVersion ?? sets.find((it) => it.modelVersion === '') ?? sets[0]
-  const found = set && (await toReference(clickhouse, { id: set.dataSetId, name: set.dataSetName }))
-  if (found) return found
-  throw new Refusal(
-    'referenceUnknown',
-    `The model "${modelName.slice(0, 200)}" has no reference data set: upload one with POST /mpm/v2/dataset/events/csv, or name one with datasetName.`,
-  )
+  return set && (await toReference(clickhouse, { id: set.dataSetId, name: set.dataSetName }))
 }
 
 async function toReference(

@@ -1,20 +1,14 @@
-import type { ClickHouse } from '../store/clickhouse/connection.ts'
-import {
-  type Drift,
-  findProfiles,
-  measureDrift,
-  type Profile,
-  type Reference,
-} from '../store/clickhouse/drift-reads.ts'
+import type { ClickHouse } from '../clickhouse/connection.ts'
+import { type Drift, findProfiles, measureDrift, type Profile, type Reference } from '../clickhouse/drift-reads.ts'
 import {
   countEvents,
   countEventsOfWindows,
   type EventScope,
   type FeatureName,
   type Windows,
-} from '../store/clickhouse/event-scope.ts'
-import { kindOfPart, listFeatureNames } from '../store/clickhouse/feature-reads.ts'
-import type { ValuePart } from '../store/clickhouse/monitoring-tables.ts'
+} from '../clickhouse/event-scope.ts'
+import { kindOfPart, listFeatureNames } from '../clickhouse/feature-reads.ts'
+import type { ValuePart } from '../clickhouse/monitoring-tables.ts'
 
 export type DriftOfWindow = { at: number; events: number; features: { profile: Profile; drift: Drift }[] }
 
