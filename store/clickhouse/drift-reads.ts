@@ -73,7 +73,7 @@ export async function findProfiles(
           )
           .join(' UNION ALL '),
     )
-    for (const row of rows) {
+    for (const row of rows.toSorted((a, b) => Number(a.f) - Number(b.f))) {
       const [numbers, others] = [Number(row.numbers), Number(row.others)]
       const isDeciles = row.different.length > ownBinsMax
       profiles.push({

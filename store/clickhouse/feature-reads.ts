@@ -72,7 +72,7 @@ export async function countFeatures(
             )
             .join(' UNION ALL '),
       )
-      for (const { f, ...row } of rows) {
+      for (const { f, ...row } of rows.toSorted((a, b) => Number(a.f) - Number(b.f))) {
         const [integers, floats] = [Number(row.integers), Number(row.floats)]
         const [booleans, strings] = [Number(row.booleans), Number(row.strings)]
         const values = integers + floats + booleans + strings

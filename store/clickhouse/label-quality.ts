@@ -61,14 +61,16 @@ export async function readClasses(clickhouse: ClickHouse, judged: Judged, top: n
   const rows = await readPairs<Row>(
     clickhouse,
     judged,
-    (pairs) => `SELECT w, max(n) AS n, max(labelled) AS labelled, sum(tp) / max(labelled) AS accuracy,
-        countIf(class != '') AS classCount,
+    (
+      pairs,
+    ) => `SELECT w, max(rowsOfWindow) AS n, max(labelledOfWindow) AS labelled, sum(tp) / max(labelledOfWindow) AS accuracy,
+        countIf(isClass) AS classCount,
         avgIf(if(predicted = 0, 0, tp / predicted), isClass) AS precision,
         avgIf(if(actual = 0, 0, tp / actual), isClass) AS recall, avgIf(2 * tp / (predicted + actual), isClass) AS f1,
         arraySlice(arraySort(it -> (-it.4, -it.3, it.1), groupArrayIf((class, tp, predicted, actual), isClass)), 1, ${top}) AS classes
       FROM (
-        SELECT w, class, class != '' AS isClass, any(windowRows) AS n, any(windowLabelled) AS labelled,
-          sumIf(c, class != '' AND guess = truth) AS tp, sumIf(c, class != '' AND guess = class) AS predicted,
+        SELECT w, class, class != '' AS isClass, any(windowRows) AS rowsOfWindow, any(windowLabelled) AS labelledOfWindow,
+          sumIf(c, class != '' AND guess = truth AND truth = class) AS tp, sumIf(c, class != '' AND guess = class) AS predicted,
           sumIf(c, class != '' AND truth = class) AS actual
         FROM (
           SELECT *, arrayJoin(if(truth = '', [''], arrayDistinct([guess, truth]))) AS class,

@@ -124,9 +124,9 @@ export type AlertChange = Partial<Pick<Fields, 'name' | 'threshold' | 'compariso
 /** Changes a rule; one that is resumed goes on with the window of now, and leaves out what passed meanwhile. */
 export async function updateAlertRule(queries: Queries, id: string, change: AlertChange, nowMs: number): Promise<void> {
   await queries.row(
-    `UPDATE alert_rules SET name = coalesce($2, name), threshold = coalesce($3, threshold),
-       comparison = coalesce($4, comparison), grace_ms = coalesce($5, grace_ms),
-       paused_at_ms = CASE WHEN $6 IS NULL THEN paused_at_ms WHEN $6 THEN coalesce(paused_at_ms, $7) END,
+    `UPDATE alert_rules SET name = coalesce($2, name), threshold = coalesce($3::float8, threshold),
+       comparison = coalesce($4, comparison), grace_ms = coalesce($5::bigint, grace_ms),
+       paused_at_ms = CASE WHEN $6::boolean IS NULL THEN paused_at_ms WHEN $6 THEN coalesce(paused_at_ms, $7::bigint) END,
        evaluated_to_ms = CASE WHEN $6 = false AND paused_at_ms IS NOT NULL
          THEN greatest(evaluated_to_ms, $7::bigint / window_ms * window_ms) ELSE evaluated_to_ms END
      WHERE id = $1`,

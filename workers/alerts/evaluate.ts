@@ -99,6 +99,7 @@ async function measureDrift(
   const wanted = { workspaceId, modelName: modelName as string, modelVersion, datasetName }
   const reference = await findReference({ queries, clickhouse }, wanted)
   if (!reference) return { problem: 'there is no reference data set to compare with' }
+  if ((await countEvents(clickhouse, current)).events === 0 && part !== 'label') return { values: [] }
   const windows = { from, to, intervalMs: to - from }
   const named = feature === undefined ? undefined : { part, name: feature }
   const report = await readDrift(clickhouse, { reference, current, windows, feature: named })
