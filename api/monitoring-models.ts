@@ -109,7 +109,9 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
         ...modelQuery.shape,
         from: optional(int64).describe('from then on, ms since the Unix epoch; the first event when absent'),
         to: optional(int64).describe('before then; after the last event when absent'),
-        interval: optional(int64).describe('ms; an hour when absent, at most 10,000 intervals'),
+        interval: optional(int64).describe(
+          'ms, at most 10,000 intervals; when absent an hour, or a day or a week where these would be too many',
+        ),
       }),
       answer: z.object({
         interval: z.int().describe('ms'),
@@ -117,12 +119,14 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
       }),
       async handle({ query, caller }) {
         const model = await models.find(caller, query)
-        const intervalMs = Number(query.interval ?? hourMs)
-        if (!(intervalMs >= 1_000)) throw new Refusal('badRequest', 'interval: must be 1000 ms or more')
+        if (query.interval !== undefined && query.interval < 1_000) {
+          throw new Refusal('badRequest', 'interval: must be 1000 ms or more')
+        }
         const extent = await findTimeRange(clickhouse, model.id)
-        if (!extent) return { interval: intervalMs, counts: [] }
+        if (!extent) return { interval: Number(query.interval ?? hourMs), counts: [] }
         const fromMs = Math.max(Number(query.from ?? extent.firstMs), extent.firstMs)
         const toMs = Math.min(Number(query.to ?? extent.lastMs + 1), extent.lastMs + 1)
+        const intervalMs = Number(query.interval ?? toInterval(toMs - fromMs))
         if ((toMs - fromMs) / intervalMs > intervalsMax) {
           throw new Refusal(
             'badRequest',
@@ -194,6 +198,13 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
 }
 
 const hourMs = 3_600_000
+const shownIntervals = 1_000
+
+/** One that people think in, and few enough to look at. */
+function toInterval(durationMs: number): number {
+  const [longest, ...shorter] = [7 * 24 * hourMs, 24 * hourMs, hourMs] as [number, ...number[]]
+  return shorter.toReversed().find((it) => durationMs / it <= shownIntervals) ?? longest
+}
 
 const kindFields = { EVENTS: 'events', LATE_LABELS: 'labels', TRAINING_EVENTS: 'trainingEvents' } as const
 const fieldOfKind = new Map(

@@ -16,13 +16,23 @@ type Profile = {
 const linesMax = 28
 const idle = new Set(['(idle)', '(root)'])
 
-export async function describeProfiles(folder: string, measured: Measured): Promise<string> {
+export function describeProfiles(folder: string, measured: Measured): Promise<string> {
+  return describeCpuProfiles(folder, `${measured.scenario} on ${measured.queue}`, (name) =>
+    median(measured.rounds.flatMap((round) => round.cpuMicros?.[name] ?? [])),
+  )
+}
+
+/** @param microsOf what a process was measured to use for each point */
+export async function describeCpuProfiles(
+  folder: string,
+  title: string,
+  microsOf: (process: string) => number,
+): Promise<string> {
   const files = (await readdir(folder)).filter((name) => name.endsWith('.cpuprofile'))
   const parts = files.map(async (file) => {
     const name = path.basename(file, '.cpuprofile')
     const profile = JSON.parse(await readFile(path.join(folder, file), 'utf8')) as Profile
-    const micros = median(measured.rounds.flatMap((round) => round.cpuMicros?.[name] ?? []))
-    return describeProfile(`${measured.scenario} on ${measured.queue}: ${name}`, profile, micros)
+    return describeProfile(`${title}: ${name}`, profile, microsOf(name))
   })
   return (await Promise.all(parts)).join('\n')
 }

@@ -87,20 +87,26 @@ function toJson(bytes: Buffer): ExactJson {
   }
 }
 
-const [quote, backslash, openList, closeList, openObject, closeObject] = Buffer.from('"\\[]{}')
+const [quote, backslash] = Buffer.from('"\\')
+const inString = 2
+const levelChange = new Int8Array(256)
+for (const byte of Buffer.from('[{')) levelChange[byte] = 1
+for (const byte of Buffer.from(']}')) levelChange[byte] = -1
+levelChange[quote as number] = inString
 
 function isDeeperThan(json: Buffer, levels: number): boolean {
   let open = 0
-  let inString = false
-  for (let at = 0; at < json.length; at++) {
-    const byte = json[at]
-    if (inString) {
-      if (byte === backslash) at++
-      else if (byte === quote) inString = false
-    } else if (byte === quote) inString = true
-    else if (byte === openList || byte === openObject) {
-      if (++open > levels) return true
-    } else if (byte === closeList || byte === closeObject) open--
+  const { length } = json
+  for (let at = 0; at < length; at++) {
+    const change = levelChange[json[at] as number] as number
+    // One look at a table for each byte: most change nothing.
+    if (change === 0) continue
+    if (change === inString) {
+      for (at++; at < length && json[at] !== quote; at++) if (json[at] === backslash) at++
+    } else {
+      open += change
+      if (open > levels) return true
+    }
   }
   return false
 }

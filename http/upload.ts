@@ -15,9 +15,16 @@ export type IncomingFile = {
   contentType: string | undefined
 }
 
+/** The other parts of a form: those before the file, and once it has `ended` all of them. */
+export type IncomingForm = { fields: Record<string, string>; ended: Promise<void> }
+
 type Settings<Kept> = {
-  /** Takes the file, at most once and all of it; it may not leave anything behind when the content fails. */
-  keep(file: IncomingFile): Promise<Kept>
+  /**
+   * Takes the file, at most once and all of it; it may not leave anything behind when the content fails.
+   *
+   * @param form what the file came with
+   */
+  keep(file: IncomingFile, form: IncomingForm): Promise<Kept>
   /** Takes back what was kept: what came after the file is refused. */
   discard(kept: Kept): Promise<void>
   fileBytesMax: number
@@ -49,7 +56,7 @@ export async function readUpload<Kept>(request: IncomingMessage, settings: Setti
       fileName: undefined,
       contentType: headers['content-type'],
     }
-    return { fields: {}, file: await settings.keep(file) }
+    return { fields: {}, file: await settings.keep(file, { fields: {}, ended: Promise.resolve() }) }
   } catch (error) {
     throw toCompressionFault(error) ?? error
   } finally {
@@ -86,6 +93,8 @@ async function readForm<Kept>(
   let kept: Promise<Kept> | undefined
   const form = createForm(headers)
   const failed = Promise.withResolvers<never>()
+  const ended = Promise.withResolvers<void>()
+  ended.promise.catch(() => undefined)
   /** The first fault is the one that counts: those that follow are of its making. */
   const fail = (error: Error) => {
     failed.reject(error)
@@ -99,7 +108,7 @@ async function readForm<Kept>(
     }
     // The form says so that it ends in the file's middle; a file that was destroyed was given up by who keeps it.
     incoming = content.once('error', (error) => content.destroyed || fail(toFormFault(error)))
-    kept = keep({ content: limit(content, fileBytesMax), fileName, contentType })
+    kept = keep({ content: limit(content, fileBytesMax), fileName, contentType }, { fields, ended: ended.promise })
     kept.catch(fail)
   })
   form.on('field', (name, value, _nameTruncated, valueTruncated) => {
@@ -110,9 +119,11 @@ async function readForm<Kept>(
   try {
     // A form of which the file is given up does not end by itself.
     await Promise.race([pipeline(body, form).catch((error) => fail(toFormFault(error))), failed.promise])
+    ended.resolve()
     return { fields, file: await kept }
   } catch (error) {
     incoming?.destroy(error as Error)
+    ended.reject(error)
     // First what there is of the file has to be gone.
     await kept?.then(discard, () => undefined)
     throw error

@@ -8,10 +8,12 @@ import { countPointsBySeries, countSeries } from '../store/clickhouse/series-cou
 import type { Queries } from '../store/postgres/database.ts'
 import { findWritableExperiment } from '../store/postgres/experiments.ts'
 import { addIngestionErrors } from '../store/postgres/ingestion-errors.ts'
+import { upsertReferenceSet } from '../store/postgres/reference-sets.ts'
 import type { QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queues } from '../store/queue/queues.ts'
 import { createCommitter, type QueueMax } from './committer.ts'
 import { createExperimentCheck } from './experiments.ts'
+import { createCsvRoutes } from './monitoring/csv-upload.ts'
 import { createFaultLog } from './monitoring/fault-log.ts'
 import { createModelCheck } from './monitoring/models.ts'
 import { createRounds } from './monitoring/rounds.ts'
@@ -100,7 +102,7 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     write: (errors) => addIngestionErrors(queries, errors),
     onError: settings.onPostgresFault,
   })
-  const monitoring = createMonitoringRoutes({
+  const monitoringDeps = {
     models: createModelCheck(queries),
     throttle,
     rounds: createRounds({
@@ -113,8 +115,15 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     }),
     counters,
     faultLog,
-    onAccepted: (events) => accepted.events.inc(events),
-  })
+    onAccepted: (events: number) => accepted.events.inc(events),
+  }
+  const monitoring = [
+    ...createMonitoringRoutes(monitoringDeps),
+    ...createCsvRoutes({
+      ...monitoringDeps,
+      noteReference: (set) => upsertReferenceSet(queries, { ...set, uploadedAtMs: Date.now() }),
+    }),
+  ]
   const routes = createIngestRoutes({
     findExperiment: createExperimentCheck((userId, key) => findWritableExperiment(queries, userId, key)),
     throttle,

@@ -68,16 +68,20 @@ export function readItem(raw: unknown, labelsOnly: boolean, faults: FieldFault[]
   const predictionField = raw.prediction == null && raw.predictions != null ? 'predictions' : 'prediction'
   const prediction = readScalars(raw[predictionField], predictionField, true, tell)
   const labelsField = raw.labels == null && raw.value != null ? 'value' : 'labels'
-  const labels = readScalars(raw[labelsField], labelsField, true, tell)
+  const givenLabels = readScalars(raw[labelsField], labelsField, true, tell)
+  // Or else an event that says it has none would keep those that come later out.
+  const labels = hasValue(givenLabels) ? givenLabels : undefined
+  const isEvent = !labelsOnly && (features !== undefined || prediction !== undefined || givenLabels === undefined)
   checkProbability(prediction, predictionField, tell)
   if (labelsOnly) {
-    if (labels === undefined) tell('labels', 'is missing (an object of names and values)')
+    if (givenLabels === undefined && faults.length === faultsBefore)
+      tell('labels', 'is missing (an object of names and values)')
     if (features || prediction) {
       tell(features ? 'features' : predictionField, 'is no label: send events to /mpm/v2/events/batch')
     }
   }
+  if (!isEvent && givenLabels && !labels) tell(labelsField, 'has no value: labels that are missing need not be sent')
   if (faults.length > faultsBefore) return undefined
-  const isEvent = features !== undefined || prediction !== undefined || labels === undefined
   return { workspaceName, modelName, modelVersion, predictionId, timestampMs, features, prediction, labels, isEvent }
 }
 
@@ -171,6 +175,12 @@ function findScalarFault(value: unknown): string | undefined {
 export function findTextFault(value: string): string | undefined {
   if (value.length > textCharactersMax) return `must have ${textCharactersMax} characters or fewer`
   return isStorable(value) ? undefined : 'must not hold NUL or half of a surrogate pair'
+}
+
+/** True when one of them is not missing. */
+export function hasValue(scalars: Scalars | undefined): boolean {
+  for (const name in scalars) if (scalars[name] !== null) return true
+  return false
 }
 
 /** A part of a prediction that is called `probability` is one. */

@@ -3,6 +3,8 @@ import { openDatabase } from '../../store/postgres/database.ts'
 import { insertServiceAccount } from '../../store/postgres/service-accounts.ts'
 import { aPoint } from '../harness/builders.ts'
 import { createClient, type TestClient } from '../harness/client.ts'
+import { eventually } from '../harness/eventually.ts'
+import { anEvent } from '../harness/monitoring.ts'
 import { createRegistryClient, type Source } from '../harness/registry.ts'
 import { createUser, openTestService, storesWith, uniqueName } from '../harness/service.ts'
 
@@ -210,10 +212,45 @@ const samples: Record<string, Sample> = {
   ],
   '/template/download': ['write', ({ subjectId }) => ({ query: { templateId: subjectId } })],
   '/write/template/delete': ['write', ({ subjectId }) => ({ query: { templateId: subjectId } })],
+  '/mpm/v2/events/batch': [
+    'write',
+    ({ workspaceName }) => ({ method: 'POST', body: { data: [anEventOf(workspaceName)] } }),
+  ],
+  '/mpm/v2/labels/batch': [
+    'write',
+    ({ workspaceName }) => ({
+      method: 'POST',
+      body: { data: [{ workspaceName, modelName: 'monitored', predictionId: uniqueName('p'), labels: 1 }] },
+    }),
+  ],
+  '/mpm/v2/data/events/csv': ['write', toCsv('predictionId,feature_a\n1,2\n')],
+  '/mpm/v2/data/labels/csv': ['write', toCsv('predictionId,label_value_a\n1,2\n')],
+  '/mpm/v2/dataset/events/csv': ['write', toCsv('predictionId,feature_a\n1,2\n')],
+  '/mpm/v2/models': ['write', ({ workspaceName }) => ({ query: { workspaceName } })],
+  '/mpm/v2/errors': ['write', ({ workspaceName }) => ({ query: { workspaceName } })],
+  '/mpm/v2/events/count': ['write', ({ workspaceName }) => ({ query: { workspaceName, modelName: 'monitored' } })],
+  '/mpm/v2/event': [
+    'write',
+    ({ workspaceName, subjectId }) => ({
+      query: { workspaceName, modelName: 'monitored', predictionId: subjectId },
+    }),
+  ],
   '/write/add-workspace-member': [
     'manage',
     ({ workspaceName, userName }) => ({ method: 'POST', body: { workspaceName, userName, admin: false } }),
   ],
+}
+
+function toCsv(body: string): Sample[1] {
+  return ({ workspaceName }) => ({
+    method: 'POST',
+    query: { workspaceName, modelName: 'monitored', datasetName: 'monitored' },
+    body,
+  })
+}
+
+function anEventOf(workspaceName: string) {
+  return anEvent({ workspaceName, modelName: 'monitored' })
 }
 
 const emptyZip = `PK\x05\x06${'\0'.repeat(18)}`
@@ -223,7 +260,18 @@ const subjects: Record<string, (place: Place) => Promise<string>> = {
   '/template/download': aPanel,
   '/write/template/delete': aPanel,
   '/experiment/rpc': aCall,
+  '/mpm/v2/events/count': aStoredEvent,
+  '/mpm/v2/event': aStoredEvent,
   '/write/experiment/rpc/result': aCall,
+}
+
+async function aStoredEvent({ workspaceName }: Place): Promise<string> {
+  const event = anEventOf(workspaceName)
+  await service.client.post('/mpm/v2/events/batch', { data: [event] })
+  const { modelName, predictionId } = event as Record<string, string>
+  const query = new URLSearchParams({ workspaceName, modelName, predictionId } as Record<string, string>)
+  await eventually(async () => expect((await service.client.get(`/mpm/v2/event?${query}`)).status).toBe(200))
+  return predictionId as string
 }
 
 async function aCall({ experimentKey }: Place): Promise<string> {
@@ -244,6 +292,7 @@ const elsewhere = new Set([
   '/projects',
   '/artifacts/get-all',
   '/write/workspace/new',
+  '/mpm/isAlive/ping',
 ])
 const needsMoreThanAKey = (path: string) => /^\/(admin|write\/(service-account|organization|api))(\/|$)/.test(path)
 /** They leave out what the caller may not see, and answer the same as if it were not there: `charts.test.ts`. */
@@ -380,7 +429,7 @@ async function call(path: string, { method = 'GET', query = {}, body }: Call, ki
     const answer = await clients[kind].send(method, address, sent, headers && { headers })
     return { status: answer.status, code: answer.body.sdk_error_code, answer: answer.body }
   }
-  const answer = await fetch(`${service.url}/api/rest/v2${address}`, {
+  const answer = await fetch(`${service.url}${address.startsWith('/mpm/') ? '' : '/api/rest/v2'}${address}`, {
     method,
     body: sent,
     ...(headers && { headers }),

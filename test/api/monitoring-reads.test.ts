@@ -32,7 +32,7 @@ const expectSoon = (path: string, query: Record<string, string>, expected: unkno
     return answer
   }, 15_000)
 
-it('an event is read with its labels, every value with its type', async () => {
+it('/mpm/v2/event: an event is read with its labels, every value with its type', async () => {
   const modelName = uniqueName('model')
   const features = { int: 7, float: -0.1, yes: true, text: 'a "b"', none: null, ['__proto__']: 1, zero: -0, long: 'x' }
   const event = anEvent({ modelName, predictionId: 'a', features })
@@ -101,7 +101,7 @@ it('labels that came before their event can be read by themselves', async () => 
   )
 })
 
-it('models are listed with versions, counts, time range and freshness', async () => {
+it('/mpm/v2/models: models are listed with versions, counts, time range and freshness', async () => {
   const modelName = uniqueName('model')
   const before = Date.now()
   await send([
@@ -146,7 +146,7 @@ it('models are listed with versions, counts, time range and freshness', async ()
   expect((await get('models', { modelName: 'nothing' })).body).toEqual({ models: [], nextPage: null })
 })
 
-it('events are counted over time, by version and kind', async () => {
+it('/mpm/v2/events/count: events are counted over time, by version and kind', async () => {
   const modelName = uniqueName('model')
   const at = (predictionId: string, timestamp: number, more = {}) =>
     anEvent({ modelName, predictionId, timestamp, ...more })
@@ -204,7 +204,7 @@ it('what is not there, and what is somebody else’s, answer the same', async ()
   expectRefusal(await get('events/count', { modelName: 'none' }), 400, 8000090, /has no model "none"/)
 })
 
-it('what was wrong with events can be read by model and fault, counted, with a sample', async () => {
+it('/mpm/v2/errors: what was wrong with events can be read by model and fault, counted, with a sample', async () => {
   const modelName = uniqueName('model')
   const wrong = [
     anEvent({ modelName, predictionId: 'p1', prediction: { probability: 1.5 } }),

@@ -52,7 +52,7 @@ async function readTests() {
 }
 
 function findServed({ method, path }: Row): Served | undefined {
-  const operation = paths[prefix + path]?.[method.toLowerCase()]
+  const operation = (paths[prefix + path] ?? paths[path])?.[method.toLowerCase()]
   if (!operation) return undefined
   const schemas = (content: Record<string, { schema: Schema }> = {}) => Object.values(content).map((it) => it.schema)
   return {

@@ -1,6 +1,6 @@
 /**
  * The rows of the specification, as the user's interface description and our decisions on what it leaves open have them:
- * method, path below `/api/rest/v2`, the fields of the request (query or body), the fields of the answer. A field of an
+ * method, path below `/api/rest/v2` (of monitoring the whole path), the fields of the request (query or body), the fields of the answer. A field of an
  * object within is written with a dot, whether there is one object or a list of them.
  */
 export type Row = { method: string; path: string; request: string[]; answer: string[] }
@@ -31,6 +31,7 @@ const webhook =
   'webhookConfigs.workspaceName webhookConfigs.modelName webhookConfigs.webhookUrls.url ' +
   'webhookConfigs.webhookUrls.header webhookConfigs.webhookUrls.triggers webhookConfigs.webhookUrls.name ' +
   'webhookConfigs.webhookUrls.gitHostUrl'
+const monitored = 'workspaceName modelName modelVersion'
 const within = (name: string, fields: string) =>
   fields
     .split(' ')
@@ -309,6 +310,37 @@ export const specification: Section[] = [
       row('GET artifacts/version/download', 'artifactId workspace artifactName version experimentKey'),
       row('GET webhooks/config', 'workspaceName modelName'),
       row('GET experiment/stream', 'experimentKey'),
+    ],
+  },
+  {
+    title: 'Production monitoring',
+    rows: [
+      row('GET mpm/isAlive/ping', '', 'msg code'),
+      row(
+        'POST mpm/v2/events/batch',
+        `enforceValidation ${within('data', `${monitored} predictionId timestamp features prediction predictions labels value`)}`,
+        'code accepted duplicates rejected',
+      ),
+      row(
+        'POST mpm/v2/labels/batch',
+        `enforceValidation ${within('data', `${monitored} predictionId timestamp labels value`)}`,
+        'code accepted duplicates rejected',
+      ),
+      row('POST mpm/v2/data/events/csv', `file ${monitored} datasetName NAValues keepDefaultNAValues`),
+      row('POST mpm/v2/data/labels/csv', `file ${monitored} datasetName NAValues keepDefaultNAValues`),
+      row('POST mpm/v2/dataset/events/csv', `file ${monitored} datasetName NAValues keepDefaultNAValues`),
+      row(
+        'GET mpm/v2/models',
+        'workspaceName modelName',
+        within('models', 'modelName versions.modelVersion versions.events'),
+      ),
+      row(
+        'GET mpm/v2/events/count',
+        'workspaceName modelName modelVersion from to interval',
+        within('counts', 'timestamp modelVersion events labels'),
+      ),
+      row('GET mpm/v2/event', 'workspaceName modelName predictionId', 'features.type prediction.value labels.value'),
+      row('GET mpm/v2/errors', 'workspaceName modelName', within('errors', 'msg count firstAt lastAt')),
     ],
   },
 ]

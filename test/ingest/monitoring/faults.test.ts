@@ -113,7 +113,7 @@ describe('an item that is wrong', () => {
     expect(body.faults).toHaveLength(1_000)
   })
 
-  it('labels need labels, and nothing else', async () => {
+  it('/mpm/v2/labels/batch: labels need labels, and nothing else', async () => {
     const label = { workspaceName: service.workspaceName, modelName: 'faults', predictionId: 'a' }
     const { body } = await post(
       [label, { ...label, labels: 1, features: { a: 1 } }, { ...label, prediction: 1 }],

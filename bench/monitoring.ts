@@ -1,0 +1,225 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { describeTerminal } from '../cli/terminal.ts'
+import { type ClickHouse, openClickHouse } from '../store/clickhouse/connection.ts'
+import { createClosers } from '../store/closers.ts'
+import { type Database, openDatabase } from '../store/postgres/database.ts'
+import { distinctIds, featuresPerEvent, sendEvents, valuesPerEvent } from './monitoring-load.ts'
+import { describeCpuProfiles } from './profile.ts'
+import { median } from './report.ts'
+import { openBenchStores } from './stores.ts'
+import { startSystem } from './system.ts'
+
+/**
+ * `npm run bench:monitoring`: what events of deployed models cost, from the request to the rows, and whether each prediction
+ * id is there exactly once afterwards.
+ */
+const usage = `Usage: npm run bench:monitoring -- [--events N] [--rounds N] [--batch N] [--connections N]
+                                      [--queue redis|postgres] [--profile] [--json]\n`
+
+const workspaceName = 'default'
+const storedWaitMsMax = 300_000
+
+async function main() {
+  const { values } = parseArgs({
+    options: {
+      events: { type: 'string', default: '1000000' },
+      rounds: { type: 'string', default: '1' },
+      batch: { type: 'string', default: '1000' },
+      connections: { type: 'string', default: '4' },
+      queue: { type: 'string' },
+      profile: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  })
+  if (values.help) return void process.stdout.write(usage)
+  const [events, rounds, batch, connections] = [values.events, values.rounds, values.batch, values.connections].map(
+    Number,
+  )
+  if (!events || !rounds || !batch || !connections || events % batch !== 0 || batch % 100 !== 0) {
+    throw new Error(`--events is a multiple of --batch, and that one of 100.\n${usage}`)
+  }
+  const closers = createClosers()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => closers.closeAll().finally(() => process.exit(130)))
+  }
+  const profileFolder = values.profile ? await mkdtemp(path.join(tmpdir(), 'svc-profile-')) : undefined
+  const results: Result[] = []
+  let queue: 'redis' | 'postgres'
+  try {
+    say('Starting the stores and the service')
+    const stores = await openBenchStores(closers)
+    queue = (values.queue as typeof queue) ?? (stores.urls.redisUrl ? 'redis' : 'postgres')
+    const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl })
+    closers.push(() => clickhouse.close())
+    const database = openDatabase({ url: stores.urls.postgresUrl, onError: () => undefined })
+    closers.push(() => database.close())
+    const settings = { SVC_EVENTS_PER_MINUTE: '1000000000', SVC_KEY_EVENTS_PER_MINUTE: '1000000000' }
+    const system = await startSystem({ target: 'service', queue, stores, closers, profileFolder, settings })
+
+    const measure = async (modelName: string, events: number): Promise<Result> => {
+      const cpuBefore = await system.readCpu()
+      const startedAt = performance.now()
+      const load = {
+        url: system.writeUrl,
+        apiKey: stores.apiKey,
+        workspaceName,
+        modelName,
+        connections,
+        eventsPerRequest: batch,
+      }
+      const { accepted, duplicates, answeredMs, bytesSent } = await sendEvents({ ...load, events })
+      const sentMs = performance.now() - startedAt
+      const distinct = distinctIds(events)
+      if (accepted !== distinct || duplicates !== events - distinct) {
+        throw new Error(`${accepted} of ${distinct} ids were accepted, and ${duplicates} events were duplicates.`)
+      }
+      const modelId = await findModel(database, modelName)
+      await waitUntilStored(clickhouse, modelId, distinct)
+      const storedMs = performance.now() - startedAt
+      const cpuAfter = await system.readCpu()
+      await verify(clickhouse, modelId, distinct)
+      const sorted = answeredMs.toSorted((a, b) => a - b)
+      return {
+        events,
+        eventsPerSecond: (events * 1_000) / storedMs,
+        answeredPerSecond: (events * 1_000) / sentMs,
+        p50Ms: sorted[Math.floor(sorted.length * 0.5)] as number,
+        p99Ms: sorted[Math.floor(sorted.length * 0.99)] as number,
+        jsonBytes: bytesSent / events,
+        cpuMicros: toMicros(cpuBefore, cpuAfter, events),
+      }
+    }
+
+    say('Warming up')
+    await measure('warm', Math.min(events, batch * 20))
+    for (let round = 1; round <= rounds; round++) {
+      say(`Round ${round} of ${rounds}: ${events} events`)
+      results.push(await measure(`round-${round}`, events))
+    }
+    const disk = await readDisk(clickhouse, database)
+    process.stdout.write(values.json ? `${JSON.stringify({ queue, results, disk })}\n` : render(queue, results, disk))
+  } finally {
+    await closers.closeAll()
+  }
+  if (profileFolder) {
+    const micros = (name: string) => median(results.flatMap((it) => it.cpuMicros?.[name] ?? []))
+    process.stdout.write(await describeCpuProfiles(profileFolder, `events on ${queue}`, micros))
+    await rm(profileFolder, { recursive: true })
+  }
+}
+
+type Result = {
+  events: number
+  eventsPerSecond: number
+  answeredPerSecond: number
+  p50Ms: number
+  p99Ms: number
+  jsonBytes: number
+  cpuMicros: Record<string, number> | undefined
+}
+
+function toMicros(
+  before: Record<string, number> | undefined,
+  after: Record<string, number> | undefined,
+  events: number,
+) {
+  if (!before || !after) return undefined
+  return Object.fromEntries(
+    Object.entries(after).map(([name, seconds]) => [name, ((seconds - (before[name] ?? 0)) * 1e6) / events]),
+  )
+}
+
+async function findModel(database: Database, name: string): Promise<bigint> {
+  const row = await database.row<{ id: bigint }>('SELECT id FROM monitored_models WHERE name = $1', [name])
+  return row?.id as bigint
+}
+
+/** Counts rows as they are, so a row that came twice ends this too early: what is stored is then verified. */
+async function waitUntilStored(clickhouse: ClickHouse, modelId: bigint, events: number) {
+  const deadline = performance.now() + storedWaitMsMax
+  const count = async (table: string) =>
+    Number(
+      (
+        await clickhouse.rows<{ rows: string }>(
+          `SELECT count() AS rows FROM ${clickhouse.database}.${table} WHERE model_id = {model:UInt64}`,
+          { model: String(modelId) },
+        )
+      )[0]?.rows,
+    )
+  while ((await count('events')) < events || (await count('event_values')) < events * valuesPerEvent) {
+    if (performance.now() > deadline) throw new Error('The events were not stored in time.')
+    await sleep(50)
+  }
+}
+
+async function verify(clickhouse: ClickHouse, modelId: bigint, events: number) {
+  const { database } = clickhouse
+  const notVoid = `(claim, place) NOT IN (SELECT claim, place FROM ${database}.voided_events WHERE model_id = {model:UInt64})`
+  const ofModel = `WHERE model_id = {model:UInt64} AND ${notVoid}`
+  const [found] = await clickhouse.rows<Record<string, string>>(
+    `SELECT (SELECT count() FROM ${database}.events FINAL ${ofModel}) AS rows,
+       (SELECT uniqExact(prediction_id) FROM ${database}.events ${ofModel}) AS ids,
+       (SELECT count() FROM ${database}.event_values FINAL ${ofModel}) AS values`,
+    { model: String(modelId) },
+  )
+  const { rows, ids, values } = found as Record<string, string>
+  const expected = { rows: events, ids: events, values: events * valuesPerEvent }
+  if (Number(rows) !== expected.rows || Number(ids) !== expected.ids || Number(values) !== expected.values) {
+    throw new Error(`Not exactly one row per id: ${JSON.stringify({ found, expected })}`)
+  }
+}
+
+type Disk = { events: number; bytesPerEvent: Record<string, number> }
+
+/** Bytes on disk by table: as the load left them, and once all parts are merged. */
+async function readDisk(clickhouse: ClickHouse, database: Database): Promise<Disk> {
+  const tables = ['events', 'event_values'] as const
+  const size = async (table: string) => {
+    const rows = await clickhouse.rows<{ bytes: string }>(
+      'SELECT sum(bytes_on_disk) AS bytes FROM system.parts WHERE active AND database = {database:String} AND table = {table:String}',
+      { database: clickhouse.database, table },
+    )
+    return Number(rows[0]?.bytes)
+  }
+  const claims = await database.row<{ rows: bigint; bytes: bigint }>(
+    `SELECT (SELECT count(*) FROM event_claims) AS rows, pg_total_relation_size('event_claims') AS bytes`,
+  )
+  const events = Number(claims?.rows)
+  const bytes: Record<string, number> = {}
+  for (const table of tables) bytes[`ClickHouse ${table}`] = await size(table)
+  for (const table of tables) {
+    await clickhouse.command(`OPTIMIZE TABLE ${clickhouse.database}.${table} FINAL`)
+    bytes[`ClickHouse ${table}, merged`] = await size(table)
+  }
+  bytes['Postgres claims'] = Number(claims?.bytes)
+  return { events, bytesPerEvent: Object.fromEntries(Object.entries(bytes).map(([name, all]) => [name, all / events])) }
+}
+
+function render(queue: string, results: Result[], { bytesPerEvent }: Disk): string {
+  const of = (pick: (result: Result) => number) => median(results.map(pick))
+  const names = Object.keys(results[0]?.cpuMicros ?? {})
+  const micros = (name: string) => of((it) => it.cpuMicros?.[name] ?? 0)
+  const lines = [
+    `${results[0]?.events} events of ${featuresPerEvent} features, 1% of them with an id that was sent before; queue in ${queue}; ` +
+      `medians of ${results.length} round(s). Each id is there exactly once.`,
+    '',
+    `  stored     ${Math.round(of((it) => it.eventsPerSecond))} events/s until all can be read`,
+    `  answered   ${Math.round(of((it) => it.answeredPerSecond))} events/s; a batch p50 ${of((it) => it.p50Ms).toFixed(0)} ms, p99 ${of((it) => it.p99Ms).toFixed(0)} ms`,
+    `  JSON       ${Math.round(of((it) => it.jsonBytes))} bytes an event`,
+    `  CPU        ${names.reduce((sum, name) => sum + micros(name), 0).toFixed(1)} µs an event: ` +
+      names.map((name) => `${name} ${micros(name).toFixed(1)}`).join(', '),
+    ...Object.entries(bytesPerEvent).map(([name, bytes]) => `  on disk    ${bytes.toFixed(1)} bytes an event: ${name}`),
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+function say(text: string) {
+  process.stderr.write(`${describeTerminal(process.stderr, process.env).paint('dim', text)}\n`)
+}
+
+await main()
