@@ -44,19 +44,33 @@ async function main() {
   try {
     say('Starting the stores and the service')
     const stores = await openBenchStores(closers)
-    const system = await startSystem({ target: 'service', queue: 'postgres', stores, closers, profileFolder: undefined })
+    const system = await startSystem({
+      target: 'service',
+      queue: 'postgres',
+      stores,
+      closers,
+      profileFolder: undefined,
+    })
     const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl })
     closers.push(() => clickhouse.close())
     const database = openDatabase({ url: stores.urls.postgresUrl, connectionsMax: 1, onError: () => undefined })
     closers.push(() => database.close())
     const workspace = await database.row<{ id: string }>('SELECT id FROM workspaces WHERE name = $1', [workspaceName])
     const model = async (name: string) =>
-      (await ensureMonitoredModel(database, { workspaceId: workspace?.id as string, name, modelsMax: 1_000 }))?.id as bigint
+      (await ensureMonitoredModel(database, { workspaceId: workspace?.id as string, name, modelsMax: 1_000 }))
+        ?.id as bigint
     const [id, dataSetId] = [await model(modelName), await model('reference')]
     await upsertReferenceSet(database, { dataSetId, modelName, modelVersion: '', uploadedAtMs: Date.now() })
 
     say(`Making ${events} events of 20 features, and a reference of ${reference}`)
-    await makeEvents({ run: clickhouse.command, database: clickhouse.database, id: dataSetId, kind: 2, from: 0, to: reference })
+    await makeEvents({
+      run: clickhouse.command,
+      database: clickhouse.database,
+      id: dataSetId,
+      kind: 2,
+      from: 0,
+      to: reference,
+    })
     for (let from = 0; from < events; from += eventsPerInsert) {
       const to = Math.min(events, from + eventsPerInsert)
       await makeEvents({ run: clickhouse.command, database: clickhouse.database, id, kind: 1, from, to })
@@ -90,7 +104,7 @@ async function main() {
         if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${text}`)
         took.push(performance.now() - before)
       }
-      say(`  ${took.map((it) => it.toFixed(0)).join(", ")} ms`)
+      say(`  ${took.map((it) => it.toFixed(0)).join(', ')} ms`)
       results.push({ read, medianMs: median(took), leastMs: Math.min(...took), greatestMs: Math.max(...took) })
     }
     if (values.json) process.stdout.write(`${JSON.stringify({ events, reference, results })}\n`)
@@ -158,7 +172,10 @@ async function settle(clickhouse: ReturnType<typeof openClickHouse>) {
 
 type Result = { read: string; medianMs: number; leastMs: number; greatestMs: number }
 
-function render({ events, reference, rounds }: { events: number; reference: number; rounds: number }, results: Result[]) {
+function render(
+  { events, reference, rounds }: { events: number; reference: number; rounds: number },
+  results: Result[],
+) {
   const lines = results.map(
     ({ read, medianMs, leastMs, greatestMs }) =>
       `  ${read.padEnd(36)} ${medianMs.toFixed(0).padStart(7)} ms  (${leastMs.toFixed(0)} - ${greatestMs.toFixed(0)})\n`,

@@ -1,6 +1,6 @@
 import type { ClickHouse } from './connection.ts'
-import { countEvents, type EventScope, type FeatureName, findVoided, readOnce, toValues } from './event-scope.ts'
-import { type EventKind, eventKinds, eventValuesTable, type ValuePart, valueParts } from './monitoring-tables.ts'
+import { countEvents, type EventScope, type FeatureName, findVoided, quote, readOnce, toValues } from './event-scope.ts'
+import { type EventKind, eventFeaturesTable, eventKinds, type ValuePart, valueParts } from './monitoring-tables.ts'
 
 /** Where the values of a part stand: labels are events of their own, whether they came with a prediction or later. */
 export const kindOfPart = (part: ValuePart, kind: EventKind): EventKind => (part === 'label' ? 'LATE_LABELS' : kind)
@@ -20,7 +20,7 @@ export type FeatureCounts = FeatureName & {
   events: number
 }
 
-/** The names of all features, predictions and labels of a scope. */
+/** The names of the features, predictions and labels of a scope; one that it lacks may be among them, when it was there before and after. */
 export async function listFeatureNames(
   clickhouse: ClickHouse,
   scope: EventScope,
@@ -29,19 +29,17 @@ export async function listFeatureNames(
   const named = Object.fromEntries(Object.entries(valueParts).map(([name, code]) => [code, name]))
   const kinds = [...new Set(parts.map((it) => eventKinds[kindOfPart(it, scope.kind)]))]
   const times = [
-    ...(scope.from === undefined ? [] : [`AND timestamp >= ${BigInt(scope.from)}`]),
-    ...(scope.to === undefined ? [] : [`AND timestamp < ${BigInt(scope.to)}`]),
-    ...(scope.version === undefined ? [] : ['AND version = {version:String}']),
+    ...(scope.from === undefined ? [] : [`AND last >= ${BigInt(scope.from)}`]),
+    ...(scope.to === undefined ? [] : [`AND first < ${BigInt(scope.to)}`]),
+    ...(scope.version === undefined ? [] : [`AND version = ${quote(scope.version)}`]),
   ]
-  // In the order of the key, so that what is the same is passed over and not hashed.
   const rows = await clickhouse.rows<{ part: number; name: string }>(
     `SELECT DISTINCT part, name FROM (
-       SELECT version, part, name FROM ${clickhouse.database}.${eventValuesTable.name}
+       SELECT part, name, version, min(first) AS first, max(last) AS last
+       FROM ${clickhouse.database}.${eventFeaturesTable}
        WHERE model_id = ${scope.modelId} AND kind IN (${kinds}) AND part IN (${parts.map((it) => valueParts[it])})
-         ${times.join(' ')}
-       GROUP BY model_id, kind, version, part, name SETTINGS optimize_aggregation_in_order = 1)
-     ORDER BY part, name`,
-    { version: scope.version ?? '' },
+       GROUP BY part, name, version)
+     WHERE true ${times.join(' ')} ORDER BY part, name`,
   )
   return rows.map((it) => ({ part: named[it.part] as ValuePart, name: it.name }))
 }
