@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
 import { toJsonAnswer, toJsonInteger } from '../http/exact-json.ts'
@@ -8,7 +7,7 @@ import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import { findEvent, type StoredValue } from '../store/clickhouse/event-reads.ts'
 import { type EventKind, eventKinds, valueParts, valueTypes } from '../store/clickhouse/monitoring-tables.ts'
 import type { Database } from '../store/postgres/database.ts'
-import { findEventNumber } from '../store/postgres/event-claims.ts'
+import { findEventNumber, toIdHash } from '../store/postgres/event-claims.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
 
 type Deps = { database: Database; clickhouse: ClickHouse; models: MonitoredModels }
@@ -66,7 +65,7 @@ export function createMonitoringEventRoutes({ database, clickhouse, models }: De
       shape: 'plain',
       async handle({ query, caller }) {
         const model = await models.find(caller, query)
-        const idHash = hash('sha256', query.predictionId, 'hex').slice(0, 32)
+        const idHash = toIdHash(query.predictionId)
         const isReference = query.datasetType === 'TRAINING_EVENTS'
         const [event, late] = await Promise.all([
           find(model.id, query.datasetType ?? 'EVENTS', idHash),

@@ -3,7 +3,7 @@ import { Refusal } from '../../http/errors.ts'
 import { type FieldFault, type Item, readItem, type Scalars } from './event.ts'
 
 /** What is wrong with an item of a batch: where it stands, which field, and what to do about it. */
-export type Fault = FieldFault & { index: number }
+type Fault = FieldFault & { index: number }
 
 /** The items of a batch that are right, where each stands, and what is wrong with the others. */
 export type Batch = { items: Item[]; places: number[]; faults: Fault[]; rejected: Set<number>; raw: unknown[] }

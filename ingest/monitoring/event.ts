@@ -5,7 +5,7 @@ import { isStorable } from '../../http/fields.ts'
  * file can: there a float that happens to be whole is a `WholeFloat`.
  */
 export type Scalar = number | bigint | string | boolean | null | WholeFloat
-export type WholeFloat = { float: number }
+type WholeFloat = { float: number }
 export type Scalars = Record<string, Scalar>
 
 /** One item of a batch, or one line of a file, as it was sent; what is wrong with it was told. */
@@ -27,10 +27,10 @@ export type Item = {
 /** What is wrong with a field of an item, and what to do about it. */
 export type FieldFault = { field: string; msg: string }
 
-export const nameCharactersMax = 1_000
+const nameCharactersMax = 1_000
 /** Models, versions and prediction ids. */
-export const idCharactersMax = 1_000
-export const textCharactersMax = 65_536
+const idCharactersMax = 1_000
+const textCharactersMax = 65_536
 export const scalarsMax = 65_536
 /** Enough to see what is wrong with an item; it may have tens of thousands of features. */
 const faultsPerItemMax = 20

@@ -1,5 +1,5 @@
-import { hash } from 'node:crypto'
 import { eventKinds, valueParts } from '../../store/clickhouse/monitoring-tables.ts'
+import { toIdHash } from '../../store/postgres/event-claims.ts'
 import type { Item } from './event.ts'
 import type { Rounds } from './rounds.ts'
 import type { NewEvent } from './rows.ts'
@@ -9,11 +9,6 @@ export type Kept = { item: Item; modelId: bigint }
 
 /** What became of items, by their place in the list, and of the labels among them. */
 export type Outcome = { isNew: boolean[]; labels: { accepted: number; duplicates: number } }
-
-/** The first 128 bits of the SHA-256 of a prediction id. */
-export function toIdHash(predictionId: string): string {
-  return hash('sha256', predictionId, 'hex').slice(0, 32)
-}
 
 /**
  * Stores events and labels, each once for ever. The labels that come with an event are claimed apart from it, as those that

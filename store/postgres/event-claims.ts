@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { Queries } from './database.ts'
 
 /**
@@ -27,6 +28,11 @@ export type ClaimedId = {
   kind: number
   /** 128 bits of the SHA-256 of the prediction id, in hex. */
   idHash: string
+}
+
+/** What a prediction id is claimed by: its length does not matter, and an index of it is small. */
+export function toIdHash(predictionId: string): string {
+  return hash('sha256', predictionId, 'hex').slice(0, 32)
 }
 
 /** A claim, and the places in the list of those ids that it did not get. */

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { type ClickHouse, openClickHouse } from '../../store/clickhouse/connection.ts'
 import { eventKinds } from '../../store/clickhouse/monitoring-tables.ts'
 import { uniqueName } from './service.ts'
@@ -61,5 +60,3 @@ async function selectEvents(clickhouse: ClickHouse, modelId: bigint): Promise<St
 }
 
 export const kindOf = (kind: keyof typeof eventKinds) => eventKinds[kind]
-
-export const toIdHash = (predictionId: string) => createHash('sha256').update(predictionId).digest('hex').slice(0, 32)

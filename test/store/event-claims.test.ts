@@ -10,9 +10,9 @@ import {
   giveUpClaim,
   listUntoldVoids,
   takeOverEvents,
+  toIdHash,
 } from '../../store/postgres/event-claims.ts'
 import { ensureMonitoredModel } from '../../store/postgres/monitored-models.ts'
-import { toIdHash } from '../harness/monitoring.ts'
 import { createUser, openOwnStores, uniqueName } from '../harness/service.ts'
 
 let database: Database
