@@ -32,8 +32,12 @@ import { createLoggedDataRoutes } from './logged-data.ts'
 import type { LooseObjects } from './loose-objects.ts'
 import { createModelRoutes } from './models.ts'
 import { createMonitoredModels } from './monitored-model.ts'
+import { createMonitoringAlertRoutes } from './monitoring-alerts.ts'
+import { createMonitoringDriftRoutes } from './monitoring-drift.ts'
 import { createMonitoringEventRoutes } from './monitoring-event.ts'
+import { createMonitoringFeatureRoutes } from './monitoring-features.ts'
 import { createMonitoringModelRoutes } from './monitoring-models.ts'
+import { createMonitoringQualityRoutes } from './monitoring-quality.ts'
 import { createPanelRoutes } from './panels.ts'
 import { createProjectPageRoutes } from './project-pages.ts'
 import { createProjectQueryRoutes } from './project-query.ts'
@@ -128,6 +132,10 @@ export function createApiRoutes({
     ...createExperimentStreamRoutes({ access, liveStreams }),
     ...createMonitoringModelRoutes({ database, clickhouse, access, models }),
     ...createMonitoringEventRoutes({ database, clickhouse, models }),
+    ...createMonitoringFeatureRoutes({ clickhouse, models }),
+    ...createMonitoringDriftRoutes({ database, clickhouse, models }),
+    ...createMonitoringQualityRoutes({ clickhouse, models }),
+    ...createMonitoringAlertRoutes({ database, access }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),
     ...createUserRoutes({ database }),

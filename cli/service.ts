@@ -30,6 +30,7 @@ import { updateActivity } from '../store/postgres/users.ts'
 import { openQueueBackend, type Producer, type QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames } from '../store/queue/queues.ts'
 import { openSharedBuckets } from '../store/redis/token-buckets.ts'
+import { startAlerts } from '../workers/alerts/alerts.ts'
 import { startWebhooks } from '../workers/webhooks/webhooks.ts'
 import { startWorker } from '../workers/worker.ts'
 import { explainListenFault } from './port.ts'
@@ -115,6 +116,8 @@ export async function startService(
         }),
       )
       closers.push(() => worker.close())
+      const alerts = startAlerts({ database, clickhouse, figures, log })
+      closers.push(() => alerts.close())
       if (secrets) {
         const { webhookPrivateHosts: privateHosts, webhookExtraCa: extraCa } = settings
         const webhooks = await nameQueueFault(

@@ -25,6 +25,11 @@ type Settings = {
   waitMs: number
   /** How long a claim may be open before its ids are free to be taken over. */
   leaseMs: number
+  /**
+   * For how long nothing is claimed after the queue has refused. Every refused round leaves its ids behind to be taken over:
+   * without a pause, clients that send again and again would fill Postgres while the queue is away.
+   */
+  pauseMs?: number
   /** Called when numbers were taken over, which ClickHouse has to be told. */
   onTakenOver(): void
   onError(error: unknown): void
@@ -41,6 +46,7 @@ export type Rounds = {
 }
 
 const roundsAtOnce = 4
+const pauseMsDefault = 1_000
 const eventsPerRound = 10_000
 /** Rows that are handed to the queue at a time: as many as fill a block. */
 const valuesPerCommit = 65_536
@@ -58,7 +64,8 @@ type Round = { events: NewEvent[]; places: Map<string, number>; outcome: Promise
 type Settle = (outcome: Promise<Uint8Array>) => void
 
 export function createRounds(settings: Settings): Rounds {
-  const { queries, committers, leaseMs } = settings
+  const { queries, committers, leaseMs, pauseMs = pauseMsDefault } = settings
+  let refusedUntil = Number.NEGATIVE_INFINITY
   const confirm = createConfirmer(queries)
   let open: Round | undefined
   let timer: NodeJS.Timeout | undefined
@@ -97,6 +104,7 @@ export function createRounds(settings: Settings): Rounds {
     try {
       await commit(Number(claim), events, outcome)
     } catch (error) {
+      refusedUntil = performance.now() + pauseMs
       // Should this fail as well, the lease runs out.
       giveUpClaim(queries, claim).catch(settings.onError)
       throw error
@@ -180,6 +188,7 @@ export function createRounds(settings: Settings): Rounds {
       // Before anything is claimed: what is claimed and then refused costs more to send again.
       committers.events.refuseWhenFull()
       committers.eventValues.refuseWhenFull()
+      if (performance.now() < refusedUntil) throw unavailable('The queue did not take writes a moment ago.')
       open ??= openRound()
       const round = open
       // Of equal ids in one round the first is the one; those after it are duplicates, whatever becomes of it.

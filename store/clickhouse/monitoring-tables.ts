@@ -80,3 +80,14 @@ export const voidedEventsTable = {
 } satisfies Table
 
 export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable, voidedEventsTable]
+
+/** Which features there are of which version, and when: one row each, so that listing them does not read their values. */
+export const eventFeaturesTable = 'event_features'
+
+/** What the view keeps of every insert: nothing that rows which come twice would change. */
+export const selectEventFeatures = (database: string) => `
+    SELECT model_id, kind, part, name, version, min(timestamp) AS first, max(timestamp) AS last
+    FROM ${database}.${eventValuesTable.name} GROUP BY model_id, kind, part, name, version`
+
+export const eventFeaturesColumns = `model_id UInt64, kind UInt8, part UInt8, name LowCardinality(String),
+      version LowCardinality(String), first SimpleAggregateFunction(min, Int64), last SimpleAggregateFunction(max, Int64)`

@@ -1,4 +1,4 @@
-import { monitoringTables } from './monitoring-tables.ts'
+import { eventFeaturesColumns, eventFeaturesTable, monitoringTables, selectEventFeatures } from './monitoring-tables.ts'
 
 /**
  * The tables of the stream, each column written once: the DDL and the encoder of blocks are both made from this list.
@@ -176,6 +176,12 @@ export function createStatements({ database }: Layout): string[] {
     `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${summaryTable}_view TO ${database}.${summaryTable}
     AS ${selectSummary(database)}`,
     `ALTER TABLE ${database}.${summaryTable}_view MODIFY QUERY ${selectSummary(database)}`,
+    `CREATE TABLE IF NOT EXISTS ${database}.${eventFeaturesTable} (
+      ${eventFeaturesColumns}
+    ) ENGINE = AggregatingMergeTree ORDER BY (model_id, kind, part, name, version)
+    SETTINGS ${mergeTreeSettings}`,
+    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${eventFeaturesTable}_view TO ${database}.${eventFeaturesTable}
+    AS ${selectEventFeatures(database)}`,
   ]
 }
 

@@ -28,14 +28,62 @@ type Change = { workspaceId: string; event: Trigger; notification: Notification 
  */
 export async function insertDeliveries(queries: Queries, { workspaceId, event, notification }: Change): Promise<void> {
   const { registryModelName: modelName, registryModelItemId, registryModelId, version, timestamp } = notification
+  const line = registryModelItemId ?? registryModelId
+  await insertForInterested(queries, { workspaceId, modelName, event, line, version, timestamp, notification })
+}
+
+/** What receivers are told of an alert that fired, in the order in which they read it. */
+type AlertNotification = {
+  workspaceName: string
+  event: 'ALERT_FIRED'
+  alertId: string
+  alertName: string
+  modelName: string | null
+  modelVersion: string | null
+  experimentKey: string | null
+  metricName: string | null
+  measure: string
+  comparison: string
+  threshold: number
+  windowFrom: number
+  windowTo: number
+  found: { feature: string | null; part: string | null; value: number }[]
+  foundCount: number
+  timestamp: number
+}
+
+/**
+ * Puts one delivery for each receiver that wants to hear of alerts into the outbox, in the transaction that keeps the firing.
+ * Those of one rule are told one after the other. An alert on an experiment is told to receivers of the whole workspace.
+ */
+export async function insertAlertDeliveries(
+  queries: Queries,
+  { workspaceId, notification }: { workspaceId: string; notification: AlertNotification },
+): Promise<void> {
+  const { event, modelName, modelVersion: version, timestamp } = notification
+  const line = `alert ${notification.alertId}`
+  await insertForInterested(queries, { workspaceId, modelName, event, line, version, timestamp, notification })
+}
+
+type ToTell = {
+  workspaceId: string
+  modelName: string | null
+  event: Trigger
+  line: string | null
+  version: string | null
+  timestamp: number
+  notification: Notification | AlertNotification
+}
+
+async function insertForInterested(queries: Queries, told: ToTell): Promise<void> {
+  const { workspaceId, modelName, event, line, version, timestamp, notification } = told
   // Locked by itself, so that what follows sees what others did to their deliveries meanwhile.
   const interested = await queries.rows<{ id: string }>(
     `SELECT r.id FROM webhook_receivers r WHERE r.workspace_id = $1 AND r.model_name IN ($2, $3)
        AND $4 = ANY(r.triggers) AND r.removed_at_ms IS NULL ORDER BY r.id FOR SHARE`,
-    [workspaceId, modelName, everyModel, event],
+    [workspaceId, modelName ?? everyModel, everyModel, event],
   )
   if (interested.length === 0) return
-  const line = registryModelItemId ?? registryModelId
   await queries.row(
     `INSERT INTO webhook_deliveries (receiver_id, line, event, model_name, version, payload, created_at_ms, due_at_ms)
      SELECT r.id, $2, $3, $4, $5, CASE WHEN r.is_git_host THEN $7 ELSE $6 END, $8,
@@ -79,7 +127,7 @@ export async function insertTestDelivery(queries: Queries, test: Test & { modelN
 }
 
 /** As it is sent, and in the form that git hosts take. */
-function toPayloads(notification: Notification): [plain: string, wrapped: string] {
+function toPayloads(notification: Notification | AlertNotification): [plain: string, wrapped: string] {
   const wrapped = { event_type: notification.event, client_payload: notification }
   return [JSON.stringify(notification), JSON.stringify(wrapped)]
 }

@@ -10,6 +10,7 @@ export const triggers = [
   'MODEL_VERSION_STAGE_CHANGED',
   'MODEL_UPDATED',
   'MODEL_DELETED',
+  'ALERT_FIRED',
 ] as const
 export type Trigger = (typeof triggers)[number]
 

@@ -63,7 +63,7 @@ describe('/openapi.json', () => {
     expect(document.openapi).toBe('3.1.0')
     expect(document.info).toMatchObject({ title: 'svc', version: expect.stringMatching(/^\d+\.\d+\.\d+/) })
     for (const operation of operations()) {
-      expect(operation.path).toMatch(/^\/api\/rest\/v2\/[a-z]/)
+      expect(operation.path).toMatch(/^\/(api\/rest|mpm)\/[a-zA-Z0-9]/)
       expect(['get', 'post', 'put', 'delete']).toContain(operation.method)
       expect(operation.operationId).toMatch(/^[a-z][a-z0-9_]+$/)
       expect(operation.summary).toMatch(/^[a-z][\w/{}-]+$/)
@@ -107,9 +107,12 @@ describe('/openapi.json', () => {
       appUrl: 'http://localhost',
     })
     const writes = ['metric', 'metrics/batch', 'gpu-metrics', 'ram-metrics', 'cpu-metrics', 'load-metrics', 'output']
+    const ofMonitoring = ['events/batch', 'labels/batch', 'data/events/csv', 'data/labels/csv', 'dataset/events/csv']
     const expected = [
-      ...routes.map((it) => `${it.method.toLowerCase()} ${prefix}${it.path}`),
+      ...routes.map((it) => `${it.method.toLowerCase()} ${it.atRoot ? '' : prefix}${it.path}`),
       ...writes.map((it) => `post ${prefix}/write/experiment/${it}`),
+      ...ofMonitoring.map((it) => `post /mpm/v2/${it}`),
+      'get /mpm/isAlive/ping',
     ]
 
     expect(

@@ -41,7 +41,7 @@ const anEvent = (predictionId: string, kind = 1): NewEvent => ({
 type Queue = { commit(): Promise<void>; refuseWhenFull?(): void }
 
 /** One process: its queue takes what `commit` lets through. */
-function openProcess(queue: Queue, leaseMs = 60_000) {
+function openProcess(queue: Queue, leaseMs = 60_000, pauseMs = 0) {
   const rows = { events: 0, eventValues: 0 }
   const toCommitter = <T extends Table>(table: T, name: keyof typeof rows) => ({
     async commit(_receivedMs: number, append: (block: ReturnType<typeof createNativeBlock<T>>) => void) {
@@ -62,6 +62,7 @@ function openProcess(queue: Queue, leaseMs = 60_000) {
     },
     waitMs: 1,
     leaseMs,
+    pauseMs,
     onTakenOver: () => takenOver.push(1),
     onError: (error) => {
       throw error
@@ -104,6 +105,25 @@ it('what the queue refuses is nobody’s: whoever sends it next is the first, un
   // Whether the queue has the refused ones or not: ClickHouse will be told to leave them out.
   expect(await voidsOfModel()).toHaveLength(2)
   expect(takenOver).toHaveLength(2)
+})
+
+it('after the queue has refused nothing is claimed for a while', async () => {
+  let tries = 0
+  const { keep } = openProcess(
+    {
+      async commit() {
+        tries++
+        throw unavailable('down')
+      },
+    },
+    60_000,
+    60_000,
+  )
+  await expect(keep([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  const triesBefore = tries
+  for (let at = 0; at < 50; at++) await expect(keep([anEvent('b')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  expect(tries).toBe(triesBefore)
+  expect(await database.rows('SELECT 1 FROM event_claims WHERE model_id = $1', [modelId])).toHaveLength(1)
 })
 
 it('before a queue that is full nothing is claimed', async () => {

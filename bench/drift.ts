@@ -1,0 +1,193 @@
+import { parseArgs } from 'node:util'
+import { describeTerminal } from '../cli/terminal.ts'
+import { openClickHouse } from '../store/clickhouse/connection.ts'
+import { createClosers } from '../store/closers.ts'
+import { openDatabase } from '../store/postgres/database.ts'
+import { ensureMonitoredModel } from '../store/postgres/monitored-models.ts'
+import { upsertReferenceSet } from '../store/postgres/reference-sets.ts'
+import { median } from './report.ts'
+import { openBenchStores } from './stores.ts'
+import { startSystem } from './system.ts'
+
+/**
+ * `npm run bench:drift`: how long reads of distributions, drift and label quality take over many events of 20 features. The
+ * events are made inside ClickHouse, in the order in which production would send them, and read over HTTP.
+ */
+const usage = 'Usage: npm run bench:drift -- [--events N] [--reference N] [--rounds N] [--json]\n'
+
+const workspaceName = 'default'
+const modelName = 'bench'
+const eventsPerInsert = 500_000
+const eventsPerClaim = 500
+const start = 1_700_000_000_000
+const everyMs = 100
+
+async function main() {
+  const { values } = parseArgs({
+    options: {
+      events: { type: 'string', default: '10000000' },
+      reference: { type: 'string', default: '100000' },
+      rounds: { type: 'string', default: '5' },
+      json: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  })
+  if (values.help) return void process.stdout.write(usage)
+  const [events, reference, rounds] = [Number(values.events), Number(values.reference), Number(values.rounds)]
+  if (!(events >= 1_000) || !(reference >= 1_000) || !(rounds >= 1)) {
+    throw new Error(`--events and --reference from 1000, --rounds from 1.\n${usage}`)
+  }
+  const closers = createClosers()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => closers.closeAll().finally(() => process.exit(130)))
+  }
+  try {
+    say('Starting the stores and the service')
+    const stores = await openBenchStores(closers)
+    const system = await startSystem({
+      target: 'service',
+      queue: 'postgres',
+      stores,
+      closers,
+      profileFolder: undefined,
+    })
+    const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl })
+    closers.push(() => clickhouse.close())
+    const database = openDatabase({ url: stores.urls.postgresUrl, connectionsMax: 1, onError: () => undefined })
+    closers.push(() => database.close())
+    const workspace = await database.row<{ id: string }>('SELECT id FROM workspaces WHERE name = $1', [workspaceName])
+    const model = async (name: string) =>
+      (await ensureMonitoredModel(database, { workspaceId: workspace?.id as string, name, modelsMax: 1_000 }))
+        ?.id as bigint
+    const [id, dataSetId] = [await model(modelName), await model('reference')]
+    await upsertReferenceSet(database, { dataSetId, modelName, modelVersion: '', uploadedAtMs: Date.now() })
+
+    say(`Making ${events} events of 20 features, and a reference of ${reference}`)
+    await makeEvents({
+      run: clickhouse.command,
+      database: clickhouse.database,
+      id: dataSetId,
+      kind: 2,
+      from: 0,
+      to: reference,
+    })
+    for (let from = 0; from < events; from += eventsPerInsert) {
+      const to = Math.min(events, from + eventsPerInsert)
+      await makeEvents({ run: clickhouse.command, database: clickhouse.database, id, kind: 1, from, to })
+    }
+    await settle(clickhouse)
+
+    const end = start + events * everyMs
+    const window = Math.ceil((events * everyMs) / 24)
+    const reads: Record<string, string> = {
+      'features (all)': 'features?',
+      'distribution, numeric': 'distribution?feature=f00',
+      'distribution, numeric, 24 windows': `distribution?feature=f00&from=${start}&to=${end}&interval=${window}`,
+      'distribution, categorical': 'distribution?feature=f18',
+      'drift, numeric': 'drift?feature=f00',
+      'drift, numeric, 24 windows': `drift?feature=f00&from=${start}&to=${end}&interval=${window}`,
+      'drift, categorical': 'drift?feature=f18',
+      'drift, numeric, one window of 24': `drift?feature=f00&from=${end - window}&to=${end}`,
+      'drift, all 20, one window of 24': `drift?from=${end - window}&to=${end}`,
+      'drift, all 20': 'drift?',
+      'label quality, a tenth labelled': 'labels/quality?',
+    }
+    const results: { read: string; medianMs: number; leastMs: number; greatestMs: number }[] = []
+    for (const [read, path] of Object.entries(reads)) {
+      say(`Reading: ${read}`)
+      const took: number[] = []
+      for (let round = 0; round < rounds; round++) {
+        const before = performance.now()
+        const address = `${system.readUrl}/mpm/v2/${path}&workspaceName=${workspaceName}&modelName=${modelName}`
+        const answer = await fetch(address, { headers: { authorization: stores.apiKey } })
+        const text = await answer.text()
+        if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${text}`)
+        took.push(performance.now() - before)
+      }
+      say(`  ${took.map((it) => it.toFixed(0)).join(', ')} ms`)
+      results.push({ read, medianMs: median(took), leastMs: Math.min(...took), greatestMs: Math.max(...took) })
+    }
+    if (values.json) process.stdout.write(`${JSON.stringify({ events, reference, results })}\n`)
+    else process.stdout.write(render({ events, reference, rounds }, results))
+  } finally {
+    await closers.closeAll()
+  }
+}
+
+type Made = {
+  run(statement: string): Promise<void>
+  database: string
+  id: bigint
+  kind: 1 | 2
+  from: number
+  to: number
+}
+
+/** 14 floats, 2 integers, a boolean and 3 categories; the first drifts in the second half of the time. Every tenth event is labelled. */
+async function makeEvents({ run, database, id, kind, from, to }: Made) {
+  const numbers = `numbers(${from}, ${to - from})`
+  const number = (at: string) => `1000 + intDiv(${at}, ${eventsPerClaim}), ${at} % ${eventsPerClaim}`
+  const version = `if(intDiv(number, 1000) % 2 = 0, '1.0.0', '1.1.0')`
+  await run(
+    `INSERT INTO ${database}.events SELECT ${id}, ${kind}, ${number('number')}, ${version}, ${start} + number * ${everyMs},
+       ${start} + number * ${everyMs}, concat('prediction-', toString(number)) FROM ${numbers}`,
+  )
+  await run(
+    `INSERT INTO ${database}.event_values SELECT ${id}, ${kind}, ${version}, 1, concat('f', leftPad(toString(f), 2, '0')),
+       ${start} + number * ${everyMs}, ${number('number')}, multiIf(f < 14, 2, f < 16, 1, f < 17, 3, 4),
+       multiIf(f = 0 AND number > 5000000, normal + 0.5, f < 14, normal * (1 + f / 10) + f, f < 16, toFloat64(random % 100),
+         f < 17, toFloat64(random % 2), 0),
+       if(f < 17, '', concat('category ', toString(random % multiIf(f = 17, 3, f = 18, 12, 500))))
+     FROM (SELECT number, arrayJoin(range(20)) AS f, cityHash64(number, f, ${kind}) AS random,
+       sqrt(-2 * log((random % 1000003 + 1) / 1000004)) * cos(2 * pi() * (intDiv(random, 1000003) % 1000003) / 1000003) AS normal
+       FROM ${numbers})`,
+  )
+  if (kind === 2) return
+  await run(
+    `INSERT INTO ${database}.event_values SELECT ${id}, 1, ${version}, 2, 'value', ${start} + number * ${everyMs},
+       ${number('number')}, 3, cityHash64(number) % 2, '' FROM ${numbers}`,
+  )
+  const labelled = `(SELECT number FROM ${numbers} WHERE number % 10 = 0)`
+  await run(
+    `INSERT INTO ${database}.events SELECT ${id}, 3, ${number('number')}, ${version}, ${start} + number * ${everyMs}, 0,
+       concat('prediction-', toString(number)) FROM ${labelled}`,
+  )
+  await run(
+    `INSERT INTO ${database}.event_values SELECT ${id}, 3, ${version}, 3, 'value', ${start} + number * ${everyMs},
+       ${number('number')}, 3, cityHash64(number) % 3 = 0, '' FROM ${labelled}`,
+  )
+}
+
+const mergesMsMax = 120_000
+
+/** Waits for merges: they would share the cores with what is measured. */
+async function settle(clickhouse: ReturnType<typeof openClickHouse>) {
+  const deadline = performance.now() + mergesMsMax
+  while (performance.now() < deadline) {
+    const rows = await clickhouse.rows<{ merges: string }>('SELECT count() AS merges FROM system.merges')
+    if (rows[0]?.merges === '0') return
+    await new Promise((resolve) => setTimeout(resolve, 500))
+  }
+}
+
+type Result = { read: string; medianMs: number; leastMs: number; greatestMs: number }
+
+function render(
+  { events, reference, rounds }: { events: number; reference: number; rounds: number },
+  results: Result[],
+) {
+  const lines = results.map(
+    ({ read, medianMs, leastMs, greatestMs }) =>
+      `  ${read.padEnd(36)} ${medianMs.toFixed(0).padStart(7)} ms  (${leastMs.toFixed(0)} - ${greatestMs.toFixed(0)})\n`,
+  )
+  return (
+    `Reads over HTTP of ${events.toLocaleString('en')} events of 20 features, reference of ${reference.toLocaleString('en')}; medians of ${rounds}\n\n` +
+    lines.join('')
+  )
+}
+
+function say(text: string) {
+  process.stderr.write(`${describeTerminal(process.stderr, process.env).paint('dim', text)}\n`)
+}
+
+await main()

@@ -1,0 +1,327 @@
+import type { ClickHouse } from './connection.ts'
+import {
+  countWindows,
+  type EventScope,
+  type FeatureName,
+  findVoided,
+  readOnce,
+  toValues,
+  type Windows,
+  windowOf,
+} from './event-scope.ts'
+import { categoryOf, type FeatureType, isMissing, isNumber, literal, rounded, toFeatureType } from './feature-reads.ts'
+
+/**
+ * How far the values of a feature in a window are from those of a reference. All of it is computed in ClickHouse, over counts
+ * of values, or of categories, of both sides.
+ *
+ * Bins are made of the reference alone and are the same for every window: its deciles, with the outer ones open; or, when it
+ * has few different numbers, each of them and the gaps between them. Missing values are a bin of their own, and so are those
+ * of another type. They stay the same as long as the reference does; whoever adds to it moves them.
+ */
+
+/** A feature of the reference: what its bins are made of. */
+export type Profile = FeatureName & {
+  type: FeatureType
+  /** Values that are not missing. */
+  values: number
+  isDeciles: boolean
+  /** Bounds of bins, ascending. */
+  edges: number[]
+  /** Half of the finite values are below, and what they deviate by. */
+  median: number
+  deviation: number
+  categories: number
+}
+
+/** Fewer different numbers than this are bins of their own. It is what evidently goes by, too. */
+const ownBinsMax = 20
+/** With more values than this on both sides, they are rounded before they are sorted. */
+export const exactValuesMax = 1_000_000
+/** With more categories than this, they are gathered into so many by a hash of their names. */
+const categoriesMax = 10_000
+const hashedCategories = 1_024
+
+export type Reference = { scope: EventScope; events: number }
+
+/** Looks at some features of a reference. */
+export async function findProfiles(
+  clickhouse: ClickHouse,
+  { scope, events }: Reference,
+  names: FeatureName[],
+): Promise<Profile[]> {
+  const voided = await findVoided(clickhouse, scope)
+  const atOnce = Math.max(1, Math.min(50, Math.floor(20_000_000 / Math.max(1, events))))
+  const profiles: Profile[] = []
+  for (let at = 0; at < names.length; at += atOnce) {
+    const some = names.slice(at, at + atOnce)
+    const finite = `${isNumber} AND isFinite(number)`
+    const rows = await readOnce<ProfileRow>(
+      clickhouse,
+      some.map((it) => toValues(scope, it, voided)),
+      (tables) =>
+        tables
+          .map(
+            (
+              table,
+              f,
+            ) => `SELECT ${f} AS f, countIf(${isNumber}) AS numbers, countIf(NOT ${isMissing} AND NOT ${isNumber}) AS others,
+              arraySort(groupUniqArrayIf(${ownBinsMax + 1})(number, ${finite})) AS different,
+              arrayDistinct(quantilesExactIf(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)(number, ${finite})) AS deciles,
+              quantileExactIf(0.5)(number, ${finite}) AS median, stddevPopStableIf(number, ${finite}) AS deviation,
+              uniqIf(text, type = 4) AS categories FROM ${table}`,
+          )
+          .join(' UNION ALL '),
+    )
+    for (const row of rows.toSorted((a, b) => Number(a.f) - Number(b.f))) {
+      const [numbers, others] = [Number(row.numbers), Number(row.others)]
+      const isDeciles = row.different.length > ownBinsMax
+      profiles.push({
+        ...(some[Number(row.f)] as FeatureName),
+        type: toFeatureType({ numbers, categories: others }),
+        values: numbers + others,
+        isDeciles,
+        edges: isDeciles ? row.deciles : row.different,
+        median: row.median ?? 0,
+        deviation: row.deviation ?? 0,
+        categories: Number(row.categories),
+      })
+    }
+  }
+  return profiles
+}
+
+type ProfileRow = {
+  f: string
+  numbers: string
+  others: string
+  different: number[]
+  deciles: number[]
+  median: number | null
+  deviation: number | null
+  categories: string
+}
+
+/** One feature in one window, beside the reference. What cannot be computed is null. */
+export type Drift = {
+  window: number
+  /** Values of the feature's own type: finite numbers, or categories. */
+  referenceValues: number
+  values: number
+  referenceMissing: number
+  missing: number
+  /** Values of another type than the reference has, and infinities. */
+  otherTypes: number
+  infinite: number
+  psi: number | null
+  jensenShannon: number | null
+  kolmogorovSmirnov: number | null
+  wasserstein: number | null
+  /** Whether each value was compared, or what it was rounded to. */
+  isExact: boolean
+  bins: Bin[]
+}
+
+/** The bounds of a bin, `from` left out and `to` within, or both the same; null where it is open. */
+export type Bin = { from: number | null; to: number | null; reference: number; current: number }
+
+export type Comparison = {
+  reference: Reference
+  current: EventScope
+  windows: Windows
+  /** Events of each window. */
+  events: number[]
+}
+
+/** Compares some features, each in every window. */
+export async function measureDrift(
+  clickhouse: ClickHouse,
+  comparison: Comparison,
+  profiles: Profile[],
+): Promise<Map<Profile, Drift[]>> {
+  const found = new Map<Profile, Drift[]>(profiles.map((it) => [it, []]))
+  for (const type of ['numeric', 'categorical'] as const) {
+    const ofType = profiles.filter((it) => it.type === type)
+    const largest = Math.max(comparison.reference.events, ...comparison.events)
+    const atOnce =
+      largest > exactValuesMax ? 1 : Math.min(25, Math.max(1, Math.floor((4 * exactValuesMax) / Math.max(1, largest))))
+    for (let at = 0; at < ofType.length; at += atOnce) {
+      const some = ofType.slice(at, at + atOnce)
+      const rows = await compare(clickhouse, comparison, some, type)
+      for (const { f, ...row } of rows) {
+        const profile = some[Number(f)] as Profile
+        found.get(profile)?.push(toDrift(row, profile))
+      }
+    }
+  }
+  return found
+}
+
+type DriftRow = {
+  f: string
+  w: number
+  keys: number[]
+  rb: string[]
+  cb: string[]
+  refMissing: string
+  missing: string
+  psi: number | null
+  js: number | null
+  ks: number | null
+  wasserstein: number | null
+  isExact: number
+  rn: string
+  cn: string
+  infinite: string
+  others: string
+}
+
+async function compare(clickhouse: ClickHouse, comparison: Comparison, profiles: Profile[], type: FeatureType) {
+  const { reference, current, windows, events } = comparison
+  const scope = { ...current, from: windows.from, to: windows.to }
+  const [refVoided, voided] = await Promise.all([
+    findVoided(clickhouse, reference.scope),
+    findVoided(clickhouse, current),
+  ])
+  const sources = profiles.flatMap((it) => [toValues(reference.scope, it, refVoided), toValues(scope, it, voided)])
+  const all = events.reduce((sum, it) => sum + it, 0)
+  const isExact = reference.events * events.length + all <= exactValuesMax
+  const crowded =
+    type === 'categorical' && all > categoriesMax
+      ? await findCrowded(
+          clickhouse,
+          sources.filter((_, at) => at % 2 === 1),
+        )
+      : []
+  const hashes = profiles.map((it, f) => it.categories > categoriesMax || crowded[f] === true)
+  return await readOnce<DriftRow>(clickhouse, sources, (tables) => {
+    const cells = profiles.flatMap((profile, f) => {
+      const key = type === 'numeric' ? toCells(profile, isExact) : toCategory(hashes[f] === true)
+      const select = (table: string | undefined, side: string) =>
+        `SELECT ${f} AS f, ${side} AS side, ${key}, count() AS c FROM ${table} ${type === 'categorical' ? `WHERE NOT ${isMissing}` : ''} GROUP BY ${type === 'numeric' ? 'side, bin, x' : 'side, x'}`
+      return [select(tables[2 * f], 'toInt32(-1)'), select(tables[2 * f + 1], windowOf(windows))]
+    })
+    const spread = `SELECT f, arrayJoin(if(side = -1, range(toInt32(${countWindows(windows)})), [side])) AS w, * EXCEPT (f, side, c),
+        if(side = -1, c, 0) AS rc, if(side = -1, 0, c) AS cc FROM (${cells.join(' UNION ALL ')})`
+    const counted = type === 'numeric' ? countNumbers(spread, isExact) : countCategories(spread, hashes)
+    return selectMeasures(counted, comparison, profiles)
+  })
+}
+
+/** Whether the current values of features have too many categories to count each. */
+async function findCrowded(clickhouse: ClickHouse, sources: ReturnType<typeof toValues>[]): Promise<boolean[]> {
+  const rows = await clickhouse.rows<{ f: string; categories: string }>(
+    sources
+      .map(
+        ({ table, where }, f) =>
+          `SELECT ${f} AS f, uniq(text) AS categories FROM ${clickhouse.database}.${table.name} WHERE ${where}`,
+      )
+      .join(' UNION ALL '),
+  )
+  const crowded = sources.map(() => false)
+  for (const { f, categories } of rows) crowded[Number(f)] = Number(categories) > categoriesMax
+  return crowded
+}
+
+const missingBin = -1
+const otherBin = -2
+
+function toCells({ edges, isDeciles, median }: Profile, isExact: boolean): string {
+  const above = edges.map((it) =>
+    isDeciles ? `(number > ${literal(it)})` : `(number >= ${literal(it)}) + (number > ${literal(it)})`,
+  )
+  const bin = `multiIf(${isMissing}, ${missingBin}, NOT ${isNumber}, ${otherBin}, toInt16(${['0', ...above].join(' + ')}))`
+  return `toInt16(${bin}) AS bin, if(${isNumber}, ${isExact ? 'number' : `if(isFinite(number), ${rounded(median)}, number)`}, 0) AS x`
+}
+
+const toCategory = (isHashed: boolean) =>
+  isHashed ? `toString(sipHash64(${categoryOf}) % ${hashedCategories}) AS x` : `${categoryOf} AS x`
+
+function countNumbers(cells: string, isExact: boolean): string {
+  const finite = 'bin >= 0 AND isFinite(x)'
+  return `SELECT f, w, keys, rb, cb, others, infinite, rn, cn, isExact,
+      abs(arrayMax(arrayMap((d, gap) -> if(gap > 0, abs(d), 0), ahead, gaps))) / rn / cn AS ks,
+      arraySum((d, gap) -> abs(d) * gap, ahead, gaps) / rn / cn AS distance
+    FROM (
+      SELECT *, arraySort(xs) AS sorted, arrayPopFront(arrayDifference(sorted)) AS gaps,
+        arrayPopBack(arrayCumSum(arraySort((d, x) -> x, arrayMap((r, c) -> toFloat64(r) * cn - toFloat64(c) * rn, rcs, ccs), xs))) AS ahead
+      FROM (
+        SELECT f, w, sumMap([bin], [rc], [cc]) AS counted, counted.1 AS keys, counted.2 AS rb, counted.3 AS cb,
+          sumIf(cc, bin = ${otherBin}) AS others, sumIf(cc, bin >= 0 AND isInfinite(x)) AS infinite,
+          groupArrayIf(x, ${finite}) AS xs, groupArrayIf(rc, ${finite}) AS rcs, groupArrayIf(cc, ${finite}) AS ccs,
+          arraySum(rcs) AS rn, arraySum(ccs) AS cn, ${isExact} AS isExact
+        FROM (${cells}) GROUP BY f, w))`
+}
+
+function countCategories(cells: string, hashes: boolean[]): string {
+  return `SELECT f, w, emptyArrayInt16() AS keys, groupArray(rc) AS rb, groupArray(cc) AS cb, 0 AS others, 0 AS infinite,
+      arraySum(rb) AS rn, arraySum(cb) AS cn, NOT [${hashes}][f + 1] AS isExact, nan AS ks, nan AS distance
+    FROM (SELECT f, w, x, sum(rc) AS rc, sum(cc) AS cc FROM (${cells}) GROUP BY f, w, x) GROUP BY f, w`
+}
+
+/**
+ * The measures out of counts: PSI and Jensen-Shannon over the shares of bins, with the missing values as one more; what is
+ * empty on both sides is none.
+ */
+function selectMeasures(counted: string, { reference, events }: Comparison, profiles: Profile[]): string {
+  const norms = profiles.map((it) => literal(Math.max(it.deviation, deviationMin)))
+  const isPositive = 'it -> it > 0'
+  const fill = (shares: string) => `arrayMin(arrayFilter(${isPositive}, ${shares}))`
+  const filled = (shares: string, zero: string) => `arrayMap(it -> if(it > 0, it, ${zero}), ${shares})`
+  // Missing values are those of rows that say so (bin ${missingBin}) and events without a row.
+  const lost = (bins: string, total: string) =>
+    `greatest(toInt64(${total}) - toInt64(arraySum(arrayMap((k, it) -> if(k = ${missingBin}, 0, it), ks0, ${bins}))), 0)`
+  return `SELECT f, w, keys, rb, cb, toString(refLost) AS refMissing, toString(lost) AS missing,
+      if(rt = 0 OR ct = 0, nan, arraySum((a, b) -> (a - b) * log(a / b), pf, qf)) AS psi,
+      if(rt = 0 OR ct = 0, nan, sqrt(greatest(arraySum((a, b) ->
+        if(a > 0, a * log(2 * a / (a + b)), 0) + if(b > 0, b * log(2 * b / (a + b)), 0), p, q), 0) / 2)) AS js,
+      if(rn = 0 OR cn = 0, nan, ks) AS ks, if(rn = 0 OR cn = 0, nan, distance / [${norms}][f + 1]) AS wasserstein,
+      isExact, rn, cn, infinite, others
+    FROM (
+      SELECT *, if(empty(keys), arrayResize([toInt16(0)], length(rb), toInt16(0)), keys) AS ks0,
+        ${lost('rb', String(reference.events))} AS refLost, ${lost('cb', `[${events}][w + 1]`)} AS lost,
+        arrayPushBack(arrayMap((k, it) -> if(k = ${missingBin}, 0, toInt64(it)), ks0, rb), refLost) AS r0,
+        arrayPushBack(arrayMap((k, it) -> if(k = ${missingBin}, 0, toInt64(it)), ks0, cb), lost) AS c0,
+        arrayFilter((a, b) -> a + b > 0, r0, c0) AS r, arrayFilter((b, a) -> a + b > 0, c0, r0) AS c,
+        arraySum(r) AS rt, arraySum(c) AS ct,
+        arrayMap(it -> it / rt, r) AS p, arrayMap(it -> it / ct, c) AS q,
+        ${fill('p')} AS pMin, ${fill('q')} AS qMin,
+        ${filled('p', 'if(pMin <= 0.0001, pMin / 1e6, 0.0001)')} AS pf,
+        ${filled('q', 'if(qMin <= 0.0001, qMin / 1e6, 0.0001)')} AS qf
+      FROM (${counted}))
+    ORDER BY f, w`
+}
+
+/** A reference that hardly deviates would make any distance large. As evidently has it. */
+const deviationMin = 0.001
+
+function toDrift(row: Omit<DriftRow, 'f'>, { edges, isDeciles }: Profile): Drift {
+  const bins = row.keys.map((key, at) => ({
+    ...toBounds(Number(key), edges, isDeciles),
+    key: Number(key),
+    reference: Number(row.rb[at]),
+    current: Number(row.cb[at]),
+  }))
+  return {
+    window: Number(row.w),
+    referenceValues: Number(row.rn),
+    values: Number(row.cn),
+    referenceMissing: Number(row.refMissing),
+    missing: Number(row.missing),
+    otherTypes: Number(row.others),
+    infinite: Number(row.infinite),
+    psi: row.psi,
+    jensenShannon: row.js,
+    kolmogorovSmirnov: row.ks,
+    wasserstein: row.wasserstein,
+    isExact: Boolean(row.isExact),
+    bins: bins.filter((it) => it.key >= 0).map(({ key: _, ...bin }) => bin),
+  }
+}
+
+function toBounds(key: number, edges: number[], isDeciles: boolean) {
+  if (isDeciles) return { from: edges[key - 1] ?? null, to: edges[key] ?? null }
+  // Even ones are gaps between numbers, odd ones the numbers themselves.
+  const at = (key - 1) / 2
+  return { from: edges[Math.floor(at)] ?? null, to: edges[Math.ceil(at)] ?? null }
+}

@@ -1,0 +1,139 @@
+import type { ClickHouse } from './connection.ts'
+import { type EventScope, findVoided, readOnce, toEvents, toValues, type Windows, windowOf } from './event-scope.ts'
+import { isMissing } from './feature-reads.ts'
+
+/** Predictions of a model beside what turned out to be true, joined by prediction id; windows are of the predictions. */
+export type Judged = { scope: EventScope; windows: Windows; prediction: string; label: string }
+
+export type LabelledWindow = { window: number; predictions: number; labelled: number }
+
+export type ErrorWindow = LabelledWindow & {
+  /** Pairs of finite numbers. */
+  pairs: number
+  meanAbsoluteError: number | null
+  rootMeanSquaredError: number | null
+  /** The mean of prediction minus label. */
+  bias: number | null
+}
+
+/** How far numeric predictions are from their labels. */
+export async function readErrors(clickhouse: ClickHouse, judged: Judged): Promise<ErrorWindow[]> {
+  type Row = { w: number; n: string; labelled: string; pairs: string } & Record<'mae' | 'rmse' | 'bias', number | null>
+  const isPair = 'isNumeric AND isFinite(number) AND isFinite(trueNumber)'
+  const rows = await readPairs<Row>(
+    clickhouse,
+    judged,
+    (pairs) => `SELECT w, count() AS n, countIf(isLabelled) AS labelled, countIf(${isPair}) AS pairs,
+        avgIf(abs(number - trueNumber), ${isPair}) AS mae, sqrt(avgIf(pow(number - trueNumber, 2), ${isPair})) AS rmse,
+        avgIf(number - trueNumber, ${isPair}) AS bias
+      FROM (${pairs}) GROUP BY w ORDER BY w`,
+  )
+  return rows.map((row) => ({
+    window: Number(row.w),
+    predictions: Number(row.n),
+    labelled: Number(row.labelled),
+    pairs: Number(row.pairs),
+    meanAbsoluteError: row.mae,
+    rootMeanSquaredError: row.rmse,
+    bias: row.bias,
+  }))
+}
+
+export type ClassQuality = { name: string; correct: number; predicted: number; actual: number }
+
+export type ClassWindow = LabelledWindow & {
+  accuracy: number | null
+  /** Means over all classes that were predicted or true, each with the same weight; a class never predicted counts as 0. */
+  precision: number | null
+  recall: number | null
+  f1: number | null
+  classCount: number
+  /** The most frequent ones. */
+  classes: ClassQuality[]
+}
+
+/** How often predicted classes are the true ones. */
+export async function readClasses(clickhouse: ClickHouse, judged: Judged, top: number): Promise<ClassWindow[]> {
+  type Row = { w: number; n: string; labelled: string; accuracy: number | null; classCount: string } & Record<
+    'precision' | 'recall' | 'f1',
+    number | null
+  > & { classes: [name: string, correct: string, predicted: string, actual: string][] }
+  const rows = await readPairs<Row>(
+    clickhouse,
+    judged,
+    (
+      pairs,
+    ) => `SELECT w, max(rowsOfWindow) AS n, max(labelledOfWindow) AS labelled, sum(tp) / max(labelledOfWindow) AS accuracy,
+        countIf(isClass) AS classCount,
+        avgIf(if(predicted = 0, 0, tp / predicted), isClass) AS precision,
+        avgIf(if(actual = 0, 0, tp / actual), isClass) AS recall, avgIf(2 * tp / (predicted + actual), isClass) AS f1,
+        arraySlice(arraySort(it -> (-it.4, -it.3, it.1), groupArrayIf((class, tp, predicted, actual), isClass)), 1, ${top}) AS classes
+      FROM (
+        SELECT w, class, class != '' AS isClass, any(windowRows) AS rowsOfWindow, any(windowLabelled) AS labelledOfWindow,
+          sumIf(c, class != '' AND guess = truth AND truth = class) AS tp, sumIf(c, class != '' AND guess = class) AS predicted,
+          sumIf(c, class != '' AND truth = class) AS actual
+        FROM (
+          SELECT *, arrayJoin(if(truth = '', [''], arrayDistinct([guess, truth]))) AS class,
+            sum(c) OVER (PARTITION BY w) AS windowRows, sumIf(c, truth != '') OVER (PARTITION BY w) AS windowLabelled
+          FROM (SELECT w, concat('.', category) AS guess, if(isLabelled, concat('.', trueCategory), '') AS truth, count() AS c
+            FROM (${pairs}) GROUP BY w, guess, truth))
+        GROUP BY w, class)
+      GROUP BY w ORDER BY w`,
+  )
+  return rows.map((row) => ({
+    window: Number(row.w),
+    predictions: Number(row.n),
+    labelled: Number(row.labelled),
+    accuracy: row.accuracy,
+    precision: row.precision,
+    recall: row.recall,
+    f1: row.f1,
+    classCount: Number(row.classCount),
+    classes: row.classes.map(([name, correct, predicted, actual]) => ({
+      name: name.slice(1),
+      correct: Number(correct),
+      predicted: Number(predicted),
+      actual: Number(actual),
+    })),
+  }))
+}
+
+/**
+ * One row for each prediction, with the label of the same prediction id where there is one. A boolean on one side and a
+ * number on the other are compared as numbers.
+ */
+async function readPairs<Row>(
+  clickhouse: ClickHouse,
+  { scope, windows, prediction, label }: Judged,
+  toQuery: (pairs: string) => string,
+): Promise<Row[]> {
+  const made = { ...scope, from: windows.from, to: windows.to }
+  // Labels may come long after, or before; the version that they name does not matter.
+  const told: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
+  const [madeVoided, toldVoided] = await Promise.all([findVoided(clickhouse, made), findVoided(clickhouse, told)])
+  const sources = [
+    toEvents(made, madeVoided),
+    toValues(made, { part: 'prediction', name: prediction }, madeVoided),
+    toEvents(told, toldVoided),
+    toValues(told, { part: 'label', name: label }, toldVoided),
+  ]
+  const asNumber = (type: string, other: string) => `(${type} = 3 AND ${other} IN (1, 2))`
+  const category = (type: string, other: string, number: string, text: string) =>
+    `multiIf(${asNumber(type, other)}, toString(${number}), ${type} = 3, if(${number} = 0, 'false', 'true'),
+      ${text} != '' OR ${type} = 4, toString(${text}), toString(${number}))`
+  return await readOnce<Row>(clickhouse, sources, ([events, values, labelEvents, labels]) =>
+    toQuery(`SELECT w, number, trueNumber, trueType > 0 AS isLabelled,
+        type IN (1, 2, 3) AND trueType IN (1, 2, 3) AS isNumeric,
+        ${category('type', 'trueType', 'number', 'text')} AS category,
+        ${category('trueType', 'type', 'trueNumber', 'trueText')} AS trueCategory
+      FROM (
+        SELECT ${windowOf(windows)} AS w, e.prediction_id AS prediction_id, v.type AS type, v.number AS number, v.text AS text
+        FROM (SELECT claim, place, timestamp, type, number, text FROM ${values} WHERE NOT ${isMissing}) AS v
+        INNER JOIN (SELECT claim, place, prediction_id FROM ${events}) AS e ON e.claim = v.claim AND e.place = v.place) AS guessed
+      LEFT ANY JOIN (
+        SELECT e.prediction_id AS prediction_id, v.type AS trueType, v.number AS trueNumber, v.text AS trueText
+        FROM (SELECT claim, place, prediction_id FROM ${labelEvents}) AS e
+        INNER JOIN (SELECT claim, place, type, number, text FROM ${labels} WHERE NOT ${isMissing}) AS v
+          ON e.claim = v.claim AND e.place = v.place) AS told ON guessed.prediction_id = told.prediction_id`),
+  )
+}

@@ -1,0 +1,68 @@
+import type { ClickHouse } from '../clickhouse/connection.ts'
+import { type Drift, findProfiles, measureDrift, type Profile, type Reference } from '../clickhouse/drift-reads.ts'
+import {
+  countEvents,
+  countEventsOfWindows,
+  type EventScope,
+  type FeatureName,
+  type Windows,
+} from '../clickhouse/event-scope.ts'
+import { kindOfPart, listFeatureNames } from '../clickhouse/feature-reads.ts'
+import type { ValuePart } from '../clickhouse/monitoring-tables.ts'
+
+export type DriftOfWindow = { at: number; events: number; features: { profile: Profile; drift: Drift }[] }
+
+export type DriftQuery = {
+  reference: Reference
+  current: EventScope
+  windows: Windows
+  /** All features and predictions of the reference and of the windows when absent. */
+  feature: FeatureName | undefined
+}
+
+const partsByDefault: readonly ValuePart[] = ['feature', 'prediction']
+
+/** Every feature of every window beside the reference. A feature that the reference does not have has an empty profile. */
+export async function readDrift(clickhouse: ClickHouse, query: DriftQuery): Promise<DriftOfWindow[]> {
+  const { reference, windows, feature } = query
+  const current = { ...query.current, from: windows.from, to: windows.to }
+  const events = await countEventsOfWindows(clickhouse, current, windows)
+  const names = feature
+    ? [feature]
+    : distinct([
+        ...(await listFeatureNames(clickhouse, reference.scope, partsByDefault)),
+        ...(await listFeatureNames(clickhouse, current, partsByDefault)),
+      ])
+  const report = events.map((count, at): DriftOfWindow => ({ at, events: count, features: [] }))
+  for (const part of new Set(names.map((it) => it.part))) {
+    // Labels are events of their own, with times of their own.
+    const ofPart = { ...current, kind: kindOfPart(part, current.kind) }
+    const [partEvents, partReference] =
+      part === 'label'
+        ? await Promise.all([countEventsOfWindows(clickhouse, ofPart, windows), toLabels(clickhouse, reference)])
+        : [events, reference]
+    const profiles = await findProfiles(
+      clickhouse,
+      partReference,
+      names.filter((it) => it.part === part),
+    )
+    const measured = await measureDrift(
+      clickhouse,
+      { reference: partReference, current: ofPart, windows, events: partEvents },
+      profiles,
+    )
+    for (const [profile, drifts] of measured) {
+      for (const drift of drifts) report[drift.window]?.features.push({ profile, drift })
+    }
+  }
+  return report
+}
+
+async function toLabels(clickhouse: ClickHouse, { scope }: Reference): Promise<Reference> {
+  const ofLabels = { ...scope, kind: 'LATE_LABELS' } as const
+  return { scope: ofLabels, events: (await countEvents(clickhouse, ofLabels)).events }
+}
+
+function distinct(names: FeatureName[]): FeatureName[] {
+  return [...new Map(names.map((it) => [JSON.stringify([it.part, it.name]), it])).values()]
+}

@@ -1,0 +1,101 @@
+import type { Drift, Profile } from '../clickhouse/drift-reads.ts'
+import { toPValue } from './kolmogorov.ts'
+
+/** From where on a measure says that a feature has drifted. */
+export type Thresholds = {
+  psi: number
+  jensenShannon: number
+  wasserstein: number
+  kolmogorovSmirnovPValue: number
+  /** From this share of drifted features on, all of it has. */
+  share: number
+}
+
+/** Those of evidently; for PSI the field's: 0.1 is a moderate change, 0.2 a large one. */
+export const thresholdDefaults: Thresholds = {
+  psi: 0.2,
+  jensenShannon: 0.1,
+  wasserstein: 0.1,
+  kolmogorovSmirnovPValue: 0.05,
+  share: 0.5,
+}
+
+/** With fewer values than this on one side, nothing is said. */
+export const valuesMin = 30
+/** Up to so many values, a numeric feature is judged by how probable its distance is. As evidently has it. */
+export const smallSampleMax = 1_000
+
+export const measureNames = ['psi', 'jensenShannon', 'kolmogorovSmirnov', 'wasserstein'] as const
+export type MeasureName = (typeof measureNames)[number]
+
+export const statuses = [
+  'compared',
+  'too few values',
+  'no values in the window',
+  'not in the reference',
+  'type changed',
+] as const
+
+export type Verdict = {
+  status: (typeof statuses)[number]
+  /** Null where nothing can be said. */
+  drifted: boolean | null
+  /** By what it was judged. */
+  judgedBy: MeasureName | null
+  pValue: number | null
+}
+
+/**
+ * What the measures say of a feature: a numeric one is judged by the p-value of Kolmogorov-Smirnov up to 1,000 values on
+ * either side, by the normed Wasserstein distance beyond; a categorical one by the Jensen-Shannon distance; or all by the
+ * one that was asked for. A feature whose values became of another type, or that nearly all events lack, has drifted.
+ */
+export function judge(
+  drift: Drift,
+  profile: Profile,
+  { thresholds, measure }: { thresholds: Thresholds; measure: MeasureName | undefined },
+): Verdict {
+  const { values, referenceValues, kolmogorovSmirnov: distance } = drift
+  const pValue = distance === null ? null : toPValue(distance, referenceValues, values)
+  const nothing = { drifted: null, judgedBy: null, pValue }
+  const present = values + drift.otherTypes + drift.infinite
+  if (profile.values === 0) return { status: 'not in the reference', ...nothing }
+  if (profile.type === 'numeric' && drift.otherTypes > present / 2 && drift.otherTypes >= valuesMin) {
+    return { status: 'type changed', drifted: true, judgedBy: null, pValue }
+  }
+  if (present === 0) {
+    const isLost = drift.missing >= valuesMin && referenceValues >= valuesMin
+    return { status: 'no values in the window', drifted: isLost ? true : null, judgedBy: null, pValue }
+  }
+  if (values < valuesMin || referenceValues < valuesMin) return { status: 'too few values', ...nothing }
+  const isSmall = Math.min(values, referenceValues) <= smallSampleMax
+  const chosen = measure ?? defaultMeasure(profile, isSmall)
+  if (profile.type === 'categorical' && (chosen === 'kolmogorovSmirnov' || chosen === 'wasserstein')) {
+    return { status: 'compared', ...nothing }
+  }
+  const value = drift[chosen]
+  if (value === null) return { status: 'compared', ...nothing }
+  const drifted =
+    chosen === 'kolmogorovSmirnov'
+      ? (pValue as number) <= thresholds.kolmogorovSmirnovPValue
+      : value >= thresholds[chosen]
+  return { status: 'compared', drifted, judgedBy: chosen, pValue }
+}
+
+function defaultMeasure({ type }: Profile, isSmall: boolean): MeasureName {
+  if (type === 'categorical') return 'jensenShannon'
+  return isSmall ? 'kolmogorovSmirnov' : 'wasserstein'
+}
+
+/** The share of drifted features among those that something can be said of; null when there is none. */
+export function judgeAll(verdicts: Verdict[], { share }: Thresholds) {
+  const judged = verdicts.filter((it) => it.drifted !== null)
+  const driftedFeatures = judged.filter((it) => it.drifted).length
+  const driftedShare = judged.length === 0 ? null : driftedFeatures / judged.length
+  return {
+    judgedFeatures: judged.length,
+    driftedFeatures,
+    driftedShare,
+    drifted: driftedShare === null ? null : driftedShare >= share,
+  }
+}
