@@ -1,21 +1,19 @@
-import { mkdir, writeFile } from 'node:fs/promises'
-import { cpus, totalmem } from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { describeTerminal } from '../cli/terminal.ts'
 import { createClosers } from '../store/closers.ts'
-import { type Measured, measure } from './measure.ts'
+import { type Measured, measure } from './contender.ts'
 import { describeProfiles } from './profile.ts'
 import { renderReport } from './report.ts'
+import { describeMachine, keepResults, resultsFolder } from './results.ts'
 import { type Scenario, scenarios } from './scenarios.ts'
-import { openBenchStores } from './stores.ts'
+import { openService } from './service.ts'
+import { type AppendFsync, openBenchStores } from './stores.ts'
 
 /**
  * `npm run bench [-- NAME ...]`: measures points per second stored through the whole service, and what they cost.
  * README.md tells how to read what it prints.
  */
-const resultsFolder = fileURLToPath(new URL('./results/', import.meta.url))
 const terminal = describeTerminal(process.stderr, process.env)
 
 const usage = `Usage: npm run bench -- [options] [NAME ...]
@@ -23,6 +21,7 @@ const usage = `Usage: npm run bench -- [options] [NAME ...]
   --rounds N      rounds of each scenario (default 3)
   --seconds N     how long each round sends (default 5)
   --queue KIND    only on redis, or only on postgres
+  --fsync WHEN    of Redis, always (default) or everysec: before it answers, or within a second
   --profile       also profile ingest and worker: where the microseconds go
   --json          print the results as JSON
 
@@ -41,6 +40,7 @@ function readOptions() {
       rounds: { type: 'string', default: '3' },
       seconds: { type: 'string', default: '5' },
       queue: { type: 'string' },
+      fsync: { type: 'string', default: 'always' },
       profile: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
@@ -49,11 +49,13 @@ function readOptions() {
   const [rounds, seconds] = [Number(values.rounds), Number(values.seconds)]
   if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds must be a whole number from 1.')
   if (!(seconds > 0 && seconds <= 120)) throw new Error('--seconds must be a number up to 120.')
+  if (values.fsync !== 'always' && values.fsync !== 'everysec') throw new Error('--fsync must be always or everysec.')
+  const fsync: AppendFsync = values.fsync
   const unknown = positionals.filter((name) => !scenarios.some((it) => it.name === name))
   if (unknown.length > 0) throw new Error(`There is no scenario ${unknown.join(', ')}.\n\n${usage}`)
   const chosen = positionals.length === 0 ? scenarios : scenarios.filter((it) => positionals.includes(it.name))
   const runs = chosen.flatMap((scenario) => scenario.queues.map((queue) => ({ scenario, queue })))
-  return { ...values, rounds, seconds, runs: runs.filter((it) => !values.queue || it.queue === values.queue) }
+  return { ...values, fsync, rounds, seconds, runs: runs.filter((it) => !values.queue || it.queue === values.queue) }
 }
 
 async function main() {
@@ -68,7 +70,7 @@ async function main() {
   const results: Measured[] = []
   try {
     say('Starting ClickHouse and Postgres in a temporary folder')
-    const stores = await openBenchStores(closers)
+    const stores = await openBenchStores(closers, options.fsync)
     if (!stores.urls.redisUrl) {
       say('Redis is absent (no redis-server on the PATH, no REDIS_URL): its scenarios are left out.')
     }
@@ -83,19 +85,23 @@ async function main() {
         : undefined
       const progress = (text: string) => say(`${scenario.name} on ${queue}: ${text}`)
       const { rounds, seconds } = options
-      const measured = await measure({
-        scenario,
-        queue,
-        stores,
-        rounds,
-        seconds,
-        profileFolder,
-        closersOfBench: closers,
-        progress,
-      })
-      if (measured.verified) {
-        const { points, pointsReadOverHttp } = measured.verified
-        progress(`all ${points} acknowledged points are stored once; ${pointsReadOverHttp} read over HTTP are the same`)
+      const closersOfRun = createClosers()
+      closers.push(() => closersOfRun.closeAll())
+      let measured: Measured
+      try {
+        const contender = await openService({
+          scenario,
+          queue,
+          stores,
+          roundsInAll: rounds + 1,
+          secondsInAll: (rounds + 1) * seconds,
+          profileFolder,
+          closers: closersOfRun,
+          progress,
+        })
+        measured = (await measure({ contenders: [contender], rounds, seconds, progress: say }))[0] as Measured
+      } finally {
+        await closersOfRun.closeAll()
       }
       if (profileFolder && !options.json) process.stdout.write(await describeProfiles(profileFolder, measured))
       return measured
@@ -103,26 +109,13 @@ async function main() {
   } finally {
     await closers.closeAll()
   }
-  const report = {
-    at: new Date().toISOString(),
-    machine: describeMachine(),
-    options: { ...options, runs: undefined },
-    results,
-  }
-  const file = path.join(resultsFolder, `${report.at.replaceAll(':', '-')}.json`)
-  await mkdir(resultsFolder, { recursive: true })
-  await writeFile(file, `${JSON.stringify(report, null, 2)}\n`)
-  if (options.json) process.stdout.write(`${JSON.stringify(report)}\n`)
+  const file = await keepResults('bench', { ...options, runs: undefined }, results)
+  if (options.json) process.stdout.write(`${JSON.stringify(results)}\n`)
   else
     process.stdout.write(
-      `\n${report.machine}\n\n${renderReport(results, describeTerminal(process.stdout, process.env))}`,
+      `\n${describeMachine()}\n\n${renderReport(results, describeTerminal(process.stdout, process.env))}`,
     )
-  say(`Written to ${path.relative(process.cwd(), file)}`)
-}
-
-function describeMachine(): string {
-  const processors = cpus()
-  return `${processors.length} x ${processors[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
+  say(`Written to ${file}`)
 }
 
 function say(text: string) {

@@ -1,10 +1,10 @@
-import type { Shape } from './requests.ts'
+import type { HttpLoadSettings } from './http-load.ts'
 
 /** What the bench and its load process say to each other. */
 export type LoadOrder =
-  | { kind: 'prepareHttp'; url: string; apiKey: string; shape: Shape; connections: number; experimentKeys: string[] }
+  | ({ kind: 'prepareHttp' } & HttpLoadSettings)
   | { kind: 'prepareRaw'; clickhouseUrl: string; experimentIds: string[] }
-  | { kind: 'run'; seconds: number }
+  | { kind: 'run'; seconds: number; pointsPerSecond?: number }
 
 export type LoadAnswer =
   | { kind: 'prepared' }

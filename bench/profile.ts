@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
-import type { Measured } from './measure.ts'
+import type { Measured } from './contender.ts'
 import { median } from './report.ts'
 
 /**

@@ -4,7 +4,7 @@ import { pushPoint } from '../ingest/rows.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { createNativeBlock } from '../store/clickhouse/native-block.ts'
 import { pointsTable } from '../store/clickhouse/tables.ts'
-import { dataSet, metricContexts, metricNames, timestampAt, valueAt } from './curves.ts'
+import { contextOf, dataSet, nameOf, timestampAt, valueAt } from './curves.ts'
 import type { LoadReport } from './load-messages.ts'
 
 /**
@@ -66,8 +66,8 @@ async function prepareBlocks(experimentIds: string[]): Promise<Prepared[]> {
       const origin = { experimentId: BigInt(id), identity: { high: 1n, low: request++ }, receivedMs: Date.now() }
       for (let metric = 0; metric < dataSet.metrics; metric++) {
         pushPoint(block, origin, metric, {
-          metric: metricNames[metric] as string,
-          context: metricContexts[metric] as string,
+          metric: nameOf(metric),
+          context: contextOf(metric),
           value: valueAt({ experiment, metric, step }),
           step,
           epoch: undefined,

@@ -1,5 +1,5 @@
 import type { Terminal } from '../cli/terminal.ts'
-import type { Measured, Round } from './measure.ts'
+import type { Measured, Round } from './contender.ts'
 
 /** The table of medians, each with its least and greatest round, and where the CPU time goes. */
 export function renderReport(results: Measured[], terminal: Terminal): string {
@@ -22,7 +22,9 @@ export function renderReport(results: Measured[], terminal: Terminal): string {
     ),
     it.bytesPerPoint?.toFixed(2) ?? '-',
   ])
-  const processes = ['ingest', 'worker', 'api', 'clickhouse', 'postgres', 'redis']
+  const ours = ['ingest', 'worker', 'api', 'up', 'clickhouse', 'postgres', 'redis']
+  const found = new Set(results.flatMap((it) => it.rounds.flatMap((round) => Object.keys(round.cpuMicros ?? {}))))
+  const processes = [...found].toSorted((a, b) => ours.indexOf(a) - ours.indexOf(b))
   const shares = results.map((it) => [
     it.scenario,
     it.queue,
@@ -31,12 +33,18 @@ export function renderReport(results: Measured[], terminal: Terminal): string {
       return micros.length === 0 ? '-' : toText(median(micros), 2)
     }),
   ])
+  const peaks = results.map((it) => {
+    const memory = Object.entries(it.peakMiB ?? {}).map(([name, mib]) => `${name} ${Math.round(mib)}`)
+    return [it.scenario, it.queue, memory.join(', ') || '-', it.durability, it.versions]
+  })
   return [
     'Median (least - greatest round)\n',
     renderTable([head, ...rows], terminal),
     results.some((it) => !it.verified) ? '* answered, not stored\n' : '',
     '\nCPU µs/point by process, medians\n',
     renderTable([['scenario', 'queue', ...processes], ...shares], terminal),
+    '\nMemory at its peak (MiB), what an acknowledged point is safe from, and versions\n',
+    renderTable([['scenario', 'queue', 'peak MiB', 'durability', 'versions'], ...peaks], terminal, { left: 5 }),
     ...results.flatMap((it) =>
       Object.entries(it.faults).map(([what, count]) => `\n${it.scenario} on ${it.queue}: ${count} times ${what}`),
     ),
@@ -44,7 +52,7 @@ export function renderReport(results: Measured[], terminal: Terminal): string {
   ].join('\n')
 }
 
-function totalCpu({ cpuMicros }: Round): number {
+export function totalCpu({ cpuMicros }: Round): number {
   return cpuMicros ? Object.values(cpuMicros).reduce((sum, it) => sum + it, 0) : Number.NaN
 }
 
@@ -66,16 +74,17 @@ function toText(value: number, digits: number): string {
   return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 }
 
-function renderTable(rows: string[][], terminal: Terminal): string {
+/** The first `left` columns are text, the others numbers. */
+export function renderTable(rows: string[][], terminal: Terminal, { left } = { left: 2 }): string {
   const widths = (rows[0] as string[]).map((_, column) =>
     Math.max(...rows.map((row) => (row[column] as string).length)),
   )
   return rows
     .map((row, index) => {
       const line = row.map((cell, column) =>
-        column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
+        column < left ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
       )
-      const text = `  ${line.join('  ')}`
+      const text = `  ${line.join('  ')}`.trimEnd()
       return index === 0 ? terminal.paint('bold', text) : text
     })
     .join('\n')
