@@ -51,13 +51,14 @@ export const dialects = {
   /** A line for all metrics of a step and the step itself: the form that InfluxDB takes fastest. */
   influxFields: {
     keyCharacters: 8,
-    toRequests(settings, part) {
-      const lines = stepsOf(settings, part).map((step) => {
-        const fields = metricsOf(settings).map((metric) => `${fieldOf(metric)}=${value(part, metric, step)}`)
-        return `metrics,experiment=${part.key} ${fields.join(',')},step=${step}i ${time(part, step)}`
-      })
-      return [post(influxPath, '', lines.join('\n'))]
-    },
+    toRequests: (settings, part) => fieldRequests(settings, part, (step) => `,step=${step}i`),
+    isAccepted: (status) => status === 204,
+  },
+
+  /** The same without the step, for a server to which every field is a series. */
+  influxFieldsOnly: {
+    keyCharacters: 8,
+    toRequests: (settings, part) => fieldRequests(settings, part, () => ''),
     isAccepted: (status) => status === 204,
   },
 
@@ -157,6 +158,14 @@ function influxRequests(settings: RequestSettings, part: Part, toFields: (metric
     ),
   )
   return (settings.shape.kind === 'single' ? lines : [lines.join('\n')]).map((body) => post(influxPath, '', body))
+}
+
+function fieldRequests(settings: RequestSettings, part: Part, toLast: (step: number) => string): string[] {
+  const lines = stepsOf(settings, part).map((step) => {
+    const fields = metricsOf(settings).map((metric) => `${fieldOf(metric)}=${value(part, metric, step)}`)
+    return `metrics,experiment=${part.key} ${fields.join(',')}${toLast(step)} ${time(part, step)}`
+  })
+  return [post(influxPath, '', lines.join('\n'))]
 }
 
 const fieldOf = (metric: number) => `${contextOf(metric)}_${nameOf(metric)}`

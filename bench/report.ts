@@ -1,4 +1,6 @@
 import type { Terminal } from '../cli/terminal.ts'
+import type { Compared } from './compare.ts'
+import type { Comparison } from './comparisons.ts'
 import type { Measured, Round } from './contender.ts'
 
 /** The table of medians, each with its least and greatest round, and where the CPU time goes. */
@@ -88,4 +90,45 @@ export function renderTable(rows: string[][], terminal: Terminal, { left } = { l
       return index === 0 ? terminal.paint('bold', text) : text
     })
     .join('\n')
+}
+
+/** A comparison as a table: each side with its rate as a multiple of the first side's, and its CPU as one. */
+export function renderComparison(
+  { name, about }: Comparison,
+  { measured, absent }: Compared,
+  terminal: Terminal,
+): string {
+  const rateOf = ({ rounds }: Measured) => median(rounds.map((it) => it.pointsPerSecond))
+  const cpuOf = ({ rounds }: Measured) => median(rounds.map(totalCpu))
+  const first = measured[0]
+  const rows = measured.map((it) => [
+    it.scenario,
+    it.queue,
+    spread(it.rounds.map(totalCpu), 2),
+    spread(
+      it.rounds.map((round) => round.pointsPerSecond),
+      0,
+    ) + (it.verified ? '' : ' *'),
+    first ? `${toText(rateOf(first) / rateOf(it), 2)}x` : '-',
+    first ? `${toText(cpuOf(first) / cpuOf(it), 2)}x` : '-',
+    toText(median(it.rounds.map((round) => round.p50Ms)), 1),
+    toText(median(it.rounds.map((round) => round.p99Ms)), 1),
+    it.bytesPerPoint?.toFixed(2) ?? '-',
+  ])
+  const head = ['side', 'queue', 'CPU µs/point', 'points/s stored', 'we', 'our CPU', 'p50 ms', 'p99 ms', 'bytes/point']
+  const facts = measured.map((it) => {
+    const memory = Object.entries(it.peakMiB ?? {}).map(([process, mib]) => `${process} ${Math.round(mib)}`)
+    return [it.scenario, it.durability, it.versions, memory.join(', ') || '-']
+  })
+  return [
+    `\n${name}: ${about}. Median (least - greatest round); "we" and "our CPU" are the first side by this one\n`,
+    renderTable([head, ...rows], terminal),
+    measured.some((it) => !it.verified) ? '* answered, not stored\n' : '',
+    renderTable([['side', 'durability', 'versions', 'peak MiB'], ...facts], terminal, { left: 4 }),
+    ...absent.map((it) => `\n${it}`),
+    ...measured.flatMap((it) =>
+      Object.entries(it.faults).map(([what, count]) => `\n${it.scenario}: ${count} times ${what}`),
+    ),
+    '',
+  ].join('\n')
 }

@@ -24,6 +24,7 @@ export type BenchStores = {
   /** With the address of Redis when there is one, whichever queue is then used. */
   urls: StoreUrls
   apiKey: string
+  masterKey: string
   /** Keeps apart what we put into a Redis that is not only ours. */
   queuePrefix: string
   /** Seconds of CPU that each store has used so far; undefined where that cannot be told. */
@@ -62,6 +63,7 @@ export async function openBenchStores(closers: Closers, appendFsync: AppendFsync
     folder,
     urls,
     apiKey,
+    masterKey: randomBytes(32).toString('base64'),
     queuePrefix,
     async readCpu() {
       const seconds = await readCpuSeconds([clickhouse.pid(), postgres.pid()])

@@ -36,6 +36,7 @@ export async function startSystem(options: Settings): Promise<System> {
     REDIS_URL: queue === 'redis' ? (urls.redisUrl ?? '') : '',
     OBJECTS_URL: urls.objectsUrl ?? '',
     SVC_QUEUE_PREFIX: queuePrefix,
+    SVC_MASTER_KEY: stores.masterKey,
     SVC_DATA_DIR: path.join(stores.folder, 'up'),
     ...settings,
   }
