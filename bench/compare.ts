@@ -4,6 +4,7 @@ import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { describeTerminal } from '../cli/terminal.ts'
 import { type Closers, createClosers } from '../store/closers.ts'
+import { readNumbers, runCommand, say } from './command.ts'
 import { type Comparison, comparisons, type Side } from './comparisons.ts'
 import { type Contender, type Measured, measure } from './contender.ts'
 import { mlflowPackage } from './peers/mlflow.ts'
@@ -39,8 +40,6 @@ export type Compared = { comparison: string; measured: Measured[]; absent: strin
 
 type Options = { rounds: number; seconds: number; fsync: AppendFsync; without: string[] }
 
-let stopping: Promise<void> | undefined
-
 function readOptions() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
@@ -54,26 +53,15 @@ function readOptions() {
       help: { type: 'boolean', short: 'h', default: false },
     },
   })
-  const [rounds, seconds] = [Number(values.rounds), Number(values.seconds)]
-  if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds must be a whole number from 1.')
-  if (!(seconds > 0 && seconds <= 120)) throw new Error('--seconds must be a number up to 120.')
-  if (values.fsync !== 'always' && values.fsync !== 'everysec') throw new Error('--fsync must be always or everysec.')
   const unknown = positionals.filter((name) => !comparisons.some((it) => it.name === name))
   if (unknown.length > 0) throw new Error(`There is no comparison ${unknown.join(', ')}.\n\n${usage}`)
   const chosen = positionals.length === 0 ? comparisons : comparisons.filter((it) => positionals.includes(it.name))
-  const fsync: AppendFsync = values.fsync
-  return { ...values, fsync, rounds, seconds, chosen }
+  return { ...values, ...readNumbers(values), chosen }
 }
 
-async function main() {
+async function main(closers: Closers) {
   const options = readOptions()
   if (options.help) return void process.stdout.write(usage)
-  const closers = createClosers()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => {
-      stopping ??= closers.closeAll().finally(() => process.exit(130))
-    })
-  }
   if (options.install) {
     for (const wanted of [mlflowPackage, trackioPackage]) {
       say(`Installing ${wanted.name} ${wanted.version} from PyPI, unless it is there`)
@@ -82,20 +70,16 @@ async function main() {
   }
   const results: Compared[] = []
   const terminal = describeTerminal(process.stdout, process.env)
-  try {
-    for (const comparison of options.chosen) {
-      const closersOfRun = createClosers()
-      closers.push(() => closersOfRun.closeAll())
-      try {
-        const compared = await compare(comparison, options, closersOfRun)
-        results.push(compared)
-        if (!options.json) process.stdout.write(renderComparison(comparison, compared, terminal))
-      } finally {
-        await closersOfRun.closeAll()
-      }
+  for (const comparison of options.chosen) {
+    const closersOfRun = createClosers()
+    closers.push(() => closersOfRun.closeAll())
+    try {
+      const compared = await compare(comparison, options, closersOfRun)
+      results.push(compared)
+      if (!options.json) process.stdout.write(renderComparison(comparison, compared, terminal))
+    } finally {
+      await closersOfRun.closeAll()
     }
-  } finally {
-    await closers.closeAll()
   }
   const { rounds, seconds, fsync, without } = options
   const file = await keepResults('compare', { rounds, seconds, fsync, without }, results)
@@ -169,14 +153,4 @@ function scenarioOf({ scenario }: Side): Scenario {
   return scenarios.find((it) => it.name === scenario) as Scenario
 }
 
-function say(text: string) {
-  process.stderr.write(`${describeTerminal(process.stderr, process.env).paint('dim', text)}\n`)
-}
-
-try {
-  await main()
-} catch (error) {
-  await stopping
-  process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`)
-  process.exit(1)
-}
+await runCommand(main)

@@ -66,7 +66,7 @@ export function median(values: number[]): number {
     : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2
 }
 
-function spread(values: number[], digits: number): string {
+export function spread(values: number[], digits: number): string {
   if (values.some(Number.isNaN)) return '-'
   const [least, greatest] = [Math.min(...values), Math.max(...values)]
   return `${toText(median(values), digits)} (${toText(least, digits)} - ${toText(greatest, digits)})`

@@ -25,6 +25,8 @@ const readyMsMax = 90_000
 const pollMs = 100
 const stopMsMax = 20_000
 const outputCharactersMax = 8_000
+/** The unit that stat(2) counts in, whatever the file system's own. */
+const bytesPerBlock = 512
 
 /**
  * Starts a program of somebody else's and waits until it answers.
@@ -87,7 +89,7 @@ async function answers(url: string): Promise<boolean> {
   return answer !== undefined && answer.status < 400
 }
 
-/** What the files below a folder take on disk. */
+/** What the files below a folder take on disk: their blocks, for some are made larger at once than what is in them. */
 export async function readFolderBytes(folder: string): Promise<number> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })
   const files = entries.filter((it) => it.isFile()).map((it) => path.join(it.parentPath, it.name))
@@ -95,7 +97,7 @@ export async function readFolderBytes(folder: string): Promise<number> {
   const sizes = await Promise.all(
     files.map((file) =>
       stat(file).then(
-        (it) => it.size,
+        (it) => it.blocks * bytesPerBlock,
         () => 0,
       ),
     ),
