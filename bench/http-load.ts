@@ -49,8 +49,10 @@ export function createHttpLoad(settings: HttpLoadSettings) {
       }
       const sockets = await Promise.all(Array.from({ length: connections }, () => openSocket(url)))
       const startedAt = performance.now()
+      const ending = setTimeout(() => pace?.end(), seconds * 1_000)
       await Promise.all(sockets.map((socket) => keepBusy(socket, takeRequest, recorder, pace)))
-      pace?.stop()
+      clearTimeout(ending)
+      pace?.end()
       for (const socket of sockets) socket.destroy()
       return report(startedAt, next >= requestsMax)
     },

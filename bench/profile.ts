@@ -5,61 +5,114 @@ import { median } from './report.ts'
 
 /**
  * Reads the CPU profiles that Node wrote, and shares out each process's measured microseconds per point by where the
- * samples were taken: the package, or the file of ours, or the part of Node.
+ * samples were taken: the package, or the file of ours, or the part of Node. Loading of modules is left out: it is over
+ * before the first point.
  */
 type Profile = {
-  nodes: { id: number; callFrame: { functionName: string; url: string; lineNumber: number }; children?: number[] }[]
+  nodes: { id: number; callFrame: CallFrame; children?: number[] }[]
   samples: number[]
   timeDeltas: number[]
 }
 
-const linesMax = 28
-const idle = new Set(['(idle)', '(root)'])
+type CallFrame = { functionName: string; url: string; lineNumber: number }
 
-export async function describeProfiles(folder: string, measured: Measured): Promise<string> {
-  const files = (await readdir(folder)).filter((name) => name.endsWith('.cpuprofile'))
-  const parts = files.map(async (file) => {
-    const name = path.basename(file, '.cpuprofile')
-    const profile = JSON.parse(await readFile(path.join(folder, file), 'utf8')) as Profile
-    const micros = median(measured.rounds.flatMap((round) => round.cpuMicros?.[name] ?? []))
-    return describeProfile(`${measured.scenario} on ${measured.queue}: ${name}`, profile, micros)
-  })
-  return (await Promise.all(parts)).join('\n')
+/** A function as it was called from the one above it. */
+export type Frame = {
+  name: string
+  file: string
+  /** Microseconds of samples in itself, and in itself and all that it called. */
+  selfMicros: number
+  totalMicros: number
+  called: Frame[]
 }
 
-function describeProfile(title: string, { nodes, samples, timeDeltas }: Profile, microsPerPoint: number): string {
-  const places = new Map(nodes.map((it) => [it.id, it.callFrame]))
-  const byFile = new Map<string, number>()
-  const byFunction = new Map<string, number>()
-  let busy = 0
-  for (const [index, id] of samples.entries()) {
-    const frame = places.get(id)
-    if (!frame || idle.has(frame.functionName)) continue
-    const delta = timeDeltas[index] ?? 0
-    busy += delta
-    add(byFile, toFile(frame), delta)
-    add(byFunction, `${frame.functionName || '(anonymous)'} ${toFile(frame)}:${frame.lineNumber + 1}`, delta)
-  }
-  const lines = (parts: Map<string, number>) =>
-    [...parts]
-      .toSorted((a, b) => b[1] - a[1])
-      .slice(0, linesMax)
-      .map(([name, delta]) => {
-        const share = delta / busy
-        return `  ${(share * 100).toFixed(1).padStart(5)} %  ${(share * microsPerPoint).toFixed(2).padStart(7)} µs  ${name}`
-      })
-  return [`\n${title} (${microsPerPoint.toFixed(2)} µs a point)`, ...lines(byFile), '', ...lines(byFunction), ''].join(
-    '\n',
+export type ProcessProfile = { process: string; microsPerPoint: number; root: Frame }
+
+const linesMax = 28
+const idle = new Set(['(idle)', '(root)'])
+const loading = /^node:internal\/modules\/|^node:internal\/bootstrap/
+
+/** The profile of each process of ours that was measured. */
+export async function readProfiles(folder: string, measured: Measured): Promise<ProcessProfile[]> {
+  const files = (await readdir(folder)).filter((name) => name.endsWith('.cpuprofile'))
+  return await Promise.all(
+    files.toSorted().map(async (file) => {
+      const process = path.basename(file, '.cpuprofile')
+      const profile = JSON.parse(await readFile(path.join(folder, file), 'utf8')) as Profile
+      const micros = median(measured.rounds.flatMap((round) => round.cpuMicros?.[process] ?? []))
+      return { process, microsPerPoint: micros, root: toTree(profile) }
+    }),
   )
 }
 
-function add(sums: Map<string, number>, name: string, delta: number) {
-  sums.set(name, (sums.get(name) ?? 0) + delta)
+export async function describeProfiles(folder: string, measured: Measured): Promise<string> {
+  const profiles = await readProfiles(folder, measured)
+  return profiles
+    .map((it) => describeProfile(`${measured.scenario} on ${measured.queue}: ${it.process}`, it))
+    .join('\n')
 }
+
+function describeProfile(title: string, { root, microsPerPoint }: ProcessProfile): string {
+  const lines = (sums: Map<string, number>) =>
+    [...sums]
+      .toSorted((a, b) => b[1] - a[1])
+      .slice(0, linesMax)
+      .map(([name, micros]) => {
+        const share = micros / root.totalMicros
+        return `  ${(share * 100).toFixed(1).padStart(5)} %  ${(share * microsPerPoint).toFixed(2).padStart(7)} µs  ${name}`
+      })
+  return [
+    `\n${title} (${microsPerPoint.toFixed(2)} µs a point)`,
+    ...lines(sumBy(root, ({ file }) => file)),
+    '',
+    ...lines(sumBy(root, ({ name, file }) => `${name} ${file}`)),
+    '',
+  ].join('\n')
+}
+
+/** Adds up what was spent in the functions themselves, by a name for each. */
+export function sumBy(root: Frame, toName: (frame: Frame) => string): Map<string, number> {
+  const sums = new Map<string, number>()
+  const visit = (frame: Frame) => {
+    if (frame.selfMicros > 0) sums.set(toName(frame), (sums.get(toName(frame)) ?? 0) + frame.selfMicros)
+    frame.called.forEach(visit)
+  }
+  visit(root)
+  return sums
+}
+
+function toTree({ nodes, samples, timeDeltas }: Profile): Frame {
+  const byId = new Map(nodes.map((it) => [it.id, it]))
+  const selfMicros = new Map<number, number>()
+  for (const [index, id] of samples.entries()) selfMicros.set(id, (selfMicros.get(id) ?? 0) + (timeDeltas[index] ?? 0))
+
+  function toFrame(ids: number[]): Frame {
+    const [first] = ids.map((id) => byId.get(id)) as Profile['nodes']
+    const { callFrame } = first as Profile['nodes'][number]
+    const isIdle = idle.has(callFrame.functionName)
+    // The same function called from two lines of another is one frame.
+    const children = ids.flatMap((id) => byId.get(id)?.children ?? []).filter((id) => !isLoading(id))
+    const groups = Map.groupBy(children, (id) => toKey(byId.get(id)?.callFrame as CallFrame))
+    const called = [...groups.values()].map(toFrame).toSorted((a, b) => b.totalMicros - a.totalMicros)
+    const self = isIdle ? 0 : ids.reduce((sum, id) => sum + (selfMicros.get(id) ?? 0), 0)
+    return {
+      name: callFrame.functionName || '(anonymous)',
+      file: toFile(callFrame),
+      selfMicros: self,
+      totalMicros: self + called.reduce((sum, it) => sum + it.totalMicros, 0),
+      called,
+    }
+  }
+
+  const isLoading = (id: number) => loading.test(byId.get(id)?.callFrame.url ?? '')
+  return toFrame([(nodes[0] as Profile['nodes'][number]).id])
+}
+
+const toKey = ({ functionName, url, lineNumber }: CallFrame) => `${functionName} ${url}:${lineNumber}`
 
 const root = new URL('../', import.meta.url).href
 
-function toFile({ url, functionName }: { url: string; functionName: string }): string {
+function toFile({ url, functionName }: CallFrame): string {
   if (url === '') return functionName === '(garbage collector)' ? functionName : 'native'
   const inPackage = /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)
   if (inPackage) return inPackage[1] as string

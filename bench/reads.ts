@@ -21,6 +21,8 @@ import { startSystem } from './system.ts'
  */
 const usage = `Usage: npm run bench:reads -- [--rounds N] [--seconds N] [--json]\n`
 
+const compress = promisify(zlib.zstdCompress)
+
 const longSteps = 10_000_000
 const buckets = 1_000
 const shortSteps = 400
@@ -107,8 +109,6 @@ await runCommand(async (closers) => {
   process.stdout.write(options.json ? `${JSON.stringify(results)}\n` : render(results))
   say(`Written to ${file}`)
 })
-
-const compress = promisify(zlib.zstdCompress)
 
 /** Writes series as blocks straight into the table, as if they had come in requests of 1,000 points. */
 async function write(clickhouse: ClickHouse, experimentId: bigint, size: { metrics: number; steps: number }) {
