@@ -69,6 +69,7 @@ async function main(closers: Closers) {
     }
   }
   const results: Compared[] = []
+  const { rounds, seconds, fsync, without } = options
   const terminal = describeTerminal(process.stdout, process.env)
   for (const comparison of options.chosen) {
     const closersOfRun = createClosers()
@@ -76,16 +77,15 @@ async function main(closers: Closers) {
     try {
       const compared = await compare(comparison, options, closersOfRun)
       results.push(compared)
+      // Each by itself, so that those that are done stay when a later one fails.
+      await keepResults('compare', { rounds, seconds, fsync, without }, [compared])
       if (!options.json) process.stdout.write(renderComparison(comparison, compared, terminal))
     } finally {
       await closersOfRun.closeAll()
     }
   }
-  const { rounds, seconds, fsync, without } = options
-  const file = await keepResults('compare', { rounds, seconds, fsync, without }, results)
   if (options.json) process.stdout.write(`${JSON.stringify(results)}\n`)
-  else process.stdout.write(`\n${describeMachine()}\n`)
-  say(`Written to ${file}`)
+  else process.stdout.write(`\n${describeMachine()}; kept in bench/results, see "npm run bench:report"\n`)
 }
 
 async function compare(comparison: Comparison, options: Options, closers: Closers): Promise<Compared> {
@@ -135,6 +135,7 @@ async function openSide(side: Side, options: Options, closers: Closers): Promise
     closers,
     progress: (text) => say(`${scenario.name}: ${text}`),
   })
+  if (side.fsync) service.about.scenario += `, fsync ${side.fsync}`
   return side.slowClients === undefined ? service : besideSlowClients(service, stores.apiKey, side.slowClients)
 }
 

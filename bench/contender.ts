@@ -17,7 +17,7 @@ export type Contender = {
   about: About
 }
 
-export type About = {
+type About = {
   scenario: string
   queue: QueueKind | 'none'
   /** What an acknowledged point is safe from. */
@@ -40,7 +40,7 @@ export type Round = {
   unclearPoints: number
 }
 
-export type Finished = {
+type Finished = {
   bytesPerPoint?: number
   verified?: { points: number; pointsReadOverHttp: number }
   /** The most memory that each process had at a time. */

@@ -23,7 +23,7 @@ const flamesFolder = fileURLToPath(new URL('./profiles/', import.meta.url))
 const readme = new URL('./README.md', import.meta.url)
 const markers = { begin: '<!-- profile: npm run bench:profile -->', end: '<!-- /profile -->' }
 /** What takes less than this part of a point is added up as the rest of its process. */
-const shareLeast = 0.02
+const shareLeast = 0.01
 
 await runCommand(async (closers) => {
   const { values, positionals } = parseArgs({
@@ -124,13 +124,17 @@ function shareOut({ process, microsPerPoint, root }: ProcessProfile, all: number
 
 function toPlace({ file, name }: Frame): string {
   if (file === '(garbage collector)') return 'garbage collector'
-  if (file === 'native')
-    return name === '(program)' ? 'outside of JavaScript: the event loop, system calls' : `native: \`${name}\``
-  if (file.startsWith('node:')) return `Node: \`${file}\``
-  return `\`${file}\``
+  if (file === 'native') {
+    if (name === '(program)') return 'outside of JavaScript: the event loop, system calls'
+    return name.startsWith('RegExp: ') ? 'regular expressions' : 'native functions: sockets, buffers, JSON'
+  }
+  if (file.startsWith('node:')) return 'Node’s own JavaScript: HTTP, streams, timers'
+  return file.includes('/') && !file.startsWith('@') ? `\`${file}\`` : `package \`${file}\``
 }
 
-const toText = (micros: number) => (micros < 10 ? micros.toFixed(2) : micros.toFixed(1))
+function toText(micros: number): string {
+  return micros < 10 ? micros.toFixed(2) : micros.toFixed(1)
+}
 
 async function writeBetweenMarkers(text: string) {
   const whole = await readFile(readme, 'utf8')
