@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Closers } from '../../store/closers.ts'
@@ -89,28 +89,43 @@ async function startInfluxDb(folder: string, closers: Closers, kind: 'value' | '
         .filter(({ column }) => column !== 'time' && column !== 'count_step')
         .reduce((sum, { count }) => sum + count, 0)
     },
-    /** By itself it would wait ten minutes for quiet, and four hours to compact fully: it is told not to. */
+    /**
+     * By itself it would wait ten minutes for quiet to write what its log has to its files, and four hours to compact
+     * them fully: it is told not to wait. The last part of the log stays until the next write, and is counted no more.
+     */
     async flushToDisk() {
       await program.close()
+      const startedAgainAt = Date.now()
       program = await start({
         INFLUXDB_DATA_CACHE_SNAPSHOT_WRITE_COLD_DURATION: '1s',
         INFLUXDB_DATA_COMPACT_FULL_WRITE_COLD_DURATION: '1s',
       })
       const deadline = performance.now() + snapshotMsMax
-      let before = -1
+      const files = path.join(folder, 'data')
+      let sizes: number[] = []
       for (;;) {
         await sleep(3_000)
-        const bytes = await readFolderBytes(path.join(folder, 'data'))
-        const isInLog = (await readdir(path.join(folder, 'wal'), { recursive: true })).filter((it) =>
-          it.endsWith('.wal'),
-        )
-        const logBytes = isInLog.length > 0 ? await readFolderBytes(path.join(folder, 'wal')) : 0
-        const isDone = bytes === before && logBytes < bytes / 100
-        if (isDone || performance.now() > deadline) return bytes + logBytes
-        before = bytes
+        sizes = [...sizes, await readFolderBytes(files)].slice(-3)
+        const isSettled = sizes.length === 3 && new Set(sizes).size === 1
+        if (isSettled && (await findNewestFile(files)) > startedAgainAt) return sizes[0] as number
+        // Nothing was in its log any more, or it takes too long: what is in its files is what there is.
+        if (performance.now() > deadline) return sizes.at(-1) as number
       }
     },
   }
+}
+
+/** When the newest file of points was written, in ms since the epoch. */
+async function findNewestFile(folder: string): Promise<number> {
+  const names = (await readdir(folder, { recursive: true })).filter((it) => it.endsWith('.tsm'))
+  // A file may be compacted away meanwhile.
+  const times = names.map((name) =>
+    stat(path.join(folder, name)).then(
+      (it) => it.mtimeMs,
+      () => 0,
+    ),
+  )
+  return Math.max(0, ...(await Promise.all(times)))
 }
 
 type Answer = { results: { series?: { columns: string[]; values: number[][] }[] }[] }
