@@ -10,7 +10,14 @@ import type { AppendFsync } from './stores.ts'
  * What is set beside what. All sides of a comparison are alternated in one run, each on stores of its own; peers get the
  * data and the connections of the first of ours.
  */
-export type Comparison = { name: string; about: string; ours: Side[]; peers: Peer[] }
+export type Comparison = {
+  name: string
+  about: string
+  ours: Side[]
+  peers: Peer[]
+  /** Its sides do different work: only run in one, and in turn. */
+  isNoRace?: boolean
+}
 
 /** One of our scenarios, or of our baselines. */
 export type Side = {
@@ -66,6 +73,7 @@ export const comparisons: Comparison[] = [
       { scenario: 'up-columns', queue: 'postgres' },
     ],
     peers: [],
+    isNoRace: true,
   },
   {
     name: 'hostile',

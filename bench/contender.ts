@@ -69,7 +69,13 @@ export async function measure({ contenders, rounds, seconds, progress }: Setting
     for (const [index, contender] of contenders.entries()) {
       await waitUntilIdle(contenders)
       progress(`${titleOf(contender)}: round ${round} of ${rounds}`)
-      measured[index]?.rounds.push(await contender.runRound(seconds))
+      const ran = await contender.runRound(seconds)
+      if (ran.points === 0) {
+        throw new Error(
+          `${titleOf(contender)}: nothing was acknowledged in a round. ${JSON.stringify(contender.faults)}`,
+        )
+      }
+      measured[index]?.rounds.push(ran)
     }
   }
   for (const [index, contender] of contenders.entries()) {

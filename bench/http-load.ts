@@ -38,7 +38,10 @@ export function createHttpLoad(settings: HttpLoadSettings) {
     async run(seconds: number, pointsPerSecond?: number): Promise<LoadReport> {
       const { recorder, report } = createRecorder(pool, isAccepted)
       const pace = pointsPerSecond === undefined ? undefined : createPace(pointsPerSecond / pool.pointsPerRequest)
-      const deadline = performance.now() + seconds * 1_000
+      const askedAt = performance.now()
+      const sockets = await Promise.all(Array.from({ length: connections }, () => openSocket(url)))
+      const startedAt = performance.now()
+      const deadline = startedAt + seconds * 1_000
       const takeRequest = () => {
         if (next >= requestsMax || performance.now() >= deadline) return undefined
         const index = next % pool.count
@@ -47,14 +50,12 @@ export function createHttpLoad(settings: HttpLoadSettings) {
         const experiment = pass * data.experiments + pool.experimentOf(index)
         return { experiment, bytes: pool.take(index, experimentKeys[experiment] as string) }
       }
-      const sockets = await Promise.all(Array.from({ length: connections }, () => openSocket(url)))
-      const startedAt = performance.now()
       const ending = setTimeout(() => pace?.end(), seconds * 1_000)
       await Promise.all(sockets.map((socket) => keepBusy(socket, takeRequest, recorder, pace)))
       clearTimeout(ending)
       pace?.end()
       for (const socket of sockets) socket.destroy()
-      return report(startedAt, next >= requestsMax)
+      return { ...report(startedAt, next >= requestsMax), preparingSeconds: (startedAt - askedAt) / 1_000 }
     },
   }
 }
@@ -151,7 +152,7 @@ function createRecorder(pool: RequestPool, isAccepted: IsAccepted) {
     failed: (error) => fault(error.message),
   }
 
-  function report(startedAt: number, isUsedUp: boolean): LoadReport {
+  function report(startedAt: number, isUsedUp: boolean): Omit<LoadReport, 'preparingSeconds'> {
     tookMs.sort((a, b) => a - b)
     const share = (part: number) => tookMs[Math.min(tookMs.length - 1, Math.floor(tookMs.length * part))] ?? Number.NaN
     return {

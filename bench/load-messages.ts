@@ -13,6 +13,8 @@ export type LoadAnswer =
 
 /** One round as the load process saw it. */
 export type LoadReport = {
+  /** From the order to run until the first request: connecting, or making blocks. It is on nobody's clock. */
+  preparingSeconds: number
   seconds: number
   requests: number
   /** Points acknowledged in this round, by the number of the experiment. */

@@ -24,6 +24,7 @@ export function createRawLoad({ clickhouseUrl, experimentIds }: { clickhouseUrl:
 
   return {
     async run(): Promise<LoadReport> {
+      const askedAt = performance.now()
       const blocks = await prepareBlocks(experimentIds.slice(pass * dataSet.experiments, ++pass * dataSet.experiments))
       const acknowledged: number[] = []
       const tookMs: number[] = []
@@ -43,6 +44,7 @@ export function createRawLoad({ clickhouseUrl, experimentIds }: { clickhouseUrl:
       await Promise.all(Array.from({ length: insertsAtOnce }, insertAll))
       tookMs.sort((a, b) => a - b)
       return {
+        preparingSeconds: (startedAt - askedAt) / 1_000,
         seconds: (performance.now() - startedAt) / 1_000,
         requests: blocks.length,
         acknowledged: Array.from(acknowledged, (points) => points ?? 0),

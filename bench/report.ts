@@ -94,13 +94,13 @@ export function renderTable(rows: string[][], terminal: Terminal, { left } = { l
 
 /** A comparison as a table: each side with its rate as a multiple of the first side's, and its CPU as one. */
 export function renderComparison(
-  { name, about }: Comparison,
+  { name, about, isNoRace }: Comparison,
   { measured, absent }: Compared,
   terminal: Terminal,
 ): string {
   const rateOf = ({ rounds }: Measured) => median(rounds.map((it) => it.pointsPerSecond))
   const cpuOf = ({ rounds }: Measured) => median(rounds.map(totalCpu))
-  const first = measured[0]
+  const first = isNoRace ? undefined : measured[0]
   const rows = measured.map((it) => [
     it.scenario,
     it.queue,

@@ -78,8 +78,7 @@ export async function openService(settings: Settings): Promise<ServiceContender>
     acknowledged.unclearPoints += report.unclearPoints
     for (const [what, count] of Object.entries(report.faults)) faults[what] = (faults[what] ?? 0) + count
     if (isStoring) await waitUntilStored(clickhouse, total(acknowledged.perExperiment))
-    // The raw load makes its blocks in `run`, before its own clock starts.
-    const wallSeconds = scenario.target === 'rawInserts' ? report.seconds : (performance.now() - startedAt) / 1_000
+    const wallSeconds = (performance.now() - startedAt) / 1_000 - report.preparingSeconds
     return toRound(report, wallSeconds, cpuBefore, await system.readCpu())
   }
 

@@ -103,7 +103,8 @@ export async function openPeer(peer: Peer, settings: Settings): Promise<Contende
       unclear += report.unclearPoints
       for (const [what, count] of Object.entries(report.faults)) faults[what] = (faults[what] ?? 0) + count
       await server.waitUntilReadable(acknowledged)
-      const round = toRound(report, (performance.now() - startedAt) / 1_000, cpuBefore, await readCpu())
+      const wallSeconds = (performance.now() - startedAt) / 1_000 - report.preparingSeconds
+      const round = toRound(report, wallSeconds, cpuBefore, await readCpu())
       // Not on its clock: this query costs some servers more than the points did.
       await checkCount()
       return round
