@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Closers } from '../../store/closers.ts'
 import { type Contender, toRound, total } from '../contender.ts'
 import type { DialectName } from '../dialects.ts'
@@ -125,10 +126,22 @@ export function nameExperiments(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `e${String(index).padStart(7, '0')}`)
 }
 
-/** Asks a peer something. Rejects on any answer that is not a success. */
+const triesMax = 4
+const retryMs = 500
+
+/** Asks a peer something, again when the connection was lost. Rejects on any answer that is not a success. */
 export async function ask(url: string, init?: RequestInit): Promise<string> {
-  const answer = await fetch(url, { signal: AbortSignal.timeout(300_000), ...init })
-  const text = await answer.text()
-  if (!answer.ok) throw new Error(`${new URL(url).pathname} was answered ${answer.status}: ${text.slice(0, 500)}`)
-  return text
+  for (let tries = 1; ; tries++) {
+    try {
+      const answer = await fetch(url, { signal: AbortSignal.timeout(300_000), ...init })
+      const text = await answer.text()
+      if (answer.ok) return text
+      throw new Error(`${new URL(url).pathname} was answered ${answer.status}: ${text.slice(0, 500)}`)
+    } catch (error) {
+      // What `fetch` throws when there is no answer: a server that has just started, or has closed an idle connection.
+      if (!(error instanceof TypeError)) throw error
+      if (tries === triesMax) throw new Error(`${url} does not answer: ${String(error.cause)}`, { cause: error })
+      await sleep(retryMs)
+    }
+  }
 }
