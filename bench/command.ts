@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { describeTerminal } from '../cli/terminal.ts'
 import { type Closers, createClosers } from '../store/closers.ts'
@@ -31,18 +32,31 @@ export function readNumbers(values: { rounds: string; seconds: string; fsync: st
   return { rounds, seconds, fsync }
 }
 
+const settleMsMax = 10_000
+
 /** Runs a command, and closes all that it opened when it is done, when it fails and when it is interrupted. */
 export async function runCommand(main: (closers: Closers) => Promise<void>): Promise<void> {
   const closers = createClosers()
+  const running = main(closers)
+  const settled = running.then(
+    () => undefined,
+    () => undefined,
+  )
   /** Set once a signal has come: what then fails does so because its stores are being stopped. */
   let stopping: Promise<void> | undefined
+  const stop = async () => {
+    await closers.closeAll()
+    // What was just being opened is closed, too.
+    await Promise.race([settled, sleep(settleMsMax)])
+    await closers.closeAll()
+  }
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {
-      stopping ??= closers.closeAll().finally(() => process.exit(130))
+      stopping ??= stop().finally(() => process.exit(130))
     })
   }
   try {
-    await main(closers).finally(() => stopping ?? closers.closeAll())
+    await running.finally(() => stopping ?? closers.closeAll())
   } catch (error) {
     await stopping
     process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`)
