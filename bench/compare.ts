@@ -36,6 +36,9 @@ Names (all when none is given):
 ${comparisons.map((it) => `  ${it.name.padEnd(10)} ${it.about}${it.peers.length > 0 ? `; ${it.peers.map((peer) => peer.name).join(', ')}` : ''}`).join('\n')}
 `
 
+const redisAbsent =
+  'Redis is absent: install it with "apt-get install redis-server" (Debian), or set REDIS_URL. The queue is in Postgres.'
+
 export type Compared = { comparison: string; measured: Measured[]; absent: string[] }
 
 type Options = { rounds: number; seconds: number; fsync: AppendFsync; without: string[] }
@@ -65,7 +68,8 @@ async function main(closers: Closers) {
   if (options.install) {
     for (const wanted of [mlflowPackage, trackioPackage]) {
       say(`Installing ${wanted.name} ${wanted.version} from PyPI, unless it is there`)
-      await installPackage(wanted)
+      // Without it, the rest can still be compared.
+      await installPackage(wanted).catch((error: Error) => say(`It could not be installed: ${error.message}`))
     }
   }
   const results: Compared[] = []
@@ -94,7 +98,7 @@ async function compare(comparison: Comparison, options: Options, closers: Closer
   for (const side of comparison.ours) {
     const contender = await openSide(side, options, closers)
     if (contender) contenders.push(contender)
-    else absent.push('Redis is absent: install it with "apt-get install redis-server" (Debian), or set REDIS_URL.')
+    if (side.queue === 'redis' && contender?.about.queue !== 'redis') absent.push(redisAbsent)
   }
   const scenario = scenarioOf(comparison.ours[0] as Side)
   const folder = await mkdtemp(path.join(tmpdir(), 'svc-bench-peers-'))
@@ -119,15 +123,16 @@ async function compare(comparison: Comparison, options: Options, closers: Closer
   return { comparison: comparison.name, measured, absent: [...new Set(absent)] }
 }
 
-/** @returns undefined when it needs a Redis and there is none */
+/** On the queue in Postgres where there is no Redis; undefined when it cannot do without. */
 async function openSide(side: Side, options: Options, closers: Closers): Promise<Contender | undefined> {
   const scenario = scenarioOf(side)
   const { rounds, seconds } = options
   const stores = await openBenchStores(closers, side.fsync ?? options.fsync)
-  if (side.queue === 'redis' && !stores.urls.redisUrl) return undefined
+  const isWithoutRedis = side.queue === 'redis' && !stores.urls.redisUrl
+  if (isWithoutRedis && (side.fsync || !scenario.queues.includes('postgres'))) return undefined
   const service = await openService({
     scenario,
-    queue: side.queue,
+    queue: isWithoutRedis ? 'postgres' : side.queue,
     stores,
     roundsInAll: rounds + 1,
     secondsInAll: (rounds + 1) * seconds,
