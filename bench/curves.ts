@@ -3,7 +3,9 @@
  * with noise around it). Every value is a pure function of its place, so that whoever reads it back can tell what it must
  * be. Values are rounded to 32 bits, as those of most training frameworks are, and so have 16 to 18 digits in JSON.
  */
-export const dataSet = { experiments: 100, metrics: 50, steps: 400 }
+export type DataSet = { experiments: number; metrics: number; steps: number }
+
+export const dataSet: DataSet = { experiments: 100, metrics: 50, steps: 400 }
 
 export type Place = { experiment: number; metric: number; step: number }
 
@@ -11,12 +13,19 @@ const startMs = 1_760_000_000_000
 const stepMs = 730
 const jitterMs = 40
 
-export const metricNames = Array.from({ length: dataSet.metrics }, (_, metric) => {
-  const kind = ['loss', 'accuracy', 'grad_norm', 'weight_norm', 'learning_rate'][metric % 5]
-  return `${kind}/block_${Math.floor(metric / 5)}`
-})
+const metricKinds = ['loss', 'accuracy', 'grad_norm', 'weight_norm', 'learning_rate']
 
-export const metricContexts = metricNames.map((_, metric) => (metric % 10 < 8 ? 'train' : 'validate'))
+export function nameOf(metric: number): string {
+  return `${metricKinds[metric % metricKinds.length]}/block_${Math.floor(metric / metricKinds.length)}`
+}
+
+export function contextOf(metric: number): string {
+  return metric % 10 < 8 ? 'train' : 'validate'
+}
+
+/** Those of the data set that is sent when nothing else is said. */
+export const metricNames = Array.from({ length: dataSet.metrics }, (_, metric) => nameOf(metric))
+export const metricContexts = metricNames.map((_, metric) => contextOf(metric))
 
 export function valueAt({ experiment, metric, step }: Place): number {
   const level = 0.05 + noise(experiment, metric, -1)

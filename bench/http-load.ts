@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { dataSet } from './curves.ts'
+import { dialects } from './dialects.ts'
 import type { LoadReport } from './load-messages.ts'
-import { createRequestPool, type RequestPool, type Shape } from './requests.ts'
+import { createPace, type Pace } from './pace.ts'
+import { createRequestPool, type RequestPool, type RequestSettings } from './requests.ts'
 
 /**
  * The load generator: raw sockets that write ready requests and look only for the end of an answer. An HTTP client of
@@ -10,12 +11,10 @@ import { createRequestPool, type RequestPool, type Shape } from './requests.ts'
  *
  * Each connection has one request under way, as a client's does; it sends the next when the answer is there.
  */
-type Settings = {
+export type HttpLoadSettings = RequestSettings & {
   url: string
-  apiKey: string
-  shape: Shape
   connections: number
-  /** The experiments to write to: a hundred for each pass through the data set. */
+  /** The experiments to write to: as many as the data set has for each pass through it. */
   experimentKeys: string[]
 }
 
@@ -24,29 +23,39 @@ type Recorder = {
   failed(error: Error): void
 }
 
-export function createHttpLoad({ url, apiKey, shape, connections, experimentKeys }: Settings) {
-  const pool = createRequestPool(shape, apiKey)
-  const requestsMax = pool.count * Math.floor(experimentKeys.length / dataSet.experiments)
+export function createHttpLoad(settings: HttpLoadSettings) {
+  const { url, connections, experimentKeys, data } = settings
+  const pool = createRequestPool(settings)
+  const requestsMax = pool.count * Math.floor(experimentKeys.length / data.experiments)
+  const { isAccepted } = dialects[settings.dialect]
   let next = 0
 
   return {
-    /** Keeps all connections busy for so long, then waits for the answers to what is under way. */
-    async run(seconds: number): Promise<LoadReport> {
-      const { recorder, report } = createRecorder(pool)
-      const deadline = performance.now() + seconds * 1_000
+    /**
+     * Keeps all connections busy for so long, then waits for the answers to what is under way. With `pointsPerSecond`
+     * requests are sent when they are due, as far as connections are free.
+     */
+    async run(seconds: number, pointsPerSecond?: number): Promise<LoadReport> {
+      const { recorder, report } = createRecorder(pool, isAccepted)
+      const pace = pointsPerSecond === undefined ? undefined : createPace(pointsPerSecond / pool.pointsPerRequest)
+      const askedAt = performance.now()
+      const sockets = await Promise.all(Array.from({ length: connections }, () => openSocket(url)))
+      const startedAt = performance.now()
+      const deadline = startedAt + seconds * 1_000
       const takeRequest = () => {
         if (next >= requestsMax || performance.now() >= deadline) return undefined
         const index = next % pool.count
         const pass = Math.floor(next / pool.count)
         next++
-        const experiment = pass * dataSet.experiments + pool.experimentOf(index)
+        const experiment = pass * data.experiments + pool.experimentOf(index)
         return { experiment, bytes: pool.take(index, experimentKeys[experiment] as string) }
       }
-      const sockets = await Promise.all(Array.from({ length: connections }, () => openSocket(url)))
-      const startedAt = performance.now()
-      await Promise.all(sockets.map((socket) => keepBusy(socket, takeRequest, recorder)))
+      const ending = setTimeout(() => pace?.end(), seconds * 1_000)
+      await Promise.all(sockets.map((socket) => keepBusy(socket, takeRequest, recorder, pace)))
+      clearTimeout(ending)
+      pace?.end()
       for (const socket of sockets) socket.destroy()
-      return report(startedAt, next >= requestsMax)
+      return { ...report(startedAt, next >= requestsMax), preparingSeconds: (startedAt - askedAt) / 1_000 }
     },
   }
 }
@@ -61,7 +70,12 @@ async function openSocket(url: string): Promise<Socket> {
 type Taken = { experiment: number; bytes: Buffer }
 
 /** Resolves when there is nothing more to send and all is answered, or the connection is lost. */
-function keepBusy(socket: Socket, takeRequest: () => Taken | undefined, recorder: Recorder): Promise<void> {
+function keepBusy(
+  socket: Socket,
+  takeRequest: () => Taken | undefined,
+  recorder: Recorder,
+  pace: Pace | undefined,
+): Promise<void> {
   return new Promise((resolve) => {
     let underWay: Taken | undefined
     let sentAt = 0
@@ -80,7 +94,8 @@ function keepBusy(socket: Socket, takeRequest: () => Taken | undefined, recorder
       if (!answer) return
       received = ''
       recorder.answered((underWay as Taken).experiment, answer.status, answer.body, performance.now() - sentAt)
-      send()
+      underWay = undefined
+      sendNext()
     })
     const lose = (error: Error) => {
       if (underWay) recorder.failed(error)
@@ -88,23 +103,35 @@ function keepBusy(socket: Socket, takeRequest: () => Taken | undefined, recorder
     }
     socket.on('error', lose)
     socket.on('close', () => lose(new Error('the connection was closed')))
-    send()
+    const sendNext = pace ? () => pace.whenDue(send) : send
+    sendNext()
   })
 }
 
 function readAnswer(text: string): { status: number; body: string } | undefined {
   const headEnd = text.indexOf('\r\n\r\n')
   if (headEnd < 0) return undefined
-  const lengthAt = text.indexOf('ontent-length: ')
-  if (lengthAt < 0 || lengthAt > headEnd)
-    throw new Error(`An answer without Content-Length:\n${text.slice(0, headEnd)}`)
+  const status = Number(text.slice(9, 12))
+  if (status === 204) return { status, body: '' }
   const bodyAt = headEnd + 4
-  const length = Number.parseInt(text.slice(lengthAt + 15, lengthAt + 25), 10)
-  if (text.length < bodyAt + length) return undefined
-  return { status: Number(text.slice(9, 12)), body: text.slice(bodyAt) }
+  const lengthAt = findHeader(text, headEnd, 'ontent-length: ', 'ontent-Length: ')
+  if (lengthAt >= 0) {
+    const length = Number.parseInt(text.slice(lengthAt + 15, lengthAt + 25), 10)
+    return text.length < bodyAt + length ? undefined : { status, body: text.slice(bodyAt) }
+  }
+  if (findHeader(text, headEnd, 'ransfer-encoding: chunked', 'ransfer-Encoding: chunked') < 0) {
+    throw new Error(`An answer without a length:\n${text.slice(0, headEnd)}`)
+  }
+  return text.endsWith('\r\n0\r\n\r\n') ? { status, body: text.slice(bodyAt) } : undefined
 }
 
-function createRecorder(pool: RequestPool) {
+function findHeader(text: string, headEnd: number, ...spellings: string[]): number {
+  return spellings.map((it) => text.indexOf(it)).find((at) => at >= 0 && at < headEnd) ?? -1
+}
+
+type IsAccepted = (status: number, body: string, points: number) => boolean
+
+function createRecorder(pool: RequestPool, isAccepted: IsAccepted) {
   const tookMs: number[] = []
   const acknowledged: number[] = []
   const faults: Record<string, number> = {}
@@ -119,16 +146,13 @@ function createRecorder(pool: RequestPool) {
   const recorder: Recorder = {
     answered(experiment, status, body, ms) {
       tookMs.push(ms)
-      if (status !== 200) return fault(`HTTP ${status}: ${body.slice(0, 200)}`)
-      if (pool.pointsPerRequest > 1 && JSON.parse(body).accepted !== pool.pointsPerRequest) {
-        return fault(`not all accepted: ${body.slice(0, 200)}`)
-      }
+      if (!isAccepted(status, body, pool.pointsPerRequest)) return fault(`HTTP ${status}: ${body.slice(0, 200)}`)
       acknowledged[experiment] = (acknowledged[experiment] ?? 0) + pool.pointsPerRequest
     },
     failed: (error) => fault(error.message),
   }
 
-  function report(startedAt: number, isUsedUp: boolean): LoadReport {
+  function report(startedAt: number, isUsedUp: boolean): Omit<LoadReport, 'preparingSeconds'> {
     tookMs.sort((a, b) => a - b)
     const share = (part: number) => tookMs[Math.min(tookMs.length - 1, Math.floor(tookMs.length * part))] ?? Number.NaN
     return {

@@ -1,10 +1,10 @@
-import type { Shape } from './requests.ts'
+import type { HttpLoadSettings } from './http-load.ts'
 
 /** What the bench and its load process say to each other. */
 export type LoadOrder =
-  | { kind: 'prepareHttp'; url: string; apiKey: string; shape: Shape; connections: number; experimentKeys: string[] }
+  | ({ kind: 'prepareHttp' } & HttpLoadSettings)
   | { kind: 'prepareRaw'; clickhouseUrl: string; experimentIds: string[] }
-  | { kind: 'run'; seconds: number }
+  | { kind: 'run'; seconds: number; pointsPerSecond?: number }
 
 export type LoadAnswer =
   | { kind: 'prepared' }
@@ -13,6 +13,8 @@ export type LoadAnswer =
 
 /** One round as the load process saw it. */
 export type LoadReport = {
+  /** From the order to run until the first request: connecting, or making blocks. It is on nobody's clock. */
+  preparingSeconds: number
   seconds: number
   requests: number
   /** Points acknowledged in this round, by the number of the experiment. */

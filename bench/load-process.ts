@@ -3,7 +3,7 @@ import type { LoadAnswer, LoadOrder, LoadReport } from './load-messages.ts'
 import { createRawLoad } from './raw-load.ts'
 
 /** The process that makes the load, apart from the one that measures. It ends with its parent. */
-let load: { run(seconds: number): Promise<LoadReport> } | undefined
+let load: { run(seconds: number, pointsPerSecond?: number): Promise<LoadReport> } | undefined
 
 process.on('message', (order: LoadOrder) => {
   obey(order).then(answer, (error: unknown) => answer({ kind: 'failed', message: String(error) }))
@@ -13,7 +13,7 @@ process.on('disconnect', () => process.exit())
 async function obey(order: LoadOrder): Promise<LoadAnswer> {
   if (order.kind === 'run') {
     if (!load) throw new Error('nothing is prepared')
-    return { kind: 'ran', report: await load.run(order.seconds) }
+    return { kind: 'ran', report: await load.run(order.seconds, order.pointsPerSecond) }
   }
   load = order.kind === 'prepareHttp' ? createHttpLoad(order) : createRawLoad(order)
   return { kind: 'prepared' }

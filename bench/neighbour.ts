@@ -56,6 +56,8 @@ async function main() {
       kind: 'prepareHttp',
       url: system.writeUrl,
       apiKey: stores.apiKey,
+      dialect: 'service',
+      data: dataSet,
       shape: { kind: 'rows', stepsPerRequest: 20 },
       connections: runawayConnections,
       experimentKeys: Array(dataSet.experiments * 10_000).fill(runawayKey),

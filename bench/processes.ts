@@ -57,7 +57,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       const isOver = await Promise.race([ended.then(() => true), sleep(drainMsMax, false, { ref: false })])
       if (!isOver) child.kill('SIGKILL')
       await ended
-      if (output !== '') process.stderr.write(`${name} said:\n${output}\n`)
+      // `up` greets; the roles say only what went wrong.
+      if (output !== '' && name !== 'up') process.stderr.write(`${name} said:\n${output}\n`)
     },
   }
 }
@@ -70,7 +71,7 @@ async function isReady(url: string): Promise<boolean> {
 
 export type LoadProcess = {
   prepare(order: Exclude<LoadOrder, { kind: 'run' }>): Promise<void>
-  run(seconds: number): Promise<LoadReport>
+  run(seconds: number, pointsPerSecond?: number): Promise<LoadReport>
   close(): Promise<void>
 }
 
@@ -96,8 +97,8 @@ export function startLoadProcess(): LoadProcess {
     async prepare(order) {
       await ask(order)
     },
-    async run(seconds) {
-      const answer = await ask({ kind: 'run', seconds })
+    async run(seconds, pointsPerSecond) {
+      const answer = await ask({ kind: 'run', seconds, ...(pointsPerSecond !== undefined && { pointsPerSecond }) })
       if (answer.kind !== 'ran') throw new Error('The load process answered something else.')
       return answer.report
     },

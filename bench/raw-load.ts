@@ -4,7 +4,7 @@ import { pushPoints } from '../ingest/rows.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { createNativeBlock } from '../store/clickhouse/native-block.ts'
 import { pointsTable } from '../store/clickhouse/tables.ts'
-import { dataSet, metricContexts, metricNames, timestampAt, valueAt } from './curves.ts'
+import { contextOf, dataSet, nameOf, timestampAt, valueAt } from './curves.ts'
 import type { LoadReport } from './load-messages.ts'
 
 /**
@@ -24,6 +24,7 @@ export function createRawLoad({ clickhouseUrl, experimentIds }: { clickhouseUrl:
 
   return {
     async run(): Promise<LoadReport> {
+      const askedAt = performance.now()
       const blocks = await prepareBlocks(experimentIds.slice(pass * dataSet.experiments, ++pass * dataSet.experiments))
       const acknowledged: number[] = []
       const tookMs: number[] = []
@@ -43,6 +44,7 @@ export function createRawLoad({ clickhouseUrl, experimentIds }: { clickhouseUrl:
       await Promise.all(Array.from({ length: insertsAtOnce }, insertAll))
       tookMs.sort((a, b) => a - b)
       return {
+        preparingSeconds: (startedAt - askedAt) / 1_000,
         seconds: (performance.now() - startedAt) / 1_000,
         requests: blocks.length,
         acknowledged: Array.from(acknowledged, (points) => points ?? 0),
@@ -64,9 +66,9 @@ async function prepareBlocks(experimentIds: string[]): Promise<Prepared[]> {
   for (const [experiment, id] of experimentIds.entries()) {
     for (let step = 0; step < dataSet.steps; step++) {
       const origin = { experimentId: BigInt(id), identity: { high: 1n, low: request++ }, receivedMs: Date.now() }
-      const points = metricNames.map((name, metric) => ({
-        metric: name,
-        context: metricContexts[metric] as string,
+      const points = Array.from({ length: dataSet.metrics }, (_, metric) => ({
+        metric: nameOf(metric),
+        context: contextOf(metric),
         value: valueAt({ experiment, metric, step }),
         step,
         epoch: undefined,

@@ -1,95 +1,56 @@
-import { dataSet, metricContexts, metricNames, timestampAt, valueAt } from './curves.ts'
+import type { DataSet } from './curves.ts'
+import { type DialectName, dialects } from './dialects.ts'
 
 /**
  * The data set as finished HTTP requests, written before the clock starts. When all have been sent they are sent again
- * to the next hundred experiments: only the key in them is overwritten, which costs the generator next to nothing.
+ * to further experiments: only the keys in them are overwritten, which costs the generator next to nothing.
  */
 export type Shape = { kind: 'single' } | { kind: 'rows' | 'columns'; stepsPerRequest: number }
+
+export type RequestSettings = { dialect: DialectName; shape: Shape; apiKey: string; data: DataSet }
 
 export type RequestPool = {
   count: number
   /** The request at `index`, addressed to the experiment with this key. */
   take(index: number, experimentKey: string): Buffer
-  /** Which of the hundred experiments it belongs to, from 0. */
+  /** Which of the experiments of the data set it belongs to, from 0. */
   experimentOf(index: number): number
   pointsPerRequest: number
 }
 
-const experimentKeyCharacters = 32
+/** Stands nowhere else in a request. */
+const placeholderCharacter = '~'
 
-/** Single points are 400 bytes each with their head: so many steps of the data set fit into 200 MB. */
-const singleSteps = 100
-
-export function pointsInPool(shape: Shape): number {
-  return dataSet.experiments * dataSet.metrics * (shape.kind === 'single' ? singleSteps : dataSet.steps)
+export function pointsInPool({ experiments, metrics, steps }: DataSet): number {
+  return experiments * metrics * steps
 }
 
-export function createRequestPool(shape: Shape, apiKey: string): RequestPool {
-  const writer = createPoolWriter()
-  const placeholder = 'x'.repeat(experimentKeyCharacters)
-  const steps = shape.kind === 'single' ? singleSteps : dataSet.steps
+export function createRequestPool(settings: RequestSettings): RequestPool {
+  const { shape, data } = settings
+  const dialect = dialects[settings.dialect]
+  const placeholder = placeholderCharacter.repeat(dialect.keyCharacters)
+  const writer = createPoolWriter(placeholder)
   const stepsPerRequest = shape.kind === 'single' ? 1 : shape.stepsPerRequest
   // As it comes from trainings that run side by side: a step (or some steps) of each experiment in turn.
-  for (let first = 0; first < steps; first += stepsPerRequest) {
-    for (let experiment = 0; experiment < dataSet.experiments; experiment++) {
-      for (const body of toBodies(shape, experiment, first)) {
-        writer.add(experiment, toRequest(shape, apiKey, `{"experimentKey":"${placeholder}",${body}}`))
+  for (let firstStep = 0; firstStep < data.steps; firstStep += stepsPerRequest) {
+    for (let experiment = 0; experiment < data.experiments; experiment++) {
+      for (const request of dialect.toRequests(settings, { experiment, firstStep, key: placeholder })) {
+        writer.add(experiment, request)
       }
     }
   }
-  const keyOffset = toRequest(shape, apiKey, '').length + '{"experimentKey":"'.length
-  return { ...writer.finish(keyOffset), pointsPerRequest: pointsPerRequest(shape) }
-}
-
-function pointsPerRequest(shape: Shape): number {
-  return shape.kind === 'single' ? 1 : shape.stepsPerRequest * dataSet.metrics
-}
-
-const contentLengthDigits = 7
-
-function toRequest(shape: Shape, apiKey: string, body: string): string {
-  const path = shape.kind === 'single' ? 'metric' : 'metrics/batch'
-  // All heads are of one length, so the key stands at the same place in all requests.
-  const contentLength = String(body.length).padStart(contentLengthDigits, '0')
-  return (
-    `POST /api/rest/v2/write/experiment/${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: ${apiKey}\r\n` +
-    `content-type: application/json\r\ncontent-length: ${contentLength}\r\n\r\n${body}`
-  )
-}
-
-/** What follows the experiment's key in the bodies of one experiment, from one step on. */
-function toBodies(shape: Shape, experiment: number, firstStep: number): string[] {
-  const metrics = metricNames.map((_, metric) => metric)
-  if (shape.kind === 'single') return metrics.map((metric) => toFields(experiment, metric, firstStep))
-  const steps = Array.from({ length: shape.stepsPerRequest }, (_, index) => firstStep + index)
-  if (shape.kind === 'rows') {
-    const rows = steps.flatMap((step) => metrics.map((metric) => `{${toFields(experiment, metric, step)}}`))
-    return [`"metrics":[${rows.join(',')}]`]
-  }
-  const timestamps = steps.map((step) => timestampAt({ experiment, step })).join(',')
-  const series = metrics.map((metric) => {
-    const values = steps.map((step) => valueAt({ experiment, metric, step })).join(',')
-    return (
-      `{"metricName":"${metricNames[metric]}","context":"${metricContexts[metric]}","steps":[${steps.join(',')}],` +
-      `"timestamps":[${timestamps}],"values":[${values}]}`
-    )
-  })
-  return [`"series":[${series.join(',')}]`]
-}
-
-function toFields(experiment: number, metric: number, step: number): string {
-  return (
-    `"metricName":"${metricNames[metric]}","metricValue":${valueAt({ experiment, metric, step })},` +
-    `"context":"${metricContexts[metric]}","step":${step},"timestamp":${timestampAt({ experiment, step })}`
-  )
+  return { ...writer.finish(), pointsPerRequest: shape.kind === 'single' ? 1 : stepsPerRequest * data.metrics }
 }
 
 /** One large buffer instead of a million small ones. */
-function createPoolWriter() {
+function createPoolWriter(placeholder: string) {
   let bytes = Buffer.allocUnsafe(16 * 1024 * 1024)
   let used = 0
   const starts: number[] = []
   const experiments: number[] = []
+  /** Where keys stand, of all requests one after the other; those of a request begin at its `keyStarts`. */
+  const keys: number[] = []
+  const keyStarts: number[] = []
   return {
     add(experiment: number, request: string) {
       if (used + request.length > bytes.length) {
@@ -99,17 +60,27 @@ function createPoolWriter() {
       }
       starts.push(used)
       experiments.push(experiment)
+      keyStarts.push(keys.length)
+      for (let at = request.indexOf(placeholder); at >= 0; at = request.indexOf(placeholder, at + placeholder.length)) {
+        keys.push(used + at)
+      }
       used += bytes.write(request, used, 'latin1')
     },
 
-    finish(keyOffset: number): Omit<RequestPool, 'pointsPerRequest'> {
+    finish(): Omit<RequestPool, 'pointsPerRequest'> {
       starts.push(used)
+      keyStarts.push(keys.length)
       return {
         count: experiments.length,
         take(index, experimentKey) {
-          const start = starts[index] as number
-          bytes.write(experimentKey, start + keyOffset, 'latin1')
-          return bytes.subarray(start, starts[index + 1])
+          const key = Buffer.from(experimentKey, 'latin1')
+          const end = keyStarts[index + 1] as number
+          for (let at = keyStarts[index] as number; at < end; at++) {
+            const place = keys[at] as number
+            // A call of `copy` for each would cost more than eight bytes by hand.
+            for (let byte = 0; byte < key.length; byte++) bytes[place + byte] = key[byte] as number
+          }
+          return bytes.subarray(starts[index], starts[index + 1])
         },
         experimentOf: (index) => experiments[index] as number,
       }

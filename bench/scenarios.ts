@@ -1,9 +1,10 @@
+import { type DataSet, dataSet } from './curves.ts'
 import type { Shape } from './requests.ts'
 
 export type QueueKind = 'redis' | 'postgres'
 
-/** `service` is ours; the rest are what its figures are to be compared with. */
-export type Target = 'service' | 'jobPerPoint' | 'rawInserts' | 'bareRoute'
+/** `service` is ours, each role a process of its own; `up` is ours in one process; the rest are baselines. */
+export type Target = 'service' | 'up' | 'jobPerPoint' | 'rawInserts' | 'bareRoute'
 
 export type Scenario = {
   name: string
@@ -11,12 +12,17 @@ export type Scenario = {
   target: Target
   queues: (QueueKind | 'none')[]
   shape: Shape
+  data: DataSet
+  /** Each pass writes further steps to the same experiments, instead of the same steps to further ones. */
+  keepsExperiments?: boolean
   connections: number
   /** Experiments are made for so many points; a round that uses them up ends early, and its rate is still true. */
   pointsPerSecondMax: number
 }
 
 const both: QueueKind[] = ['redis', 'postgres']
+/** Single points are 400 bytes each with their head: so many steps of the data set fit into 200 MB. */
+const singles: DataSet = { ...dataSet, steps: 100 }
 const rows1000: Shape = { kind: 'rows', stepsPerRequest: 20 }
 const columns1000: Shape = { kind: 'columns', stepsPerRequest: 20 }
 const columns10000: Shape = { kind: 'columns', stepsPerRequest: 200 }
@@ -28,6 +34,7 @@ export const scenarios: Scenario[] = [
     target: 'service',
     queues: both,
     shape: { kind: 'single' },
+    data: singles,
     connections: 256,
     pointsPerSecondMax: 60_000,
   },
@@ -37,6 +44,7 @@ export const scenarios: Scenario[] = [
     target: 'service',
     queues: both,
     shape: rows1000,
+    data: dataSet,
     connections: 16,
     pointsPerSecondMax: 800_000,
   },
@@ -46,6 +54,7 @@ export const scenarios: Scenario[] = [
     target: 'service',
     queues: both,
     shape: columns1000,
+    data: dataSet,
     connections: 16,
     pointsPerSecondMax: 1_500_000,
   },
@@ -55,8 +64,40 @@ export const scenarios: Scenario[] = [
     target: 'service',
     queues: both,
     shape: columns10000,
+    data: dataSet,
     connections: 8,
     pointsPerSecondMax: 1_500_000,
+  },
+  {
+    name: 'columns-10000-experiments',
+    about: '10,000 experiments with 100 metrics each, 1,000 points a request, as columns',
+    target: 'service',
+    queues: both,
+    shape: { kind: 'columns', stepsPerRequest: 10 },
+    data: { experiments: 10_000, metrics: 100, steps: 400 },
+    keepsExperiments: true,
+    connections: 16,
+    pointsPerSecondMax: 1_200_000,
+  },
+  {
+    name: 'up-single',
+    about: 'one point a request, all roles in one process as "svc up" runs them',
+    target: 'up',
+    queues: ['postgres'],
+    shape: { kind: 'single' },
+    data: singles,
+    connections: 256,
+    pointsPerSecondMax: 60_000,
+  },
+  {
+    name: 'up-columns',
+    about: '1,000 points a request, as columns, all roles in one process as "svc up" runs them',
+    target: 'up',
+    queues: ['postgres'],
+    shape: columns1000,
+    data: dataSet,
+    connections: 16,
+    pointsPerSecondMax: 1_200_000,
   },
   {
     name: 'baseline-job-per-point',
@@ -64,6 +105,7 @@ export const scenarios: Scenario[] = [
     target: 'jobPerPoint',
     queues: ['redis'],
     shape: { kind: 'single' },
+    data: singles,
     connections: 256,
     pointsPerSecondMax: 60_000,
   },
@@ -73,6 +115,7 @@ export const scenarios: Scenario[] = [
     target: 'rawInserts',
     queues: ['none'],
     shape: rows1000,
+    data: dataSet,
     connections: 2,
     pointsPerSecondMax: 0,
   },
@@ -82,6 +125,7 @@ export const scenarios: Scenario[] = [
     target: 'bareRoute',
     queues: ['none'],
     shape: { kind: 'single' },
+    data: singles,
     connections: 256,
     pointsPerSecondMax: 60_000,
   },

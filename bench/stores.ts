@@ -9,28 +9,38 @@ import { Redis } from 'ioredis'
 import { pino } from 'pino'
 import type { StoreUrls } from '../cli/settings.ts'
 import { migrateStores } from '../cli/stores.ts'
+import { openClickHouse } from '../store/clickhouse/connection.ts'
 import type { Closers } from '../store/closers.ts'
 import { openEmbeddedClickHouse } from '../store/embedded/clickhouse.ts'
 import { findFreePort } from '../store/embedded/free-port.ts'
 import { openEmbeddedPostgres } from '../store/embedded/postgres.ts'
 import { createApiKey } from '../store/postgres/api-key.ts'
-import { readCpuSeconds } from './cpu-time.ts'
+import { openDatabase } from '../store/postgres/database.ts'
+import { readCpuSeconds } from './process-costs.ts'
 
 export type BenchStores = {
+  /** Goes away when the stores are closed. */
+  folder: string
   /** With the address of Redis when there is one, whichever queue is then used. */
   urls: StoreUrls
   apiKey: string
+  masterKey: string
   /** Keeps apart what we put into a Redis that is not only ours. */
   queuePrefix: string
   /** Seconds of CPU that each store has used so far; undefined where that cannot be told. */
   readCpu(): Promise<Record<string, number> | undefined>
+  /** The programs with their versions, and how Redis keeps what it is given. */
+  describe(): Promise<{ clickhouse: string; postgres: string; redis?: { version: string; appendFsync: string } }>
 }
+
+/** When Redis writes what it was given to disk: before it answers, or within a second. */
+export type AppendFsync = 'always' | 'everysec'
 
 /**
  * Starts ClickHouse and Postgres, empty and in a folder that goes away again, and Redis from REDIS_URL or the PATH. They
  * are never those of a deployment: tables are emptied between scenarios.
  */
-export async function openBenchStores(closers: Closers): Promise<BenchStores> {
+export async function openBenchStores(closers: Closers, appendFsync: AppendFsync = 'always'): Promise<BenchStores> {
   const log = pino({ level: 'error' }, pino.destination(2))
   const folder = await mkdtemp(path.join(tmpdir(), 'svc-bench-'))
   closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
@@ -39,7 +49,7 @@ export async function openBenchStores(closers: Closers): Promise<BenchStores> {
   const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log })
   closers.push(() => clickhouse.close())
   const queuePrefix = `bench-${randomBytes(4).toString('hex')}`
-  const redis = await openRedis(path.join(folder, 'redis'), queuePrefix, closers)
+  const redis = await openRedis(path.join(folder, 'redis'), { appendFsync, prefix: queuePrefix, closers })
 
   const apiKey = createApiKey()
   const urls = {
@@ -50,8 +60,10 @@ export async function openBenchStores(closers: Closers): Promise<BenchStores> {
   }
   await migrateStores({ ...urls, redisUrl: undefined }, apiKey)
   return {
+    folder,
     urls,
     apiKey,
+    masterKey: randomBytes(32).toString('base64'),
     queuePrefix,
     async readCpu() {
       const seconds = await readCpuSeconds([clickhouse.pid(), postgres.pid()])
@@ -59,13 +71,35 @@ export async function openBenchStores(closers: Closers): Promise<BenchStores> {
       const [inClickHouse = 0, inPostgres = 0] = seconds
       return { clickhouse: inClickHouse, postgres: inPostgres, ...(redis && { redis: await redis.readCpu() }) }
     },
+    async describe() {
+      const inClickHouse = openClickHouse({ url: clickhouse.url })
+      const inPostgres = openDatabase({ url: postgres.url, connectionsMax: 1, onError: () => undefined })
+      try {
+        const engine = await inClickHouse.rows<{ version: string }>('SELECT version() AS version')
+        const database = await inPostgres.row<{ server_version: string }>('SHOW server_version')
+        return {
+          clickhouse: `ClickHouse ${engine[0]?.version}`,
+          postgres: `Postgres ${database?.server_version}`,
+          ...(redis && { redis: await redis.describe() }),
+        }
+      } finally {
+        await Promise.all([inClickHouse.close(), inPostgres.close()])
+      }
+    },
   }
 }
 
-type BenchRedis = { url: string; readCpu(): Promise<number> }
+type BenchRedis = {
+  url: string
+  readCpu(): Promise<number>
+  describe(): Promise<{ version: string; appendFsync: string }>
+}
 
-async function openRedis(folder: string, prefix: string, closers: Closers): Promise<BenchRedis | undefined> {
-  const url = process.env.REDIS_URL || (await startRedisServer(folder, closers))
+type RedisSettings = { appendFsync: AppendFsync; prefix: string; closers: Closers }
+
+async function openRedis(folder: string, settings: RedisSettings): Promise<BenchRedis | undefined> {
+  const { prefix, closers } = settings
+  const url = process.env.REDIS_URL || (await startRedisServer(folder, settings))
   if (!url) return undefined
   const redis = new Redis(url)
   redis.on('error', () => undefined)
@@ -84,13 +118,21 @@ async function openRedis(folder: string, prefix: string, closers: Closers): Prom
         .map(used)
         .reduce((sum, it) => sum + it)
     },
+    async describe() {
+      const info = await redis.info('server')
+      const [, appendFsync] = (await redis.config('GET', 'appendfsync')) as string[]
+      return {
+        version: `Redis ${/^redis_version:(.*?)\r?$/m.exec(info)?.[1]}`,
+        appendFsync: appendFsync ?? 'unknown',
+      }
+    },
   }
 }
 
 const startMsMax = 10_000
 
-/** Starts `redis-server` as production should run it (AOF with fsync before every answer, no eviction); undefined when there is no such program. */
-async function startRedisServer(folder: string, closers: Closers): Promise<string | undefined> {
+/** Starts `redis-server` as production should run it (AOF, no eviction); undefined when there is no such program. */
+async function startRedisServer(folder: string, { appendFsync, closers }: RedisSettings): Promise<string | undefined> {
   await mkdir(folder, { recursive: true })
   const port = await findFreePort()
   const options = [
@@ -101,7 +143,7 @@ async function startRedisServer(folder: string, closers: Closers): Promise<strin
     '--appendonly',
     'yes',
     '--appendfsync',
-    'always',
+    appendFsync,
     '--maxmemory-policy',
     'noeviction',
   ]

@@ -1,6 +1,7 @@
+import path from 'node:path'
 import type { Role } from '../cli/service.ts'
 import type { Closers } from '../store/closers.ts'
-import { readCpuSeconds } from './cpu-time.ts'
+import { readCpuSeconds, readPeakMiB } from './process-costs.ts'
 import { type Server, startServer } from './processes.ts'
 import type { QueueKind, Target } from './scenarios.ts'
 import type { BenchStores } from './stores.ts'
@@ -11,6 +12,8 @@ export type System = {
   readUrl: string
   /** Seconds of CPU used so far, by process; undefined where that cannot be told. */
   readCpu(): Promise<Record<string, number> | undefined>
+  /** The most memory that each process of ours has had, in MiB; undefined where that cannot be told. */
+  readPeakMiB(): Promise<Record<string, number> | undefined>
 }
 
 type Settings = {
@@ -33,9 +36,11 @@ export async function startSystem(options: Settings): Promise<System> {
     REDIS_URL: queue === 'redis' ? (urls.redisUrl ?? '') : '',
     OBJECTS_URL: urls.objectsUrl ?? '',
     SVC_QUEUE_PREFIX: queuePrefix,
+    SVC_MASTER_KEY: stores.masterKey,
+    SVC_DATA_DIR: path.join(stores.folder, 'up'),
     ...settings,
   }
-  const starts: Parameters<typeof startServer>[0][] = [role('api')]
+  const starts: Parameters<typeof startServer>[0][] = [role(target === 'up' ? 'up' : 'api')]
   if (target === 'service') starts.push(role('ingest'), role('worker'))
   if (target === 'bareRoute')
     starts.push({ name: 'ingest', script: new URL('./baselines/bare-route.ts', import.meta.url), environment })
@@ -47,10 +52,14 @@ export async function startSystem(options: Settings): Promise<System> {
     servers.push(server)
     closers.push(() => server.close())
   }
-  const urlOf = (name: string) => servers.find((it) => it.name === name)?.url ?? ''
+  const urlOf = (name: string) => servers.find((it) => it.name === name || it.name === 'up')?.url ?? ''
   return {
     writeUrl: urlOf('ingest'),
     readUrl: urlOf('api'),
+    async readPeakMiB() {
+      const peaks = await readPeakMiB(servers.map((it) => it.pid))
+      return peaks && Object.fromEntries(servers.map((it, index) => [it.name, peaks[index] ?? 0]))
+    },
     async readCpu() {
       const ours = await readCpuSeconds(servers.map((it) => it.pid))
       const theirs = await stores.readCpu()
@@ -59,7 +68,7 @@ export async function startSystem(options: Settings): Promise<System> {
     },
   }
 
-  function role(name: Role) {
+  function role(name: Role | 'up') {
     return { name, script: new URL('../cli/svc.ts', import.meta.url), args: [name], environment }
   }
 

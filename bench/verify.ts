@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
-import { dataSet, metricNames, timestampAt, valueAt } from './curves.ts'
+import { type DataSet, nameOf, timestampAt, valueAt } from './curves.ts'
 import type { BenchExperiments } from './experiments.ts'
 import { countPoints } from './stored-points.ts'
 
@@ -11,6 +11,7 @@ type Settings = {
   apiKey: string
   clickhouse: ClickHouse
   experiments: BenchExperiments
+  data: DataSet
   acknowledged: Acknowledged
 }
 
@@ -40,21 +41,22 @@ export async function verifyStored(settings: Settings): Promise<{ points: number
   return { points, pointsReadOverHttp: await readSample(settings) }
 }
 
-async function readSample({ readUrl, apiKey, experiments, acknowledged }: Settings): Promise<number> {
+async function readSample({ readUrl, apiKey, experiments, data, acknowledged }: Settings): Promise<number> {
   const written = [...acknowledged.perExperiment.keys()].filter((it) => (acknowledged.perExperiment[it] ?? 0) > 0)
-  const sample = [...new Set([written.at(0), written.at(written.length / 2), written.at(-1)])]
+  const sample = [...new Set([written.at(0), written.at(Math.floor(written.length / 2)), written.at(-1)])]
   let read = 0
   for (const experiment of sample.slice(0, experimentsReadMax)) {
     if (experiment === undefined) continue
     const expected = acknowledged.perExperiment[experiment] ?? 0
     let points = 0
-    for (const [metric, name] of metricNames.entries()) {
-      const query = new URLSearchParams({ experimentKey: experiments.keys[experiment] as string, metricName: name })
+    for (let metric = 0; metric < data.metrics; metric++) {
+      const experimentKey = experiments.keys[experiment] as string
+      const query = new URLSearchParams({ experimentKey, metricName: nameOf(metric) })
       const answer = await fetch(`${readUrl}/api/rest/v2/experiment/metrics/get-metric?${query}`, {
         headers: { authorization: apiKey },
       })
       const { metrics } = (await answer.json()) as { metrics: ReadPoint[] }
-      for (const point of metrics) checkPoint(point, experiment % dataSet.experiments, metric)
+      for (const point of metrics) checkPoint(point, experiment % data.experiments, metric)
       points += metrics.length
     }
     if (points < expected || points > expected + acknowledged.unclearPoints) {

@@ -18,6 +18,22 @@ export async function readCpuSeconds(pids: number[]): Promise<number[] | undefin
   return pids.map((pid) => sum(pid) / ticksPerSecond)
 }
 
+/**
+ * The most memory that each process and its descendants of now have had at a time, in MiB; undefined where there is no
+ * /proc. Peaks of several processes are added up, and what they share is counted in each.
+ */
+export async function readPeakMiB(pids: number[]): Promise<number[] | undefined> {
+  if (process.platform !== 'linux') return undefined
+  const stats = await readStats()
+  const children = Map.groupBy(stats.keys(), (pid) => (stats.get(pid) as Stat).parent)
+  const family = (pid: number): number[] => [pid, ...(children.get(pid) ?? []).flatMap(family)]
+  const peaks = pids.map(async (pid) => {
+    const texts = await Promise.all(family(pid).map((it) => readFile(`/proc/${it}/status`, 'latin1').catch(() => '')))
+    return texts.reduce((sum, text) => sum + Number(/^VmHWM:\s+(\d+) kB/m.exec(text)?.[1] ?? 0), 0) / 1024
+  })
+  return await Promise.all(peaks)
+}
+
 async function readStats(): Promise<Map<number, Stat>> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)
   const texts = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/stat`, 'latin1').catch(() => undefined)))

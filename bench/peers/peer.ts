@@ -1,0 +1,147 @@
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Closers } from '../../store/closers.ts'
+import { type Contender, toRound, total } from '../contender.ts'
+import type { DialectName } from '../dialects.ts'
+import { readCpuSeconds, readPeakMiB } from '../process-costs.ts'
+import { startLoadProcess } from '../processes.ts'
+import type { Scenario } from '../scenarios.ts'
+import { toData } from '../service.ts'
+
+/** A running server of somebody else's. */
+export type PeerServer = {
+  url: string
+  pid(): number
+  /** What its requests carry, where it wants a key. */
+  apiKey?: string
+  /** Makes so many experiments, or names them where it makes them by itself. */
+  createExperiments(count: number): Promise<string[]>
+  /** Resolves when so many points can be read, as far as it can tell cheaply; the count is made after it. */
+  waitUntilReadable(points: number): Promise<void>
+  /** How many points it finds when it is asked for all. */
+  countPoints(): Promise<number>
+  /** Brings everything to its final files and tells what they take on disk. */
+  flushToDisk(): Promise<number>
+  version: string
+}
+
+export type Peer = {
+  name: string
+  about: string
+  dialect: DialectName
+  durability: string
+  /** What is prepared for it, where that is much less than for others. */
+  pointsPerSecondMax?: number
+  /** Starts it in an empty folder. Throws PeerAbsent when it is not installed. */
+  start(folder: string, closers: Closers): Promise<PeerServer>
+}
+
+type Settings = {
+  scenario: Scenario
+  folder: string
+  secondsInAll: number
+  roundsInAll: number
+  closers: Closers
+  progress(text: string): void
+}
+
+/** Starts a peer with the load of one of our scenarios. */
+export async function openPeer(peer: Peer, settings: Settings): Promise<Contender> {
+  const { secondsInAll, roundsInAll, closers, progress } = settings
+  // The names of experiments are all that is prepared for most, so there are enough for the fastest.
+  const { pointsPerSecondMax = settings.scenario.pointsPerSecondMax * 4 } = peer
+  const scenario = { ...settings.scenario, pointsPerSecondMax }
+  progress('starting')
+  const folder = path.join(settings.folder, peer.name)
+  await mkdir(folder, { recursive: true })
+  const server = await peer.start(folder, closers)
+  const { data, passes } = toData(scenario, secondsInAll, peer.pointsPerSecondMax === undefined ? roundsInAll : 1)
+  const load = startLoadProcess()
+  closers.push(() => load.close())
+  progress('preparing requests')
+  await load.prepare({
+    kind: 'prepareHttp',
+    dialect: peer.dialect,
+    url: server.url,
+    apiKey: server.apiKey ?? '',
+    shape: scenario.shape,
+    data,
+    connections: scenario.connections,
+    experimentKeys: await server.createExperiments(passes * data.experiments),
+  })
+  let acknowledged = 0
+  let unclear = 0
+  const faults: Record<string, number> = {}
+
+  async function readCpu() {
+    const seconds = await readCpuSeconds([server.pid()])
+    return seconds && { [peer.name]: seconds[0] ?? 0 }
+  }
+
+  /** A server that takes points and does not give them back has not stored them. */
+  async function checkCount() {
+    const found = await server.countPoints()
+    if (found < acknowledged || found > acknowledged + unclear) {
+      throw new Error(`${peer.name} has ${found} points; ${acknowledged} were acknowledged, ${unclear} may be there.`)
+    }
+  }
+
+  return {
+    about: {
+      scenario: `${scenario.name}: ${peer.name}`,
+      queue: 'none',
+      durability: peer.durability,
+      versions: server.version,
+    },
+    faults,
+    readCpu,
+    async runRound(seconds) {
+      const cpuBefore = await readCpu()
+      const startedAt = performance.now()
+      const report = await load.run(seconds)
+      acknowledged += total(report.acknowledged)
+      unclear += report.unclearPoints
+      for (const [what, count] of Object.entries(report.faults)) faults[what] = (faults[what] ?? 0) + count
+      await server.waitUntilReadable(acknowledged)
+      const wallSeconds = (performance.now() - startedAt) / 1_000 - report.preparingSeconds
+      const round = toRound(report, wallSeconds, cpuBefore, await readCpu())
+      // Not on its clock: this query costs some servers more than the points did.
+      await checkCount()
+      return round
+    },
+    async finish() {
+      const peaks = await readPeakMiB([server.pid()])
+      const peakMiB = peaks && { peakMiB: { [peer.name]: peaks[0] ?? 0 } }
+      const bytes = await server.flushToDisk()
+      await checkCount()
+      const verified = { points: acknowledged, pointsReadOverHttp: 0 }
+      return { ...peakMiB, verified, bytesPerPoint: bytes / (await server.countPoints()) }
+    },
+  }
+}
+
+/** Keys of eight characters, for servers that make an experiment of every name they see. */
+export function nameExperiments(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `e${String(index).padStart(7, '0')}`)
+}
+
+const triesMax = 4
+const retryMs = 500
+
+/** Asks a peer something, again when the connection was lost. Rejects on any answer that is not a success. */
+export async function ask(url: string, init?: RequestInit): Promise<string> {
+  for (let tries = 1; ; tries++) {
+    try {
+      const answer = await fetch(url, { signal: AbortSignal.timeout(300_000), ...init })
+      const text = await answer.text()
+      if (answer.ok) return text
+      throw new Error(`${new URL(url).pathname} was answered ${answer.status}: ${text.slice(0, 500)}`)
+    } catch (error) {
+      // What `fetch` throws when there is no answer: a server that has just started, or has closed an idle connection.
+      if (!(error instanceof TypeError)) throw error
+      if (tries === triesMax) throw new Error(`${url} does not answer: ${String(error.cause)}`, { cause: error })
+      await sleep(retryMs)
+    }
+  }
+}

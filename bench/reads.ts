@@ -1,0 +1,172 @@
+import { promisify } from 'node:util'
+import zlib from 'node:zlib'
+import { describeTerminal } from '../cli/terminal.ts'
+import { pushPoints } from '../ingest/rows.ts'
+import { type ClickHouse, openClickHouse } from '../store/clickhouse/connection.ts'
+import { createNativeBlock } from '../store/clickhouse/native-block.ts'
+import { pointsTable } from '../store/clickhouse/tables.ts'
+import { readCommand, runCommand, say } from './command.ts'
+import { contextOf, nameOf, timestampAt, valueAt } from './curves.ts'
+import { createExperiments } from './experiments.ts'
+import { renderTable, spread } from './report.ts'
+import { describeMachine, keepResults } from './results.ts'
+import { measureBytesPerPoint } from './stored-points.ts'
+import { openBenchStores } from './stores.ts'
+import { startSystem } from './system.ts'
+
+/**
+ * `npm run bench:reads`: how long reads take, called one after the other over HTTP until the answer is read to its end:
+ * a series of 10 million points as 1,000 buckets, one of 400 points, and the summary of 10,000 metrics. Beside the first,
+ * alternated with it, the plainest query that asks the engine itself for 1,000 buckets.
+ */
+const usage = `Usage: npm run bench:reads -- [--rounds N] [--seconds N] [--json]\n`
+
+const compress = promisify(zlib.zstdCompress)
+
+const longSteps = 10_000_000
+const buckets = 1_000
+const shortSteps = 400
+const wideMetrics = 10_000
+const wideSteps = 10
+const rowsPerInsert = 100_000
+const pointsPerRequest = 1_000
+
+type ReadRound = { calls: number; p50Ms: number; p99Ms: number }
+
+export type Read = { name: string; about: string; rounds: ReadRound[] }
+
+await runCommand(async (closers) => {
+  const options = readCommand(usage, { rounds: 5, seconds: 4 })
+  if (!options) return
+  const { rounds, seconds } = options
+  say('Starting the stores')
+  const stores = await openBenchStores(closers)
+  const system = await startSystem({
+    target: 'rawInserts',
+    queue: 'postgres',
+    stores,
+    closers,
+    profileFolder: undefined,
+  })
+  const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl, readTimeoutMs: 300_000 })
+  closers.push(() => clickhouse.close())
+  const { keys, ids } = await createExperiments(system.readUrl, stores, 3)
+  const [long, short, wide] = keys.map((key, index) => ({ key, id: BigInt(ids[index] as string) }))
+  if (!long || !short || !wide) throw new Error('The experiments could not be made.')
+  say('Writing 10 million points of one series, and the others')
+  await write(clickhouse, long.id, { metrics: 1, steps: longSteps })
+  await write(clickhouse, short.id, { metrics: 50, steps: shortSteps })
+  await write(clickhouse, wide.id, { metrics: wideMetrics, steps: wideSteps })
+  // Waits for merges that are still running.
+  const bytesPerPoint = await measureBytesPerPoint(clickhouse)
+
+  const overHttp = (path: string, query: Record<string, string>) => async () => {
+    const url = `${system.readUrl}/api/rest/v2/experiment/${path}?${new URLSearchParams(query)}`
+    const answer = await fetch(url, { headers: { authorization: stores.apiKey } })
+    const body = await answer.arrayBuffer()
+    if (answer.status !== 200) throw new Error(`${path} was answered ${answer.status}.`)
+    return body.byteLength
+  }
+  const plain = `SELECT intDiv(step, ${longSteps / buckets}) AS bucket, min(value), max(value)
+    FROM ${clickhouse.database}.points
+    WHERE experiment_id = {id:UInt64} AND metric = {metric:String} AND context = {context:String}
+    GROUP BY bucket ORDER BY bucket`
+  const reads: (Read & { call(): Promise<unknown> })[] = [
+    {
+      name: 'buckets',
+      about: '10 million points as 1,000 buckets, each with the points of its minimum and maximum',
+      call: overHttp('metrics/get-metric', {
+        experimentKey: long.key,
+        metricName: nameOf(0),
+        maxPoints: String(2 * buckets),
+      }),
+    },
+    {
+      name: 'buckets-engine',
+      about: 'the engine alone: minimum and maximum of 1,000 buckets of the same points',
+      call: () => clickhouse.rows(plain, { id: String(long.id), metric: nameOf(0), context: contextOf(0) }),
+    },
+    {
+      name: 'short',
+      about: 'a series of 400 points, whole',
+      call: overHttp('metrics/get-metric', { experimentKey: short.key, metricName: nameOf(1) }),
+    },
+    {
+      name: 'summary',
+      about: 'the summary of an experiment with 10,000 metrics',
+      call: overHttp('metrics/summary', { experimentKey: wide.key }),
+    },
+  ].map((it) => ({ ...it, rounds: [] }))
+
+  say('Warming up')
+  for (const read of reads) await repeat(read.call, Math.min(1, seconds))
+  for (let round = 1; round <= rounds; round++) {
+    say(`Round ${round} of ${rounds}`)
+    for (const read of reads) read.rounds.push(await repeat(read.call, seconds))
+  }
+  const results: Read[] = reads.map(({ name, about, rounds }) => ({ name, about, rounds }))
+  const file = await keepResults('reads', { rounds, seconds, bytesPerPoint }, results)
+  process.stdout.write(options.json ? `${JSON.stringify(results)}\n` : render(results))
+  say(`Written to ${file}`)
+})
+
+/** Writes series as blocks straight into the table, as if they had come in requests of 1,000 points. */
+async function write(clickhouse: ClickHouse, experimentId: bigint, size: { metrics: number; steps: number }) {
+  const block = createNativeBlock(pointsTable)
+  const insert = async () => await clickhouse.insertBlocks(pointsTable.name, [await compress(block.take())])
+  let written = 0
+  for (let step = 0; step < size.steps; step++) {
+    for (let metric = 0; metric < size.metrics; metric++) {
+      const origin = {
+        experimentId,
+        identity: { high: 1n, low: Math.floor(written / pointsPerRequest) },
+        receivedMs: Date.now(),
+      }
+      const point = {
+        metric: nameOf(metric),
+        context: contextOf(metric),
+        value: valueAt({ experiment: 0, metric, step }),
+        step,
+        epoch: undefined,
+        timestamp: timestampAt({ experiment: 0, step }),
+      }
+      pushPoints(block, origin, [point], [written % pointsPerRequest])
+      written++
+      if (block.rows >= rowsPerInsert) await insert()
+    }
+  }
+  if (block.rows > 0) await insert()
+}
+
+/** Calls one after the other for so long. */
+async function repeat(call: () => Promise<unknown>, seconds: number): Promise<ReadRound> {
+  const tookMs: number[] = []
+  const endsAt = performance.now() + seconds * 1_000
+  while (performance.now() < endsAt) {
+    const startedAt = performance.now()
+    await call()
+    tookMs.push(performance.now() - startedAt)
+  }
+  tookMs.sort((a, b) => a - b)
+  const share = (part: number) => tookMs[Math.min(tookMs.length - 1, Math.floor(tookMs.length * part))] as number
+  return { calls: tookMs.length, p50Ms: share(0.5), p99Ms: share(0.99) }
+}
+
+function render(reads: Read[]): string {
+  const rows = reads.map(({ about, rounds }) => [
+    about,
+    spread(
+      rounds.map((it) => it.p50Ms),
+      1,
+    ),
+    spread(
+      rounds.map((it) => it.p99Ms),
+      1,
+    ),
+    String(rounds.reduce((sum, it) => sum + it.calls, 0)),
+  ])
+  return (
+    `\n${describeMachine()}\n\nReads one after the other; median (least - greatest round)\n\n` +
+    `${renderTable([['read', 'p50 ms', 'p99 ms', 'calls'], ...rows], describeTerminal(process.stdout, process.env), { left: 1 })}\n`
+  )
+}
