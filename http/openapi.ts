@@ -14,6 +14,9 @@ ${describeRefusals()}
 Bodies may be sent with \`Content-Encoding: gzip\`. Unknown fields are ignored and \`null\` means absent. Every ingest
 write takes the header \`Idempotency-Key\`: a request repeated with the same key is stored once.
 
+**Production monitoring** (\`/mpm/v2\`): an event is stored once for ever for its \`predictionId\`, model and kind, whoever sends
+it again and however often, so it needs no \`Idempotency-Key\`; labels likewise. What is wrong is told with its place and field.
+
 **Webhooks** tell HTTPS receivers of changes of the model registry: \`MODEL_VERSION_CREATED\`, \`MODEL_VERSION_DELETED\`,
 \`MODEL_VERSION_STAGE_CHANGED\`, \`MODEL_UPDATED\`, \`MODEL_DELETED\`. A receiver is sent \`{workspaceName, registryModelName,
 version, stages, event, addedStages, removedStages, registryModelId, registryModelItemId, experimentKey, experimentModelId,

@@ -2,7 +2,7 @@ import { createPostgresBackend, Queue, type QueueOptions, runMigrations, Worker 
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { type Closers, createClosers } from '../closers.ts'
-import type { QueueName } from './queues.ts'
+import { type QueueName, queueNames } from './queues.ts'
 
 /**
  * The queue between ingest and the workers: BullMQ on Redis, or on Postgres where there is no Redis. A job carries one
@@ -91,6 +91,9 @@ const connectWaitMs = 3_000
 const reconnectAfterMs = 200
 /** Well below the time that a stopping process has (SVC_DRAIN_SECONDS, 25 s). */
 const closeWaitMs = 8_000
+
+/** Each consumer keeps one to be told of new jobs; the others are for what all of them ask. */
+const consumingConnectionsMax = queueNames.length + 6
 
 // A worker that died is noticed after about the sum of these, and its jobs are taken by another.
 const lockMs = 6_000
@@ -267,6 +270,17 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
   producing.setMaxListeners(0)
   producing.on('error', onError)
   closers.push(() => producing.end())
+  let shared: pg.Pool | undefined
+  /** One for all consumers of this process: with one each, a few processes would use up what Postgres lets in. */
+  function shareConsumingPool(): pg.Pool {
+    if (shared) return shared
+    const pool = openPool(postgresUrl, consumingConnectionsMax)
+    pool.on('error', onError)
+    pool.setMaxListeners(0)
+    closers.push(() => pool.end())
+    shared = pool
+    return pool
+  }
   // BullMQ's types know classes bound to a backend; its constructors take the backend as a last argument.
   const backend = createPostgresBackend as never
 
@@ -277,9 +291,7 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
       return startProducer({ queue, memoryShare: async () => 0, onError, closers })
     },
     openConsumer({ name, jobsAtOnce, store, onError }) {
-      const consuming = openPool(postgresUrl, 4)
-      consuming.on('error', onError)
-      closers.push(() => consuming.end())
+      const consuming = shareConsumingPool()
       const worker = new Worker<JobData>(
         name,
         (job) => store(toBlock(job.data)),
