@@ -233,7 +233,7 @@ export function createMonitoringFeatureRoutes({ clickhouse, models }: Deps): Rou
   }
 }
 
-export const toNumber = (value: number | bigint | undefined) => (value === undefined ? undefined : Number(value))
+const toNumber = (value: number | bigint | undefined) => (value === undefined ? undefined : Number(value))
 
 export function unknownFeature({ part, name }: FeatureName, known: string[]): Refusal {
   const some = known

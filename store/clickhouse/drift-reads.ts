@@ -123,7 +123,7 @@ export type Drift = {
 }
 
 /** The bounds of a bin, `from` left out and `to` within, or both the same; null where it is open. */
-export type Bin = { from: number | null; to: number | null; reference: number; current: number }
+type Bin = { from: number | null; to: number | null; reference: number; current: number }
 
 export type Comparison = {
   reference: Reference

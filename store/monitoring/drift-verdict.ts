@@ -21,9 +21,9 @@ export const thresholdDefaults: Thresholds = {
 }
 
 /** With fewer values than this on one side, nothing is said. */
-export const valuesMin = 30
+const valuesMin = 30
 /** Up to so many values, a numeric feature is judged by how probable its distance is. As evidently has it. */
-export const smallSampleMax = 1_000
+const smallSampleMax = 1_000
 
 export const measureNames = ['psi', 'jensenShannon', 'kolmogorovSmirnov', 'wasserstein'] as const
 export type MeasureName = (typeof measureNames)[number]

@@ -4,7 +4,7 @@ import { countFeatures, listFeatureNames } from '../clickhouse/feature-reads.ts'
 import { type ClassQuality, type LabelledWindow, readClasses, readErrors } from '../clickhouse/label-quality.ts'
 
 export const tasks = ['classification', 'regression'] as const
-export type Task = (typeof tasks)[number]
+type Task = (typeof tasks)[number]
 
 /** What is judged: names of a prediction and a label, and as what. */
 export type Judgement = { prediction: string; label: string; task: Task }

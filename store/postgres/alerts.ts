@@ -3,7 +3,7 @@ import type { Database, Queries } from './database.ts'
 import { insertAlertDeliveries } from './webhook-outbox.ts'
 
 /** Measures of what a model reports. */
-export const modelMeasures = [
+const modelMeasures = [
   'psi',
   'jensenShannon',
   'kolmogorovSmirnov',
@@ -27,7 +27,7 @@ export type AlertMeasure = (typeof alertMeasures)[number]
 export const comparisons = ['above', 'below'] as const
 
 /** What else a measure needs; absent fields are absent. */
-export type AlertDetails = {
+type AlertDetails = {
   modelVersion?: string | undefined
   feature?: string | undefined
   part?: 'feature' | 'prediction' | 'label' | undefined

@@ -235,10 +235,26 @@ const samples: Record<string, Sample> = {
       query: { workspaceName, modelName: 'monitored', predictionId: subjectId },
     }),
   ],
+  '/mpm/v2/features': ['write', byMonitored()],
+  '/mpm/v2/distribution': ['write', byMonitored({ feature: 'age' })],
+  '/mpm/v2/drift': ['write', byMonitored({ datasetName: 'training' })],
+  '/mpm/v2/labels/quality': ['write', byMonitored()],
+  '/mpm/v2/alerts': [
+    'write',
+    ({ workspaceName }) => ({
+      method: 'POST',
+      body: { workspaceName, name: 'a', modelName: 'monitored', measure: 'events', windowMs: 86_400_000 },
+    }),
+  ],
+  '/mpm/v2/alerts/firings': ['write', byMonitored()],
   '/write/add-workspace-member': [
     'manage',
     ({ workspaceName, userName }) => ({ method: 'POST', body: { workspaceName, userName, admin: false } }),
   ],
+}
+
+function byMonitored(more: Record<string, string> = {}): Sample[1] {
+  return ({ workspaceName }) => ({ query: { workspaceName, modelName: 'monitored', ...more } })
 }
 
 function toCsv(body: string): Sample[1] {
@@ -262,6 +278,10 @@ const subjects: Record<string, (place: Place) => Promise<string>> = {
   '/experiment/rpc': aCall,
   '/mpm/v2/events/count': aStoredEvent,
   '/mpm/v2/event': aStoredEvent,
+  '/mpm/v2/features': aStoredEvent,
+  '/mpm/v2/distribution': aStoredEvent,
+  '/mpm/v2/drift': aReference,
+  '/mpm/v2/labels/quality': aStoredEvent,
   '/write/experiment/rpc/result': aCall,
 }
 
@@ -272,6 +292,17 @@ async function aStoredEvent({ workspaceName }: Place): Promise<string> {
   const query = new URLSearchParams({ workspaceName, modelName, predictionId } as Record<string, string>)
   await eventually(async () => expect((await service.client.get(`/mpm/v2/event?${query}`)).status).toBe(200))
   return predictionId as string
+}
+
+async function aReference(place: Place): Promise<string> {
+  const { workspaceName } = place
+  const query = new URLSearchParams({ workspaceName, modelName: 'monitored', datasetName: 'training' })
+  await service.client.postRaw(`/mpm/v2/dataset/events/csv?${query}`, 'predictionId,feature_age\n1,2\n', {
+    headers: { 'content-type': 'text/csv' },
+  })
+  const id = await aStoredEvent(place)
+  await eventually(async () => expect((await service.client.get(`/mpm/v2/drift?${query}`)).status).toBe(200))
+  return id
 }
 
 async function aCall({ experimentKey }: Place): Promise<string> {
@@ -293,6 +324,8 @@ const elsewhere = new Set([
   '/artifacts/get-all',
   '/write/workspace/new',
   '/mpm/isAlive/ping',
+  // Of a workspace that the caller may use: `test/monitoring/alerts.test.ts`.
+  '/mpm/v2/alerts/{alertId}',
 ])
 const needsMoreThanAKey = (path: string) => /^\/(admin|write\/(service-account|organization|api))(\/|$)/.test(path)
 /** They leave out what the caller may not see, and answer the same as if it were not there: `charts.test.ts`. */

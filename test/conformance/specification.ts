@@ -341,6 +341,33 @@ export const specification: Section[] = [
       ),
       row('GET mpm/v2/event', 'workspaceName modelName predictionId', 'features.type prediction.value labels.value'),
       row('GET mpm/v2/errors', 'workspaceName modelName', within('errors', 'msg count firstAt lastAt')),
+      row('GET mpm/v2/features', `${monitored} kind from to`, within('features', 'name part type values missingShare')),
+      row(
+        'GET mpm/v2/distribution',
+        `${monitored} feature part from to interval bins edges top`,
+        within('windows', 'from to counts missingShare min max mean std quantiles distinct'),
+      ),
+      row(
+        'GET mpm/v2/drift',
+        `${monitored} datasetName feature part from to interval measure driftShare`,
+        `reference.datasetName ${within('windows', 'drifted driftedShare features.psi features.jensenShannon features.kolmogorovSmirnov features.wasserstein')}`,
+      ),
+      row(
+        'GET mpm/v2/labels/quality',
+        `${monitored} label prediction task from to interval`,
+        within('windows', 'accuracy precision recall f1 meanAbsoluteError rootMeanSquaredError bias unlabelledShare'),
+      ),
+      row(
+        'POST mpm/v2/alerts',
+        `workspaceName modelName experimentKey metricName name measure feature threshold comparison windowMs graceMs`,
+        'alertId',
+      ),
+      row('GET mpm/v2/alerts', 'workspaceName modelName', within('alerts', 'alertId measure threshold paused')),
+      row(
+        'GET mpm/v2/alerts/firings',
+        'workspaceName modelName alertId',
+        within('firings', 'windowFrom windowTo found'),
+      ),
     ],
   },
 ]

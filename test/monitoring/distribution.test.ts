@@ -4,6 +4,7 @@ import { openTwoUsers, type TwoUsers } from '../api/two-users.ts'
 import { storesWith, uniqueName } from '../harness/service.ts'
 import { Float, openStoredEvents, type Scalar, type StoredEvents } from './stored-events.ts'
 
+/** The calls are /mpm/v2/features and /mpm/v2/distribution. */
 let service: TwoUsers
 let stored: StoredEvents
 beforeAll(async () => {

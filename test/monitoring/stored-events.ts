@@ -1,6 +1,6 @@
 import { zstdCompressSync } from 'node:zlib'
 import type { StoreUrls } from '../../cli/settings.ts'
-import { type ClickHouse, openClickHouse } from '../../store/clickhouse/connection.ts'
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import {
   type EventKind,
   eventKinds,
@@ -93,7 +93,6 @@ export function openStoredEvents(stores: StoreUrls) {
 }
 
 export type StoredEvents = ReturnType<typeof openStoredEvents>
-export type { ClickHouse }
 
 function toBlocks(modelId: bigint, kind: EventKind, events: StoredEvent[]) {
   const eventRows = createNativeBlock(eventsTable)
