@@ -6,12 +6,12 @@ import {
   type FeatureName,
   findVoided,
   quote,
-  readOnce,
   toValues,
   type Windows,
   windowOf,
 } from './event-scope.ts'
 import { categoryOf, isMissing, isNumber, literal, rounded } from './feature-reads.ts'
+import { readOnce } from './read-once.ts'
 
 /** Which values: a feature, in windows of the events of a scope. */
 export type Distributed = { scope: EventScope; feature: FeatureName; windows: Windows; events: number }

@@ -4,12 +4,12 @@ import {
   type EventScope,
   type FeatureName,
   findVoided,
-  readOnce,
   toValues,
   type Windows,
   windowOf,
 } from './event-scope.ts'
 import { categoryOf, type FeatureType, isMissing, isNumber, literal, rounded, toFeatureType } from './feature-reads.ts'
+import { readOnce } from './read-once.ts'
 
 /**
  * How far the values of a feature in a window are from those of a reference. All of it is computed in ClickHouse, over counts

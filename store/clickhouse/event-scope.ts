@@ -8,7 +8,7 @@ import {
   valueParts,
   voidedEventsTable,
 } from './monitoring-tables.ts'
-import type { Table } from './tables.ts'
+import { readOnce, type Source } from './read-once.ts'
 
 /** Which events a figure is about: those of a kind of a model, of one version or all, from `from` up to before `to`. */
 export type EventScope = {
@@ -23,9 +23,6 @@ export type EventScope = {
 /** A column of what models report: the name alone is not enough, for a label may be called as a prediction is. */
 export type FeatureName = { part: ValuePart; name: string }
 
-/** Rows of one table that a figure is made of. */
-export type Source = { table: Table; where: string }
-
 /** Text as it stands in a statement: the statement travels as a body, so that thousands of names fit. */
 export const quote = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
 
@@ -38,17 +35,19 @@ export async function findVoided(clickhouse: ClickHouse, { modelId, kind }: Even
 }
 
 export function toEvents(scope: EventScope, voided: string): Source {
-  return { table: eventsTable, where: toCondition(scope) + voided }
+  return { table: eventsTable, whole: toWhole(scope), where: toCondition(scope) + voided }
 }
 
 export function toValues(scope: EventScope, { part, name }: FeatureName, voided: string): Source {
   const feature = ` AND part = ${valueParts[part]} AND name = ${quote(name)}`
-  return { table: eventValuesTable, where: toCondition(scope) + feature + voided }
+  return { table: eventValuesTable, whole: toWhole(scope) + feature, where: toCondition(scope) + feature + voided }
 }
 
-function toCondition({ modelId, kind, version, from, to }: EventScope): string {
+const toWhole = ({ modelId, kind }: EventScope) => `model_id = ${modelId} AND kind = ${eventKinds[kind]}`
+
+function toCondition({ version, from, to, ...model }: EventScope): string {
   return [
-    `model_id = ${modelId} AND kind = ${eventKinds[kind]}`,
+    toWhole(model),
     ...(version === undefined ? [] : [`version = ${quote(version)}`]),
     ...(from === undefined ? [] : [`timestamp >= ${BigInt(from)}`]),
     ...(to === undefined ? [] : [`timestamp < ${BigInt(to)}`]),
@@ -98,101 +97,4 @@ export async function countEventsOfWindows(
   const counts = Array<number>(countWindows(windows)).fill(0)
   for (const { w, events } of rows) counts[w] = Number(events)
   return counts
-}
-
-type PartRange = { source: number; part_name: string; low: string; high: string; rows: string }
-
-/** So many rows are made one of each by hashing; with more of them FINAL costs less. */
-const hashedRowsMax = 2_000_000
-
-/**
- * Reads rows so that those which were delivered twice count once. `FINAL` does so by merging all that is read, which costs
- * twenty times as much as reading it. But a part has no row twice (inserts and merges see to that), and the numbers of
- * events grow with time, so that most parts have none in common: what parts do share is made one of each by hashing, and
- * all else is read as it is. When parts came or were merged meanwhile, what was found out about them may not hold, and
- * `FINAL` is used after all.
- *
- * @param toQuery makes the query out of one table expression for each source
- */
-export async function readOnce<Row>(
-  clickhouse: ClickHouse,
-  sources: Source[],
-  toQuery: (tables: string[]) => string,
-): Promise<Row[]> {
-  const before = await listParts(clickhouse, sources)
-  const shared = sources.map((_, at) => findShared(before.filter((it) => it.source === at)))
-  if (shared.every((it) => it !== undefined)) {
-    const tables = sources.map((source, at) => toTable(clickhouse, source, shared[at] as Shared))
-    const rows = await clickhouse.rows<Row>(toQuery(tables))
-    const after = await listPartNames(clickhouse, sources)
-    if (toNames(before) === toNames(after)) return rows
-  }
-  return await clickhouse.rows<Row>(
-    toQuery(
-      sources.map(({ table, where }) => `(SELECT * FROM ${clickhouse.database}.${table.name} FINAL WHERE ${where})`),
-    ),
-  )
-}
-
-async function listParts(clickhouse: ClickHouse, sources: Source[]): Promise<PartRange[]> {
-  return await clickhouse.rows<PartRange>(
-    sources
-      .map(
-        ({ table, where }, at) => `SELECT ${at} AS source, _part AS part_name, toString(min(claim)) AS low,
-          toString(max(claim)) AS high, toString(count()) AS rows
-        FROM ${clickhouse.database}.${table.name} WHERE ${where} GROUP BY _part`,
-      )
-      .join(' UNION ALL '),
-  )
-}
-
-async function listPartNames(clickhouse: ClickHouse, sources: Source[]) {
-  return await clickhouse.rows<Pick<PartRange, 'source' | 'part_name'>>(
-    sources
-      .map(
-        ({ table, where }, at) => `SELECT ${at} AS source, _part AS part_name
-        FROM ${clickhouse.database}.${table.name} WHERE ${where} GROUP BY _part`,
-      )
-      .join(' UNION ALL '),
-  )
-}
-
-const toNames = (parts: Pick<PartRange, 'source' | 'part_name'>[]) =>
-  parts
-    .map((it) => `${it.source} ${it.part_name}`)
-    .toSorted()
-    .join('\n')
-
-/** Ranges of claims that more than one part may have. */
-type Shared = [low: bigint, high: bigint][]
-
-/** @returns undefined when they hold too many rows */
-function findShared(parts: PartRange[]): Shared | undefined {
-  const sorted = parts
-    .map(({ low, high, rows }) => ({ low: BigInt(low), high: BigInt(high), rows: Number(rows) }))
-    .toSorted((a, b) => (a.low < b.low ? -1 : 1))
-  const shared: Shared = []
-  let rowsAtMost = 0
-  let reach: bigint | undefined
-  for (const { low, high, rows } of sorted) {
-    if (reach !== undefined && low <= reach) {
-      const upTo = high < reach ? high : reach
-      const last = shared.at(-1)
-      if (last && low <= last[1]) last[1] = upTo > last[1] ? upTo : last[1]
-      else shared.push([low, upTo])
-      rowsAtMost += rows
-    }
-    if (reach === undefined || high > reach) reach = high
-  }
-  return rowsAtMost > hashedRowsMax || shared.length > sharedRangesMax ? undefined : shared
-}
-
-const sharedRangesMax = 100
-
-function toTable({ database }: ClickHouse, { table, where }: Source, shared: Shared): string {
-  const name = `${database}.${table.name}`
-  if (shared.length === 0) return `(SELECT * FROM ${name} WHERE ${where})`
-  const isShared = shared.map(([low, high]) => `claim BETWEEN ${low} AND ${high}`).join(' OR ')
-  return `(SELECT * FROM ${name} WHERE ${where} AND NOT (${isShared})
-    UNION ALL SELECT * FROM ${name} WHERE ${where} AND (${isShared}) LIMIT 1 BY claim, place)`
 }

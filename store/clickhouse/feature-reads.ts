@@ -1,6 +1,7 @@
 import type { ClickHouse } from './connection.ts'
-import { countEvents, type EventScope, type FeatureName, findVoided, quote, readOnce, toValues } from './event-scope.ts'
+import { countEvents, type EventScope, type FeatureName, findVoided, quote, toValues } from './event-scope.ts'
 import { type EventKind, eventFeaturesTable, eventKinds, type ValuePart, valueParts } from './monitoring-tables.ts'
+import { readOnce } from './read-once.ts'
 
 /** Where the values of a part stand: labels are events of their own, whether they came with a prediction or later. */
 export const kindOfPart = (part: ValuePart, kind: EventKind): EventKind => (part === 'label' ? 'LATE_LABELS' : kind)

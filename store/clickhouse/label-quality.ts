@@ -1,6 +1,7 @@
 import type { ClickHouse } from './connection.ts'
-import { type EventScope, findVoided, readOnce, toEvents, toValues, type Windows, windowOf } from './event-scope.ts'
+import { type EventScope, findVoided, toEvents, toValues, type Windows, windowOf } from './event-scope.ts'
 import { isMissing } from './feature-reads.ts'
+import { readOnce } from './read-once.ts'
 
 /** Predictions of a model beside what turned out to be true, joined by prediction id; windows are of the predictions. */
 export type Judged = { scope: EventScope; windows: Windows; prediction: string; label: string }
