@@ -33,15 +33,17 @@ export async function findWindows(
   const interval = query.interval === undefined ? undefined : Number(query.interval)
   if (interval !== undefined && !(interval >= 1)) throw new Refusal('badRequest', 'interval: must be 1 ms or more')
   let [from, to] = [query.from, query.to].map((it) => (it === undefined ? undefined : Number(it)))
+  let events: number | undefined
   if (from === undefined || to === undefined) {
     const extent = await countEvents(clickhouse, { ...scope, from, to })
     if (extent.events === 0) return undefined
+    events = extent.events
     // Windows are the same ones tomorrow.
     from ??= interval === undefined ? extent.firstAt : Math.floor(extent.firstAt / interval) * interval
     to ??= extent.lastAt + 1
   }
   if (from >= to) throw new Refusal('badRequest', 'to: must be later than from')
-  const windows = { from, to, intervalMs: interval ?? to - from }
+  const windows = { from, to, intervalMs: interval ?? to - from, events }
   if (countWindows(windows) > windowsMax) {
     throw new Refusal(
       'badRequest',

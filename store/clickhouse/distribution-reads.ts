@@ -10,7 +10,7 @@ import {
   type Windows,
   windowOf,
 } from './event-scope.ts'
-import { categoryOf, isMissing, isNumber, literal, rounded } from './feature-reads.ts'
+import { gatherCategories, isMissing, isNumber, literal, rounded } from './feature-reads.ts'
 import { readOnce } from './read-once.ts'
 
 /** Which values: a feature, in windows of the events of a scope. */
@@ -53,68 +53,56 @@ export async function readNumeric(
     await findVoided(clickhouse, scope),
   )
   const finite = `${isNumber} AND isFinite(number)`
-  type Extent = { low: number | null; high: number | null; mean: number | null }
-  const [extent] = await readOnce<Extent>(
+  const inWindow = windowOf(windows)
+  type Sum = { w: number; n: string; infinite: string; others: string } & Record<
+    'least' | 'most' | 'mean' | 'deviation',
+    number | null
+  >
+  const sums = await readOnce<Sum>(
     clickhouse,
     [source],
-    ([values]) => `SELECT if(count() = 0, NULL, min(number)) AS low, if(count() = 0, NULL, max(number)) AS high,
-      if(count() = 0, NULL, avg(number)) AS mean FROM ${values} WHERE ${finite}`,
+    ([
+      values,
+    ]) => `SELECT ${inWindow} AS w, countIf(${isNumber}) AS n, countIf(${isNumber} AND isInfinite(number)) AS infinite,
+        countIf(NOT ${isNumber}) AS others, minIf(number, ${finite}) AS least, maxIf(number, ${finite}) AS most,
+        avgIf(number, ${finite}) AS mean, stddevPopStableIf(number, ${finite}) AS deviation
+      FROM ${values} WHERE NOT ${isMissing} GROUP BY w ORDER BY w`,
   )
-  const edges = typeof bins === 'number' ? toEdges(extent, bins) : bins
+  const finiteSums = sums.filter(hasFinite)
+  const edges = typeof bins === 'number' ? toEdges(finiteSums, bins) : bins
   const isExact = events <= exactValuesMax
-  const center = extent?.mean ?? 0
-  const levels = quantileLevels.join(', ')
+  const center = finiteSums[0]?.mean ?? 0
   const bin = edges.length === 0 ? '-1' : toBin(edges)
-  type Row = {
-    w: number
-    n: string
-    infinite: string
-    others: string
-    least: number | null
-    most: number | null
-    mean: number | null
-    deviation: number | null
-    quantiles: number[]
-    counted: [keys: number[], counts: string[]]
-  }
+  type Row = { w: number; quantiles: number[]; counted: [keys: number[], counts: string[]] }
   const rows = await readOnce<Row>(
     clickhouse,
     [source],
-    ([values]) => `SELECT w, sumIf(c, bin > -3) AS n, sumIf(c, bin = -2) AS infinite, sumIf(c, bin = -3) AS others,
-        minIf(least, bin > -2) AS least, maxIf(most, bin > -2) AS most,
-        ${literal(center)} + sumIf(s, bin > -2) / sumIf(c, bin > -2) AS mean,
-        sqrt(greatest(sumIf(q, bin > -2) / sumIf(c, bin > -2) - pow(sumIf(s, bin > -2) / sumIf(c, bin > -2), 2), 0)) AS deviation,
-        quantilesExactWeightedIf(${levels})(x, c, bin > -2) AS quantiles,
+    ([values]) => `SELECT w, quantilesExactWeighted(${quantileLevels.join(', ')})(x, c) AS quantiles,
         sumMapIf([bin], [c], bin >= 0) AS counted
       FROM (
-        SELECT ${windowOf(windows)} AS w,
-          toInt16(multiIf(NOT ${isNumber}, -3, NOT isFinite(number), -2, ${bin})) AS bin,
-          if(${finite}, ${isExact ? 'number' : rounded(center)}, 0) AS x,
-          count() AS c, min(number) AS least, max(number) AS most,
-          sum(number - ${literal(center)}) AS s, sum(pow(number - ${literal(center)}, 2)) AS q
-        FROM ${values} WHERE NOT ${isMissing} GROUP BY w, bin, x)
-      GROUP BY w ORDER BY w`,
+        SELECT ${inWindow} AS w, toInt16(${bin}) AS bin, ${isExact ? 'number' : rounded(center)} AS x, count() AS c
+        FROM ${values} WHERE ${finite} GROUP BY w, bin, x)
+      GROUP BY w`,
   )
+  const byWindow = new Map(rows.map((it) => [it.w, it]))
   return {
     edges,
-    windows: rows.map((row) => {
-      const values = Number(row.n)
+    windows: sums.map((sum) => {
       const counts = Array<number>(Math.max(0, edges.length - 1)).fill(0)
-      const [keys, found] = row.counted
-      keys.forEach((key, at) => {
-        counts[Number(key)] = Number(found[at])
+      const found = byWindow.get(sum.w)
+      found?.counted[0].forEach((key, at) => {
+        counts[Number(key)] = Number(found.counted[1][at])
       })
-      const hasFinite = values > Number(row.infinite)
       return {
-        window: Number(row.w),
-        values,
-        infinite: Number(row.infinite),
-        otherTypes: Number(row.others),
-        min: hasFinite ? row.least : null,
-        max: hasFinite ? row.most : null,
-        mean: row.mean,
-        std: row.deviation,
-        quantiles: hasFinite ? row.quantiles : [],
+        window: Number(sum.w),
+        values: Number(sum.n),
+        infinite: Number(sum.infinite),
+        otherTypes: Number(sum.others),
+        min: hasFinite(sum) ? sum.least : null,
+        max: hasFinite(sum) ? sum.most : null,
+        mean: hasFinite(sum) ? sum.mean : null,
+        std: hasFinite(sum) ? sum.deviation : null,
+        quantiles: found?.quantiles ?? [],
         counts,
         isExact,
       }
@@ -122,11 +110,14 @@ export async function readNumeric(
   }
 }
 
+const hasFinite = ({ n, infinite }: { n: string; infinite: string }) => Number(n) > Number(infinite)
+
 /** Bounds of bins of one width; one value alone is in the middle of its bin. */
-function toEdges(extent: { low: number | null; high: number | null } | undefined, bins: number): number[] {
-  if (extent?.low == null || extent.high == null) return []
-  if (extent.low === extent.high) return [extent.low - 0.5, extent.high + 0.5]
-  const { low, high } = extent
+function toEdges(sums: { least: number | null; most: number | null }[], bins: number): number[] {
+  if (sums.length === 0) return []
+  const low = Math.min(...sums.map((it) => it.least as number))
+  const high = Math.max(...sums.map((it) => it.most as number))
+  if (low === high) return [low - 0.5, high + 0.5]
   // Not by their difference, which may be beyond the range of a float.
   const edges = Array.from({ length: bins + 1 }, (_, at) => low * (1 - at / bins) + high * (at / bins))
   edges[0] = low
@@ -167,22 +158,19 @@ export async function readCategorical(
   const most = await readOnce<{ category: string }>(
     clickhouse,
     [source],
-    ([values]) => `SELECT ${categoryOf} AS category FROM ${values} WHERE NOT ${isMissing}
-      GROUP BY category ORDER BY count() DESC, category LIMIT ${top}`,
+    ([values = '']) => `SELECT category FROM ${gatherCategories(values, '0')}
+      GROUP BY category ORDER BY sum(c) DESC, category LIMIT ${top}`,
   )
   const categories = most.map((it) => it.category)
   const shown = categories.map(quote).join(', ')
-  type Row = { w: number; n: string; counts: string[]; few: string; many: string }
+  const place = categories.length === 0 ? '0' : `transform(category, [${shown}], range(1, ${categories.length + 1}), 0)`
+  type Row = { w: number; n: string; counted: [places: number[], counts: string[]]; few: string; many: string }
   const rows = await readOnce<Row>(
     clickhouse,
     [source],
-    ([values]) => `SELECT ${windowOf(windows)} AS w, count() AS n,
-        ${categories.length === 0 ? "''" : `arrayPopFront(sumForEach(arrayMap(it -> toUInt64(it = place), range(${categories.length + 1}))))`} AS counts,
+    ([values = '']) => `SELECT by AS w, sum(c) AS n, sumMap([toUInt16(${place})], [c]) AS counted,
         uniqUpTo(100)(category) AS few, uniqCombined64(17)(category) AS many
-      FROM (SELECT timestamp, ${categoryOf} AS category,
-        ${categories.length === 0 ? '0' : `transform(category, [${shown}], range(1, ${categories.length + 1}), 0)`} AS place
-        FROM ${values} WHERE NOT ${isMissing})
-      GROUP BY w ORDER BY w`,
+      FROM ${gatherCategories(values, windowOf(windows))} GROUP BY w ORDER BY w`,
   )
   return {
     categories,
@@ -191,7 +179,7 @@ export async function readCategorical(
       return {
         window: Number(row.w),
         values: Number(row.n),
-        counts: row.counts.map(Number),
+        counts: categories.map((_, at) => Number(row.counted[1][row.counted[0].indexOf(at + 1)] ?? 0)),
         distinct: isFew ? Number(row.few) : Number(row.many),
         isDistinctExact: isFew,
       }

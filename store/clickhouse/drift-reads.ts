@@ -8,7 +8,15 @@ import {
   type Windows,
   windowOf,
 } from './event-scope.ts'
-import { categoryOf, type FeatureType, isMissing, isNumber, literal, rounded, toFeatureType } from './feature-reads.ts'
+import {
+  type FeatureType,
+  gatherCategories,
+  isMissing,
+  isNumber,
+  literal,
+  rounded,
+  toFeatureType,
+} from './feature-reads.ts'
 import { readOnce } from './read-once.ts'
 
 /**
@@ -196,9 +204,11 @@ async function compare(clickhouse: ClickHouse, comparison: Comparison, profiles:
   const hashes = profiles.map((it, f) => it.categories > categoriesMax || crowded[f] === true)
   return await readOnce<DriftRow>(clickhouse, sources, (tables) => {
     const cells = profiles.flatMap((profile, f) => {
-      const key = type === 'numeric' ? toCells(profile, isExact) : toCategory(hashes[f] === true)
-      const select = (table: string | undefined, side: string) =>
-        `SELECT ${f} AS f, ${side} AS side, ${key}, count() AS c FROM ${table} ${type === 'categorical' ? `WHERE NOT ${isMissing}` : ''} GROUP BY ${type === 'numeric' ? 'side, bin, x' : 'side, x'}`
+      const select = (table = '', side = '') =>
+        type === 'numeric'
+          ? `SELECT ${f} AS f, * FROM (${selectCells(profile, isExact, side, table)})`
+          : `SELECT ${f} AS f, by AS side, ${toCategory(hashes[f] === true)} AS x, sum(c) AS c
+             FROM ${gatherCategories(table, side)} GROUP BY side, x`
       return [select(tables[2 * f], 'toInt32(-1)'), select(tables[2 * f + 1], windowOf(windows))]
     })
     const spread = `SELECT f, arrayJoin(if(side = -1, range(toInt32(${countWindows(windows)})), [side])) AS w, * EXCEPT (f, side, c),
@@ -226,16 +236,31 @@ async function findCrowded(clickhouse: ClickHouse, sources: ReturnType<typeof to
 const missingBin = -1
 const otherBin = -2
 
-function toCells({ edges, isDeciles, median }: Profile, isExact: boolean): string {
-  const above = edges.map((it) =>
-    isDeciles ? `(number > ${literal(it)})` : `(number >= ${literal(it)}) + (number > ${literal(it)})`,
-  )
-  const bin = `multiIf(${isMissing}, ${missingBin}, NOT ${isNumber}, ${otherBin}, toInt16(${['0', ...above].join(' + ')}))`
-  return `toInt16(${bin}) AS bin, if(${isNumber}, ${isExact ? 'number' : `if(isFinite(number), ${rounded(median)}, number)`}, 0) AS x`
+/**
+ * The counts of one side, by bin and value. Where values are rounded, bins are found for what they were rounded to: looking at
+ * the bounds for each of millions of values would take twice as long as all the rest.
+ */
+function selectCells(profile: Profile, isExact: boolean, side: string, table: string): string {
+  const state = `multiIf(${isMissing}, ${missingBin}, NOT ${isNumber}, ${otherBin}, 0)`
+  const { median } = profile
+  const x = isExact ? 'number' : `if(isFinite(number), ${rounded(median)}, number)`
+  const bound = (it: number) => (isExact ? literal(it) : roundedLiteral(it, median))
+  return `SELECT side, if(state < 0, toInt16(state), ${toBin(profile, bound)}) AS bin, x, c FROM (
+      SELECT ${side} AS side, toInt8(${state}) AS state, if(${isNumber}, ${x}, 0) AS x, count() AS c
+      FROM ${table} GROUP BY side, state, x)`
 }
 
+/** The number of edges that are below x, and for a number that is a bin of its own half a step more. */
+function toBin({ edges, isDeciles }: Profile, bound: (edge: number) => string): string {
+  const above = edges.map((it) => (isDeciles ? `(x > ${bound(it)})` : `(x >= ${bound(it)}) + (x > ${bound(it)})`))
+  return `toInt16(${['0', ...above].join(' + ')})`
+}
+
+/** An edge as a value that is equal to it is rounded. */
+const roundedLiteral = (edge: number, center: number) => rounded(center).replaceAll('number', literal(edge))
+
 const toCategory = (isHashed: boolean) =>
-  isHashed ? `toString(sipHash64(${categoryOf}) % ${hashedCategories}) AS x` : `${categoryOf} AS x`
+  isHashed ? `toString(sipHash64(category) % ${hashedCategories})` : 'category'
 
 function countNumbers(cells: string, isExact: boolean): string {
   const finite = 'bin >= 0 AND isFinite(x)'

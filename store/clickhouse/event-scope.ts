@@ -54,14 +54,16 @@ function toCondition({ version, from, to, ...model }: EventScope): string {
   ].join(' AND ')
 }
 
-/** Windows of one length, the last one possibly shorter. */
-export type Windows = { from: number; to: number; intervalMs: number }
+/** Windows of one length, the last one possibly shorter; and how many events they have together, where that is known. */
+export type Windows = { from: number; to: number; intervalMs: number; events?: number | undefined }
 
 export const countWindows = ({ from, to, intervalMs }: Windows) => Math.max(1, Math.ceil((to - from) / intervalMs))
 
 /** The number of the window of a row, from 0. */
-export const windowOf = ({ from, intervalMs }: Windows) =>
-  `toInt32(intDiv(timestamp - ${BigInt(from)}, ${BigInt(intervalMs)}))`
+export function windowOf(windows: Windows): string {
+  if (countWindows(windows) === 1) return 'toInt32(0)'
+  return `toInt32(intDiv(timestamp - ${BigInt(windows.from)}, ${BigInt(windows.intervalMs)}))`
+}
 
 export type EventCount = { events: number; firstAt: number; lastAt: number; lastReceivedAt: number }
 
@@ -88,6 +90,7 @@ export async function countEventsOfWindows(
   scope: EventScope,
   windows: Windows,
 ): Promise<number[]> {
+  if (windows.events !== undefined && countWindows(windows) === 1) return [windows.events]
   const source = toEvents({ ...scope, from: windows.from, to: windows.to }, await findVoided(clickhouse, scope))
   const rows = await readOnce<{ w: number; events: string }>(
     clickhouse,

@@ -100,8 +100,17 @@ export const isMissing = '(type = 0 OR isNaN(number))'
 export const isNumber = '(type IN (1, 2) AND NOT isNaN(number))'
 
 /** A value as the text of a category. A boolean and the string that spells it are the same one. */
-export const categoryOf = `multiIf(type = 3, if(number = 0, 'false', 'true'), text != '' OR type = 4, toString(text),
+const categoryOf = `multiIf(type = 3, if(number = 0, 'false', 'true'), text != '' OR type = 4, toString(text),
   toString(number))`
+
+/**
+ * How often each category is there, by another expression: rows of `by`, `category` and `c`, more than one for a category
+ * perhaps. Rows are gathered by what is stored, which for text is a number, and only then are categories made of them.
+ */
+export const gatherCategories = (table: string, by: string) =>
+  `(SELECT by, ${categoryOf} AS category, c FROM (
+      SELECT ${by} AS by, type, text, number, count() AS c FROM ${table} WHERE NOT ${isMissing}
+      GROUP BY by, type, text, number))`
 
 /**
  * Rounds a value to 13 significant bits of its distance from a centre: where there are too many different values to sort
