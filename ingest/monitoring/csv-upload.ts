@@ -28,8 +28,8 @@ type CsvDeps = Deps & {
 }
 
 /** Lines that are stored together, by number and by values. */
-const linesAtOnce = 2_000
-const valuesAtOnce = 50_000
+const linesAtOnce = 1_000
+const valuesAtOnce = 20_000
 /** So much of a file is held until the fields that may come after it are known: small files may come in any order. */
 const headBytesMax = 1024 * 1024
 const faultsToldMax = 1_000

@@ -16,7 +16,13 @@ afterEach(async () => {
 
 async function givenStores() {
   const { clickhouseUrl, postgresUrl, objectsUrl = '' } = storesWith('postgres')
-  const stores = { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, OBJECTS_URL: objectsUrl }
+  const stores = {
+    CLICKHOUSE_URL: clickhouseUrl,
+    POSTGRES_URL: postgresUrl,
+    OBJECTS_URL: objectsUrl,
+    // Other tests keep secrets in the same Postgres.
+    SVC_MASTER_KEY: testMasterKey,
+  }
   return { ...stores, SVC_PORT: String(await findFreePort()) }
 }
 

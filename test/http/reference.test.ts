@@ -75,7 +75,7 @@ describe('/openapi.json', () => {
         const isInPath = operation.path.includes(`{${parameter.name}}`)
         expect(parameter).toMatchObject({ in: isInPath ? 'path' : 'query', name: expect.any(String) })
         expect(isInPath ? required === true : typeof required === 'boolean').toBe(true)
-        expect(schema.type).toMatch(/^(string|integer|boolean)$/)
+        expect(schema.type).toMatch(/^(string|integer|number|boolean)$/)
       }
       for (const needed of operation.security.flatMap(Object.keys)) {
         expect(document.components.securitySchemes).toHaveProperty(needed)

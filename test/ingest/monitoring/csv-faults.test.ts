@@ -21,7 +21,9 @@ import {
 const mebibyte = 1024 * 1024
 /** What is held of a file shows at any size above the bound. `CSV_TEST_MIB=2048` is nearer to the promise. */
 const fileBytes = Number(process.env.CSV_TEST_MIB ?? 96) * mebibyte
-const growthBytesMax = 200 * mebibyte
+/** Enough for a process to have all it will ever take: what V8 lets lie until it collects is most of that. */
+const warmBytes = 24 * mebibyte
+const growthBytesMax = 80 * mebibyte
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())
@@ -48,7 +50,7 @@ async function upload(url: string, apiKey: string, query: Record<string, string>
   }
 }
 
-it('a large file goes through in bounded memory, and every line of it is counted', async () => {
+it('a large file takes no more memory than a small one, and every line of it is counted', async () => {
   const stores = await openOwnStores(availableQueues().at(-1) as 'postgres')
   const user = await createUser(stores)
   const settings = { SVC_EVENTS_PER_MINUTE: '100000000', SVC_QUEUE_PREFIX: uniqueName('csv') }
@@ -60,17 +62,17 @@ it('a large file goes through in bounded memory, and every line of it is counted
     })
   }
   const query = { workspaceName: user.workspaceName, modelName: 'large', modelVersion: '1' }
-  await upload(ingest.url, user.apiKey, { ...query, modelName: 'warm' }, Readable.from(makeFile(2 * mebibyte).chunks()))
+  await upload(ingest.url, user.apiKey, { ...query, modelName: 'warm' }, Readable.from(makeFile(warmBytes).chunks()))
   const before = await readMemory(ingest.pid)
   if (!before) return console.warn('There is no /proc here: memory is not measured.')
   const file = makeFile(fileBytes)
   const startedAt = performance.now()
   const { status, lines } = await upload(ingest.url, user.apiKey, query, Readable.from(file.chunks()))
   const seconds = (performance.now() - startedAt) / 1_000
-  const growth = ((await readMemory(ingest.pid))?.peak ?? 0) - before.now
+  const growth = ((await readMemory(ingest.pid))?.peak ?? 0) - before.peak
   console.log(
-    `${fileBytes / mebibyte} MiB, ${file.lines()} lines in ${seconds.toFixed(1)} s; resident before ` +
-      `${Math.round(before.now / mebibyte)} MiB, grown by ${Math.round(growth / mebibyte)} MiB at most; ${lines.length} lines told`,
+    `${fileBytes / mebibyte} MiB, ${file.lines()} lines in ${seconds.toFixed(1)} s; at most ` +
+      `${Math.round(before.peak / mebibyte)} MiB before, ${Math.round(growth / mebibyte)} MiB more; ${lines.length} lines told`,
   )
   expect(status).toBe(200)
   expect(lines.at(-1)).toMatchObject({
