@@ -166,6 +166,30 @@ describe('a connection', () => {
     expect(await silent.answers(1)).toEqual(['node POST 1'])
   })
 
+  it('goes to Node when it sends a request byte by byte, however seldom it is silent', async () => {
+    const { send, answers } = await open()
+    send(request('1'))
+    expect(await answers(1)).toEqual(['quick 1'])
+    const body = 'x'.repeat(40)
+    const text = request(body)
+    send(text.slice(0, -body.length))
+    for (const byte of body) {
+      await sleep(restWaitMs / 10)
+      send(byte)
+    }
+    expect((await answers(2))[1]).toBe(`node POST ${body}`)
+  })
+
+  it('is closed when it does not read its answers for long', async () => {
+    const accepted = once(server, 'connection')
+    const { socket, send } = await open()
+    const [ofServer] = (await accepted) as [Socket]
+    socket.pause()
+    const body = 'x'.repeat(bodyBytesMax)
+    for (let sent = 0; sent < 20_000; sent++) send(request(body))
+    await eventually(() => expect(ofServer.destroyed).toBe(true))
+  })
+
   it('is closed when it asks nothing for long', async () => {
     const { send, answers, ended } = await open()
     send(request('1'))

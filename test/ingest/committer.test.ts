@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import zlib from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createCommitter } from '../../ingest/committer.ts'
@@ -105,6 +106,17 @@ describe('group commit', () => {
     await Promise.all(answers)
 
     expect(blocks.map((it) => it.rows)).toEqual([1, 1, 10])
+  })
+
+  it('waits longer for company after a block of many requests', async () => {
+    const { committer, blocks } = openCommitter({ waitMs: 1_000 })
+    await Promise.all(Array.from({ length: 16 }, () => commit(committer)))
+
+    const one = commit(committer)
+    await sleep(1_200)
+    await Promise.all([one, commit(committer)])
+
+    expect(blocks.map((it) => it.rows)).toEqual([16, 2])
   })
 
   it('closes a block by rows without waiting', async () => {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { Block } from '../../store/queue/queue-backend.ts'
 import { createBatcher } from '../../workers/batcher.ts'
@@ -80,6 +81,19 @@ describe('a batcher', () => {
 
     expect(byRows.inserts.at(-1)?.blocks).toEqual(['a', 'b'])
     expect(byBlocks.inserts.at(-1)?.blocks).toEqual(['a', 'b'])
+  })
+
+  it('waits longer for company after an insert that took long', async () => {
+    let tookMs = 500
+    const { batcher, inserts } = openBatcher({ gapMs: 1, gapMsMax: 10 ** 9 }, () => sleep(tookMs))
+    await batcher.add(aBlock('slow'))
+    tookMs = 0
+
+    const one = batcher.add(aBlock('a'))
+    await sleep(100)
+    await Promise.all([one, batcher.add(aBlock('b'))])
+
+    expect(inserts.map((it) => it.blocks)).toEqual([['slow'], ['a', 'b']])
   })
 
   it('repeats an insert that fails with the same blocks until it succeeds', async () => {
