@@ -100,16 +100,19 @@ export const flag = z
   .union([z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['false'] })], expected('true or false'))
   .meta({ type: 'boolean' })
 
-const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
-const notFinite: Record<string, number> = {
-  nan: Number.NaN,
-  inf: Number.POSITIVE_INFINITY,
-  '+inf': Number.POSITIVE_INFINITY,
-  '-inf': Number.NEGATIVE_INFINITY,
-  infinity: Number.POSITIVE_INFINITY,
-  '+infinity': Number.POSITIVE_INFINITY,
-  '-infinity': Number.NEGATIVE_INFINITY,
-}
+export const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
+const notFinite = new Map([
+  ['nan', Number.NaN],
+  ['inf', Number.POSITIVE_INFINITY],
+  ['+inf', Number.POSITIVE_INFINITY],
+  ['-inf', Number.NEGATIVE_INFINITY],
+  ['infinity', Number.POSITIVE_INFINITY],
+  ['+infinity', Number.POSITIVE_INFINITY],
+  ['-infinity', Number.NEGATIVE_INFINITY],
+])
+
+/** What is no finite number and is called by a name, in any case; undefined for every other text. */
+export const toNotFinite = (text: string): number | undefined => notFinite.get(text.toLowerCase())
 
 /** A 64-bit float, as a number or as a decimal string; NaN and the infinities come as strings. */
 export const float64 = z
@@ -128,7 +131,7 @@ export const float64 = z
 function toFloat64(value: number | string | bigint): number | undefined {
   if (typeof value !== 'string') return Number(value)
   const trimmed = value.trim()
-  return decimal.test(trimmed) ? Number(trimmed) : notFinite[trimmed.toLowerCase()]
+  return decimal.test(trimmed) ? Number(trimmed) : toNotFinite(trimmed)
 }
 
 /** Digits that overflow a float are refused: storing them as Infinity would alter them. */
@@ -140,7 +143,7 @@ function isOverflow(value: unknown): boolean {
 
 /** True for a value that is spelled as a name, not in digits. */
 function isNamed(value: number | string | bigint): boolean {
-  return typeof value === 'string' && value.trim().toLowerCase() in notFinite
+  return typeof value === 'string' && toNotFinite(value.trim()) !== undefined
 }
 
 /** A value of a parameter or other: kept as text, the way it was sent. */

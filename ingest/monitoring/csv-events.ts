@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { Refusal } from '../../http/errors.ts'
+import { decimal, toNotFinite } from '../../http/fields.ts'
 import type { CsvRecord } from './csv.ts'
 import {
   checkProbability,
@@ -179,7 +180,6 @@ function toPredictionId(scope: string, line: number, fields: string[]): string {
 }
 
 const integer = /^-?(0|[1-9]\d*)$/
-const float = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
 const booleans: Record<string, boolean> = {
   true: true,
   True: true,
@@ -187,15 +187,6 @@ const booleans: Record<string, boolean> = {
   false: false,
   False: false,
   FALSE: false,
-}
-const notFinite: Record<string, number> = {
-  nan: Number.NaN,
-  inf: Number.POSITIVE_INFINITY,
-  '+inf': Number.POSITIVE_INFINITY,
-  '-inf': Number.NEGATIVE_INFINITY,
-  infinity: Number.POSITIVE_INFINITY,
-  '+infinity': Number.POSITIVE_INFINITY,
-  '-infinity': Number.NEGATIVE_INFINITY,
 }
 const digitsMax = 300
 
@@ -211,15 +202,10 @@ export function toScalar(text: string): Scalar {
     const number = Number(text)
     return Number.isSafeInteger(number) ? number : BigInt(text)
   }
-  if (float.test(text) && !/^[+-]?0\d/.test(text)) {
+  if (decimal.test(text) && !/^[+-]?0\d/.test(text)) {
     const number = Number(text)
     if (!Number.isFinite(number)) return text
     return Number.isSafeInteger(number) ? { float: number } : number
   }
   return (Object.hasOwn(booleans, text) ? booleans[text] : undefined) ?? toNotFinite(text) ?? text
-}
-
-function toNotFinite(text: string): number | undefined {
-  const name = text.toLowerCase()
-  return Object.hasOwn(notFinite, name) ? notFinite[name] : undefined
 }

@@ -135,3 +135,12 @@ it('an accepted point is the one that was sent', () => {
     }),
   )
 })
+
+it.each(['constructor', 'toString', 'valueOf', '__proto__', 'hasOwnProperty'])(
+  'a value of %j is refused like any other word',
+  (metricValue) => {
+    expect(readPoint({ metricName: 'loss', metricValue }, () => '')).toBe(
+      'metricValue: expected a number, or one of "NaN", "Infinity", "-Infinity" as a string',
+    )
+  },
+)
