@@ -1,0 +1,139 @@
+"""The service for the tests of both packages: started as the README says, with `npm start`, on a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
+
+
+class Service:
+    """One `npm start`: may be stopped, killed and started again on the same address and the same data."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="svc-clients-"))
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.api_key = "key-of-the-client-tests-0123456789"
+        self.workspace = "default"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, **settings: str) -> None:
+        """Starts it with further settings of the environment, and returns once it is ready. Raises with its log if not."""
+        environment = os.environ | {
+            "SVC_PORT": str(self.port),
+            "SVC_DATA_DIR": str(self.folder / "data"),
+            "SVC_BOOTSTRAP_API_KEY": self.api_key,
+        }
+        log = (self.folder / "log").open("ab")
+        # A process group of its own: npm alone passes no signal on.
+        self._process = subprocess.Popen(
+            ["npm", "start"], cwd=ROOT, env=environment | settings, stdout=log, stderr=log, start_new_session=True
+        )
+        log.close()
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                with urllib.request.urlopen(f"{self.url}/readyz", timeout=2):
+                    return
+            except OSError:
+                time.sleep(0.1)
+        raise RuntimeError(f"the service did not start:\n{self.log()}")
+
+    def stop(self) -> None:
+        """As Ctrl-C does: it drains first."""
+        self._signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """As a power cut does: nothing of it runs on."""
+        self._signal(signal.SIGKILL)
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")
+
+    def remove(self) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def get(self, path: str) -> Any:
+        """What a read answers, as JSON. Raises urllib's HTTPError when it is refused."""
+        return self._call(urllib.request.Request(self.url + path))
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        request = urllib.request.Request(self.url + path, data=json.dumps(body).encode())
+        request.add_header("content-type", "application/json")
+        return self._call(request)
+
+    def _call(self, request: urllib.request.Request) -> Any:
+        request.add_header("Authorization", self.api_key)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            pass
+        self._process.wait(60)
+        self._process = None
+
+
+@pytest.fixture(scope="session")
+def service() -> Iterator[Service]:
+    """The service that most tests share. Those that kill, throttle or stop it take `own_service`."""
+    shared = Service()
+    try:
+        shared.start()
+        yield shared
+    finally:
+        shared.stop()
+        shared.remove()
+
+
+@pytest.fixture
+def own_service() -> Iterator[Service]:
+    """A service of the test's own, not started yet."""
+    own = Service()
+    try:
+        yield own
+    finally:
+        own.remove()
+
+
+def eventually(look: Callable[[], T], seconds: float = 30) -> T:
+    """What `look` returns once it neither raises nor returns something false; its last error when that takes too long."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            found = look()
+            if found:
+                return found
+            fault: Exception = AssertionError(f"still {found!r} after {seconds} s")
+        except (AssertionError, LookupError, urllib.error.URLError) as error:
+            fault = error
+        if time.monotonic() > deadline:
+            raise fault
+        time.sleep(0.05)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
