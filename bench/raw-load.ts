@@ -2,8 +2,8 @@ import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import { pushPoints } from '../ingest/rows.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
+import { pointsTable } from '../store/clickhouse/experiment-tables.ts'
 import { createNativeBlock } from '../store/clickhouse/native-block.ts'
-import { pointsTable } from '../store/clickhouse/tables.ts'
 import { contextOf, dataSet, nameOf, timestampAt, valueAt } from './curves.ts'
 import type { LoadReport } from './load-messages.ts'
 
@@ -33,7 +33,7 @@ export function createRawLoad({ clickhouseUrl, experimentIds }: { clickhouseUrl:
       const insertAll = async () => {
         for (const { bytes, rows, experiment } of work) {
           const sentAt = performance.now()
-          await clickhouse.insertBlocks(pointsTable.name, [bytes])
+          await clickhouse.insertBlocks(pointsTable, [bytes])
           tookMs.push(performance.now() - sentAt)
           const perExperiment = dataSet.metrics * dataSet.steps
           for (let at = 0; at < rows / perExperiment; at++) {

@@ -3,8 +3,8 @@ import zlib from 'node:zlib'
 import { describeTerminal } from '../cli/terminal.ts'
 import { pushPoints } from '../ingest/rows.ts'
 import { type ClickHouse, openClickHouse } from '../store/clickhouse/connection.ts'
+import { pointsTable, storedValue } from '../store/clickhouse/experiment-tables.ts'
 import { createNativeBlock } from '../store/clickhouse/native-block.ts'
-import { pointsTable } from '../store/clickhouse/tables.ts'
 import { readCommand, runCommand, say } from './command.ts'
 import { contextOf, nameOf, timestampAt, valueAt } from './curves.ts'
 import { createExperiments } from './experiments.ts'
@@ -67,7 +67,7 @@ await runCommand(async (closers) => {
     if (answer.status !== 200) throw new Error(`${path} was answered ${answer.status}.`)
     return body.byteLength
   }
-  const plain = `SELECT intDiv(step, ${longSteps / buckets}) AS bucket, min(value), max(value)
+  const plain = `SELECT intDiv(step, ${longSteps / buckets}) AS bucket, min(${storedValue}), max(${storedValue})
     FROM ${clickhouse.database}.points
     WHERE experiment_id = {id:UInt64} AND metric = {metric:String} AND context = {context:String}
     GROUP BY bucket ORDER BY bucket`
@@ -113,7 +113,7 @@ await runCommand(async (closers) => {
 /** Writes series as blocks straight into the table, as if they had come in requests of 1,000 points. */
 async function write(clickhouse: ClickHouse, experimentId: bigint, size: { metrics: number; steps: number }) {
   const block = createNativeBlock(pointsTable)
-  const insert = async () => await clickhouse.insertBlocks(pointsTable.name, [await compress(block.take())])
+  const insert = async () => await clickhouse.insertBlocks(pointsTable, [await compress(block.take())])
   let written = 0
   for (let step = 0; step < size.steps; step++) {
     for (let metric = 0; metric < size.metrics; metric++) {

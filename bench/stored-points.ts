@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
-import { pointsTable, summaryTable } from '../store/clickhouse/tables.ts'
+import { pointsTable } from '../store/clickhouse/experiment-tables.ts'
+import { summaryTable } from '../store/clickhouse/points-summary.ts'
 
 /** What ClickHouse itself says of the points: asked directly, because it is cheap and covers all of them. */
 const pollMs = 10

@@ -8,6 +8,7 @@ import { checkFreeSpace, lockDataFolder } from '../store/embedded/data-folder.ts
 import { openEmbeddedPostgres } from '../store/embedded/postgres.ts'
 import { bootstrap } from '../store/postgres/accounts.ts'
 import { openDatabase } from '../store/postgres/database.ts'
+import { withLock } from '../store/postgres/lock.ts'
 import { migratePostgres } from '../store/postgres/migrate.ts'
 import { migrateQueue } from '../store/queue/queue-backend.ts'
 import type { Progress } from './progress.ts'
@@ -48,14 +49,25 @@ export async function openStores(
   return { clickhouseUrl, postgresUrl, redisUrl, objectsUrl }
 }
 
+/** ClickHouse has no locks of its own. */
+const migrationLock = 7392003
+
 /** Brings all stores to this version, and makes the first admin, workspace and key when there are none. */
-export async function migrateStores(stores: StoreUrls, givenKey: string | undefined): Promise<{ newKey?: string }> {
+export async function migrateStores(
+  stores: StoreUrls,
+  givenKey: string | undefined,
+  say?: (text: string) => void,
+): Promise<{ newKey?: string }> {
   const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
   const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
   try {
     await nameFault('Postgres', stores.postgresUrl, migratePostgres(stores.postgresUrl))
     if (stores.redisUrl === undefined) await migrateQueue(stores.postgresUrl)
-    await nameFault('ClickHouse', stores.clickhouseUrl, migrateClickHouse(clickhouse))
+    await nameFault(
+      'ClickHouse',
+      stores.clickhouseUrl,
+      withLock(stores.postgresUrl, migrationLock, () => migrateClickHouse(clickhouse, say)),
+    )
     return await bootstrap(database, givenKey)
   } finally {
     await Promise.all([clickhouse.close(), database.close()])

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { experimentKey, flag, int64, list, object, optional, text, timestampMs } from '../http/fields.ts'
-import { present } from '../store/clickhouse/tables.ts'
+import { present } from '../store/clickhouse/experiment-tables.ts'
 
 const lineCharactersMax = 1_000_000
 const linesMax = 100_000

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { describeFault, float64, int64, isStorable, object, optional, text, timestampMs } from '../http/fields.ts'
-import { present } from '../store/clickhouse/tables.ts'
+import { present } from '../store/clickhouse/experiment-tables.ts'
 
 const nameCharactersMax = 1_000
 

@@ -1,5 +1,5 @@
+import type { outputLinesTable, pointsTable } from '../store/clickhouse/experiment-tables.ts'
 import type { NativeBlock } from '../store/clickhouse/native-block.ts'
-import type { outputLinesTable, pointsTable } from '../store/clickhouse/tables.ts'
 import type { RequestId } from './identity.ts'
 import { type OutputLine, toLineBits } from './output-line.ts'
 import { type Point, toPresentBits } from './point.ts'

@@ -73,7 +73,7 @@ type LineSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'log'>
 
 async function startLine(name: QueueName, { backend, queries, clickhouse, log, count }: LineSettings) {
   const { table, jobsAtOnce } = queues[name]
-  const insert = (blocks: Buffer[]) => clickhouse.insertBlocks(table.name, blocks)
+  const insert = (blocks: Buffer[]) => clickhouse.insertBlocks(table, blocks)
   const batcher = createBatcher({
     insert,
     isPermanent,

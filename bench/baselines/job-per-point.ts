@@ -4,8 +4,8 @@ import fastify from 'fastify'
 import { Redis } from 'ioredis'
 import { pushPoints } from '../../ingest/rows.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { pointsTable } from '../../store/clickhouse/experiment-tables.ts'
 import { createNativeBlock } from '../../store/clickhouse/native-block.ts'
-import { pointsTable } from '../../store/clickhouse/tables.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 
 /**
@@ -64,7 +64,7 @@ async function startWorker() {
     while (block.rows > 0) {
       const { resolve, reject } = stored
       stored = Promise.withResolvers()
-      await clickhouse.insertBlocks(pointsTable.name, [zlib.zstdCompressSync(block.take())]).then(resolve, reject)
+      await clickhouse.insertBlocks(pointsTable, [zlib.zstdCompressSync(block.take())]).then(resolve, reject)
     }
     inserting = undefined
   }

@@ -1,6 +1,6 @@
 import type { ClickHouse } from './connection.ts'
+import { outputLinesTable, pointsTable, present, storedValue } from './experiment-tables.ts'
 import { asText, timeOf, whenPresent } from './point-reads.ts'
-import { outputLinesTable, pointsTable, present } from './tables.ts'
 
 /**
  * Reads of what was accepted after something else. The order of acceptance is that of `received`, then of the request and
@@ -41,8 +41,8 @@ type Part = {
 export function readArrivedPoints(clickhouse: ClickHouse, watches: Watch[], part: Part): Promise<ArrivedPoint[]> {
   return readArrived<ArrivedPoint>(clickhouse, watches, part, {
     table: pointsTable.name,
-    identity: 'metric, context, step, timestamp, epoch, present, value',
-    fields: `metric, context, ${asText('value')} AS value, ${timeOf} AS time,
+    identity: 'metric, context, step, timestamp, epoch, present, value_bits',
+    fields: `metric, context, ${asText(storedValue)} AS value, ${timeOf} AS time,
       ${whenPresent(present.step, 'step')} AS step, ${whenPresent(present.epoch, 'epoch')} AS epoch`,
   })
 }

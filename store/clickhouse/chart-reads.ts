@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouse } from './connection.ts'
+import { systemPointsTable } from './experiment-tables.ts'
 import { asText, selectStoredPoints } from './point-reads.ts'
-import { summaryTable, systemPointsTable } from './tables.ts'
+import { summaryTable } from './points-summary.ts'
 
 /** What a chart shows. */
 export type Chart = {

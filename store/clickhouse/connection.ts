@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
+import type { Table } from './tables.ts'
 
 type Settings = {
   /** `http://user:password@host:port/database`. */
@@ -71,9 +72,10 @@ export function openClickHouse({ url, readTimeoutMs = 30_000 }: Settings) {
      * so after a kill between the two it takes the repetition for done as well, and the rows are nowhere (measured with
      * 26.7: the rename held up by strace, the server killed meanwhile).
      */
-    async insertBlocks(table: string, blocks: Buffer[]) {
+    async insertBlocks({ name, columns }: Table, blocks: Buffer[]) {
+      const names = columns.map((it) => it.name).join(', ')
       const answer = await writes.exec({
-        query: `INSERT INTO ${database}.${table} FORMAT Native`,
+        query: `INSERT INTO ${database}.${name} (${names}) FORMAT Native`,
         values: Readable.from(blocks, { objectMode: false }),
         http_headers: { 'Content-Encoding': 'zstd' },
         clickhouse_settings: { insert_deduplicate: 0, wait_end_of_query: 1, async_insert: 0 },

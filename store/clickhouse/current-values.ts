@@ -1,7 +1,7 @@
 import type { ClickHouse } from './connection.ts'
 import { asText } from './point-reads.ts'
+import { describePoint, mergedCurrent, summaryTable } from './points-summary.ts'
 import { seriesName } from './series-counts.ts'
-import { summaryTable } from './tables.ts'
 
 /**
  * The current value of some metrics, by the names they have in summaries, of up to ten thousand experiments; at a cost
@@ -13,8 +13,8 @@ export async function readCurrentValues(
   names: string[],
 ): Promise<Map<bigint, Map<string, string>>> {
   const rows = await clickhouse.rows<{ id: string; name: string; value: string }>(
-    `SELECT experiment_id AS id, name, ${asText('point.1')} AS value FROM (
-       SELECT experiment_id, ${seriesName} AS name, argMaxMerge(current) AS point
+    `SELECT experiment_id AS id, name, ${asText(describePoint('current').value)} AS value FROM (
+       SELECT experiment_id, ${seriesName} AS name, ${mergedCurrent}
        FROM ${clickhouse.database}.${summaryTable}
        WHERE experiment_id IN {ids:Array(UInt64)} AND name IN {names:Array(String)} GROUP BY experiment_id, name)`,
     { ids: experimentIds, names },

@@ -1,5 +1,6 @@
 import type { ClickHouse } from './connection.ts'
-import { experimentTables, summaryTable } from './tables.ts'
+import { experimentTables } from './experiment-tables.ts'
+import { summaryTable } from './points-summary.ts'
 
 /**
  * Takes all rows of some experiments out of every table that has any. Resolves when they are off the disk. The parts that

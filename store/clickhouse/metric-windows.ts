@@ -1,6 +1,6 @@
 import type { ClickHouse } from './connection.ts'
+import { pointsTable, storedValue } from './experiment-tables.ts'
 import { timeOf } from './point-reads.ts'
-import { pointsTable } from './tables.ts'
 
 /** What a metric did in a stretch of time; the extremes are null without a number. */
 export type MetricWindow = { points: number; nans: number; least: number | null; greatest: number | null }
@@ -17,7 +17,7 @@ type Wanted = {
 /** Reads what a metric of an experiment did from then until before then, by the time of each point. */
 export async function readMetricWindow(clickhouse: ClickHouse, wanted: Wanted): Promise<MetricWindow> {
   const [row] = await clickhouse.rows<{ points: string; nans: string; least: string; greatest: string }>(
-    `SELECT count() AS points, countIf(isNaN(value)) AS nans,
+    `SELECT count() AS points, countIf(isNaN(${storedValue} AS value)) AS nans,
        toString(minIf(value, NOT isNaN(value))) AS least, toString(maxIf(value, NOT isNaN(value))) AS greatest
      FROM ${clickhouse.database}.${pointsTable.name} FINAL
      WHERE experiment_id = {experiment:UInt64} AND metric = {metric:String}

@@ -1,9 +1,16 @@
 import type { ClickHouse } from './connection.ts'
+import { copyEarlierPoints, listEarlierPoints, renameEarlierPoints } from './earlier-points.ts'
 import { createStatements, streamTables } from './tables.ts'
 
-/** Brings ClickHouse to the tables this version needs. Safe to repeat, and to run twice at once. */
-export async function migrateClickHouse(clickhouse: ClickHouse): Promise<void> {
+/**
+ * Brings ClickHouse to the tables this version needs. Safe to repeat; two at once only on tables of this version.
+ *
+ * @param say is told of the progress of what takes long
+ */
+export async function migrateClickHouse(clickhouse: ClickHouse, say: (text: string) => void = () => {}): Promise<void> {
+  await renameEarlierPoints(clickhouse)
   for (const statement of createStatements({ database: clickhouse.database })) await clickhouse.command(statement)
+  await copyEarlierPoints(clickhouse, say)
 }
 
 /**
@@ -17,6 +24,10 @@ export async function checkClickHouse(clickhouse: ClickHouse): Promise<void> {
     { database: clickhouse.database },
   )
   const found = new Map(rows.map((it) => [it.name, it]))
+  const [earlier] = await listEarlierPoints(clickhouse)
+  if (earlier) {
+    throw new Error(`Rows of ${clickhouse.database}.${earlier} are not in their new form yet: run "svc migrate" first.`)
+  }
   for (const { name, primaryKey, identity } of streamTables) {
     const table = found.get(name)
     if (table === undefined) {

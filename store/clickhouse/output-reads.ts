@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouse } from './connection.ts'
-import { outputLinesTable, present } from './tables.ts'
+import { outputLinesTable, present } from './experiment-tables.ts'
 
 /**
  * An experiment's output as the inside of a JSON string: lines in the order of their offset, then of time, one below the

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouse } from './connection.ts'
-import { pointsTable, present, summaryTable, systemPointsTable } from './tables.ts'
+import { pointsTable, present, storedValue, systemPointsTable } from './experiment-tables.ts'
+import { describePoint, mergedSummary, type SummaryPart, summaryTable } from './points-summary.ts'
 
 /**
  * Reads of points. ClickHouse writes the JSON itself, so that a long series streams through without being parsed here,
@@ -19,7 +20,7 @@ export type SeriesName = {
   context: string | undefined
 }
 
-const jsonSettings = `SETTINGS output_format_json_array_of_rows = 1, output_format_json_quote_64bit_integers = 0,
+export const jsonSettings = `SETTINGS output_format_json_array_of_rows = 1, output_format_json_quote_64bit_integers = 0,
   output_format_json_escape_forward_slashes = 0`
 
 /** The value as text that parses back to the same bits: the shortest decimal, or NaN, Infinity, -Infinity. */
@@ -30,7 +31,7 @@ const has = (bit: number) => `bitAnd(present, ${bit}) != 0`
 export const timeOf = `if(${has(present.timestamp)}, timestamp, received)`
 export const whenPresent = (bit: number, value: string) => `if(${has(bit)}, ${value}, NULL)`
 
-const pointObject = `metric AS metricName, ${asText('value')} AS metricValue, time AS timestamp,
+export const pointObject = `metric AS metricName, ${asText('value')} AS metricValue, time AS timestamp,
   ${whenPresent(present.step, 'step')} AS step, ${whenPresent(present.epoch, 'epoch')} AS epoch,
   nullIf(context, '') AS runContext`
 
@@ -46,77 +47,7 @@ export function streamSeries(clickhouse: ClickHouse, series: SeriesName): Promis
   )
 }
 
-/**
- * At most `pointsMax` points of a series as a JSON array: its steps (or times, when it has no steps) are cut into buckets
- * of one width, and each bucket's minimum, maximum and first NaN are kept. A series that is short enough comes whole.
- */
-export async function streamThinnedSeries(
-  clickhouse: ClickHouse,
-  series: SeriesName,
-  pointsMax: number,
-): Promise<Readable> {
-  const extent = await findExtent(clickhouse, series)
-  if (extent.points <= pointsMax) return await streamSeries(clickhouse, series)
-  const keptPerBucket = extent.nans > 0 ? 3 : 2
-  const buckets = Math.max(1, Math.floor(pointsMax / (keptPerBucket * extent.contexts)))
-  return await clickhouse.stream(
-    `WITH reinterpretAsUInt64(${extent.axis} - {low:Int64}) AS distance,
-       (metric, context, value, step, time, epoch, present, request_hi, request_lo, place) AS point
-     SELECT ${pointObject} FROM (
-       SELECT kept.1 AS metric, kept.2 AS context, kept.3 AS value, kept.4 AS step, kept.5 AS time, kept.6 AS epoch,
-         kept.7 AS present, kept.8 AS request_hi, kept.9 AS request_lo, kept.10 AS place
-       FROM (
-         SELECT arrayJoin(arrayDistinct(arrayConcat(
-           if(countIf(NOT isNaN(value)) > 0,
-             [argMinIf(point, value, NOT isNaN(value)), argMaxIf(point, value, NOT isNaN(value))], []),
-           if(countIf(isNaN(value)) > 0, [argMinIf(point, distance, isNaN(value))], [])))) AS kept
-         FROM (${selectPoints(clickhouse, series, { isFinal: false })})
-         GROUP BY metric, context, least(intDiv(distance, {width:UInt64}), {lastBucket:UInt64}))) AS p
-     ${pointOrder} LIMIT {pointsMax:UInt32} ${jsonSettings} FORMAT JSONEachRow`,
-    {
-      ...seriesParams(series),
-      low: extent.low,
-      width: String(toWidth(BigInt(extent.high) - BigInt(extent.low), BigInt(buckets))),
-      lastBucket: buckets - 1,
-      pointsMax,
-    },
-  )
-}
-
-/**
- * The width of one of so many buckets over a distance. One bucket over all of int64 would need a 65th bit: it is made too
- * narrow by one, and the last bucket takes what is beyond.
- */
-function toWidth(distance: bigint, buckets: bigint): bigint {
-  const width = distance / buckets + 1n
-  return width > uint64Max ? uint64Max : width
-}
-
-const uint64Max = 2n ** 64n - 1n
-
-type Extent = { points: number; nans: number; contexts: number; axis: 'step' | 'time'; low: string; high: string }
-
-async function findExtent(clickhouse: ClickHouse, series: SeriesName): Promise<Extent> {
-  const rows = await clickhouse.rows<Record<string, string>>(
-    `SELECT count() AS points, countIf(isNaN(value)) AS nans, uniqExact(metric, context) AS contexts,
-       toString(min(step)) AS stepLow, toString(max(step)) AS stepHigh,
-       toString(min(time)) AS timeLow, toString(max(time)) AS timeHigh
-     FROM (${selectPoints(clickhouse, series, { isFinal: false })})`,
-    seriesParams(series),
-  )
-  const found = rows[0] as Record<string, string>
-  const axis = found.stepLow === found.stepHigh ? 'time' : 'step'
-  return {
-    points: Number(found.points),
-    nans: Number(found.nans),
-    contexts: Number(found.contexts),
-    axis,
-    low: String(found[`${axis}Low`]),
-    high: String(found[`${axis}High`]),
-  }
-}
-
-function seriesParams({ experimentId, name, context }: SeriesName) {
+export function seriesParams({ experimentId, name, context }: SeriesName) {
   return {
     experiment: String(experimentId),
     name,
@@ -132,18 +63,20 @@ const possibleMetrics = `SELECT {name:String} AS possible
   UNION ALL SELECT substring({name:String}, number + 2) FROM numbers(length({name:String}))
   WHERE substring({name:String}, number + 1, 1) = '_'`
 
-/** The rows of a series. Resource usage is stored apart, and is read by the same call under its `sys.` names. */
-function selectPoints(
-  clickhouse: ClickHouse,
-  { name, context }: SeriesName,
-  { isFinal }: { isFinal: boolean },
-): string {
+/** Resource usage is stored apart, and is read by the same call under its `sys.` names. */
+export const isOfSystem = ({ name }: SeriesName) => name.includes('sys.')
+
+/** Of points and of summaries. */
+export const matchesSeries = ({ context }: SeriesName) => `experiment_id = {experiment:UInt64}
+  AND metric IN (${possibleMetrics}) AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})
+  ${context === undefined ? '' : 'AND context = {context:String}'}`
+
+/** The rows of a series. */
+export function selectPoints(clickhouse: ClickHouse, series: SeriesName, { isFinal }: { isFinal: boolean }): string {
   return selectStoredPoints(clickhouse, {
-    withSystem: name.includes('sys.'),
+    withSystem: isOfSystem(series),
     isFinal,
-    condition: `experiment_id = {experiment:UInt64} AND metric IN (${possibleMetrics})
-         AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})
-         ${context === undefined ? '' : 'AND context = {context:String}'}`,
+    condition: matchesSeries(series),
   })
 }
 
@@ -157,35 +90,35 @@ export function selectStoredPoints(
   const tables = withSystem ? [pointsTable, systemPointsTable] : [pointsTable]
   return tables
     .map(
-      (table) => `SELECT ${columns}metric, context, value, step, ${timeOf} AS time, epoch, present, request_hi,
+      (
+        table,
+      ) => `SELECT ${columns}metric, context, ${storedValue} AS value, step, ${timeOf} AS time, epoch, present, request_hi,
          request_lo, place
        FROM ${clickhouse.database}.${table.name} ${isFinal ? 'FINAL' : ''} WHERE ${condition}`,
     )
     .join(' UNION ALL ')
 }
 
-const summaryParts = ['minimum', 'maximum', 'current'] as const
-const summarySuffix = { minimum: 'Min', maximum: 'Max', current: 'Current' }
+const summarySuffix: Record<SummaryPart, string> = { minimum: 'Min', maximum: 'Max', current: 'Current' }
 
 /** One entry for each metric and context of an experiment as a JSON array; its cost does not grow with the points. */
 export function streamSummary(clickhouse: ClickHouse, experimentId: bigint): Promise<Readable> {
-  const merged = summaryParts.map((part) => {
-    const state = part === 'minimum' ? 'argMinMerge' : 'argMaxMerge'
-    return `${state}(${part}) AS ${part}_point`
-  })
-  const fields = summaryParts.flatMap((part) => {
+  const parts = Object.keys(summarySuffix) as SummaryPart[]
+  const values = parts.map((part) => `${describePoint(part).value} AS ${part}_value`)
+  const fields = parts.flatMap((part) => {
     const suffix = summarySuffix[part]
-    const point = `${part}_point`
+    const { time, step, hasStep } = describePoint(part)
     return [
-      `${asText(`${point}.1`)} AS value${suffix}`,
-      `${point}.3 AS timestamp${suffix}`,
+      `${asText(`${part}_value`)} AS value${suffix}`,
+      `${time} AS timestamp${suffix}`,
       `nullIf(context, '') AS runContext${suffix}`,
-      `if(bitAnd(${point}.4, ${present.step}) != 0, ${point}.2, NULL) AS step${suffix}`,
+      `if(${hasStep}, ${step}, NULL) AS step${suffix}`,
     ]
   })
   return clickhouse.stream(
-    `SELECT if(context = '', metric, concat(context, '_', metric)) AS name, ${fields.join(', ')}, false AS editable
-     FROM (SELECT metric, context, ${merged.join(', ')} FROM ${clickhouse.database}.${summaryTable}
+    `WITH ${values.join(', ')}
+     SELECT if(context = '', metric, concat(context, '_', metric)) AS name, ${fields.join(', ')}, false AS editable
+     FROM (SELECT metric, context, ${mergedSummary} FROM ${clickhouse.database}.${summaryTable}
        WHERE experiment_id = {experiment:UInt64} GROUP BY metric, context)
      ORDER BY name ${jsonSettings} FORMAT JSONEachRow`,
     { experiment: String(experimentId) },

@@ -1,12 +1,12 @@
 import type { ClickHouse } from './connection.ts'
-import { systemPointsTable } from './tables.ts'
+import { storedValue, systemPointsTable } from './experiment-tables.ts'
 
 /** What the reported use of resources tells of the machine. Sizes in bytes; null when they were not reported. */
 export type Resources = { systemMetricNames: string[]; maxTotalMemory: number | null; totalRam: number | null }
 
 export async function readResources(clickhouse: ClickHouse, experimentId: bigint): Promise<Resources> {
   const rows = await clickhouse.rows<{ metric: string; highest: number; newest: number }>(
-    `SELECT metric, max(value) AS highest, argMax(value, received) AS newest
+    `SELECT metric, max(${storedValue} AS value) AS highest, argMax(value, received) AS newest
      FROM ${clickhouse.database}.${systemPointsTable.name} WHERE experiment_id = {experiment:UInt64}
      GROUP BY metric ORDER BY metric`,
     { experiment: experimentId },

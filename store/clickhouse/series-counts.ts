@@ -1,5 +1,6 @@
 import type { ClickHouse } from './connection.ts'
-import { pointsTable, summaryTable } from './tables.ts'
+import { pointsTable } from './experiment-tables.ts'
+import { summaryTable } from './points-summary.ts'
 
 /** How large an experiment is: how many series it has, and how many points the longest of them. */
 export type SeriesTotals = { series: number; pointsMost: number }

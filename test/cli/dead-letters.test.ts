@@ -27,7 +27,7 @@ it('a refused row is listed, shown, replayed once its reason is gone, and gone f
   const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
   closers.push(() => clickhouse.close())
   const constrain = (change: string) => clickhouse.command(`ALTER TABLE ${clickhouse.database}.points ${change}`)
-  await constrain('ADD CONSTRAINT no_thirteens CHECK value != 13')
+  await constrain('ADD CONSTRAINT no_thirteens CHECK reinterpretAsFloat64(value_bits) != 13')
   const service = await openTestService({ stores })
   closers.push(service.close)
   const experimentKey = await service.client.createExperiment()

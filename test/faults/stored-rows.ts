@@ -1,7 +1,7 @@
 import { text as readText } from 'node:stream/consumers'
 import { parseExactJson } from '../../http/exact-json.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import { outputLinesTable, pointsTable, present, systemPointsTable } from '../../store/clickhouse/tables.ts'
+import { outputLinesTable, pointsTable, present, systemPointsTable } from '../../store/clickhouse/experiment-tables.ts'
 import type { ReadPoint } from '../harness/client.ts'
 import { eventually } from '../harness/eventually.ts'
 import type { Experiment } from './cluster.ts'
@@ -58,7 +58,7 @@ export async function readStoredPoints(clickhouse: ClickHouse, { id }: Experimen
   const rows = await readRows<[string, string, string | null, string | null, string | null, string]>(
     clickhouse,
     `SELECT metric, context, ${when(present.step, 'step')}, ${when(present.epoch, 'epoch')},
-       ${when(present.timestamp, 'timestamp')}, toString(reinterpretAsUInt64(value)) FROM (${tables.join(' UNION ALL ')})`,
+       ${when(present.timestamp, 'timestamp')}, toString(value_bits) FROM (${tables.join(' UNION ALL ')})`,
     id,
   )
   return rows.map(([metric, context, step, epoch, timestamp, bits]) =>

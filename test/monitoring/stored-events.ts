@@ -45,7 +45,7 @@ export function openStoredEvents(stores: StoreUrls) {
   const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 2, onError: () => undefined })
 
   async function insert(written: Written) {
-    for (const { table, block } of written) await clickhouse.insertBlocks(table.name, [block])
+    for (const { table, block } of written) await clickhouse.insertBlocks(table, [block])
   }
 
   return {
@@ -83,7 +83,7 @@ export function openStoredEvents(stores: StoreUrls) {
         block.columns.place.push(place)
         block.endRow()
       }
-      await clickhouse.insertBlocks(voidedEventsTable.name, [zstdCompressSync(block.take())])
+      await clickhouse.insertBlocks(voidedEventsTable, [zstdCompressSync(block.take())])
     },
 
     async close() {

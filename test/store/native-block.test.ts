@@ -54,7 +54,7 @@ async function writeAndRead(rows: Row[], blockSizes: number[]): Promise<Row[]> {
       expect([rowsBefore, block.rows]).toEqual([rows.slice(at - size, at).length, 0])
       frames.push(zlib.zstdCompressSync(native))
     }
-    await clickhouse.insertBlocks(table.name, frames)
+    await clickhouse.insertBlocks(table, frames)
     const found = await clickhouse.rows<Record<string, string>>(
       `SELECT toString(u8) AS u8, toString(u64) AS u64, toString(i64) AS i64,
          toString(reinterpretAsUInt64(f64)) AS f64, text, word FROM ${clickhouse.database}.${table.name} ORDER BY row`,

@@ -4,9 +4,10 @@ import path from 'node:path'
 import zlib from 'node:zlib'
 import { afterEach, expect, it } from 'vitest'
 import { type ClickHouse, openClickHouse } from '../../store/clickhouse/connection.ts'
+import { pointsTable, present } from '../../store/clickhouse/experiment-tables.ts'
 import { migrateClickHouse } from '../../store/clickhouse/migrate.ts'
 import { createNativeBlock } from '../../store/clickhouse/native-block.ts'
-import { pointsTable, present, summaryTable } from '../../store/clickhouse/tables.ts'
+import { summaryTable } from '../../store/clickhouse/points-summary.ts'
 import { createClosers } from '../../store/closers.ts'
 import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
 import { eventually } from '../harness/eventually.ts'
@@ -64,14 +65,14 @@ async function countSeries(clickhouse: ClickHouse): Promise<number> {
 it('an insert that is repeated is read once', async () => {
   const { clickhouse } = await openOwnClickHouse()
 
-  for (let time = 0; time < 3; time++) await clickhouse.insertBlocks('points', [aBlockOfPoints(3)])
+  for (let time = 0; time < 3; time++) await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
 
   expect(await readSteps(clickhouse)).toEqual([0, 1, 2])
 })
 
 it('an insert that a kill cut short after ClickHouse had noted it is stored by its repetition', async () => {
   const { folder, engine, clickhouse } = await openOwnClickHouse()
-  await clickhouse.insertBlocks('points', [aBlockOfPoints(3)])
+  await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
 
   // What the kill leaves: whatever ClickHouse notes about inserts, and no part, of the table and of its summary.
   const parts = await clickhouse.rows<{ path: string }>(
@@ -87,7 +88,7 @@ it('an insert that a kill cut short after ClickHouse had noted it is stored by i
   })
   expect(await readSteps(clickhouse)).toEqual([])
 
-  await clickhouse.insertBlocks('points', [aBlockOfPoints(3)])
+  await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
 
   expect(await readSteps(clickhouse)).toEqual([0, 1, 2])
   expect(await countSeries(clickhouse)).toBe(1)

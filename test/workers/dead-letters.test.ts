@@ -2,6 +2,7 @@ import { createPostgresBackend, Queue } from 'bullmq'
 import pg from 'pg'
 import { afterEach, expect, it } from 'vitest'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { pointsTable } from '../../store/clickhouse/experiment-tables.ts'
 import { createClosers } from '../../store/closers.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { findDeadLetter, listDeadLetters } from '../../store/postgres/dead-letters.ts'
@@ -24,7 +25,7 @@ async function openService() {
 it('rows that ClickHouse refuses for good are set aside with the reason, and all their neighbours are stored', async () => {
   const { stores, database, clickhouse } = await openService()
   await clickhouse.command(
-    `ALTER TABLE ${clickhouse.database}.points ADD CONSTRAINT no_thirteens CHECK value != 13 AND metric != 'bad'`,
+    `ALTER TABLE ${clickhouse.database}.points ADD CONSTRAINT no_thirteens CHECK reinterpretAsFloat64(value_bits) != 13 AND metric != 'bad'`,
   )
   const service = await openTestService({ stores })
   closers.push(service.close)
@@ -53,7 +54,7 @@ it('rows that ClickHouse refuses for good are set aside with the reason, and all
   await clickhouse.command(`ALTER TABLE ${clickhouse.database}.points DROP CONSTRAINT no_thirteens`)
   for (const { id } of letters) {
     const letter = await findDeadLetter(database, id)
-    await clickhouse.insertBlocks('points', [letter?.bytes as Buffer])
+    await clickhouse.insertBlocks(pointsTable, [letter?.bytes as Buffer])
   }
   const all = await client.readPoints(experimentKey, 'loss', 100)
   expect(all.map((it) => Number(it.metricValue))).toEqual(values)
