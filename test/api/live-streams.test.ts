@@ -48,7 +48,7 @@ it('a reader who has nothing new to read gets a comment now and then', async () 
 
 it('a reader whose right is taken back is let go with the next comment', async () => {
   let mayRead = true
-  const { events } = openStreams(50).open(experiment, toStart(Date.now()), async () => mayRead)
+  const { events } = openStreams(1_000).open(experiment, toStart(Date.now()), async () => mayRead)
   await events.next()
   mayRead = false
   const rest = []

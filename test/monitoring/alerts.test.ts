@@ -383,7 +383,7 @@ describe('with a worker', () => {
     const query = new URLSearchParams({ workspaceName: worker.workspaceName })
     const fired = (await worker.client.get(`/mpm/v2/alerts/firings?${query}`)).body.firings as unknown[]
     await eventually(() => expect(ofAll?.received).toHaveLength(fired.length))
-    expect(ofModel?.received.map((it) => it.body)).toEqual(ofAll?.received.map((it) => it.body))
+    await eventually(() => expect(ofModel?.received.map((it) => it.body)).toEqual(ofAll?.received.map((it) => it.body)))
     expect(ofOther?.received).toEqual([])
   })
 })
