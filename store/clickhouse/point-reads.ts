@@ -56,19 +56,18 @@ export function seriesParams({ experimentId, name, context }: SeriesName) {
 }
 
 /**
- * What the metric of a series may be called: the whole name, or what follows one of its underscores. Made in the query,
- * for a name of a thousand underscores would not fit into an address.
+ * What the metric of a series may be called: the whole name, or what follows one of its underscores. A constant, from which
+ * the primary key finds the rows; a subquery that says the same takes as long as reading 400 points.
  */
-const possibleMetrics = `SELECT {name:String} AS possible
-  UNION ALL SELECT substring({name:String}, number + 2) FROM numbers(length({name:String}))
-  WHERE substring({name:String}, number + 1, 1) = '_'`
+const possibleMetrics = `arrayConcat([{name:String}], arrayMap(place -> substring({name:String}, place + 1),
+  arrayFilter(place -> substring({name:String}, place, 1) = '_', range(1, length({name:String}) + 1))))`
 
 /** Resource usage is stored apart, and is read by the same call under its `sys.` names. */
 export const isOfSystem = ({ name }: SeriesName) => name.includes('sys.')
 
 /** Of points and of summaries. */
 export const matchesSeries = ({ context }: SeriesName) => `experiment_id = {experiment:UInt64}
-  AND metric IN (${possibleMetrics}) AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})
+  AND has(${possibleMetrics}, metric) AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})
   ${context === undefined ? '' : 'AND context = {context:String}'}`
 
 /** The rows of a series. */
