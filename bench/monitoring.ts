@@ -18,9 +18,13 @@ import { startSystem } from './system.ts'
  * id is there exactly once afterwards.
  */
 const usage = `Usage: npm run bench:monitoring -- [--events N] [--rounds N] [--batch N] [--connections N]
-                                      [--queue redis|postgres] [--profile] [--json]\n`
+                                      [--queue redis|postgres] [--kills N] [--profile] [--json]\n
+
+  --kills N   Kill the worker so many times in each round while events come in, and start it again\n`
 
 const workspaceName = 'default'
+const warmUp = 'warm'
+const killEveryMs = 5_000
 const storedWaitMsMax = 300_000
 
 async function main() {
@@ -31,16 +35,15 @@ async function main() {
       batch: { type: 'string', default: '1000' },
       connections: { type: 'string', default: '4' },
       queue: { type: 'string' },
+      kills: { type: 'string', default: '0' },
       profile: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
   })
   if (values.help) return void process.stdout.write(usage)
-  const [events, rounds, batch, connections] = [values.events, values.rounds, values.batch, values.connections].map(
-    Number,
-  )
-  if (!events || !rounds || !batch || !connections || events % batch !== 0 || batch % 100 !== 0) {
+  const { events, rounds, batch, connections, kills } = toNumbers(values)
+  if (!events || !rounds || !batch || !connections || !(kills >= 0) || events % batch !== 0 || batch % 100 !== 0) {
     throw new Error(`--events is a multiple of --batch, and that one of 100.\n${usage}`)
   }
   const closers = createClosers()
@@ -72,7 +75,11 @@ async function main() {
         connections,
         eventsPerRequest: batch,
       }
-      const { accepted, duplicates, answeredMs, bytesSent } = await sendEvents({ ...load, events })
+      const sending = sendEvents({ ...load, events })
+      const [{ accepted, duplicates, answeredMs, bytesSent }] = await Promise.all([
+        sending,
+        killNowAndThen(sending, modelName === warmUp ? 0 : kills, () => system.replace('worker')),
+      ])
       const sentMs = performance.now() - startedAt
       const distinct = distinctIds(events)
       if (accepted !== distinct || duplicates !== events - distinct) {
@@ -91,18 +98,20 @@ async function main() {
         p50Ms: sorted[Math.floor(sorted.length * 0.5)] as number,
         p99Ms: sorted[Math.floor(sorted.length * 0.99)] as number,
         jsonBytes: bytesSent / events,
-        cpuMicros: toMicros(cpuBefore, cpuAfter, events),
+        cpuMicros: kills > 0 ? undefined : toMicros(cpuBefore, cpuAfter, events),
       }
     }
 
     say('Warming up')
-    await measure('warm', Math.min(events, batch * 20))
+    await measure(warmUp, Math.min(events, batch * 20))
     for (let round = 1; round <= rounds; round++) {
       say(`Round ${round} of ${rounds}: ${events} events`)
       results.push(await measure(`round-${round}`, events))
     }
     const disk = await readDisk(clickhouse, database)
-    process.stdout.write(values.json ? `${JSON.stringify({ queue, results, disk })}\n` : render(queue, results, disk))
+    process.stdout.write(
+      values.json ? `${JSON.stringify({ queue, kills, results, disk })}\n` : render({ queue, kills, results, disk }),
+    )
   } finally {
     await closers.closeAll()
   }
@@ -110,6 +119,25 @@ async function main() {
     const micros = (name: string) => median(results.flatMap((it) => it.cpuMicros?.[name] ?? []))
     process.stdout.write(await describeCpuProfiles(profileFolder, `events on ${queue}`, micros))
     await rm(profileFolder, { recursive: true })
+  }
+}
+
+function toNumbers<T extends Record<string, string | boolean | undefined>>(values: T) {
+  return Object.fromEntries(Object.entries(values).map(([name, it]) => [name, Number(it)])) as Record<keyof T, number>
+}
+
+/** @throws Error when the work was over too soon for all of them */
+async function killNowAndThen(work: Promise<unknown>, kills: number, kill: () => Promise<void>) {
+  let isOver = false
+  const over = work.finally(() => {
+    isOver = true
+  })
+  for (let done = 0; done < kills; done++) {
+    await Promise.race([over, sleep(killEveryMs)])
+    if (isOver)
+      throw new Error(`The load was over after ${done} of ${kills} kills: send more events, or kill less often.`)
+    await kill()
+    say(`The worker was killed and started again (${done + 1} of ${kills})`)
   }
 }
 
@@ -200,19 +228,26 @@ async function readDisk(clickhouse: ClickHouse, database: Database): Promise<Dis
   return { events, bytesPerEvent: Object.fromEntries(Object.entries(bytes).map(([name, all]) => [name, all / events])) }
 }
 
-function render(queue: string, results: Result[], { bytesPerEvent }: Disk): string {
+type Report = { queue: string; kills: number; results: Result[]; disk: Disk }
+
+function render({ queue, kills, results, disk: { bytesPerEvent } }: Report): string {
   const of = (pick: (result: Result) => number) => median(results.map(pick))
   const names = Object.keys(results[0]?.cpuMicros ?? {})
   const micros = (name: string) => of((it) => it.cpuMicros?.[name] ?? 0)
   const lines = [
     `${results[0]?.events} events of ${featuresPerEvent} features, 1% of them with an id that was sent before; queue in ${queue}; ` +
-      `medians of ${results.length} round(s). Each id is there exactly once.`,
+      `medians of ${results.length} round(s). Each id is there exactly once` +
+      (kills > 0 ? `, though the worker was killed ${kills} times in each round while they came.` : '.'),
     '',
     `  stored     ${Math.round(of((it) => it.eventsPerSecond))} events/s until all can be read`,
     `  answered   ${Math.round(of((it) => it.answeredPerSecond))} events/s; a batch p50 ${of((it) => it.p50Ms).toFixed(0)} ms, p99 ${of((it) => it.p99Ms).toFixed(0)} ms`,
     `  JSON       ${Math.round(of((it) => it.jsonBytes))} bytes an event`,
-    `  CPU        ${names.reduce((sum, name) => sum + micros(name), 0).toFixed(1)} µs an event: ` +
-      names.map((name) => `${name} ${micros(name).toFixed(1)}`).join(', '),
+    ...(names.length === 0
+      ? []
+      : [
+          `  CPU        ${names.reduce((sum, name) => sum + micros(name), 0).toFixed(1)} µs an event: ` +
+            names.map((name) => `${name} ${micros(name).toFixed(1)}`).join(', '),
+        ]),
     ...Object.entries(bytesPerEvent).map(([name, bytes]) => `  on disk    ${bytes.toFixed(1)} bytes an event: ${name}`),
   ]
   return `${lines.join('\n')}\n`

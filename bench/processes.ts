@@ -4,7 +4,14 @@ import { fileURLToPath } from 'node:url'
 import { findFreePort } from '../store/embedded/free-port.ts'
 import type { LoadAnswer, LoadOrder, LoadReport } from './load-messages.ts'
 
-export type Server = { name: string; url: string; pid: number; close(): Promise<void> }
+export type Server = {
+  name: string
+  url: string
+  pid: number
+  /** Ends it as a crash does. */
+  kill(): Promise<void>
+  close(): Promise<void>
+}
 
 const readyMsMax = 30_000
 const drainMsMax = 40_000
@@ -52,6 +59,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     name,
     url,
     pid: child.pid as number,
+    async kill() {
+      child.kill('SIGKILL')
+      await ended
+    },
     async close() {
       child.kill('SIGTERM')
       const isOver = await Promise.race([ended.then(() => true), sleep(drainMsMax, false, { ref: false })])

@@ -14,6 +14,8 @@ export type System = {
   readCpu(): Promise<Record<string, number> | undefined>
   /** The most memory that each process of ours has had, in MiB; undefined where that cannot be told. */
   readPeakMiB(): Promise<Record<string, number> | undefined>
+  /** Kills the process of a role and starts another one. What it has used until then is no more told. */
+  replace(name: Role): Promise<void>
 }
 
 type Settings = {
@@ -48,9 +50,8 @@ export async function startSystem(options: Settings): Promise<System> {
 
   const servers: Server[] = []
   for (const options of starts) {
-    const server = await startServer({ ...options, ...(options.name !== 'api' && { profileFolder }) })
-    servers.push(server)
-    closers.push(() => server.close())
+    const place = servers.push(await startServer({ ...options, ...(options.name !== 'api' && { profileFolder }) })) - 1
+    closers.push(async () => await servers[place]?.close())
   }
   const urlOf = (name: string) => servers.find((it) => it.name === name || it.name === 'up')?.url ?? ''
   return {
@@ -59,6 +60,11 @@ export async function startSystem(options: Settings): Promise<System> {
     async readPeakMiB() {
       const peaks = await readPeakMiB(servers.map((it) => it.pid))
       return peaks && Object.fromEntries(servers.map((it, index) => [it.name, peaks[index] ?? 0]))
+    },
+    async replace(name) {
+      const place = servers.findIndex((it) => it.name === name)
+      await servers[place]?.kill()
+      servers[place] = await startServer(role(name))
     },
     async readCpu() {
       const ours = await readCpuSeconds(servers.map((it) => it.pid))
