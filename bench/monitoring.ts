@@ -57,7 +57,8 @@ async function main() {
     say('Starting the stores and the service')
     const stores = await openBenchStores(closers)
     queue = (values.queue as typeof queue) ?? (stores.urls.redisUrl ? 'redis' : 'postgres')
-    const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl })
+    // What is verified afterwards is every value.
+    const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl, readTimeoutMs: 300_000 })
     closers.push(() => clickhouse.close())
     const database = openDatabase({ url: stores.urls.postgresUrl, onError: () => undefined })
     closers.push(() => database.close())
