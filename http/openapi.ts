@@ -1,6 +1,5 @@
 import swagger from '@fastify/swagger'
-import reference from '@scalar/fastify-api-reference'
-import type { FastifyInstance } from 'fastify'
+import fastify, { type FastifyInstance } from 'fastify'
 import { describeRefusals } from './errors.ts'
 import { toReadableSchemas } from './openapi-schemas.ts'
 
@@ -56,7 +55,27 @@ export async function addReference(app: FastifyInstance, { version }: { version:
   app.get('/', { schema }, async (_request, reply) => reply.redirect('/reference'))
   // Every browser asks for it; without an answer it reports a fault.
   app.get('/favicon.ico', { schema }, async (_request, reply) => reply.code(204).send())
-  await app.register(reference, {
+  let page: Promise<FastifyInstance> | undefined
+  for (const url of ['/reference', '/reference/*']) {
+    app.get(url, { schema }, async (request, reply) => {
+      page ??= openPage().catch((error) => {
+        page = undefined
+        throw error
+      })
+      const { routing } = await page
+      for (const [name, value] of Object.entries(reply.getHeaders())) if (value) reply.raw.setHeader(name, value)
+      reply.hijack()
+      routing(request.raw, reply.raw)
+    })
+  }
+  app.addHook('onClose', async () => await (await page)?.close())
+}
+
+/** The page is a server of its own, opened when somebody asks for it: it takes 25 MiB and a fifth of the time of a start. */
+async function openPage(): Promise<FastifyInstance> {
+  const { default: reference } = await import('@scalar/fastify-api-reference')
+  const page = fastify()
+  await page.register(reference, {
     routePrefix: '/reference',
     hooks: {
       onRequest: (_request, reply, done) => {
@@ -77,4 +96,6 @@ export async function addReference(app: FastifyInstance, { version }: { version:
       hideClientButton: true,
     },
   })
+  await page.ready()
+  return page
 }
