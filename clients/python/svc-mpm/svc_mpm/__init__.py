@@ -1,0 +1,7 @@
+"""Logs what deployed models are asked and answer, and what turned out to be true, to svc."""
+
+from .dataframe import LogEventsResult, RowFault
+from .errors import InitializationError
+from .mpm import SvcMPM
+
+__all__ = ["InitializationError", "LogEventsResult", "RowFault", "SvcMPM"]

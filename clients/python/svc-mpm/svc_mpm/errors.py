@@ -1,0 +1,96 @@
+"""What went wrong in the background: told once in the log, and kept to be read."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+logger = logging.getLogger("svc_mpm")
+
+ENTRIES_MAX = 1_000
+"""Of what nobody reads, the oldest goes first."""
+AFFECTED_MAX = 100
+
+
+class InitializationError(Exception):
+    """A `SvcMPM` cannot work as it was asked for. The message says why and what to do."""
+
+
+class _Entry:
+    """One fault, however often it came."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        self.count = 0
+        self.timestamp = ""
+        self.affected: list[str] = []
+        self.traceback: str | None = None
+
+
+class ErrorLog:
+    """
+    Keeps what went wrong until it is read. A fault that comes again before it was read is counted instead of written
+    down twice, and stands in the log the 1st, 10th, 100th, ... time: a million bad events are a few lines.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+
+    def add(
+        self, message: str, affected: Sequence[str] = (), count: int = 1, error: BaseException | None = None
+    ) -> None:
+        """Notes a fault that happened `count` times; `affected` are prediction ids, or lines of a file."""
+        with self._lock:
+            entry = self._entries.pop(message, None) or _Entry(message)
+            self._entries[message] = entry
+            if len(self._entries) > ENTRIES_MAX:
+                self._entries.popitem(last=False)
+            before = entry.count
+            entry.count += count
+            entry.timestamp = datetime.now(timezone.utc).isoformat()
+            entry.affected.extend(affected[: AFFECTED_MAX - len(entry.affected)])
+            if error is not None:
+                entry.traceback = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+            total = entry.count
+        if len(str(total)) > len(str(before)) or before == 0:
+            logger.error("%s%s", _with_count(message, total), _naming(affected))
+
+    def read(self, clear: bool) -> list[dict[str, Any]]:
+        with self._lock:
+            entries = [_to_dict(it) for it in self._entries.values()]
+            if clear:
+                self._entries.clear()
+        return entries
+
+    def __bool__(self) -> bool:
+        return len(self._entries) > 0
+
+
+def _to_dict(entry: _Entry) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "message": _with_count(entry.message, entry.count),
+        "logger_name": logger.name,
+        "timestamp": entry.timestamp,
+    }
+    if entry.affected:
+        told["data_affected"] = list(entry.affected)
+    if entry.traceback is not None:
+        told["traceback"] = entry.traceback
+    return told
+
+
+def _with_count(message: str, count: int) -> str:
+    return message if count == 1 else f"{message} ({count:,} times)"
+
+
+def _naming(affected: Sequence[str]) -> str:
+    if not affected:
+        return ""
+    shown = ", ".join(repr(it) for it in affected[:3])
+    return f" [{shown}{', ...' if len(affected) > 3 else ''}]"

@@ -1,0 +1,105 @@
+"""
+The thread that sends. In both modes it is a thread and no task of the caller's loop: then events go out while the loop
+is busy with a prediction, and a service that hangs holds up no loop. It is a daemon, so that it never keeps a program
+alive; what is left at exit is sent by `end`, which the program's exit calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+from .delivery import Delivery
+from .errors import ErrorLog
+from .queue import EventQueue
+from .transport import Refused, Unavailable
+
+
+class Sender:
+    """Takes batches when they are due and delivers them, until it is ended."""
+
+    def __init__(self, queue: EventQueue, delivery: Delivery, errors: ErrorLog, wake: threading.Event) -> None:
+        self._queue = queue
+        self._delivery = delivery
+        self._errors = errors
+        self._wake = wake
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    @property
+    def is_started(self) -> bool:
+        return self._thread is not None
+
+    def start(self, checks: bool = False) -> None:
+        """Starts the thread, once. It first asks the service whether the key is right, if it `checks`."""
+        with self._starting:
+            if self._thread is None and not self._stop.is_set():
+                thread = threading.Thread(target=self._run, args=(checks,), name="svc-mpm-sender", daemon=True)
+                thread.start()
+                self._thread = thread
+
+    def end(self, seconds: float) -> int:
+        """Sends what there is for so many seconds at most. Answers how many items are left, which are given up."""
+        deadline = time.monotonic() + seconds
+        self._queue.close()
+        # An interpreter that is shutting down starts no threads: then this one does the work.
+        with contextlib.suppress(RuntimeError):
+            self.start()
+        if self._thread is None:
+            self._drain(deadline)
+        else:
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+        self._stop.set()
+        self._wake.set()
+        return len(self._queue)
+
+    def _run(self, checks: bool) -> None:
+        if checks:
+            self._check()
+        while not self._stop.is_set():
+            try:
+                if not self._step():
+                    return
+            except Exception as error:  # A fault of ours must not end the sending.
+                left = self._delivery.give_up()
+                self._errors.add(
+                    f"sending failed, and {len(left)} events are given up: {error!r}",
+                    [it.prediction_id for it in left],
+                    error=error,
+                )
+
+    def _check(self) -> None:
+        try:
+            self._delivery.check()
+        except (Unavailable, Refused) as error:
+            self._errors.add(f"{error}")
+
+    def _step(self) -> bool:
+        """Sends, or waits; False when there is nothing left to do."""
+        due = self._queue.seconds_until_due()
+        if due is None or due > 0:
+            if due is None and self._queue.is_closed:
+                return False
+            self._wake.wait(due)
+            self._wake.clear()
+            return True
+        self._delivery.load(self._queue.take())
+        while not self._stop.is_set():
+            pause = self._delivery.attempt()
+            if pause is None:
+                break
+            self._stop.wait(pause)
+        return True
+
+    def _drain(self, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            if not self._delivery.is_busy:
+                batch = self._queue.take()
+                if not batch:
+                    return
+                self._delivery.load(batch)
+            pause = self._delivery.attempt()
+            if pause is not None:
+                time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
