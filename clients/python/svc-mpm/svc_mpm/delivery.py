@@ -59,8 +59,8 @@ class Delivery:
         if isinstance(names, list) and self.workspace_name not in names:
             known = ", ".join(map(str, names[:10])) or "none"
             raise Refused(
-                f"There is no workspace {self.workspace_name!r} that this key may use (it may use: {known}). Pass another "
-                "as workspace_name, or in SVC_WORKSPACE.",
+                f"There is no workspace {self.workspace_name!r} that this key may use (it may use: {known}). Pass "
+                "another as workspace_name, or in SVC_WORKSPACE.",
                 400,
             )
 

@@ -94,8 +94,8 @@ class SvcMPM:
         self._is_off = bool(disabled)
         if self._settings.api_key is None:
             faults.append(
-                "api_key: is missing, so nothing will be logged: pass it, or set SVC_API_KEY (the service shows one when "
-                "it is first started)"
+                "api_key: is missing, so nothing will be logged: pass it, or set SVC_API_KEY (the service shows one "
+                "when it is first started)"
             )
         if not self._is_off:
             self._is_off = self._settings.api_key is None
@@ -305,8 +305,8 @@ class SvcMPM:
         left = self._sender.end(seconds)
         if left:
             self._errors.add(
-                f"{left} events were not sent within {seconds:g} s and are given up: the service at {self._settings.url} "
-                "did not take them in"
+                f"{left} events were not sent within {seconds:g} s and are given up: the service at "
+                f"{self._settings.url} did not take them in"
             )
 
     def _put(self, item: Item) -> Awaitable[None] | None:
