@@ -172,7 +172,11 @@ def _to_scalars(argument: str, given: Any) -> dict[str, Scalar]:
         if type(name) is not str and not isinstance(name, str):
             raise InvalidEvent(f"{argument}: names must be strings, not {name!r}")
         kind = type(value)
-        scalars[name] = value if kind in _PLAIN else to_scalar(f"{argument}[{name!r}]", value)
+        # Most values are plain; the name of one that is not is only written then.
+        if kind in _PLAIN or (kind is float and value - value == 0.0):
+            scalars[name] = value
+        else:
+            scalars[name] = to_scalar(f"{argument}[{name!r}]", value)
     return scalars
 
 
