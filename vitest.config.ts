@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
+    include: ['test/**/*.test.ts', 'clients/typescript/test/**/*.test.ts'],
     globalSetup: ['test/harness/stores.ts'],
     // A busy machine needs several times what a quiet one does.
     testTimeout: 300_000,

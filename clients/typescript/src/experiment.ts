@@ -1,0 +1,350 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, openAsBlob } from 'node:fs'
+import path from 'node:path'
+import { createErrorLog, type ErrorLog, type LoggingError } from './error-log.ts'
+import { toInt64, toTimestampMs } from './json.ts'
+import { type MetricEntry, metricBytes, toMetricShipment } from './metrics.ts'
+import { createSender, type Entry, type Sender, type Shipment } from './sender.ts'
+import { type Connection, type ConnectionOptions, readConnection, readPositive } from './settings.ts'
+import { type Body, createTransport, Refused, type Transport } from './transport.ts'
+
+export type ExperimentOptions = ConnectionOptions & {
+  /** Else `SVC_PROJECT_NAME`, else `general`. Made when it is not there. */
+  projectName?: string
+  /** Else the service makes a readable one. */
+  experimentName?: string
+  /** 32 to 50 letters and digits; else a random one. */
+  experimentKey?: string
+  /** How long a point may wait for company. 1,000. */
+  batchWaitMs?: number
+}
+
+/** Where and when a point was measured. */
+export type MetricPlace = {
+  step?: number | bigint
+  epoch?: number | bigint
+  context?: string
+  /** Now, when it is left out; in milliseconds where it is a number. */
+  timestamp?: number | Date
+}
+
+export type AssetOptions = {
+  /** The name of the file, when it is left out. */
+  name?: string
+  type?: string
+  context?: string
+  step?: number | bigint
+  metadata?: Record<string, unknown>
+  /** True: takes the place of all assets of its name. */
+  overwrite?: boolean
+}
+
+type Value = string | number | bigint | boolean
+type CallEntry = Entry & { send(): Promise<unknown> }
+
+const pointsPerRequest = 10_000
+const bytesPerRequest = 4 * 1024 * 1024
+const experimentExists = 90999
+const firstBeatMs = 10_000
+
+/**
+ * An experiment that is written to. The calls return at once and never throw: what is wrong stands in the log, and is read
+ * with `loggingErrors`. What is logged waits in memory and is sent in the order in which it was logged.
+ */
+export class Experiment {
+  readonly key: string
+  readonly #connection: Connection
+  readonly #errors: ErrorLog
+  readonly #transport: Transport
+  readonly #sender: Sender<MetricEntry | CallEntry>
+  /** Requests are repeated with the key of the first attempt, by which the service knows them again. */
+  readonly #requests = { id: randomBytes(12).toString('hex'), count: 0 }
+  #link: string | undefined
+  #beat: NodeJS.Timeout | undefined
+  #hasEnded = false
+  #isStopRequested = false
+
+  /**
+   * Makes a new experiment. It has its key at once; the service is told as soon as it is there.
+   *
+   * @throws Error when a setting is missing or wrong, and says what to do
+   */
+  static create(options: ExperimentOptions = {}): Experiment {
+    const experiment = new Experiment(options, options.experimentKey ?? randomBytes(16).toString('hex'))
+    experiment.#create(options)
+    return experiment
+  }
+
+  /**
+   * Goes on with an experiment that is there.
+   *
+   * @throws Error when a setting is missing or wrong, and says what to do
+   */
+  static continue(experimentKey: string, options: Omit<ExperimentOptions, 'experimentKey'> = {}): Experiment {
+    if (!experimentKey) throw new Error('experimentKey: is missing: pass the key of the experiment to go on with')
+    const experiment = new Experiment(options, experimentKey)
+    experiment.#keepAlive()
+    return experiment
+  }
+
+  private constructor(options: ExperimentOptions, key: string) {
+    this.key = key
+    this.#connection = readConnection(options)
+    this.#errors = createErrorLog(this.#connection.log)
+    const stop = new AbortController()
+    this.#transport = createTransport(this.#connection, stop.signal)
+    this.#sender = createSender<MetricEntry | CallEntry>({
+      connection: this.#connection,
+      errors: this.#errors,
+      take: (waiting) => this.#take(waiting),
+      isFull: (count, bytes) => count >= pointsPerRequest || bytes >= bytesPerRequest,
+      waitMs: readPositive('batchWaitMs', options.batchWaitMs, 1_000),
+      stop,
+    })
+  }
+
+  /** Where people see it; undefined until the service has made it, and for one that is gone on with. */
+  get link(): string | undefined {
+    return this.#link
+  }
+
+  /** True once somebody asked for the experiment to be stopped. */
+  get isStopRequested(): boolean {
+    return this.#isStopRequested
+  }
+
+  /** Logs a point of a metric. NaN, the infinities and -0 are values like any other. */
+  logMetric(name: string, value: number | bigint, place: MetricPlace = {}) {
+    this.#try(name, () => {
+      if (typeof value !== 'number' && typeof value !== 'bigint') {
+        throw new Error(`the value of a metric must be a number, not ${describe(value)}`)
+      }
+      const { step, epoch, context = '' } = place
+      const point = {
+        kind: 'metric' as const,
+        name: checkName(name),
+        value: typeof value === 'bigint' ? Number(value) : value,
+        context,
+        step: step === undefined ? undefined : toInt64('step', step),
+        epoch: epoch === undefined ? undefined : toInt64('epoch', epoch),
+        timestampMs: toTimestampMs(place.timestamp),
+      }
+      this.#sender.add({ ...point, bytes: metricBytes(point) })
+    })
+  }
+
+  /** Logs a point of each metric, at the same place. */
+  logMetrics(metrics: Record<string, number | bigint>, place: MetricPlace = {}) {
+    const timestamp = place.timestamp ?? Date.now()
+    for (const [name, value] of Object.entries(metrics)) this.logMetric(name, value, { ...place, timestamp })
+  }
+
+  /** Logs a parameter, of which the last value is kept. */
+  logParameter(name: string, value: Value, { step }: { step?: number | bigint } = {}) {
+    this.#try(name, () => {
+      this.#call('/api/rest/v2/write/experiment/parameter', name, {
+        parameterName: checkName(name),
+        parameterValue: toText(value),
+        timestamp: Date.now(),
+        ...(step !== undefined && { step: String(toInt64('step', step)) }),
+      })
+    })
+  }
+
+  logParameters(parameters: Record<string, Value>, options: { step?: number | bigint } = {}) {
+    for (const [name, value] of Object.entries(parameters)) this.logParameter(name, value, options)
+  }
+
+  /** Logs a key and a value, of which the last is kept. */
+  logOther(key: string, value: Value) {
+    this.#try(key, () => {
+      const other = { key: checkName(key), value: toText(value), timestamp: Date.now() }
+      this.#call('/api/rest/v2/write/experiment/log-other', key, other)
+    })
+  }
+
+  logOthers(others: Record<string, Value>) {
+    for (const [key, value] of Object.entries(others)) this.logOther(key, value)
+  }
+
+  /** Renames the experiment. */
+  setName(name: string) {
+    this.logOther('Name', name)
+  }
+
+  addTags(tags: readonly string[]) {
+    this.#try('tags', () => this.#call('/api/rest/v2/write/experiment/tags', 'tags', { addedTags: [...tags] }))
+  }
+
+  /** Logs a text as an asset of type `text-sample`. */
+  logText(text: string, options: Omit<AssetOptions, 'type' | 'overwrite'> = {}) {
+    this.#try('text', () => {
+      if (typeof text !== 'string') throw new Error(`a text must be a string, not ${describe(text)}`)
+      this.#upload(new Blob([text], { type: 'text/plain' }), {
+        name: 'text-sample.txt',
+        ...options,
+        type: 'text-sample',
+      })
+    })
+  }
+
+  /** Logs a file, by its path or as its bytes. A file is read when it is sent: it has to stay until then. */
+  logAsset(file: string | Uint8Array, options: AssetOptions = {}) {
+    this.#try(options.name ?? (typeof file === 'string' ? file : 'asset'), () => {
+      if (typeof file === 'string') {
+        if (!existsSync(file)) throw new Error(`the file ${file} cannot be read: it is not there`)
+        this.#upload(file, { name: path.basename(file), ...options })
+      } else this.#upload(new Blob([new Uint8Array(file)]), { name: 'asset', ...options })
+    })
+  }
+
+  /** What went wrong. It is forgotten then, unless `clear` is false. */
+  loggingErrors(clear = true): LoggingError[] {
+    return this.#errors.read(clear)
+  }
+
+  /** Resolves when everything that was logged is stored, or was refused. */
+  async flush(): Promise<void> {
+    await this.#sender.flush()
+  }
+
+  /** Sends what there is and closes: nothing can be logged afterwards. Waits for 30 s at most, or as long as is said. */
+  async end(timeoutMs?: number): Promise<void> {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    clearTimeout(this.#beat)
+    this.#call('/api/rest/v2/write/experiment/set-start-end-time', 'end', { endTimeMillis: Date.now() })
+    await this.#sender.end(timeoutMs)
+  }
+
+  #create({ projectName, experimentName }: ExperimentOptions) {
+    let wasTried = false
+    this.#sender.add({
+      bytes: 1_000,
+      name: this.key,
+      send: async () => {
+        const { workspaceName = (await this.#transport.get('/api/rest/v2/account-details')).defaultWorkspaceName } =
+          this.#connection
+        if (!workspaceName)
+          throw new Error('the account has no default workspace: pass workspaceName, or set SVC_WORKSPACE')
+        const body = {
+          workspaceName,
+          projectName: projectName || process.env.SVC_PROJECT_NAME || 'general',
+          experimentKey: this.key,
+          ...(experimentName !== undefined && { experimentName }),
+        }
+        try {
+          const made = await this.#transport.post('/api/rest/v2/write/experiment/create', body)
+          this.#link = made.link
+          this.#connection.log.info(`svc: the experiment is at ${made.link}`)
+        } catch (error) {
+          // The attempt before has made it, only its answer was lost.
+          if (!(wasTried && error instanceof Refused && error.code === experimentExists)) throw error
+        } finally {
+          wasTried = true
+        }
+        this.#keepAlive()
+      },
+    })
+  }
+
+  /** Says that the experiment runs, as often as the service asks for it. */
+  async #keepAlive() {
+    let beatMs = firstBeatMs
+    try {
+      const status = await this.#transport.get('/api/rest/v2/write/experiment/set-status', `?experimentKey=${this.key}`)
+      beatMs = status.isAliveBeatDurationMillis
+      this.#isStopRequested ||= status.stopRequested
+    } catch {
+      // The next one tells as much. What keeps data from being taken in is told where it is sent.
+    }
+    if (!this.#hasEnded) this.#beat = setTimeout(() => this.#keepAlive(), beatMs).unref()
+  }
+
+  #call<
+    Path extends
+      | '/api/rest/v2/write/experiment/parameter'
+      | '/api/rest/v2/write/experiment/log-other'
+      | '/api/rest/v2/write/experiment/tags'
+      | '/api/rest/v2/write/experiment/set-start-end-time',
+  >(path: Path, name: string, fields: Omit<Body<Path>, 'experimentKey'>) {
+    const body = JSON.stringify({ experimentKey: this.key, ...fields })
+    const key = this.#newRequestKey()
+    this.#sender.add({ bytes: body.length * 2 + 200, name, send: () => this.#transport.post(path, body, key) })
+  }
+
+  #upload(file: string | Blob, { name = 'asset', type, context, step, metadata, overwrite }: AssetOptions) {
+    const query = {
+      experimentKey: this.key,
+      // Of its own, so that an upload that is repeated takes its own place.
+      assetId: randomBytes(16).toString('hex'),
+      fileName: name,
+      ...(type !== undefined && { type }),
+      ...(context !== undefined && { context }),
+      ...(step !== undefined && { step: String(toInt64('step', step)) }),
+      ...(overwrite && { overwrite: 'true' }),
+    }
+    const fields: Record<string, string> = metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }
+    const key = this.#newRequestKey()
+    const send = async () => {
+      const content = typeof file === 'string' ? await openAsBlob(file) : file
+      return await this.#transport.upload(
+        '/api/rest/v2/write/experiment/upload-asset',
+        query,
+        { name, content },
+        key,
+        fields,
+      )
+    }
+    this.#sender.add({ bytes: (typeof file === 'string' ? 0 : file.size) + 1_000, name, send })
+  }
+
+  #take(waiting: (MetricEntry | CallEntry)[]): Shipment<MetricEntry | CallEntry> {
+    const [first] = waiting
+    if (first && !('kind' in first)) {
+      waiting.shift()
+      return { entries: [first], send: () => first.send() }
+    }
+    let count = 0
+    let bytes = 0
+    for (const it of waiting) {
+      if (!('kind' in it) || count >= pointsPerRequest || (count > 0 && bytes + it.bytes > bytesPerRequest)) break
+      count++
+      bytes += it.bytes
+    }
+    return toMetricShipment(waiting.splice(0, count) as MetricEntry[], {
+      experimentKey: this.key,
+      transport: this.#transport,
+      errors: this.#errors,
+      newRequestKey: () => this.#newRequestKey(),
+    })
+  }
+
+  #newRequestKey(): string {
+    return `${this.#requests.id}-${this.#requests.count++}`
+  }
+
+  /** What is wrong with a call is told, and does not reach the caller. */
+  #try(name: string, log: () => void) {
+    try {
+      log()
+    } catch (error) {
+      this.#errors.add(error instanceof Error ? error.message : String(error), [String(name)])
+    }
+  }
+}
+
+function checkName(name: unknown): string {
+  if (typeof name === 'string' && name !== '') return name
+  throw new Error(`a name must be a string that is not empty, not ${describe(name)}`)
+}
+
+function toText(value: Value): string {
+  if (['string', 'number', 'bigint', 'boolean'].includes(typeof value))
+    return Object.is(value, -0) ? '-0' : String(value)
+  throw new Error(`a value must be a string, a number or a boolean, not ${describe(value)}`)
+}
+
+function describe(value: unknown): string {
+  return value === null ? 'null' : typeof value === 'string' ? JSON.stringify(value.slice(0, 60)) : typeof value
+}

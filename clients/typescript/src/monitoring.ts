@@ -1,0 +1,249 @@
+import { type DatasetOptions, uploadDataset } from './dataset.ts'
+import { createErrorLog, type ErrorLog, type LoggingError } from './error-log.ts'
+import { toJsonNumber, toTimestampMs } from './json.ts'
+import { createSender, type Entry, type Sender, type Shipment } from './sender.ts'
+import { type Connection, type ConnectionOptions, readConnection, readPositive } from './settings.ts'
+import { type Answer, createTransport, Refused, type Transport } from './transport.ts'
+
+export type MonitoringOptions = ConnectionOptions & {
+  /** Else `SVC_MPM_MODEL_NAME`. Comes into being with its first event. */
+  modelName?: string
+  /** Else `SVC_MPM_MODEL_VERSION`. */
+  modelVersion?: string
+  /** How many events go out in one request. 1,000. */
+  batchSize?: number
+  /** How long an event may wait for company. 60,000. */
+  batchWaitMs?: number
+}
+
+/** NaN, null and undefined are values that are missing. JSON does not tell 1.0 from 1: both are integers. */
+export type Scalar = string | number | bigint | boolean | null | undefined
+export type Scalars = Record<string, Scalar>
+
+export type Event = {
+  /** The first event of a prediction id is kept for ever. */
+  predictionId: string
+  inputFeatures?: Scalars
+  /** The output feature `value`. */
+  outputValue?: Scalar
+  /** From 0 to 1: the output feature `probability`. */
+  outputProbability?: number
+  outputFeatures?: Scalars
+  labels?: Scalars
+  /** Now, when it is left out; in milliseconds where it is a number. */
+  timestamp?: number | Date
+}
+
+export type Labels = {
+  predictionId: string
+  /** The first labels of a prediction id are kept. */
+  labels: Scalars
+  timestamp?: number | Date
+}
+
+type EventEntry = Entry & { fields: string }
+
+const path = '/mpm/v2/events/batch'
+const bytesPerRequest = 8 * 1024 * 1024
+const batchSizeMax = 50_000
+
+/**
+ * Logs what a deployed model is asked and answers, and what turned out to be true. The calls return at once and never throw:
+ * what is wrong stands in the log, and is read with `loggingErrors`.
+ *
+ * The service keeps the first event of a prediction id for ever: a batch whose answer was lost is sent again as it was, and
+ * nothing of it is stored twice.
+ */
+export class MonitoringLogger {
+  readonly #connection: Connection
+  readonly #errors: ErrorLog
+  readonly #transport: Transport
+  readonly #sender: Sender<EventEntry>
+  readonly #stop = new AbortController()
+  readonly #model: { modelName: string | undefined; modelVersion: string | undefined }
+  #workspaceName: string | undefined
+
+  /** @throws Error when a setting is missing or wrong, and says what to do */
+  constructor(options: MonitoringOptions = {}) {
+    this.#connection = readConnection(options)
+    this.#workspaceName = this.#connection.workspaceName
+    this.#model = {
+      modelName: options.modelName || process.env.SVC_MPM_MODEL_NAME || undefined,
+      modelVersion: options.modelVersion || process.env.SVC_MPM_MODEL_VERSION || undefined,
+    }
+    this.#errors = createErrorLog(this.#connection.log)
+    this.#transport = createTransport(this.#connection, this.#stop.signal)
+    const batchSize = Math.min(Math.ceil(readPositive('batchSize', options.batchSize, 1_000)), batchSizeMax)
+    this.#sender = createSender<EventEntry>({
+      connection: this.#connection,
+      errors: this.#errors,
+      take: (waiting) => this.#take(waiting, batchSize),
+      isFull: (count, bytes) => count >= batchSize || bytes >= bytesPerRequest,
+      waitMs: readPositive('batchWaitMs', options.batchWaitMs, 60_000),
+      stop: this.#stop,
+    })
+  }
+
+  /** Logs what the model was asked and what it answered. */
+  logEvent(event: Event) {
+    this.#add(event, () => {
+      const { outputValue, outputProbability, outputFeatures = {}, labels } = event
+      const prediction = { ...checkScalars('outputFeatures', outputFeatures) }
+      if (outputValue !== undefined) put(prediction, 'value', outputValue, 'outputValue')
+      if (outputProbability !== undefined) {
+        put(prediction, 'probability', checkProbability(outputProbability), 'outputProbability')
+      }
+      // Features are there even when there are none: an item with nothing but labels would be taken for labels alone.
+      const parts = [`"features":${toJson('inputFeatures', event.inputFeatures ?? {})}`]
+      if (Object.keys(prediction).length > 0) parts.push(`"prediction":${toJson('outputFeatures', prediction)}`)
+      if (labels !== undefined) parts.push(`"labels":${toJson('labels', labels)}`)
+      return parts
+    })
+  }
+
+  /** Logs what turned out to be true of a prediction, before or after its event. */
+  logLabel(labels: Labels) {
+    this.#add(labels, () => {
+      const given = checkScalars('labels', labels.labels ?? {})
+      if (!Object.values(given).some(isThere))
+        throw new Error('labels: there is none: pass an object of names and values')
+      return [`"labels":${toJson('labels', given)}`]
+    })
+  }
+
+  /**
+   * Uploads a CSV file, each line as an event, and resolves when it is stored. An outage is waited for, and a file may be
+   * uploaded again: what is stored of it stays as it is. It never rejects: what is wrong is told.
+   */
+  async uploadDatasetCsv(file: string, options: DatasetOptions): Promise<void> {
+    try {
+      const { log } = this.#connection
+      const deps = { transport: this.#transport, errors: this.#errors, log, signal: this.#stop.signal }
+      await uploadDataset(deps, file, { ...this.#model, ...options }, () => this.#findWorkspace())
+    } catch (error) {
+      this.#errors.add(`uploadDatasetCsv: ${error instanceof Error ? error.message : String(error)}`, [String(file)])
+    }
+  }
+
+  /** What went wrong. It is forgotten then, unless `clear` is false. */
+  loggingErrors(clear = true): LoggingError[] {
+    return this.#errors.read(clear)
+  }
+
+  /** Resolves when everything that was logged is stored, or was refused. */
+  async flush(): Promise<void> {
+    await this.#sender.flush()
+  }
+
+  /** Sends what there is and closes: nothing can be logged afterwards. Waits for 30 s at most, or as long as is said. */
+  async end(timeoutMs?: number): Promise<void> {
+    await this.#sender.end(timeoutMs)
+  }
+
+  #add(item: { predictionId: string; timestamp?: number | Date }, toParts: () => string[]) {
+    const name = String(item?.predictionId)
+    try {
+      if (typeof item.predictionId !== 'string' || item.predictionId === '') {
+        throw new Error('predictionId: must be a string that is not empty')
+      }
+      if (this.#model.modelName === undefined) {
+        throw new Error('modelName: is missing: pass it to MonitoringLogger, or set SVC_MPM_MODEL_NAME')
+      }
+      const timestamp = toTimestampMs(item.timestamp)
+      const fields = [`"predictionId":${JSON.stringify(name)}`, `"timestamp":${timestamp}`, ...toParts()].join(',')
+      this.#sender.add({ name, fields, bytes: fields.length * 2 + 200 })
+    } catch (error) {
+      this.#errors.add(error instanceof Error ? error.message : String(error), [name])
+    }
+  }
+
+  async #findWorkspace(): Promise<string> {
+    this.#workspaceName ??=
+      (await this.#transport.get('/api/rest/v2/account-details')).defaultWorkspaceName ?? undefined
+    if (this.#workspaceName) return this.#workspaceName
+    throw new Refused('the account has no default workspace: pass workspaceName, or set SVC_WORKSPACE', 400, 0)
+  }
+
+  #take(waiting: EventEntry[], batchSize: number): Shipment<EventEntry> {
+    let count = 0
+    let bytes = 0
+    for (const it of waiting) {
+      if (count >= batchSize || (count > 0 && bytes + it.bytes > bytesPerRequest)) break
+      count++
+      bytes += it.bytes
+    }
+    return this.#toShipment(waiting.splice(0, count))
+  }
+
+  #toShipment(entries: EventEntry[]): Shipment<EventEntry> {
+    const middle = Math.ceil(entries.length / 2)
+    return {
+      entries,
+      send: async () => {
+        const model = JSON.stringify({ workspaceName: await this.#findWorkspace(), ...this.#model }).slice(0, -1)
+        return await this.#transport.post(path, `{"data":[${entries.map((it) => `${model},${it.fields}}`).join(',')}]}`)
+      },
+      onAnswer: (answer, wasRepeated) => this.#tell(entries, answer as Answer<typeof path>, wasRepeated),
+      ...(entries.length > 1 && {
+        split: () => [this.#toShipment(entries.slice(0, middle)), this.#toShipment(entries.slice(middle))],
+      }),
+    }
+  }
+
+  #tell(entries: EventEntry[], { rejected, faults, duplicates, labels }: Answer<typeof path>, wasRepeated: boolean) {
+    const told = new Set<number>()
+    for (const { index, field, msg } of faults) {
+      told.add(index)
+      const fault = field === '' ? msg : `${field}: ${msg}`
+      this.#errors.add(`the service rejected an event: ${fault}`, [entries[index]?.name ?? `[${index}]`])
+    }
+    if (rejected > told.size) this.#errors.add('the service rejected further events', [], rejected - told.size)
+    // Of what may have been stored before, its own repetition is no news.
+    const repeated = wasRepeated ? 0 : Math.max(duplicates, labels.duplicates)
+    if (repeated === 0) return
+    const named = entries.length === 1 ? entries.map((it) => it.name) : []
+    this.#errors.add('an event or labels of this prediction id were there already: the first are kept', named, repeated)
+  }
+}
+
+const isThere = (value: Scalar) => value !== null && value !== undefined && !Number.isNaN(value)
+
+function checkScalars(argument: string, given: unknown): Scalars {
+  if (typeof given === 'object' && given !== null && !Array.isArray(given)) return given as Scalars
+  throw new Error(`${argument}: expected an object of names and values`)
+}
+
+function toJson(argument: string, given: unknown): string {
+  const fields = Object.entries(checkScalars(argument, given)).map(
+    ([name, value]) => `${JSON.stringify(name)}:${toJsonScalar(`${argument}.${name}`, value)}`,
+  )
+  return `{${fields.join(',')}}`
+}
+
+function toJsonScalar(name: string, value: Scalar): string {
+  if (!isThere(value)) return 'null'
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return JSON.stringify(value)
+    case 'bigint':
+      return toJsonNumber(value)
+    case 'number':
+      if (Number.isFinite(value)) return toJsonNumber(value)
+      throw new Error(`${name}: is infinite, which no event can hold: give null where there is no value`)
+  }
+  throw new Error(`${name}: expected a number, a bigint, a boolean or a string, not ${typeof value}`)
+}
+
+function checkProbability(given: number): number | null {
+  if (!isThere(given)) return null
+  if (typeof given === 'number' && given >= 0 && given <= 1) return given
+  throw new Error(`outputProbability: must be a number from 0 to 1, not ${String(given)}`)
+}
+
+function put(scalars: Scalars, name: string, value: Scalar, argument: string) {
+  if (Object.hasOwn(scalars, name)) {
+    throw new Error(`${argument}: "${name}" is given a second time, in outputFeatures: give it in one place`)
+  }
+  scalars[name] = value
+}

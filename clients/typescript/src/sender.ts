@@ -1,0 +1,207 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createBackoff } from './backoff.ts'
+import type { ErrorLog } from './error-log.ts'
+import { endAtExit } from './exit.ts'
+import type { Connection } from './settings.ts'
+import { Refused, Unavailable } from './transport.ts'
+
+/** Something to be sent: how much memory it takes, and how it is called in messages. */
+export type Entry = { bytes: number; name: string }
+
+/** What goes out in one request. */
+export type Shipment<E extends Entry> = {
+  entries: E[]
+  /** May be called again until it succeeds: it has to be the same request then. */
+  send(): Promise<unknown>
+  /**
+   * Tells what the answer says.
+   *
+   * @param wasRepeated what is there already may be its own
+   */
+  onAnswer?(answer: unknown, wasRepeated: boolean): void
+  /** Smaller ones, in order, when the service cannot bear it; without them it is given up. */
+  split?(): Shipment<E>[]
+}
+
+type Settings<E extends Entry> = {
+  connection: Connection
+  errors: ErrorLog
+  /** Takes from the front of what waits as much as the next request may carry. */
+  take(waiting: E[]): Shipment<E>
+  /** True when as much waits as one request carries. */
+  isFull(waiting: number, waitingBytes: number): boolean
+  /** How long an entry may wait for company. */
+  waitMs: number
+  /** Aborts requests when the time of `end` is over. */
+  stop: AbortController
+}
+
+export type Sender<E extends Entry> = ReturnType<typeof createSender<E>>
+
+const endMsDefault = 30_000
+/** After so many faults of the service's own in a row a shipment is split, or given up: it may be what the service cannot bear. */
+const faultsMax = 5
+
+/**
+ * Sends what is added, in its order and one request after the other. What may pass is tried again until it does; what the
+ * service refuses is told and given up. Nothing here throws into the caller.
+ */
+export function createSender<E extends Entry>({ connection, errors, take, isFull, waitMs, stop }: Settings<E>) {
+  let waiting: E[] = []
+  let waitingBytes = 0
+  let bytes = 0
+  let count = 0
+  let isClosed = false
+  let isFlushing = false
+  let timer: NodeJS.Timeout | undefined
+  let running: Promise<void> | undefined
+  const backoff = createBackoff()
+  const state = { toldAway: false, toldThrottled: false, isAway: false }
+
+  function schedule() {
+    if (running || waiting.length === 0) return
+    if (isClosed || isFlushing || isFull(waiting.length, waitingBytes)) {
+      clearTimeout(timer)
+      timer = undefined
+      running = run()
+        .catch((error) => errors.add(`sending failed: ${toMessage(error)}`))
+        .then(() => {
+          running = undefined
+          if (waiting.length === 0) isFlushing = false
+          schedule()
+        })
+    } else if (timer === undefined) {
+      // A program that has nothing else to do does not wait for it: it ends, and what waits is sent at its exit.
+      timer = setTimeout(() => {
+        timer = undefined
+        isFlushing = true
+        schedule()
+      }, waitMs).unref()
+    }
+  }
+
+  /** Sends as long as there is something due. */
+  async function run() {
+    do {
+      const before = waiting.length
+      const shipment = take(waiting)
+      if (waiting.length === before) throw new Error('Nothing was taken.')
+      for (const it of shipment.entries) waitingBytes -= it.bytes
+      const shipments = [shipment]
+      while (shipments.length > 0) await deliver(shipments)
+    } while (waiting.length > 0 && (isClosed || isFlushing || isFull(waiting.length, waitingBytes)))
+  }
+
+  /** Sends the first of them until it is settled. */
+  async function deliver(shipments: Shipment<E>[]) {
+    const shipment = shipments.shift() as Shipment<E>
+    let faults = 0
+    for (let attempt = 0; ; attempt++) {
+      // What is left is told of by who stopped it.
+      if (stop.signal.aborted) return
+      let answer: unknown
+      try {
+        answer = await shipment.send()
+      } catch (error) {
+        if (stop.signal.aborted) return
+        const isTooMuch = error instanceof Refused && error.status === 413
+        if (error instanceof Unavailable && error.isFault) faults++
+        if (error instanceof Unavailable && faults < faultsMax) {
+          await pause(error)
+          continue
+        }
+        const parts = isTooMuch || faults >= faultsMax ? shipment.split?.() : undefined
+        if (parts) {
+          shipments.unshift(...parts)
+          return
+        }
+        settle(shipment)
+        const names = shipment.entries.map((it) => it.name)
+        errors.add(`the service refused what was logged, which is given up: ${toMessage(error)}`, names, names.length)
+        return
+      }
+      settle(shipment)
+      recover()
+      shipment.onAnswer?.(answer, attempt > 0)
+      return
+    }
+  }
+
+  async function pause(error: Unavailable) {
+    if (error.isThrottled) {
+      if (!state.toldThrottled) connection.log.warn(`svc: ${error.message} (what is logged waits meanwhile)`)
+      state.toldThrottled = true
+    } else {
+      const room = `${+(connection.queueBytesMax / 1024 ** 2).toPrecision(4)} MiB`
+      if (!state.toldAway) errors.add(`${error.message}. Up to ${room} wait in memory and are sent once it answers.`)
+      state.toldAway = true
+    }
+    state.isAway = true
+    // Not to keep the process alive is right here, too: its exit calls `end`, which does as long as it waits.
+    await sleep(backoff.nextMs(error.retryAfterMs), undefined, { ref: false, signal: stop.signal }).catch(
+      () => undefined,
+    )
+  }
+
+  function recover() {
+    if (state.toldAway) connection.log.warn(`svc: the service at ${connection.url} takes data in again`)
+    state.toldAway = state.toldThrottled = state.isAway = false
+    backoff.reset()
+  }
+
+  function settle({ entries }: Shipment<E>) {
+    count -= entries.length
+    for (const it of entries) bytes -= it.bytes
+  }
+
+  async function flush() {
+    isFlushing = true
+    schedule()
+    while (count > 0 && !stop.signal.aborted) {
+      schedule()
+      await running
+    }
+  }
+
+  async function end(timeoutMs = endMsDefault) {
+    if (isClosed) return
+    isClosed = true
+    forget()
+    // Keeps the process alive, which the pauses between attempts do not.
+    const deadline = setTimeout(() => stop.abort(), timeoutMs)
+    await flush()
+    clearTimeout(deadline)
+    stop.abort()
+    if (count > 0) {
+      errors.add(
+        `${count} entries were not sent within ${timeoutMs} ms and are given up: the service at ${connection.url} did not ` +
+          'take them in',
+      )
+    }
+    waiting = []
+  }
+
+  const forget = endAtExit(end, connection.flushOnSigterm)
+
+  return {
+    /** Adds something to be sent; what does not fit is dropped and told. */
+    add(entry: E) {
+      if (isClosed) return errors.add('nothing can be logged after end', [entry.name])
+      if (bytes + entry.bytes > connection.queueBytesMax) {
+        const why = state.isAway ? 'while the service is away' : 'faster than the service takes data in: await flush()'
+        return errors.add(`dropped: the queue is full (${connection.queueBytesMax} bytes), ${why}`, [entry.name])
+      }
+      waiting.push(entry)
+      waitingBytes += entry.bytes
+      bytes += entry.bytes
+      count++
+      schedule()
+    },
+    /** Resolves when everything that was logged is stored, or was refused. */
+    flush,
+    /** Sends what there is, for so long at most, and closes. What is left then is given up, counted and told. */
+    end,
+  }
+}
+
+const toMessage = (error: unknown) => (error instanceof Error ? error.message : String(error))

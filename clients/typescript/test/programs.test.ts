@@ -1,0 +1,162 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { findFreePort } from '../../../store/embedded/free-port.ts'
+import { aFolder, runCommand } from '../../../test/cli/svc-process.ts'
+import { eventually } from '../../../test/harness/eventually.ts'
+import { openTestService } from '../../../test/harness/service.ts'
+import { type OpenApi, pickCalls } from '../openapi.ts'
+import { expectEvent } from './stored.ts'
+
+const home = fileURLToPath(new URL('..', import.meta.url))
+const root = path.join(home, '../..')
+
+let service: Awaited<ReturnType<typeof openTestService>>
+beforeAll(async () => {
+  service = await openTestService()
+})
+afterAll(() => service?.close())
+
+const closers: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+const onClose = (close: () => unknown) => void closers.push(close)
+
+const environment = () => ({
+  SVC_URL: service.url,
+  SVC_API_KEY: service.apiKey,
+  SVC_WORKSPACE: service.workspaceName,
+})
+
+/** A program of somebody who has installed the package, built as it is published. */
+async function openProject() {
+  const folder = await aFolder(onClose)
+  const installed = path.join(folder, 'node_modules/@svc/client')
+  const compiler = path.join(root, 'node_modules/.bin/tsc')
+  const built = runCommand(compiler, ['-p', home, '--outDir', path.join(installed, 'dist')], {}, onClose)
+  expect([(await built.ended).code, built.stdout()]).toEqual([0, ''])
+  await writeFile(path.join(installed, 'package.json'), await readFile(path.join(home, 'package.json')))
+  await writeFile(path.join(folder, 'package.json'), '{"type":"module"}')
+  return {
+    async run(name: string, text: string) {
+      await writeFile(path.join(folder, name), text)
+      const program = runCommand(process.execPath, [name], environment(), onClose, { cwd: folder })
+      const { code, signal } = await program.ended
+      return { code, signal, stdout: program.stdout(), stderr: program.stderr() }
+    },
+    async check(name: string, text: string) {
+      await writeFile(path.join(folder, name), text)
+      const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', '--types', '']
+      const checked = runCommand(compiler, [...options, path.join(folder, name)], {}, onClose, { cwd: folder })
+      await checked.ended
+      return checked.stdout()
+    },
+  }
+}
+
+const readme = async () => {
+  const text = await readFile(path.join(home, 'README.md'), 'utf8')
+  return [...text.matchAll(/```js\n([\s\S]*?)```/g)].map((it) => it[1] as string)
+}
+
+describe('a program with the package', () => {
+  it('runs the starts of the README as they stand there', async () => {
+    const project = await openProject()
+    const [training, serving] = (await readme()) as [string, string]
+    const lines = [training, serving].map((it) => it.split('\n').filter(Boolean).length)
+    expect(Math.max(...lines)).toBeLessThanOrEqual(12)
+    const trained = await project.run('training.js', training)
+    expect(trained).toMatchObject({ code: 0, stderr: '' })
+    const key = /([0-9a-f]{32})\s*$/.exec(trained.stdout)?.[1] as string
+    expect(await service.client.readPoints(key, 'loss', 100)).toHaveLength(100)
+    expect(await project.run('serving.js', serving)).toMatchObject({ code: 0, stderr: '', stdout: '[]\n' })
+    const event = { workspaceName: service.workspaceName, modelName: 'fraud', predictionId: 'order-17' }
+    await expectEvent(service.client, event, { labels: { value: ['string', 'fraud'] } })
+  })
+
+  it('has the types of it', async () => {
+    const project = await openProject()
+    const fine = `import { Experiment } from '@svc/client'
+      const experiment: Experiment = Experiment.create({ projectName: 'digits' })
+      experiment.logMetric('loss', 0.5, { step: 3n })`
+    expect(await project.check('fine.ts', fine)).toBe('')
+    const wrong = `import { Experiment } from '@svc/client'
+      Experiment.create().logMetric('loss', 'high')`
+    expect(await project.check('wrong.ts', wrong)).toMatch(/error TS2345.*'string' is not assignable/)
+  })
+
+  it('has sent everything when it ends without saying so', async () => {
+    const project = await openProject()
+    const ended = await project.run(
+      'short.js',
+      `import { MonitoringLogger } from '@svc/client'
+       new MonitoringLogger({ modelName: 'short' }).logEvent({ predictionId: 'one' })`,
+    )
+    expect(ended).toEqual({ code: 0, signal: null, stdout: '', stderr: '' })
+    await expectEvent(
+      service.client,
+      { workspaceName: service.workspaceName, modelName: 'short', predictionId: 'one' },
+      {},
+    )
+  })
+
+  it('has sent everything when it ends by SIGTERM, if it asked for that', async () => {
+    const project = await openProject()
+    const ended = await project.run(
+      'stopped.js',
+      `import { MonitoringLogger } from '@svc/client'
+       new MonitoringLogger({ modelName: 'stopped', flushOnSigterm: true }).logEvent({ predictionId: 'one' })
+       setInterval(() => undefined, 1000)
+       process.kill(process.pid, 'SIGTERM')`,
+    )
+    expect(ended).toMatchObject({ code: null, signal: 'SIGTERM', stderr: '' })
+    await expectEvent(
+      service.client,
+      { workspaceName: service.workspaceName, modelName: 'stopped', predictionId: 'one' },
+      {},
+    )
+  })
+})
+
+describe('the inference server of the examples', () => {
+  it('has sent what it predicted when it is stopped', async () => {
+    const port = await findFreePort()
+    const file = path.join(home, 'examples/inference-server.ts')
+    const server = runCommand(process.execPath, [file], { ...environment(), PORT: String(port) }, onClose)
+    await eventually(() => expect(server.stdout(), server.stderr()).toContain('listening at'))
+    const call = async (name: string, body: object) => {
+      const headers = { 'content-type': 'application/json', connection: 'close' }
+      const answer = await fetch(`http://127.0.0.1:${port}${name}`, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify(body),
+      })
+      expect(answer.status).toBe(200)
+      return (await answer.json()) as { predictionId: string; fraud: boolean }
+    }
+    const { predictionId, fraud } = await call('/predict', { amount: 750.5, country: 'NL' })
+    await call('/outcome', { predictionId, fraud: false })
+    server.kill('SIGTERM')
+    expect(await server.ended).toEqual({ code: 0, signal: null })
+    expect(fraud).toBe(true)
+    await expectEvent(
+      service.client,
+      { workspaceName: service.workspaceName, modelName: 'fraud', predictionId },
+      {
+        features: { amount: ['float', 750.5], country: ['string', 'NL'] },
+        prediction: { value: ['boolean', true], probability: ['float', 0.7505] },
+        labels: { value: ['boolean', false] },
+      },
+    )
+  })
+})
+
+describe('the generated types', () => {
+  it('are those of the service: else run "npm run generate" in clients/typescript', async () => {
+    const document = (await (await fetch(`${service.url}/openapi.json`)).json()) as OpenApi
+    const generated = await readFile(path.join(home, 'src/api.ts'), 'utf8')
+    expect(/Fingerprint: (\w+)/.exec(generated)?.[1]).toBe(pickCalls(document).fingerprint)
+  })
+})
