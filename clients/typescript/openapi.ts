@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 
 /** The calls that the client makes; their types are generated. */
-export const calls = [
+const calls = [
   '/api/rest/v2/account-details',
   '/api/rest/v2/write/experiment/create',
   '/api/rest/v2/write/experiment/log-other',

@@ -305,14 +305,19 @@ export class Experiment {
       waiting.shift()
       return { entries: [first], send: () => first.send() }
     }
-    let count = 0
+    // Points need not wait for calls among them: only what was logged last of a name has to be sent last.
+    const points: MetricEntry[] = []
     let bytes = 0
+    let left = 0
     for (const it of waiting) {
-      if (!('kind' in it) || count >= pointsPerRequest || (count > 0 && bytes + it.bytes > bytesPerRequest)) break
-      count++
-      bytes += it.bytes
+      const fits = points.length < pointsPerRequest && (points.length === 0 || bytes + it.bytes <= bytesPerRequest)
+      if ('kind' in it && fits) {
+        points.push(it)
+        bytes += it.bytes
+      } else waiting[left++] = it
     }
-    return toMetricShipment(waiting.splice(0, count) as MetricEntry[], {
+    waiting.length = left
+    return toMetricShipment(points, {
       experimentKey: this.key,
       transport: this.#transport,
       errors: this.#errors,

@@ -21,7 +21,7 @@ type Deps = { experimentKey: string; transport: Transport; errors: ErrorLog; new
 export const metricBytes = ({ name, context }: { name: string; context: string }) =>
   (name.length + context.length) * 2 + 150
 
-/** Points in one request, as columns: a quarter of the work that rows are for the service. */
+/** Points in one request, as columns, which are less work for the service than rows. */
 export function toMetricShipment(entries: MetricEntry[], deps: Deps): Shipment<MetricEntry> {
   const { experimentKey, transport, errors } = deps
   const series = toSeries(entries)

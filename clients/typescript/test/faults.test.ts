@@ -57,7 +57,7 @@ describe('a service that is killed again and again', () => {
     async function log(steps: number) {
       for (const last = step + steps; step < last; step++) {
         experiment.logMetrics({ loss: 1 / (step + 1), accuracy: step }, { step })
-        experiment.logParameter(`parameter ${step % 50}`, step)
+        if (step % 10 === 0) experiment.logParameter(`parameter ${(step / 10) % 50}`, step)
         logger.logEvent({ predictionId: `event ${step}`, inputFeatures: { step }, labels: { value: step % 2 } })
         if (step % 10 === 0) await sleep(1)
       }
@@ -87,7 +87,7 @@ describe('a service that is killed again and again', () => {
     const { body } = await service.client.get(`/experiment/parameters?experimentKey=${experiment.key}`)
     const values = body.values as { name: string; valueCurrent: string }[]
     expect(Object.fromEntries(values.map((it) => [it.name, Number(it.valueCurrent)]))).toEqual(
-      Object.fromEntries(Array.from({ length: 50 }, (_, at) => [`parameter ${at}`, step - 50 + at])),
+      Object.fromEntries(Array.from({ length: 50 }, (_, at) => [`parameter ${at}`, step - 500 + at * 10])),
     )
     await expectCounts(service.client, model, { events: step, labels: step })
     for (let at = 0; at < step; at += 97) {
