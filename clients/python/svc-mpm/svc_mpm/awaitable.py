@@ -30,6 +30,9 @@ class Logged(Coroutine[Any, Any, None]):
         yield
 
 
+DONE = Logged()
+
+
 class Waiting(Logged):
     """Something that is done by awaiting it. `on_forgotten` is called when nobody did."""
 

@@ -17,7 +17,9 @@ from typing import Any
 
 from .backoff import Backoff
 from .errors import ErrorLog
+from .event import InvalidEvent
 from .parts import Part, read_parts
+from .settings import Settings
 from .transport import Refused, Transport, Unavailable
 
 logger = logging.getLogger("svc_mpm")
@@ -126,3 +128,36 @@ class Upload:
             return
         self._told_at = time.monotonic()
         logger.info("%s: at line %d; %d rejected", name, line, self.counts.rejected)
+
+
+def to_query(
+    settings: Settings,
+    dataset_type: str,
+    dataset_name: str | None,
+    na_values: str | None,
+    keep_default_na_values: bool | str | None,
+) -> dict[str, str]:
+    """
+    What a file is to be read by, but for the workspace.
+
+    Raises InvalidEvent.
+    """
+    if dataset_type not in PATHS:
+        raise InvalidEvent(f"dataset_type: must be one of {', '.join(PATHS)}, not {dataset_type!r}")
+    if dataset_type == "TRAINING_EVENTS" and not dataset_name:
+        raise InvalidEvent("dataset_name: is missing: TRAINING_EVENTS need one")
+    if not dataset_name and settings.model_name is None:
+        raise InvalidEvent("dataset_name: is missing, and so is the model_name of SvcMPM: pass one of them")
+    if na_values is not None and not isinstance(na_values, str):
+        raise InvalidEvent("na_values: expected a string with commas between the values")
+    keep = "true" if keep_default_na_values is None else str(keep_default_na_values).lower()
+    if keep not in ("true", "false"):
+        raise InvalidEvent(f"keep_default_na_values: expected true or false, not {keep_default_na_values!r}")
+    given = {
+        "modelName": settings.model_name,
+        "modelVersion": settings.model_version,
+        "datasetName": dataset_name,
+        "NAValues": na_values,
+        "keepDefaultNAValues": keep,
+    }
+    return {name: value for name, value in given.items() if value is not None}

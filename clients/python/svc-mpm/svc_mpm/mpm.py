@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-import time
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from . import process
-from .awaitable import Logged, Waiting, in_thread
+from .awaitable import DONE, in_thread
 from .dataframe import Columns, LogEventsResult, RowFault, log_rows
-from .dataset import PATHS, Upload
+from .dataset import Upload, to_query
 from .delivery import Delivery
 from .errors import ErrorLog, InitializationError
 from .event import InvalidEvent, Item, make_event, make_labels
+from .intake import Intake
 from .queue import EventQueue
 from .sender import Sender
 from .settings import read_settings
@@ -31,9 +31,7 @@ END_SECONDS = 30.0
 _BATCH_BYTES = 4 * 1024 * 1024
 _DATAFRAME_BLOCK_SECONDS = 60.0
 """How long a data frame waits for room before it goes on without: nobody's answer depends on it."""
-_ROOM_POLL_SECONDS = 0.005
 
-_DONE = Logged()
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -82,11 +80,8 @@ class SvcMPM:
     ) -> None:
         self._errors = ErrorLog()
         self._is_asyncio = bool(asyncio)
-        self._done = _DONE if self._is_asyncio else None
+        self._done = DONE if self._is_asyncio else None
         self._raises = bool(raise_on_error_during_init)
-        self._ended = False
-        self._told_unconnected = False
-        self._is_connected = not self._is_asyncio
         faults: list[str] = []
         self._settings = read_settings(
             api_key, workspace_name, model_name, model_version, max_batch_size, max_batch_time, faults.append
@@ -101,6 +96,7 @@ class SvcMPM:
             self._is_off = self._settings.api_key is None
             self._fail(faults)
         self._open()
+        self._intake.is_connected = not self._is_asyncio
         if self._is_off:
             return
         process.watch(self)
@@ -119,8 +115,8 @@ class SvcMPM:
         if not self._is_asyncio:
             return None
         if self._is_off:
-            return _DONE
-        self._is_connected = True
+            return DONE
+        self._intake.is_connected = True
         return in_thread(self._connect)
 
     def end(self, timeout: float | None = None) -> Awaitable[None] | None:
@@ -130,10 +126,9 @@ class SvcMPM:
         Waits for `timeout` seconds at most, 30 when it is unset. What is left then is given up, counted and told.
         """
         seconds = END_SECONDS if timeout is None else max(0.0, float(timeout))
-        if self._ended or self._is_off:
-            self._ended = True
+        if self._intake.is_closed or self._is_off:
             return self._done
-        self._ended = True
+        self._intake.is_closed = True
         process.forget(self)
         if self._is_asyncio:
             self._queue.close()
@@ -177,7 +172,7 @@ class SvcMPM:
         """
         if self._is_off:
             return self._done
-        return self._put(
+        return self._log(
             make_event(
                 prediction_id, input_features, output_value, output_probability, output_features, labels, timestamp
             )
@@ -199,7 +194,7 @@ class SvcMPM:
             _deprecate("label is deprecated: use labels={'value': ...}")
         if self._is_off:
             return self._done
-        return self._put(make_labels(prediction_id, label, labels, timestamp))
+        return self._log(make_labels(prediction_id, label, labels, timestamp))
 
     def log_dataframe(
         self,
@@ -278,10 +273,16 @@ class SvcMPM:
         self._delivery = Delivery(settings, transport, self._queue, self._errors)
         self._sender = Sender(self._queue, self._delivery, self._errors, wake)
 
+        self._intake = Intake(
+            settings, self._queue, self._sender, self._errors, lambda: process.watch_exit_of_child(self)
+        )
+
     def _after_fork(self) -> None:
         """In the child: what was logged before is its parent's to send."""
+        was_connected = self._intake.is_connected
         self._errors = ErrorLog()
         self._open()
+        self._intake.is_connected = was_connected
 
     def _fail(self, faults: list[str]) -> None:
         if faults and self._raises:
@@ -309,52 +310,11 @@ class SvcMPM:
                 f"{self._settings.url} did not take them in"
             )
 
-    def _put(self, item: Item) -> Awaitable[None] | None:
-        fault = self._find_obstacle()
-        if fault is None and self._queue.put(item):
-            return self._done
-        if fault is not None:
-            self._drop(item, fault)
-            return self._done
-        if not self._is_asyncio:
-            if not self._queue.put(item, self._settings.block_seconds):
-                self._drop(item, self._describe_full())
-            return None
-        if self._queue.is_stalled:
-            self._drop(item, self._describe_full())
-            return _DONE
-        return Waiting(self._put_later(item), lambda: self._drop(item, self._describe_full()))
-
-    async def _put_later(self, item: Item) -> None:
-        import asyncio
-
-        deadline = time.monotonic() + self._settings.block_seconds
-        while not self._queue.put(item):
-            if self._queue.is_stalled or time.monotonic() > deadline or self._ended:
-                self._drop(item, self._describe_full())
-                return
-            await asyncio.sleep(_ROOM_POLL_SECONDS)
-
-    def _find_obstacle(self) -> str | None:
-        """Why nothing can be logged now."""
-        if self._ended:
-            return "the logger has ended: nothing can be logged after end"
-        if self._settings.model_name is None:
-            return "model_name: is missing: pass it to SvcMPM, or set SVC_MPM_MODEL_NAME"
-        if not self._is_connected and not self._told_unconnected:
-            self._told_unconnected = True
-            self._errors.add("connect was not awaited: events wait in memory until it is")
-        if self._is_connected and not self._sender.is_started:
-            process.watch_exit_of_child(self)
-            self._sender.start()
+    def _log(self, item: Item) -> Awaitable[None] | None:
+        if self._is_asyncio:
+            return self._intake.put_or_wait(item)
+        self._intake.put(item)
         return None
-
-    def _describe_full(self) -> str:
-        state = "while the service is away" if self._queue.is_stalled else "faster than the service takes events in"
-        return f"the queue is full ({self._settings.queue_bytes:,} bytes, SVC_MPM_QUEUE_BYTES), {state}"
-
-    def _drop(self, item: Item, why: str) -> None:
-        self._errors.add(f"an event was dropped: {why}", [item.prediction_id])
 
     def _log_rows(self, dataframe: pandas.DataFrame, columns: Columns) -> LogEventsResult:
         """Waits for room once in vain, and not again."""
@@ -364,10 +324,9 @@ class SvcMPM:
 
         def put(item: Item) -> str | None:
             nonlocal wait
-            fault = self._find_obstacle()
-            if fault is None and not self._wait_and_put(item, wait):
+            fault = self._intake.try_put(item, wait, waits_while_away=True)
+            if fault is not None:
                 wait = 0
-                fault = self._describe_full()
             return fault
 
         try:
@@ -385,17 +344,6 @@ class SvcMPM:
             self._errors.add("log_dataframe: further rows were rejected", count=result.rejected - len(result.faults))
         return result
 
-    def _wait_and_put(self, item: Item, seconds: float) -> bool:
-        """
-        Unlike a model server, which drops at once what does not fit while the service is away, a data frame waits.
-        """
-        deadline = time.monotonic() + seconds
-        while not self._queue.put(item, max(0.0, deadline - time.monotonic())):
-            if time.monotonic() >= deadline or self._queue.is_closed or item.size > self._settings.queue_bytes:
-                return False
-            time.sleep(_ROOM_POLL_SECONDS)
-        return True
-
     def _upload(
         self,
         file_path: str,
@@ -405,8 +353,10 @@ class SvcMPM:
         keep_default_na_values: bool | str | None,
     ) -> None:
         try:
-            query = self._to_query(dataset_type, dataset_name, na_values, keep_default_na_values)
+            if self._intake.is_closed:
+                raise InvalidEvent("the logger has ended: nothing can be uploaded after end")
             settings = self._settings
+            query = to_query(settings, dataset_type, dataset_name, na_values, keep_default_na_values)
             # A connection of its own: the sender's is in use.
             transport = Transport(settings.url, settings.api_key or "", settings.request_seconds)
             query["workspaceName"] = Delivery(settings, transport, self._queue, self._errors).find_workspace()
@@ -417,35 +367,6 @@ class SvcMPM:
             self._errors.add(f"upload_dataset_csv: the file cannot be read: {error}", [str(file_path)])
         except Exception as error:
             self._errors.add(f"upload_dataset_csv failed: {error!r}", [str(file_path)], error=error)
-
-    def _to_query(
-        self,
-        dataset_type: str,
-        dataset_name: str | None,
-        na_values: str | None,
-        keep_default_na_values: bool | str | None,
-    ) -> dict[str, str]:
-        if self._ended:
-            raise InvalidEvent("the logger has ended: nothing can be uploaded after end")
-        if dataset_type not in PATHS:
-            raise InvalidEvent(f"dataset_type: must be one of {', '.join(PATHS)}, not {dataset_type!r}")
-        if dataset_type == "TRAINING_EVENTS" and not dataset_name:
-            raise InvalidEvent("dataset_name: is missing: TRAINING_EVENTS need one")
-        if not dataset_name and self._settings.model_name is None:
-            raise InvalidEvent("dataset_name: is missing, and so is the model_name of SvcMPM: pass one of them")
-        if na_values is not None and not isinstance(na_values, str):
-            raise InvalidEvent("na_values: expected a string with commas between the values")
-        keep = "true" if keep_default_na_values is None else str(keep_default_na_values).lower()
-        if keep not in ("true", "false"):
-            raise InvalidEvent(f"keep_default_na_values: expected true or false, not {keep_default_na_values!r}")
-        given = {
-            "modelName": self._settings.model_name,
-            "modelVersion": self._settings.model_version,
-            "datasetName": dataset_name,
-            "NAValues": na_values,
-            "keepDefaultNAValues": keep,
-        }
-        return {name: value for name, value in given.items() if value is not None}
 
 
 def _deprecate(message: str) -> None:

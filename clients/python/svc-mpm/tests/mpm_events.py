@@ -12,7 +12,6 @@ from typing import Any
 from unittest import mock
 
 from conftest import Service, eventually
-
 from svc_mpm import SvcMPM
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas
 import pytest
-from conftest import Service
 from mpm_events import environment_of, expect_counts, expect_event, messages, open_logger, unique
 
+from conftest import Service
 from svc_mpm import InitializationError, SvcMPM
 
 

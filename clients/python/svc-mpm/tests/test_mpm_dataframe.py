@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy
 import pandas
 import pytest
-from conftest import Service
 from mpm_events import expect_counts, expect_event, messages, open_logger, unique
 
+from conftest import Service
 from svc_mpm import LogEventsResult, RowFault
 
 
@@ -74,7 +74,7 @@ def test_the_deprecated_columns_are_value_and_probability(service: Service) -> N
     model = unique("model")
     frame = pandas.DataFrame({"id": [17], "answer": ["ok"], "score": [0.5]})
     with open_logger(service, model) as mpm:
-        with pytest.warns(DeprecationWarning) as warned:
+        with pytest.warns(DeprecationWarning, match="use output_features_columns") as warned:
             mpm.log_dataframe(frame, "id", output_value_column="answer", output_probability_column="score")
         mpm.end()
     assert [str(it.message).split(" is ")[0] for it in warned] == ["output_value_column", "output_probability_column"]

@@ -9,9 +9,9 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from conftest import Service, eventually
 from mpm_events import count_events, expect_counts, expect_event, messages, open_logger, read_event, unique
 
+from conftest import Service, eventually
 from svc_mpm.parts import read_parts
 
 

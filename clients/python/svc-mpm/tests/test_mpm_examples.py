@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Service, eventually
 from mpm_events import environment, expect_event
+
+from conftest import Service, eventually
 
 HERE = Path(__file__).parents[1]
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from conftest import Service, eventually
 from mpm_events import (
     Ledger,
     environment_of,
@@ -22,6 +21,7 @@ from mpm_events import (
     unique,
 )
 
+from conftest import Service, eventually
 from svc_mpm import InitializationError, SvcMPM
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy
 import pandas
 import pytest
-from conftest import Service, eventually
 from mpm_events import (
     count_events,
     environment_of,
@@ -21,6 +20,7 @@ from mpm_events import (
     unique,
 )
 
+from conftest import Service, eventually
 from svc_mpm import SvcMPM
 
 

@@ -9,8 +9,9 @@ import sys
 import threading
 
 import pytest
-from conftest import Service
 from mpm_events import Ledger, environment, expect_counts, expect_event, open_logger, unique
+
+from conftest import Service
 
 
 def test_many_threads_log_each_event_once(service: Service) -> None:
