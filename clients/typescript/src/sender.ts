@@ -39,6 +39,8 @@ type Settings<E extends Entry> = {
 export type Sender<E extends Entry> = ReturnType<typeof createSender<E>>
 
 const endMsDefault = 30_000
+/** The longest pause once the logger is ending: a service that comes back meanwhile must not be missed. */
+const hurryMs = 1_000
 /** After so many faults of the service's own in a row a shipment is split, or given up: it may be what the service cannot bear. */
 const faultsMax = 5
 
@@ -56,6 +58,8 @@ export function createSender<E extends Entry>({ connection, errors, take, isFull
   let timer: NodeJS.Timeout | undefined
   let running: Promise<void> | undefined
   const backoff = createBackoff()
+  /** Cuts the pause short that is under way when the logger is ended. */
+  const hurry = new AbortController()
   const state = { toldAway: false, toldThrottled: false, isAway: false }
 
   function schedule() {
@@ -137,8 +141,11 @@ export function createSender<E extends Entry>({ connection, errors, take, isFull
       state.toldAway = true
     }
     state.isAway = true
-    // Not to keep the process alive is right here, too: its exit calls `end`, which does as long as it waits.
-    await sleep(backoff.nextMs(error.retryAfterMs), undefined, { ref: false, signal: stop.signal }).catch(
+    const ms = backoff.nextMs(error.retryAfterMs)
+    const isToldWhen = error.retryAfterMs !== undefined
+    const signal = isToldWhen || isClosed ? stop.signal : AbortSignal.any([stop.signal, hurry.signal])
+    // It does not keep the process alive: its exit calls `end`, which does as long as it waits.
+    await sleep(isClosed && !isToldWhen ? Math.min(ms, hurryMs) : ms, undefined, { ref: false, signal }).catch(
       () => undefined,
     )
   }
@@ -166,6 +173,7 @@ export function createSender<E extends Entry>({ connection, errors, take, isFull
   async function end(timeoutMs = endMsDefault) {
     if (isClosed) return
     isClosed = true
+    hurry.abort()
     forget()
     // Keeps the process alive, which the pauses between attempts do not.
     const deadline = setTimeout(() => stop.abort(), timeoutMs)

@@ -1,7 +1,7 @@
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { aFolder, runSvc } from '../../../test/cli/svc-process.ts'
 import { createClient } from '../../../test/harness/client.ts'
@@ -136,6 +136,24 @@ describe('a service that is away', () => {
     proxy.restore()
     await experiment.end()
     expect(await service.client.readPoints(experiment.key, 'loss', 100)).toHaveLength(100)
+  })
+
+  it('is not missed when it is back while the logger ends, however long the pause was to be', async () => {
+    const service = await openTestService()
+    onClose(service.close)
+    const proxy = await openProxy(service.url)
+    onClose(proxy.close)
+    proxy.cut()
+    const modelName = uniqueName('model')
+    const connection = connectionTo({ ...service, url: proxy.url })
+    const logger = new MonitoringLogger({ ...connection, modelName, batchSize: 1 })
+    const random = vi.spyOn(Math, 'random').mockReturnValue(1e6)
+    onClose(() => random.mockRestore())
+    logger.logEvent({ predictionId: 'one' })
+    await eventually(() => expect(messages(logger).join()).toContain('cannot be reached'))
+    proxy.restore()
+    await logger.end()
+    await expectCounts(service.client, { workspaceName: service.workspaceName, modelName }, { events: 1 })
   })
 
   it('may hang: what was sent into nothing is sent again', async () => {

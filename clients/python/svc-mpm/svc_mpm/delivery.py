@@ -45,6 +45,8 @@ class Delivery:
         self._told_throttled = False
         self.workspace_name = settings.workspace_name
         self.accepted = 0
+        self.was_told_when = False
+        """True when it was the service that said how long to wait."""
 
     def check(self) -> None:
         """
@@ -149,6 +151,7 @@ class Delivery:
                 self._halve(batch, Refused(str(error), 500))
                 return None
         self._queue.stall(True)
+        self.was_told_when = error.retry_after is not None
         return self._backoff.next(error.retry_after)
 
     def _refuse(self, batch: list[Item], error: Refused) -> None:

@@ -15,6 +15,9 @@ from .errors import ErrorLog
 from .queue import EventQueue
 from .transport import Refused, Unavailable
 
+_HURRY_SECONDS = 1.0
+"""The longest pause once the logger is ending: a service that comes back meanwhile must not be missed."""
+
 
 class Sender:
     """Takes batches when they are due and delivers them, until it is ended."""
@@ -25,6 +28,7 @@ class Sender:
         self._errors = errors
         self._wake = wake
         self._stop = threading.Event()
+        self._hurry = threading.Event()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
@@ -44,6 +48,7 @@ class Sender:
         """Sends what there is for so many seconds at most. Answers how many items are left, which are given up."""
         deadline = time.monotonic() + seconds
         self._queue.close()
+        self._hurry.set()
         # An interpreter that is shutting down starts no threads: then this one does the work.
         with contextlib.suppress(RuntimeError):
             self.start()
@@ -90,8 +95,16 @@ class Sender:
             pause = self._delivery.attempt()
             if pause is None:
                 break
-            self._stop.wait(pause)
+            self._pause(pause)
         return True
+
+    def _pause(self, seconds: float) -> None:
+        if self._delivery.was_told_when:
+            self._stop.wait(seconds)
+        elif self._hurry.is_set():
+            self._stop.wait(min(seconds, _HURRY_SECONDS))
+        else:
+            self._hurry.wait(seconds)
 
     def _drain(self, deadline: float) -> None:
         while time.monotonic() < deadline:

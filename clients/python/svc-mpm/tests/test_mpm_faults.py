@@ -66,6 +66,21 @@ def test_away_at_the_start_what_was_logged_meanwhile_is_sent_once_it_is_there(ow
     ledger.expect_stored()
 
 
+def test_a_service_that_is_back_when_the_logger_ends_is_not_missed(
+    own_service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first pause alone would outlast the end.
+    monkeypatch.setattr("svc_mpm.backoff._FIRST_SECONDS", 1_000.0)
+    monkeypatch.setattr("svc_mpm.backoff._LONGEST_SECONDS", 1_000.0)
+    ledger = Ledger(own_service, unique("model"))
+    with open_logger(own_service, ledger.model_name, max_batch_size=10) as mpm:
+        ledger.log(mpm, 20)
+        eventually(lambda: "events wait in memory" in messages(mpm))
+        own_service.start()
+        mpm.end(30)
+    ledger.expect_stored()
+
+
 def test_what_does_not_fit_while_the_service_is_away_is_dropped_counted_and_told(own_service: Service) -> None:
     model = unique("model")
     settings = {"SVC_MPM_QUEUE_BYTES": "100000"}
