@@ -39,7 +39,8 @@ class ErrorLog:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # A signal's handler may log an event in the middle of this.
+        self._lock = threading.RLock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
     def add(

@@ -23,13 +23,14 @@ class Intake:
     """
 
     def __init__(
-        self, settings: Settings, queue: EventQueue, sender: Sender, errors: ErrorLog, on_start: Callable[[], None]
+        self, settings: Settings, queue: EventQueue, sender: Sender, errors: ErrorLog, on_first: Callable[[], None]
     ) -> None:
         self._settings = settings
         self._queue = queue
         self._sender = sender
         self._errors = errors
-        self._on_start = on_start
+        self._on_first = on_first
+        self._was_used = False
         self._told_unconnected = False
         self.is_connected = True
         """False in asyncio mode until the logger was connected: until then nothing is sent."""
@@ -85,8 +86,10 @@ class Intake:
                 self._errors.add("connect was not awaited: events wait in memory until it is")
             self._told_unconnected = True
         elif not self._sender.is_started:
-            self._on_start()
             self._sender.start()
+        if not self._was_used:
+            self._was_used = True
+            self._on_first()
         return None
 
     def _describe_full(self) -> str:

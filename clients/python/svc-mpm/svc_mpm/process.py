@@ -17,7 +17,6 @@ _open: set[SvcMPM] = set()
 def watch(mpm: SvcMPM) -> None:
     """Ends it when the process ends, and gives each fork a queue and a thread of its own."""
     _open.add(mpm)
-    watch_exit_of_child(mpm)
 
 
 def forget(mpm: SvcMPM) -> None:
@@ -25,7 +24,10 @@ def forget(mpm: SvcMPM) -> None:
 
 
 def watch_exit_of_child(mpm: SvcMPM) -> None:
-    """Processes of `multiprocessing` end without running what was registered with `atexit`."""
+    """
+    Processes of `multiprocessing` end without running what was registered with `atexit`, and forget what was registered
+    with themselves before their work began: this is called with the first event.
+    """
     if parent_process() is not None:
         reference = weakref.ref(mpm)
         util.Finalize(None, _end, args=(reference,), exitpriority=10)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from mpm_events import Ledger, environment, expect_counts, expect_event, open_logger, unique
@@ -100,6 +101,42 @@ work("parent")"""
     ended = run(service, model, lines)
     assert (ended.returncode, ended.stderr) == (0, "")
     expect_counts(service, model, events=4)
+
+
+SPAWNING = """
+import multiprocessing, sys
+from svc_mpm import SvcMPM
+
+mpm = SvcMPM(model_name="%s", workspace_name="default")
+
+def work(name):
+    mpm.log_event(name)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    children = [context.Process(target=work, args=(f"child {it}",)) for it in range(2)]
+    for it in children: it.start()
+    for it in children: it.join()
+    work("parent")
+"""
+
+
+def test_a_process_of_multiprocessing_that_was_spawned_has_sent_everything_when_it_ends(
+    service: Service, tmp_path: Path
+) -> None:
+    model = unique("model")
+    program = tmp_path / "program.py"
+    program.write_text(SPAWNING % model)
+    ended = subprocess.run(
+        [sys.executable, str(program)],
+        env=os.environ | environment(service),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    expect_counts(service, model, events=3)
 
 
 def test_a_program_ends_in_time_when_the_service_is_away(own_service: Service) -> None:
