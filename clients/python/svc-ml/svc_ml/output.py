@@ -1,0 +1,86 @@
+"""Standard output and error, as they were written, line by line."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+Write = Callable[[list[dict[str, Any]]], None]
+
+_LINE_CHARACTERS_MAX = 100_000
+_lock = threading.RLock()
+_offset = 0
+
+
+def _next_offset() -> int:
+    """Microseconds since the Unix epoch, always later than before: lines of several processes stand in the order of time."""
+    global _offset
+    with _lock:
+        _offset = max(_offset + 1, time.time_ns() // 1_000)
+        return _offset
+
+
+class _Tee:
+    """Stands in the place of a stream: everything goes on to it, and whole lines are logged too."""
+
+    def __init__(self, stream: TextIO, is_error: bool, write: Write) -> None:
+        self._stream = stream
+        self._is_error = is_error
+        self._write = write
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        written = self._stream.write(text)
+        try:
+            with _lock:
+                *lines, self._rest = (self._rest + text).split("\n")
+                if len(self._rest) > _LINE_CHARACTERS_MAX:
+                    lines, self._rest = [*lines, self._rest], ""
+            if lines:
+                self._log(lines)
+        except Exception:
+            # Whoever prints must not fail because of us; the text itself was printed.
+            pass
+        return written
+
+    def finish(self) -> None:
+        with _lock:
+            rest, self._rest = self._rest, ""
+        if rest:
+            self._log([rest])
+
+    def _log(self, lines: list[str]) -> None:
+        now = int(time.time() * 1000)
+        logged = []
+        for line in lines:
+            # Of a progress bar that is drawn over and over what stood there last.
+            shown = line.rstrip("\r").rsplit("\r", 1)[-1].replace("\0", "")
+            shown = shown.encode("utf-8", "replace").decode()[:_LINE_CHARACTERS_MAX]
+            logged.append({"output": shown, "stderr": self._is_error, "localTimestamp": now, "offset": _next_offset()})
+        self._write(logged)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def capture_output(write: Write) -> Callable[[], None]:
+    """Logs what is printed from now on. Returns what ends it; a stream that somebody else has replaced since stays so."""
+    tees = {"stdout": _Tee(sys.stdout, False, write), "stderr": _Tee(sys.stderr, True, write)}
+    before = {name: getattr(sys, name) for name in tees}
+    for name, tee in tees.items():
+        setattr(sys, name, tee)
+
+    def end() -> None:
+        for name, tee in tees.items():
+            tee.finish()
+            if getattr(sys, name) is tee:
+                setattr(sys, name, before[name])
+
+    return end

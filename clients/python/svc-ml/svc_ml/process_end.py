@@ -1,0 +1,96 @@
+"""
+What happens to open experiments when their process forks, is asked to end, or ends: the exit hooks, the handler of SIGTERM and
+the hook for uncaught exceptions, each set once per process and passed on to whoever was there before.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing.process
+import os
+import signal
+import sys
+import threading
+import weakref
+from types import FrameType, TracebackType
+from typing import Any, Protocol
+
+
+class Ending(Protocol):
+    """What is told of these things."""
+
+    def _after_fork_in_child(self) -> None: ...
+    def _at_exit(self) -> None: ...
+    def _at_termination(self, is_the_end: bool) -> None: ...
+    def _note_crash(self, error: str) -> None: ...
+
+
+_open: weakref.WeakSet[Ending] = weakref.WeakSet()
+_is_watching = False
+
+
+def watch(experiment: Ending) -> None:
+    """Tells the experiment of forks and of the end, until it is collected or `unwatch`ed."""
+    global _is_watching
+    _open.add(experiment)
+    if _is_watching:
+        return
+    _is_watching = True
+    atexit.register(_at_exit)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_after_fork_in_child)
+    _watch_exceptions()
+    if threading.current_thread() is threading.main_thread():
+        _watch_termination()
+
+
+def unwatch(experiment: Ending) -> None:
+    _open.discard(experiment)
+
+
+def watch_forked_process() -> None:
+    """A child that multiprocessing has forked ends without calling what is registered with atexit."""
+    if multiprocessing.process.parent_process() is not None:
+        from multiprocessing.util import Finalize
+
+        Finalize(None, _at_exit, exitpriority=0)
+
+
+def _at_exit() -> None:
+    for experiment in list(_open):
+        experiment._at_exit()
+
+
+def _after_fork_in_child() -> None:
+    for experiment in list(_open):
+        experiment._after_fork_in_child()
+
+
+def _watch_exceptions() -> None:
+    previous = sys.excepthook
+
+    def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        for experiment in list(_open):
+            experiment._note_crash(f"{kind.__name__}: {error}")
+        previous(kind, error, trace)
+
+    sys.excepthook = note
+
+
+def _watch_termination() -> None:
+    previous = signal.getsignal(signal.SIGTERM)
+    if previous is not signal.SIG_DFL and not callable(previous):
+        return
+
+    def handle(number: int, frame: FrameType | None) -> Any:
+        is_the_end = not callable(previous)
+        for experiment in list(_open):
+            experiment._at_termination(is_the_end)
+        if callable(previous):
+            return previous(number, frame)
+        # Ends as it would have without us: whoever started this process sees that a signal ended it.
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        return None
+
+    signal.signal(signal.SIGTERM, handle)

@@ -1,0 +1,540 @@
+"""What every kind of experiment shares: how it is opened, how it ends, and the calls that log values."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing.context
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Optional, TypeVar, cast
+
+from svc_ml import process_end, record
+from svc_ml.channel import Channel
+from svc_ml.delivery import Registration
+from svc_ml.fault import Faults, SvcError, logger, show_log
+from svc_ml.number import to_float, to_integer
+from svc_ml.service import EXPERIMENT_EXISTS, Rejected, Service, Unavailable
+from svc_ml.settings import Settings, read_settings
+from svc_ml.sync import send_leftovers
+
+_TERMINATION_SECONDS = 10.0
+_DEFAULT_PROJECT = "general"
+_now = time.time
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def never_raises(call: Call) -> Call:
+    """Makes a call one that cannot stop a training run: what goes wrong is logged and kept for `get_logging_errors`."""
+
+    @functools.wraps(call)
+    def guarded(self: Run, *given: Any, **named: Any) -> Any:
+        if self._channel is None:
+            return None
+        try:
+            return call(self, *given, **named)
+        except SvcError as error:
+            self._faults.add(f"{call.__name__}: {error}", data_affected=call.__name__)
+        except Exception as error:
+            self._faults.add(f"{call.__name__}: {error!r}", data_affected=call.__name__, error=error)
+        return None
+
+    return cast(Call, guarded)
+
+
+class Run:
+    """
+    One experiment as this process logs to it. Every call may come from any thread, and after a fork; none raises.
+
+    A disabled one takes every call and does nothing.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        *,
+        create: dict[str, Any] | None,
+        is_online: bool,
+        may_exist: bool = False,
+        worker: str = "",
+        disabled: bool = False,
+        raise_on_error_during_init: bool = False,
+        display_summary: bool = True,
+    ) -> None:
+        show_log()
+        self._faults = Faults()
+        self._channel: Optional[Channel] = None
+        self._context = ""
+        self._worker = worker
+        self.opened_seconds = int(time.time())
+        """When this process opened it, in seconds since the Unix epoch."""
+        self._may_exist = may_exist
+        self._step: int | None = None
+        self._epoch: int | None = None
+        self._pid = os.getpid()
+        self._name: str | None = None
+        self._link: str | None = None
+        self._crash: str | None = None
+        self._has_ended = False
+        self._display_summary = display_summary
+        self._closers: list[Callable[[], None]] = []
+        self._is_owner = create is not None
+        self._is_online = is_online
+        self._key = str(given.get("experiment_key") or "")
+        self.stop_requested = False
+        """True once somebody has asked the service to stop this experiment; the training loop decides what to make of it."""
+        if disabled:
+            return
+        try:
+            self._open(read_settings(given), create, is_online, raise_on_error_during_init)
+        except Exception as error:
+            if raise_on_error_during_init:
+                raise
+            self._faults.add(f"Nothing is logged: {error}", error=None if isinstance(error, SvcError) else error)
+
+    def _open(self, settings: Settings, create: dict[str, Any] | None, is_online: bool, raises: bool) -> None:
+        self._settings = settings
+        self._key = settings.experiment_key or (secrets.token_hex(16) if create is not None else "")
+        if not self._key:
+            raise SvcError("No experiment key: give experiment_key, or set SVC_EXPERIMENT_KEY.")
+        if not (32 <= len(self._key) <= 50 and self._key.isascii() and self._key.isalnum()):
+            raise SvcError(
+                f"experiment_key {self._key!r}: must have 32 to 50 letters and digits; leave it out to get one."
+            )
+        if create is not None:
+            create = {
+                "workspaceName": settings.workspace,
+                "projectName": settings.project_name or _DEFAULT_PROJECT,
+                **create,
+            }
+        # A key that was drawn here is nobody else's.
+        registration = Registration(self._key, create, self._may_exist or settings.experiment_key is None)
+        service = Service(settings.url, settings.api_key) if is_online and settings.api_key else None
+        root = Path(settings.spool_directory if is_online else settings.offline_directory).expanduser().absolute()
+        self._root = root
+        self._service = service
+        if is_online and service is None:
+            message = "No API key: give api_key, set SVC_API_KEY, or write it into ~/.svc.config."
+            if raises:
+                raise SvcError(message)
+            self._faults.add(f"{message} What is logged is kept in {root}; with a key, svc-ml sync {root} sends it.")
+        if service is not None:
+            self._register(service, registration, raises)
+        self._channel = Channel(
+            settings,
+            root,
+            self._key,
+            registration=registration,
+            service=service,
+            context=self._worker,
+            faults=self._faults,
+            at_start=process_end.watch_forked_process,
+        )
+        self._name = registration.answer.get("name") or (create or {}).get("experimentName")
+        self._link = registration.answer.get("link")
+        process_end.watch(self)
+        if service is not None:
+            self._send_leftovers(service)
+
+    def _send_leftovers(self, service: Service) -> None:
+        stop = threading.Event()
+        given = (self._root, service, self._faults, stop)
+        threading.Thread(target=send_leftovers, args=given, name="svc-leftovers", daemon=True).start()
+        self._closers.append(stop.set)
+
+    def _register(self, service: Service, registration: Registration, raises: bool) -> None:
+        try:
+            if registration.create is not None:
+                registration.ensure(service, self._settings.init_seconds)
+            else:
+                service.get("/experiment/metadata", {"experimentKey": self._key}, self._settings.init_seconds)
+        except Unavailable as error:
+            if raises:
+                raise SvcError(f"{error}. Start the service there, or set SVC_URL to its address.") from error
+            self._faults.add(f"{error}: what is logged is kept in {self._root} and sent later.", once="unavailable")
+        except Rejected as error:
+            advice = _advice(error)
+            if raises:
+                raise SvcError(f"{error} {advice}") from error
+            self._faults.add(f"{error} {advice} What is logged is kept in {self._root}.", once="barred")
+
+    # Values
+
+    def log_metric(
+        self, name: str, value: Any, step: Any = None, epoch: Any = None, include_context: bool = True
+    ) -> None:
+        """
+        Logs one point of a metric. Takes microseconds: nothing is sent or written by this call.
+
+        value: a number, NaN and the infinities included, a numpy scalar, or a tensor with one element.
+        step, epoch: whole numbers of 64 bits; without, those of `set_step` and `set_epoch`.
+        """
+        channel = self._channel
+        if channel is None:
+            return
+        try:
+            point = (
+                name if type(name) is str else str(name),
+                self._context if include_context else "",
+                value if type(value) is float else to_float(value),
+                self._step if step is None else step if type(step) is int else to_integer(step),
+                self._epoch if epoch is None else epoch if type(epoch) is int else to_integer(epoch),
+                int(_now() * 1000),
+            )
+        except Exception:
+            self._refuse_point(name, value, step, epoch)
+            return
+        if channel.is_closed:
+            return
+        points = channel.points
+        points.append(point)
+        if channel.is_idle:
+            channel.wake()
+        if len(points) > channel.points_max:
+            channel.make_room()
+
+    def _log_point(self, name: str, value: float) -> None:
+        """A point of the machine: it belongs to no step."""
+        channel = self._channel
+        if channel is not None and not channel.is_closed:
+            channel.points.append((name, self._worker, float(value), None, None, now_ms()))
+            if channel.is_idle:
+                channel.wake()
+
+    def _refuse_point(self, name: Any, value: Any, step: Any, epoch: Any) -> None:
+        for field, given, convert in (
+            ("value", value, to_float),
+            ("step", step, to_integer),
+            ("epoch", epoch, to_integer),
+        ):
+            try:
+                if given is not None or field == "value":
+                    convert(given)
+            except Exception:
+                what = "a number" if field == "value" else "a whole number of 64 bits"
+                message = f"log_metric {name!r}: {field} is {_shorten(given)}, expected {what}; this point is left out."
+                self._faults.add(message, data_affected=f"metric {name}", once=f"no number {name} {field}")
+                return
+
+    @never_raises
+    def log_metrics(
+        self, dic: Mapping[str, Any], prefix: str | None = None, step: Any = None, epoch: Any = None
+    ) -> None:
+        """Logs a point of each metric, all at the same step."""
+        for name, value in dic.items():
+            self.log_metric(f"{prefix}_{name}" if prefix else name, value, step, epoch)
+
+    @never_raises
+    def log_parameter(self, name: str, value: Any, step: Any = None) -> None:
+        """Logs a parameter; the last value is kept. A mapping becomes one parameter for each of its entries."""
+        if isinstance(value, Mapping):
+            self.log_parameters(value, prefix=name, step=step)
+            return
+        body: dict[str, Any] = {"parameterName": str(name), "parameterValue": to_text(value), "timestamp": now_ms()}
+        at = self._step if step is None else to_integer(step)
+        if at is not None:
+            body["step"] = at
+        self._call("/write/experiment/parameter", body)
+
+    @never_raises
+    def log_parameters(
+        self, parameters: Mapping[str, Any], prefix: str | None = None, nested_support: bool = True, step: Any = None
+    ) -> None:
+        """Logs parameters. With `nested_support` a mapping within is spread out, its names joined by `|`."""
+        for name, value in parameters.items():
+            whole = f"{prefix}|{name}" if prefix else str(name)
+            if nested_support and isinstance(value, Mapping):
+                self.log_parameters(value, prefix=whole, step=step)
+            else:
+                self.log_parameter(whole, to_text(value), step)
+
+    @never_raises
+    def log_other(self, key: str, value: Any) -> None:
+        """Logs anything else by name; the last value is kept."""
+        self._call("/write/experiment/log-other", {"key": str(key), "value": to_text(value), "timestamp": now_ms()})
+
+    @never_raises
+    def log_others(self, dictionary: Mapping[str, Any]) -> None:
+        for key, value in dictionary.items():
+            self.log_other(key, value)
+
+    @never_raises
+    def add_tag(self, tag: str) -> None:
+        self.add_tags([tag])
+
+    @never_raises
+    def add_tags(self, tags: Iterable[str]) -> None:
+        """Adds tags; those that are there stay."""
+        self._call("/write/experiment/tags", {"addedTags": [str(it) for it in tags]})
+
+    @never_raises
+    def set_name(self, name: str) -> None:
+        """Renames the experiment."""
+        self._name = str(name)
+        self.log_other("Name", name)
+
+    @never_raises
+    def log_html(self, html: str, clear: bool = False) -> None:
+        """Adds HTML to the experiment's; with `clear` it takes the place of what was there."""
+        self._call("/write/experiment/html", {"html": str(html), "override": clear, "timestamp": now_ms()})
+
+    @never_raises
+    def log_graph(self, graph: Any, overwrite: bool = True) -> None:
+        """Logs the graph of the model, as text or as what `str` makes of it. The service keeps the last one."""
+        self._call("/write/experiment/graph", {"graph": str(graph)})
+
+    set_model_graph = log_graph
+
+    # Where in the run
+
+    def set_step(self, step: Any) -> None:
+        """The step of points that are logged without one."""
+        self._set("_step", "set_step", step)
+
+    def set_epoch(self, epoch: Any) -> None:
+        """The epoch of points that are logged without one."""
+        self._set("_epoch", "set_epoch", epoch)
+
+    def _set(self, field: str, call: str, value: Any) -> None:
+        try:
+            setattr(self, field, None if value is None else to_integer(value))
+        except Exception:
+            self._faults.add(f"{call}: got {_shorten(value)}, expected a whole number of 64 bits.", data_affected=call)
+
+    @contextlib.contextmanager
+    def context_manager(self, context: str) -> Iterator[Run]:
+        """Points that are logged within belong to a context, such as `train` or `validate`."""
+        before, self._context = self._context, context
+        try:
+            yield self
+        finally:
+            self._context = before
+
+    def train(self) -> contextlib.AbstractContextManager[Run]:
+        return self.context_manager("train")
+
+    def validate(self) -> contextlib.AbstractContextManager[Run]:
+        return self.context_manager("validate")
+
+    def test(self) -> contextlib.AbstractContextManager[Run]:
+        return self.context_manager("test")
+
+    # What is known of it
+
+    @property
+    def id(self) -> str:
+        return self._key
+
+    @property
+    def url(self) -> str | None:
+        """Where people look at it; None until the service was reached."""
+        return self._link
+
+    @property
+    def disabled(self) -> bool:
+        return self._channel is None
+
+    def get_key(self) -> str:
+        return self._key
+
+    def get_name(self) -> str | None:
+        return self._name
+
+    def get_logging_errors(self, clear: bool = True) -> list[dict[str, Any]]:
+        """
+        What went wrong in the background, the last 1,000. Each has `message`, `logger_name`, `timestamp` (ISO), and where
+        known `data_affected` and `traceback`.
+        """
+        return self._faults.read(clear)
+
+    def has_logging_error(self) -> bool:
+        return len(self._faults) > 0
+
+    def display(self, width: str = "100%", height: str = "800px") -> None:
+        """Shows the experiment's page in a notebook; elsewhere prints its link."""
+        try:
+            from IPython import get_ipython  # type: ignore[import-not-found, unused-ignore]
+            from IPython.display import IFrame, display  # type: ignore[import-not-found, unused-ignore]
+        except ImportError:
+            get_ipython = None
+        if get_ipython is not None and get_ipython() is not None and self._link:
+            display(IFrame(self._link, width=width, height=height))
+        else:
+            logger.info("Experiment %s: %s", self._key, self._link or "not at the service yet")
+
+    def _repr_html_(self) -> str:
+        import html
+
+        if not self._link:
+            return f"<code>{html.escape(self._key)}</code>"
+        address = html.escape(self._link, quote=True)
+        return f'<a href="{address}" target="_blank" rel="noopener">{html.escape(self._name or self._key)}</a>'
+
+    # The end
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Waits until the service has everything, `timeout` seconds at most. False when it has not."""
+        channel = self._channel
+        if channel is None:
+            return True
+        try:
+            return channel.flush(self._settings.end_seconds if timeout is None else timeout)
+        except Exception as error:
+            self._faults.add(f"flush: {error!r}", error=error)
+            return False
+
+    def write(self) -> None:
+        """Brings everything to disk, where it outlives this process."""
+        if self._channel is not None:
+            self._channel.write()
+
+    def send_what_others_left(self, seconds: float = 30) -> None:
+        """Sends what processes that have ended left on this disk for the experiment. Waits `seconds` at most."""
+        if self._service is None:
+            return
+        stop = threading.Event()
+        given = (self._root, self._service, self._faults, stop, self._key)
+        thread = threading.Thread(target=send_leftovers, args=given, name="svc-left", daemon=True)
+        thread.start()
+        thread.join(seconds)
+        stop.set()
+
+    def end(self, timeout: float | None = None) -> None:
+        """
+        Sends what is left and closes the experiment; what is logged afterwards is ignored. Waits `timeout` seconds at most (the
+        setting `end_seconds`), less when the service does nothing. What could not be sent stays on disk, and is sent by
+        `svc-ml sync` or when the next experiment starts.
+        """
+        if self._has_ended or self._channel is None:
+            return
+        self._has_ended = True
+        process_end.unwatch(self)
+        channel = self._channel
+        try:
+            for close in reversed(self._closers):
+                close()
+            self._closers.clear()
+            if self._is_owner and os.getpid() == self._pid:
+                self._log_end()
+            has_all = channel.flush(self._settings.end_seconds if timeout is None else timeout)
+            channel.close()
+            if self._display_summary and os.getpid() == self._pid:
+                self._tell_summary(channel, has_all)
+        except Exception as error:
+            self._faults.add(f"end: {error!r}", error=error)
+
+    def _log_end(self) -> None:
+        outcome: dict[str, Any] = {"isAlive": False, "hasCrashed": self._crash is not None}
+        if self._crash is not None:
+            outcome["error"] = self._crash[:10_000]
+        self._call("/write/experiment/update-status", outcome)
+        self._call("/write/experiment/set-start-end-time", {"endTimeMillis": now_ms()})
+
+    def _tell_summary(self, channel: Channel, has_all: bool) -> None:
+        progress = channel.progress
+        told = [f"{progress.sent_points:,} points in all"] if self._service else []
+        if progress.rejected:
+            told.append(f"{progress.rejected:,} refused by the service")
+        if progress.throttled_points:
+            told.append(f"{progress.throttled_points:,} points over a limit by count")
+        if channel.dropped:
+            told.append(f"{channel.dropped:,} dropped here because a buffer was full")
+        if self.has_logging_error():
+            told.append("see get_logging_errors()")
+        logger.info(
+            "Experiment %s has ended: %s. %s",
+            self._name or self._key,
+            ", ".join(told) or "kept on disk",
+            self._link or "",
+        )
+        if not has_all and channel.folder_path is not None:
+            logger.info("Not everything was sent. To send the rest: svc-ml sync %s", channel.folder_path)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._note_crash(f"{kind.__name__}: {error}")
+        self.end()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """
+        What another process gets is the same experiment, gone on with. The key travels to processes that this one spawns, and
+        nowhere else: a pickle may be stored or sent over a network.
+        """
+        if self._channel is None:
+            return _reopen, (None, True)
+        settings = {**self._settings.__dict__, "experiment_key": self._key}
+        if multiprocessing.context.get_spawning_popen() is None:
+            del settings["api_key"]
+        return _reopen, (settings, self._is_online)
+
+    # What process_end tells
+
+    def _after_fork_in_child(self) -> None:
+        if self._channel is not None:
+            self._channel.after_fork_in_child()
+        # What watches the machine and captures output goes on in the parent.
+        self._closers.clear()
+
+    def _at_exit(self) -> None:
+        self.end()
+
+    def _at_termination(self, is_the_end: bool) -> None:
+        if self._channel is None:
+            return
+        if is_the_end:
+            self._crash = self._crash or "terminated (SIGTERM)"
+            self.end(_TERMINATION_SECONDS)
+        else:
+            self._channel.write()
+
+    def _note_crash(self, error: str) -> None:
+        self._crash = error
+
+    def _call(self, path: str, body: dict[str, Any], method: str = "POST") -> None:
+        if self._channel is not None:
+            self._channel.put(record.CALL, {"method": method, "path": path, "body": body})
+
+
+def _reopen(settings: dict[str, Any] | None, is_online: bool) -> Run:
+    if settings is None:
+        return Run({}, create=None, is_online=is_online, disabled=True)
+    return Run(settings, create=None, is_online=is_online, display_summary=False)
+
+
+def now_ms() -> int:
+    return int(_now() * 1000)
+
+
+def to_text(value: Any) -> str:
+    """A value as text: of a tensor or array with one element the number, of everything else what `str` makes of it."""
+    item = getattr(value, "item", None)
+    if callable(item):
+        try:
+            value = item()
+        except Exception:
+            pass
+    return str(value)
+
+
+def _shorten(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _advice(error: Rejected) -> str:
+    if error.status == 401:
+        return "Set SVC_API_KEY to a key of this service."
+    if error.code == EXPERIMENT_EXISTS:
+        return "Go on with it by ExistingExperiment."
+    return "Mend that and start again."

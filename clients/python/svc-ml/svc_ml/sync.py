@@ -1,0 +1,98 @@
+"""Sends what was left on disk: by an offline experiment, an outage, or a process that was killed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from svc_ml.delivery import Delivery, Interrupted, Progress, Registration
+from svc_ml.fault import Faults
+from svc_ml.sender import send_next
+from svc_ml.service import Rejected, Service
+from svc_ml.spool import SpoolReader
+from svc_ml.spool_folder import FILES, STREAM, Locked, SpoolFolder, find_spool_folders, open_spool_folder
+
+
+def send_folder(
+    folder: SpoolFolder,
+    service: Service,
+    faults: Faults,
+    *,
+    stop: threading.Event,
+    patience_seconds: float,
+    on_left: Callable[[int], None] = lambda _: None,
+) -> Progress:
+    """
+    Sends a spool whole and deletes it. Whatever breaks it off, the next attempt goes on from the last acknowledged batch, with
+    the same ids. A record that is torn, as the last one is when its process was killed, is skipped and told to `faults`.
+
+    on_left: told how many bytes are left, after each batch.
+
+    Raises Rejected when nothing would pass, Unavailable, Interrupted.
+    """
+    about = folder.about
+    progress = Progress()
+    registration = Registration(about.experiment_key, about.create, may_exist=True)
+    lanes = [lane for lane in (STREAM, FILES) if (folder.path / lane).is_dir()]
+    readers = {lane: SpoolReader(folder.path / lane) for lane in lanes}
+
+    def left() -> int:
+        return folder.copied_bytes() + sum(it.pending_bytes() for it in readers.values())
+
+    try:
+        for lane, reader in readers.items():
+            delivery = Delivery(
+                service,
+                registration,
+                folder=folder.path,
+                context=about.context,
+                faults=faults,
+                progress=progress,
+                stop=stop,
+                hurry=threading.Event(),
+                patience_seconds=patience_seconds,
+            )
+            on_left(left())
+            while send_next(reader, delivery, f"{about.spool_id}-{lane}", None):
+                on_left(left())
+            if reader.damaged_bytes:
+                faults.add(
+                    f"{folder.path}: {reader.damaged_bytes} bytes are damaged or were torn off, and were skipped."
+                )
+    finally:
+        for reader in readers.values():
+            reader.close()
+    folder.remove()
+    on_left(0)
+    return progress
+
+
+def send_leftovers(
+    root: Path, service: Service, faults: Faults, stop: threading.Event, experiment_key: str | None = None
+) -> None:
+    """
+    Sends, one after the other, the spools in a folder that were meant for this service and that nobody works on: of all
+    experiments, or of one.
+    """
+    for path in find_spool_folders(root):
+        if stop.is_set():
+            return
+        try:
+            folder = open_spool_folder(path)
+        except (Locked, ValueError, OSError):
+            continue
+        if folder.about.url != service.url or experiment_key not in (None, folder.about.experiment_key):
+            folder.close()
+            continue
+        try:
+            send_folder(folder, service, faults, stop=stop, patience_seconds=float("inf"))
+        except Interrupted:
+            folder.close()
+            return
+        except Rejected as error:
+            folder.close()
+            faults.add(f"What an earlier run left in {path} was refused: {error}", data_affected=str(path))
+        except Exception as error:
+            folder.close()
+            faults.add(f"What an earlier run left in {path} cannot be sent: {error!r}", error=error)
