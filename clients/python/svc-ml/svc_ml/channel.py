@@ -79,12 +79,10 @@ class Channel:
         self._unwritten: list[Record] = []
         self._heavy_bytes = 0
         self._waits = True
-        self._is_writing = False
         self._copying: list[threading.Thread] = []
-        # Reentrant: a signal handler may interrupt the thread that holds it.
         self._lock = threading.RLock()
         # Never held over a write to disk.
-        self._count_lock = threading.RLock()
+        self._count_lock = threading.Lock()
         self._work = threading.Event()
         self._room = threading.Event()
         self._stop = threading.Event()
@@ -194,10 +192,12 @@ class Channel:
 
     def write(self) -> bool:
         """Brings everything from memory to disk, from whatever thread calls. False when the disk refuses."""
-        while (self.points or self._unwritten) and not self._is_writing:
-            if not self._write_some():
-                return False
-        return True
+        while True:
+            with self._lock:
+                if not self.points and not self._unwritten:
+                    return True
+                if not self._write_some():
+                    return False
 
     def flush(self, seconds: float, stall_seconds: float | None = None) -> bool:
         """
@@ -289,10 +289,6 @@ class Channel:
 
     def _write_some(self) -> bool:
         with self._lock:
-            # A signal handler has come in between, in the same thread: the work is under way below it.
-            if self._is_writing:
-                return True
-            self._is_writing = True
             try:
                 return self._append(self._unwritten or self._take())
             except OSError as error:
@@ -303,7 +299,6 @@ class Channel:
                 self._faults.add(f"Writing the spool failed: {error!r}", error=error, once="writing failed")
                 return False
             finally:
-                self._is_writing = False
                 self._room.set()
 
     def _take(self) -> list[Record]:

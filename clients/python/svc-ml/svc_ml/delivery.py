@@ -268,4 +268,4 @@ def _describe(content: dict[str, Any]) -> str:
     body = content["body"]
     kind = content["path"].rsplit("/", 1)[-1]
     name = body.get("parameterName") or body.get("key")
-    return f"the {kind} {name!r}" if name else f"the {kind}"
+    return f"the {kind} {str(name)[:60]!r}" if name else f"the {kind}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Mapping
@@ -96,7 +95,7 @@ class Observed(DisplayCalls):
 
     def _log_lines(self, lines: list[dict[str, Any]]) -> None:
         channel = self._channel
-        if channel is not None and os.getpid() == self._pid:
+        if channel is not None:
             channel.put_record(record.encode_lines(lines))
 
     def _note_status(self, status: dict[str, Any]) -> None:

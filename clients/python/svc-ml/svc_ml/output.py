@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, TextIO
 
 Write = Callable[[list[dict[str, Any]]], None]
 
 _LINE_CHARACTERS_MAX = 100_000
-_lock = threading.RLock()
+_lock = threading.Lock()
 _offset = 0
+_tees: weakref.WeakSet[_Tee] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """Another thread may have held the lock; and half a line that was printed before the fork is the parent's."""
+    global _lock
+    _lock = threading.Lock()
+    for tee in list(_tees):
+        tee.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _next_offset() -> int:
@@ -30,6 +44,10 @@ class _Tee:
         self._stream = stream
         self._is_error = is_error
         self._write = write
+        self._rest = ""
+        _tees.add(self)
+
+    def forget(self) -> None:
         self._rest = ""
 
     def write(self, text: str) -> int:

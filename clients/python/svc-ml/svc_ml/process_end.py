@@ -25,6 +25,8 @@ class Ending(Protocol):
     def _note_crash(self, error: str) -> None: ...
 
 
+_END_SECONDS = 15.0
+_WRITE_SECONDS = 2.0
 _open: weakref.WeakSet[Ending] = weakref.WeakSet()
 _is_watching = False
 
@@ -66,6 +68,11 @@ def _after_fork_in_child() -> None:
         experiment._after_fork_in_child()
 
 
+def _terminate(is_the_end: bool) -> None:
+    for experiment in list(_open):
+        experiment._at_termination(is_the_end)
+
+
 def _watch_exceptions() -> None:
     previous = sys.excepthook
 
@@ -84,8 +91,10 @@ def _watch_termination() -> None:
 
     def handle(number: int, frame: FrameType | None) -> Any:
         is_the_end = not callable(previous)
-        for experiment in list(_open):
-            experiment._at_termination(is_the_end)
+        # In a thread of its own: the one that was interrupted may hold a lock that is needed here.
+        ending = threading.Thread(target=_terminate, args=(is_the_end,), name="svc-terminate", daemon=True)
+        ending.start()
+        ending.join(_END_SECONDS if is_the_end else _WRITE_SECONDS)
         if callable(previous):
             return previous(number, frame)
         # Ends as it would have without us: whoever started this process sees that a signal ended it.

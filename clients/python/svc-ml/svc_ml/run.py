@@ -21,11 +21,13 @@ from svc_ml.fault import Faults, SvcError, logger, show_log
 from svc_ml.number import to_float, to_integer
 from svc_ml.service import EXPERIMENT_EXISTS, Rejected, Service, Unavailable
 from svc_ml.settings import Settings, read_settings
+from svc_ml.spool_folder import FINISH_NAME, find_spool_folders
 from svc_ml.sync import send_leftovers
 
 _TERMINATION_SECONDS = 10.0
 _DEFAULT_PROJECT = "general"
 _now = time.time
+_LOW, _HIGH = -(2**63), 2**63 - 1
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 
@@ -183,8 +185,16 @@ class Run:
                 name if type(name) is str else str(name),
                 self._context if include_context else "",
                 value if type(value) is float else to_float(value),
-                self._step if step is None else step if type(step) is int else to_integer(step),
-                self._epoch if epoch is None else epoch if type(epoch) is int else to_integer(epoch),
+                self._step
+                if step is None
+                else step
+                if type(step) is int and _LOW <= step <= _HIGH
+                else to_integer(step),
+                self._epoch
+                if epoch is None
+                else epoch
+                if type(epoch) is int and _LOW <= epoch <= _HIGH
+                else to_integer(epoch),
                 int(_now() * 1000),
             )
         except Exception:
@@ -394,16 +404,34 @@ class Run:
         if self._channel is not None:
             self._channel.write()
 
-    def send_what_others_left(self, seconds: float = 30) -> None:
-        """Sends what processes that have ended left on this disk for the experiment. Waits `seconds` at most."""
-        if self._service is None:
+    def send_what_others_left(self, seconds: float = 15) -> None:
+        """
+        Sends what other processes have left on this disk for the experiment, and asks those that still run to finish. Waits
+        for them `seconds` at most.
+        """
+        service = self._service
+        if service is None:
             return
         stop = threading.Event()
-        given = (self._root, self._service, self._faults, stop, self._key)
-        thread = threading.Thread(target=send_leftovers, args=given, name="svc-left", daemon=True)
+        own = self._channel.folder_path if self._channel else None
+        for path in find_spool_folders(self._root):
+            if path != own and path.name.startswith(self._key):
+                (path / FINISH_NAME).touch()
+
+        def send() -> None:
+            while not send_leftovers(self._root, service, self._faults, stop, experiment_key=self._key, own=own):
+                if stop.wait(0.2):
+                    return
+
+        thread = threading.Thread(target=send, name="svc-left", daemon=True)
         thread.start()
         thread.join(seconds)
         stop.set()
+
+    def is_asked_to_finish(self) -> bool:
+        """True once another process of the experiment has called `send_what_others_left`."""
+        path = self._channel.folder_path if self._channel else None
+        return path is not None and (path / FINISH_NAME).exists()
 
     def end(self, timeout: float | None = None) -> None:
         """
@@ -453,8 +481,8 @@ class Run:
             ", ".join(told) or "kept on disk",
             self._link or "",
         )
-        if not has_all and channel.folder_path is not None:
-            logger.info("Not everything was sent. To send the rest: svc-ml sync %s", channel.folder_path)
+        if channel.folder_path is not None and (self._service is None or not has_all):
+            logger.info("To send what is on disk: svc-ml sync %s", channel.folder_path)
 
     def __enter__(self) -> Any:
         return self
@@ -481,6 +509,7 @@ class Run:
     # What process_end tells
 
     def _after_fork_in_child(self) -> None:
+        self._faults.after_fork_in_child()
         if self._channel is not None:
             self._channel.after_fork_in_child()
         # What watches the machine and captures output goes on in the parent.
@@ -528,7 +557,11 @@ def to_text(value: Any) -> str:
 
 
 def _shorten(value: Any) -> str:
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except Exception:
+        # An integer of thousands of digits, or an object of the user's that cannot show itself.
+        shown = f"a {type(value).__name__}"
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 

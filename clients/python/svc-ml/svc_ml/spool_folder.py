@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 ABOUT_NAME = "spool.json"
+FINISH_NAME = "finish"
+"""Put there by another process of the experiment: whoever owns the spool is to send it and end."""
 STREAM = "stream"
 FILES = "files"
 COPIES = "copies"

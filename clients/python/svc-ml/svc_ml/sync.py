@@ -69,30 +69,44 @@ def send_folder(
 
 
 def send_leftovers(
-    root: Path, service: Service, faults: Faults, stop: threading.Event, experiment_key: str | None = None
-) -> None:
+    root: Path,
+    service: Service,
+    faults: Faults,
+    stop: threading.Event,
+    *,
+    experiment_key: str | None = None,
+    own: Path | None = None,
+) -> bool:
     """
     Sends, one after the other, the spools in a folder that were meant for this service and that nobody works on: of all
-    experiments, or of one.
+    experiments, or of one; not the caller's `own`. False when it left some alone, because a process still works on them or
+    it was told to stop.
     """
+    is_whole = True
     for path in find_spool_folders(root):
         if stop.is_set():
-            return
+            return False
+        if path == own or not path.name.startswith(experiment_key or ""):
+            continue
         try:
             folder = open_spool_folder(path)
-        except (Locked, ValueError, OSError):
+        except Locked:
+            is_whole = False
             continue
-        if folder.about.url != service.url or experiment_key not in (None, folder.about.experiment_key):
+        except (ValueError, TypeError, OSError):
+            continue
+        if folder.about.url != service.url:
             folder.close()
             continue
         try:
             send_folder(folder, service, faults, stop=stop, patience_seconds=float("inf"))
         except Interrupted:
             folder.close()
-            return
+            return False
         except Rejected as error:
             folder.close()
             faults.add(f"What an earlier run left in {path} was refused: {error}", data_affected=str(path))
         except Exception as error:
             folder.close()
             faults.add(f"What an earlier run left in {path} cannot be sent: {error!r}", error=error)
+    return is_whole

@@ -11,6 +11,18 @@ from typing import Any
 
 from conftest import Service
 
+quiet: dict[str, Any] = {
+    "auto_output_logging": False,
+    "log_env_details": False,
+    "log_env_cpu": False,
+    "log_env_disk": False,
+    "log_env_network": False,
+    "log_code": False,
+    "log_git_metadata": False,
+    "log_git_patch": False,
+}
+"""Nothing is logged but what the test logs, so that it can count."""
+
 
 def read_points(service: Service, key: str, metric: str) -> list[tuple[int | None, float]]:
     """Step and value of every stored point, in the order of steps."""

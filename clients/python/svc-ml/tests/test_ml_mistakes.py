@@ -6,10 +6,10 @@ import logging
 from pathlib import Path
 
 import pytest
-from ml_ledger import environment, read_points, sync
-from svc_ml import ExistingExperiment, Experiment, SvcError
 
 from conftest import Service, eventually
+from ml_ledger import environment, quiet, read_points, sync
+from svc_ml import ExistingExperiment, Experiment, SvcError
 
 
 @pytest.fixture(autouse=True)
@@ -83,9 +83,10 @@ def test_a_value_that_is_no_number_is_told_once_and_costs_no_other_point(
             experiment.log_metric("loss", value, step=step)
         experiment.log_metric("loss", 3, step=1.5)
         experiment.log_metric("loss", 4, step=2**63)
+        experiment.log_metric("loss", 4, step=10**5_000)
         experiment.log_metric("accuracy", "high")
         experiment.set_step("first")
-    assert len(experiment.get_logging_errors()) == 11
+    assert len(experiment.get_logging_errors()) == 12
     lines = told(caplog)
     assert len(lines) == 4, lines
     assert "log_metric 'loss': value is '0.5', expected a number" in lines[0]
@@ -96,7 +97,7 @@ def test_a_value_that_is_no_number_is_told_once_and_costs_no_other_point(
 def test_what_the_service_refuses_costs_nothing_else_and_is_told_with_its_words(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Experiment() as experiment:
+    with Experiment(**quiet) as experiment:
         experiment.log_metric("before", 1, step=1)
         experiment.log_metric("n" * 1_001, 1, step=1)
         experiment.log_metric("after", 1, step=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from conftest import Service, eventually
 from ml_ledger import environment, read, read_points, read_values, sync
 from svc_ml import ExistingOfflineExperiment, Experiment, OfflineExperiment
 from svc_ml.run import Run
-
-from conftest import Service, eventually
 
 
 @pytest.fixture
@@ -47,7 +48,9 @@ def all_that_can_be_read(service: Service, key: str) -> dict[str, Any]:
         "others": others,
         "html": read(service, key, "html")["html"],
         "tags": read(service, key, "tags")["tags"],
-        "assets": sorted((it["fileName"], it["type"], it["fileSize"], it["step"], it["metadata"]) for it in assets),
+        "assets": sorted(
+            (it["type"], it["fileName"].partition("-")[0], it["fileSize"], it["step"], it["metadata"]) for it in assets
+        ),
     }
 
 
@@ -67,7 +70,7 @@ def test_offline_and_synced_is_the_same_as_online(
         train(online, asset)
     done = sync(tmp_path / "offline", variables)
     assert done.returncode == 0, done.stderr
-    assert "3,000 points" in done.stdout and "100%" in done.stderr, "a bar shows how far it is"
+    assert re.search(r"3,0\d\d points", done.stdout) and "100%" in done.stderr, "a bar shows how far it is"
 
     eventually(lambda: len(read_points(own_service, offline.id, "loss")) == 3_000)
     eventually(lambda: len(read_points(own_service, online.id, "loss")) == 3_000)
@@ -83,7 +86,7 @@ def test_a_sync_that_is_killed_again_and_again_is_gone_on_with(
     own_service: Service, variables: dict[str, str], tmp_path: Path
 ) -> None:
     experiment = OfflineExperiment()
-    count = 150_000
+    count = 100_000
     for step in range(count):
         experiment.log_metric("loss", step * 0.5, step=step)
     for number in range(200):

@@ -6,10 +6,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from ml_ledger import environment, read_points, run_script, start_script
-from svc_ml import Experiment
 
 from conftest import Service, eventually
+from ml_ledger import environment, read_points, run_script, start_script
+from svc_ml import Experiment
 
 
 @pytest.fixture
@@ -42,9 +42,10 @@ def test_threads_log_side_by_side(service: Service) -> None:
 FORKED = """
     import multiprocessing, os, sys, time
     from svc_ml import Experiment
-    context = multiprocessing.get_context(sys.argv[1])
+    context = multiprocessing.get_context("fork")
 
     def log(experiment, writer):
+        print("worker", writer)
         for step in range(500):
             experiment.log_metric("loss", step, step=writer * 1_000_000 + step)
 
@@ -69,10 +70,14 @@ FORKED = """
 def test_forked_workers_log_to_the_experiment_of_their_parent(
     service: Service, variables: dict[str, str], tmp_path: Path
 ) -> None:
-    output, _ = run_script(FORKED, variables, "fork")
-    eventually(lambda: read_points(service, output.strip(), "loss") == a_ledger(4, 500))
+    output, _ = run_script(FORKED, variables)
+    key = output.split()[0]
+    eventually(lambda: read_points(service, key, "loss") == a_ledger(4, 500))
     assert list((tmp_path / "spool").iterdir()) == []
-    assert read_running(service, output.strip()) is False
+    assert service.get(f"/api/rest/v2/experiment/metadata?experimentKey={key}")["running"] is False
+    printed = f"/api/rest/v2/experiment/output?experimentKey={key}"
+    lines = [key, "worker 1", "worker 2", "worker 3"]
+    eventually(lambda: sorted(service.get(printed)["output"].split("\n")) == sorted(lines))
 
 
 def test_a_bare_fork_that_exits_has_sent_everything(service: Service, variables: dict[str, str]) -> None:
@@ -134,8 +139,3 @@ def test_strangers_log_to_one_experiment_at_once(service: Service, variables: di
             _, errors = it.communicate(timeout=60)
             assert it.returncode == 0, errors
     eventually(lambda: read_points(service, experiment.id, "loss") == a_ledger(3, 500))
-
-
-def read_running(service: Service, key: str) -> bool:
-    answer = service.get(f"/api/rest/v2/experiment/metadata?experimentKey={key}")
-    return bool(answer["running"])

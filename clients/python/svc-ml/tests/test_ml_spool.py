@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from svc_ml import spool
 from svc_ml.spool import Record, SpoolFull, SpoolReader, SpoolWriter
 

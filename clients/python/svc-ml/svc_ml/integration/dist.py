@@ -12,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Optional
@@ -33,6 +35,7 @@ except ImportError:
 CONFIG_KEY = "_svc"
 """Where the shared dictionary has what workers need."""
 
+_ASKED_SECONDS = 0.2
 _MODES = ("get", "create", "get_or_create")
 _WITHOUT_LOOKING: dict[str, Any] = {
     "log_env_cpu": False,
@@ -103,6 +106,7 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
         """The experiment, for whatever the driver has to log besides. In the controller one that goes on with it."""
         if self._experiment is None:
             self._experiment = _reopen(self._shared, None, auto_output_logging=False, **_WITHOUT_LOOKING)
+            threading.Thread(target=_end_when_asked, args=(self._experiment,), name="svc-end", daemon=True).start()
         return self._experiment
 
     def end(self, timeout: float | None = None) -> None:
@@ -140,7 +144,8 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
         own = {name: value for name, value in result.items() if name not in _OF_RAY}
-        self._log_result(own, iteration, with_others=True)
+        # `iteration` counts the turns of Tune's own loop.
+        self._log_result(own, int(result.get("training_iteration", iteration)), with_others=True)
         self._keep()
 
     def log_trial_save(self, trial: Any) -> None:
@@ -356,6 +361,13 @@ def _reopen(shared: dict[str, Any], api_key: str | None, **options: Any) -> Obse
             "no API key: set SVC_API_KEY on its node, or give share_api_key_to_workers=True to the callback."
         )
     return Observed(given, create=None, is_online=shared["online"], display_summary=False, **options)
+
+
+def _end_when_asked(run: Run) -> None:
+    """Ray keeps the controller until the driver exits, and tells it nothing of the end: the driver does, through the disk."""
+    while not run.is_asked_to_finish():
+        time.sleep(_ASKED_SECONDS)
+    run.end()
 
 
 def _disabled() -> Observed:
