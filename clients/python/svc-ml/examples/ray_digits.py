@@ -8,6 +8,7 @@ Trains a small classifier of handwritten digits on two workers of Ray Train, eac
 from __future__ import annotations
 
 import argparse
+import os
 import pickle
 import tempfile
 from pathlib import Path
@@ -16,12 +17,17 @@ from typing import Any
 import ray
 import ray.train
 from ray.train import Checkpoint, RunConfig, ScalingConfig
-from ray.train.data_parallel_trainer import DataParallelTrainer
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.neural_network import MLPClassifier
 
 from svc_ml.integration.dist import SvcTrainLoggerCallback, svc_worker, svc_worker_logger
+
+# Trainers of frameworks, such as TorchTrainer, are chosen by Ray itself; this one without a framework is not.
+if os.environ.get("RAY_TRAIN_V2_ENABLED", "1") == "1":
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+else:
+    from ray.train.data_parallel_trainer import DataParallelTrainer
 
 
 @svc_worker
@@ -35,9 +41,8 @@ def train(config: dict[str, Any]) -> None:
     with svc_worker_logger(config) as experiment:
         for epoch in range(config["epochs"]):
             for begin in range(0, half, 64):
-                model.partial_fit(
-                    pixels[begin : min(begin + 64, half)], digits[begin : min(begin + 64, half)], range(10)
-                )
+                end = min(begin + 64, half)
+                model.partial_fit(pixels[begin:end], digits[begin:end], classes=range(10))
                 with experiment.context_manager(f"worker-{rank}"):
                     experiment.log_metric("batch_loss", model.loss_, step=epoch * half + begin, epoch=epoch)
             print(f"worker {rank} has finished epoch {epoch}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import Service, eventually
 from ml_ledger import environment, read, read_points, read_values, sync
 
@@ -22,8 +23,8 @@ pytest.importorskip("sklearn")
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "ray_digits.py"
 EPOCHS = 3
-# Ray asks for two cores of its own, whatever the machine has.
-RUN = "import ray, runpy, sys; ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False); "
+# Cores as Ray counts them, whatever the machine has: one for each worker, and with Train V1 one for the trainer.
+RUN = "import ray, runpy, sys; ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False); "
 
 
 @pytest.fixture
@@ -39,7 +40,12 @@ def run_example(variables: dict[str, str], cluster_folder: Path, *arguments: str
     script = (
         RUN + f"sys.argv = [{str(EXAMPLE)!r}, *sys.argv[1:]]; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
     )
-    ours = {"TMPDIR": str(cluster_folder), "RAY_TMPDIR": str(cluster_folder), "RAY_USAGE_STATS_ENABLED": "0"}
+    ours = {
+        "TMPDIR": str(cluster_folder),
+        "RAY_TMPDIR": str(cluster_folder),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "disabled",
+    }
     given = [*arguments, "--epochs", str(EPOCHS), "--storage", str(cluster_folder / "results")]
     done = subprocess.run(
         [sys.executable, "-c", script, *given],
