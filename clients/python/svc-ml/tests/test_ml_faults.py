@@ -6,32 +6,18 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from ml_ledger import environment, read_points, read_values, run_script, start_script, sync
-from svc_ml import Experiment
 
 from conftest import Service, eventually
+from ml_ledger import environment, quiet, read_points, read_values, run_script, start_script, sync
+from svc_ml import Experiment
 
 
 @pytest.fixture
 def settings(own_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in environment(own_service, tmp_path).items():
         monkeypatch.setenv(name, value)
-
-
-quiet: dict[str, Any] = {
-    "auto_output_logging": False,
-    "log_env_details": False,
-    "log_env_cpu": False,
-    "log_env_disk": False,
-    "log_env_network": False,
-    "log_code": False,
-    "log_git_metadata": False,
-    "log_git_patch": False,
-}
-"""Nothing is logged but what the test logs, so that it can count."""
 
 
 def log(experiment: Experiment, steps: range) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ml_ledger import environment, read, read_points, read_values
-from svc_ml import ExistingExperiment, Experiment
 
 from conftest import Service, eventually
+from ml_ledger import environment, read, read_points, read_values
+from svc_ml import ExistingExperiment, Experiment
 
 
 @pytest.fixture(autouse=True)

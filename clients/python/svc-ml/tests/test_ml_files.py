@@ -1,0 +1,234 @@
+"""Files, images, tables, output and the machine: what is logged is what is read."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import Service, eventually
+from ml_ledger import environment, quiet, read, read_points, run_script
+from svc_ml import Experiment
+
+
+@pytest.fixture(autouse=True)
+def variables(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    found = environment(service, tmp_path)
+    for name, value in found.items():
+        monkeypatch.setenv(name, value)
+    return found
+
+
+def assets(service: Service, key: str) -> dict[str, dict[str, Any]]:
+    return {it["fileName"]: it for it in read(service, key, "asset/list", type="all")["assets"]}
+
+
+def data_of(service: Service, key: str, asset: dict[str, Any]) -> bytes:
+    path = f"/api/rest/v2/experiment/asset/get-asset?experimentKey={key}&assetId={asset['assetId']}"
+    request = urllib.request.Request(service.url + path, headers={"Authorization": service.api_key})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        data: bytes = answer.read()
+    return data
+
+
+def test_files_are_kept_as_they_were_when_they_were_logged(service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "weights.bin"
+    large = np.random.default_rng(1).bytes(20_000_000)
+    with Experiment(**quiet) as experiment:
+        file.write_bytes(b"first")
+        returned = experiment.log_asset(file, step=3, metadata={"a": [1, 2]})
+        file.write_bytes(b"second")
+        experiment.log_asset(io.BytesIO(b"from memory"), file_name="memory.bin", type="dataframe")
+        experiment.log_asset(b"", file_name="empty")
+        experiment.log_asset(large, file_name="large.bin")
+        (tmp_path / "stays.txt").write_text("stays")
+        experiment.log_asset(str(tmp_path / "stays.txt"), copy_to_tmp=False)
+        folder = tmp_path / "folder" / "inner"
+        folder.mkdir(parents=True)
+        (folder / "x.txt").write_text("x")
+        experiment.log_asset_folder(tmp_path / "folder")
+    found = assets(service, experiment.id)
+    assert found["weights.bin"]["assetId"] == returned["assetId"]
+    assert (found["weights.bin"]["step"], json.loads(found["weights.bin"]["metadata"])) == (3, {"a": [1, 2]})
+    expected = {
+        "weights.bin": b"first",
+        "memory.bin": b"from memory",
+        "empty": b"",
+        "large.bin": large,
+        "stays.txt": b"stays",
+        "inner/x.txt": b"x",
+    }
+    assert {name: data_of(service, experiment.id, it) for name, it in found.items()} == expected
+    assert found["memory.bin"]["type"] == "dataframe"
+    assert (tmp_path / "stays.txt").exists()
+    assert experiment.get_logging_errors() == []
+
+
+def test_an_asset_with_overwrite_takes_the_place_of_the_one_before(service: Service) -> None:
+    with Experiment(**quiet) as experiment:
+        experiment.log_asset(b"one", file_name="same", overwrite=True)
+        experiment.log_asset(b"two", file_name="same", overwrite=True)
+    found = read(service, experiment.id, "asset/list", type="all")["assets"]
+    assert [data_of(service, experiment.id, it) for it in found] == [b"two"]
+
+
+def test_what_people_look_at_is_kept_in_its_form(service: Service) -> None:
+    import matplotlib as mpl
+    import pandas as pd
+    from PIL import Image
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    pixels = np.linspace(0, 1, 12).reshape(3, 4)
+    figure, axes = plt.subplots()
+    axes.plot([1, 2])
+    with Experiment(**quiet) as experiment:
+        experiment.log_image(pixels, name="array.png", step=1)
+        experiment.log_image(Image.new("RGB", (5, 6), "red"), name="pillow.png")
+        experiment.log_figure("plot", figure)
+        experiment.log_table("rows.csv", [[1, "a"], [2, "b,c"]], headers=["n", "s"])
+        experiment.log_table("frame.csv", pd.DataFrame({"x": [1.5, 2.5]}), headers=True)
+        experiment.log_curve("roc", [0, 0.5, 1], [0, 0.9, 1])
+        experiment.log_confusion_matrix([0, 1, 1, 2], [[0.9, 0.1, 0], [0, 1, 0], [0.8, 0.1, 0.1], [0, 0, 1]])
+        experiment.log_text("a sample", step=2)
+        experiment.log_code(code="print(1)", code_name="train.py")
+    found = assets(service, experiment.id)
+    data = {name: data_of(service, experiment.id, it) for name, it in found.items()}
+    array = np.asarray(Image.open(io.BytesIO(data["array.png"])))
+    assert array.shape == (3, 4) and array.max() == 255 and array.min() == 0
+    assert Image.open(io.BytesIO(data["pillow.png"])).size == (5, 6)
+    assert Image.open(io.BytesIO(data["plot.png"])).size[0] > 100
+    assert {found[it]["type"] for it in ("array.png", "pillow.png", "plot.png")} == {"image"}
+    assert data["rows.csv"] == b'n,s\n1,a\n2,"b,c"\n'
+    assert data["frame.csv"] == b",x\n0,1.5\n1,2.5\n"
+    assert json.loads(data["roc.json"]) == {"name": "roc", "x": [0, 0.5, 1], "y": [0, 0.9, 1]}
+    assert json.loads(data["confusion-matrix.json"])["matrix"] == [[1, 0, 0], [1, 1, 0], [0, 0, 1]]
+    text = next(name for name, it in found.items() if it["type"] == "text-sample")
+    assert data[text] == b"a sample"
+    assert read(service, experiment.id, "code")["code"] == "print(1)"
+    assert found["train.py"]["type"] == "source_code"
+    assert experiment.get_logging_errors() == []
+
+
+def test_a_model_and_an_artifact_are_whole(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "a.bin").write_bytes(b"a")
+    (tmp_path / "model" / "b.bin").write_bytes(b"b")
+    with Experiment(**quiet) as experiment:
+        experiment.log_model("digits", tmp_path / "model")
+        name = f"data-{experiment.id}"
+        experiment.log_artifact(name, tmp_path / "model", "1.0.0", aliases=["best"], metadata={"rows": 2})
+        experiment.log_artifact(name, {"c.bin": b"c"}, "1.1.0")
+    models = read(service, experiment.id, "model")["models"]
+    assert [it["modelName"] for it in models] == ["digits"]
+    found = service.get(f"/api/rest/v2/artifacts/version?workspace={service.workspace}&artifactName={name}&alias=best")
+    assert (found["artifactVersion"], found["state"], json.loads(found["metadata"])) == ("1.0.0", "CLOSED", {"rows": 2})
+    query = f"workspace={service.workspace}&artifactName={name}&version=1.1.0"
+    files = service.get(f"/api/rest/v2/artifacts/version/files?{query}")["files"]
+    assert [it["fileName"] for it in files] == ["c.bin"]
+
+
+def test_wrong_files_are_told_and_cost_nothing_else(service: Service, tmp_path: Path) -> None:
+    with Experiment(**quiet) as experiment:
+        experiment.log_asset(tmp_path / "nowhere.bin")
+        experiment.log_image(np.zeros((2, 2, 2, 2)))
+        experiment.log_curve("roc", [1, 2], [1])
+        experiment.log_confusion_matrix([1], [2, 3])
+        experiment.log_figure("x", object())
+        (tmp_path / "gone.txt").write_text("gone")
+        experiment.log_asset(tmp_path / "gone.txt", copy_to_tmp=False)
+        (tmp_path / "gone.txt").unlink()
+        experiment.log_asset(b"fine", file_name="fine")
+    messages = [it["message"] for it in experiment.get_logging_errors()]
+    expected = [
+        "there is no file",
+        "shape (2, 2, 2, 2)",
+        "x has 2 numbers and y has 1",
+        "y_true has 1",
+        "expected one of",
+    ]
+    for part in [*expected, "cannot be read"]:
+        assert any(part in it for it in messages), (part, messages)
+    assert list(assets(service, experiment.id)) == ["fine"]
+
+
+def test_output_code_commit_packages_and_machine_are_logged(
+    service: Service, variables: dict[str, str], tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys, time\n"
+        "from svc_ml import Experiment\n"
+        "with Experiment() as experiment:\n"
+        "    print('to be read', end='')\n"
+        "    print(' in one line')\n"
+        "    print('10%\\r50%\\r100%')\n"
+        "    print('a warning', file=sys.stderr)\n"
+        "    experiment.log_metric('loss', 1)\n"
+        "    time.sleep(1)\n"
+        "    print('without an end', end='')\n"
+        "print(experiment.id)\n"
+    )
+    git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-C", str(tmp_path)]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "train.py"], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *arguments], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    script.write_text(script.read_text() + "# changed\n")
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**variables, "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "to be read in one line\n" in done.stdout, "what is captured is printed all the same"
+    key = done.stdout.strip()[-32:]
+
+    def look() -> bool:
+        lines = read(service, key, "output")["output"].split("\n")
+        assert lines[:4] == ["to be read in one line", "100%", "a warning", "without an end"]
+        return True
+
+    assert eventually(look)
+    assert read(service, key, "code")["code"] == script.read_text()
+    assert read(service, key, "git/metadata")["parent"] == commit
+    assert read(service, key, "git/metadata")["branch"] == "main"
+    request = urllib.request.Request(f"{service.url}/api/rest/v2/experiment/git/patch?experimentKey={key}")
+    request.add_header("Authorization", service.api_key)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert "+# changed" in answer.read().decode()
+    details = read(service, key, "system-details")
+    assert details["pythonVersion"] == ".".join(map(str, sys.version_info[:3]))
+    assert any(it.startswith("psutil==") for it in details["installedPackages"])
+    assert details["totalRam"] > 0
+    assert any(it.startswith("sys.cpu.percent") for it in details["systemMetricNames"])
+    assert read(service, key, "metadata")["filePath"] == str(script)
+    assert read_points(service, key, "sys.process.memory")[0][1] > 0
+
+
+def test_a_run_that_was_asked_to_stop_learns_of_it(service: Service) -> None:
+    with Experiment(**quiet) as experiment:
+        service.get(f"/api/rest/v2/write/experiment/stop?experimentKey={experiment.id}")
+        eventually(lambda: read(service, experiment.id, "metadata")["running"])
+        eventually(lambda: experiment.stop_requested, 30)
+
+
+def test_a_notebook_shows_a_link(variables: dict[str, str]) -> None:
+    script = """
+        from svc_ml import Experiment
+        with Experiment(experiment_name="a <b>") as experiment:
+            print(experiment._repr_html_())
+            experiment.display()
+    """
+    output, errors = run_script(script, variables)
+    assert output.startswith('<a href="http://127.0.0.1:') and "a &lt;b&gt;</a>" in output
+    assert errors.count("/default/clients/") >= 2
