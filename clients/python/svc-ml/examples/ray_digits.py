@@ -21,7 +21,13 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.neural_network import MLPClassifier
 
-from svc_ml.integration.dist import SvcTrainLoggerCallback, svc_worker, svc_worker_logger
+from svc_ml.integration.dist import (
+    CONFIG_KEY,
+    SvcTrainLoggerCallback,
+    svc_dist_train_logger,
+    svc_worker,
+    svc_worker_logger,
+)
 
 # Trainers of frameworks, such as TorchTrainer, are chosen by Ray itself; this one without a framework is not.
 if os.environ.get("RAY_TRAIN_V2_ENABLED", "1") == "1":
@@ -65,20 +71,25 @@ def main() -> None:
     parser.add_argument("--offline", action="store_true", help="log to disk instead of to the service")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--storage", default=None, help="where Ray keeps its own results")
+    parser.add_argument("--attach", action="store_true", help="to a trainer that is made already, by the function")
     given = parser.parse_args()
 
     config: dict[str, Any] = {"rate": 0.01, "hidden": 32, "epochs": given.epochs}
-    callback = SvcTrainLoggerCallback(config, tags=["digits"], save_checkpoints=True, online=not given.offline)
+    options: dict[str, Any] = {"tags": ["digits"], "save_checkpoints": True, "online": not given.offline}
+    callback = None if given.attach else SvcTrainLoggerCallback(config, **options)
     trainer = DataParallelTrainer(
         train,
         train_loop_config=config,
         scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(callbacks=[callback], storage_path=given.storage),
+        run_config=RunConfig(callbacks=[callback] if callback else None, storage_path=given.storage),
     )
+    if callback is None:
+        svc_dist_train_logger(trainer, **options)
     result = trainer.fit()
-    callback.end()
+    if callback is not None:
+        callback.end()
     print(f"accuracy of the first worker: {result.metrics['accuracy']:.3f}")
-    print(callback.experiment.id)
+    print(config[CONFIG_KEY]["experiment_key"])
 
 
 if __name__ == "__main__":

@@ -159,8 +159,7 @@ def test_of_a_process_that_is_killed_all_that_was_written_arrives_once(own_servi
     assert list((tmp_path / "spool").iterdir()) == []
 
 
-def test_a_terminated_process_has_sent_everything(own_service: Service, tmp_path: Path) -> None:
-    own_service.start()
+def test_a_terminated_process_has_sent_everything(service: Service, tmp_path: Path) -> None:
     script = """
         import sys, time
         from svc_ml import Experiment
@@ -170,19 +169,18 @@ def test_a_terminated_process_has_sent_everything(own_service: Service, tmp_path
         print(experiment.id, flush=True)
         time.sleep(60)
     """
-    process = start_script(script, environment(own_service, tmp_path))
+    process = start_script(script, environment(service, tmp_path))
     assert process.stdout is not None
     key = process.stdout.readline().strip()
     process.terminate()
     process.communicate(timeout=30)
     assert process.returncode == -signal.SIGTERM
-    eventually(lambda: read_points(own_service, key, "loss") == a_ledger(3_000))
-    metadata = own_service.get(f"/api/rest/v2/experiment/metadata?experimentKey={key}")
+    eventually(lambda: read_points(service, key, "loss") == a_ledger(3_000))
+    metadata = service.get(f"/api/rest/v2/experiment/metadata?experimentKey={key}")
     assert metadata["hasCrashed"] is True and "SIGTERM" in metadata["error"]
 
 
-def test_a_handler_of_its_own_for_sigterm_goes_on_working(own_service: Service, tmp_path: Path) -> None:
-    own_service.start()
+def test_a_handler_of_its_own_for_sigterm_goes_on_working(service: Service, tmp_path: Path) -> None:
     script = """
         import signal, sys, time
         asked = []
@@ -194,20 +192,19 @@ def test_a_handler_of_its_own_for_sigterm_goes_on_working(own_service: Service, 
             time.sleep(0.01)
         experiment.log_metric("after", 1)
     """
-    process = start_script(script, environment(own_service, tmp_path))
+    process = start_script(script, environment(service, tmp_path))
     assert process.stdout is not None
     key = process.stdout.readline().strip()
     process.terminate()
     process.communicate(timeout=30)
     assert process.returncode == 0
-    eventually(lambda: read_points(own_service, key, "after") == [(None, 1.0)])
+    eventually(lambda: read_points(service, key, "after") == [(None, 1.0)])
 
 
 def test_a_script_that_never_calls_end_and_one_that_fails_have_sent_everything(
-    own_service: Service, tmp_path: Path
+    service: Service, tmp_path: Path
 ) -> None:
-    own_service.start()
-    variables = environment(own_service, tmp_path)
+    variables = environment(service, tmp_path)
     script = """
         from svc_ml import Experiment
         experiment = Experiment()
@@ -217,13 +214,13 @@ def test_a_script_that_never_calls_end_and_one_that_fails_have_sent_everything(
     """
     output, errors = run_script(script, variables)
     assert f"/default/clients/{output.strip()}" in errors, "the link is printed"
-    eventually(lambda: read_points(own_service, output.strip(), "loss") == a_ledger(500))
+    eventually(lambda: read_points(service, output.strip(), "loss") == a_ledger(500))
 
     process = start_script(script + "    raise RuntimeError('out of memory')\n", variables)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 1 and "out of memory" in errors
-    eventually(lambda: read_points(own_service, output.strip(), "loss") == a_ledger(500))
-    metadata = own_service.get(f"/api/rest/v2/experiment/metadata?experimentKey={output.strip()}")
+    eventually(lambda: read_points(service, output.strip(), "loss") == a_ledger(500))
+    metadata = service.get(f"/api/rest/v2/experiment/metadata?experimentKey={output.strip()}")
     assert metadata["hasCrashed"] is True and metadata["error"] == "RuntimeError: out of memory"
 
 

@@ -20,8 +20,8 @@ from svc_ml.run import Run
 
 
 @pytest.fixture
-def variables(own_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    found = environment(own_service, tmp_path)
+def variables(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    found = environment(service, tmp_path)
     for name, value in found.items():
         monkeypatch.setenv(name, value)
     return found
@@ -54,9 +54,7 @@ def all_that_can_be_read(service: Service, key: str) -> dict[str, Any]:
     }
 
 
-def test_offline_and_synced_is_the_same_as_online(
-    own_service: Service, variables: dict[str, str], tmp_path: Path
-) -> None:
+def test_offline_and_synced_is_the_same_as_online(service: Service, variables: dict[str, str], tmp_path: Path) -> None:
     asset = tmp_path / "weights.bin"
     asset.write_bytes(os.urandom(100_000))
     before = int(time.time() * 1000)
@@ -65,17 +63,16 @@ def test_offline_and_synced_is_the_same_as_online(
     offline.end()
     ended = int(time.time() * 1000)
 
-    own_service.start()
     with Experiment(tags=["digits"]) as online:
         train(online, asset)
     done = sync(tmp_path / "offline", variables)
     assert done.returncode == 0, done.stderr
     assert re.search(r"3,0\d\d points", done.stdout) and "100%" in done.stderr, "a bar shows how far it is"
 
-    eventually(lambda: len(read_points(own_service, offline.id, "loss")) == 3_000)
-    eventually(lambda: len(read_points(own_service, online.id, "loss")) == 3_000)
-    assert all_that_can_be_read(own_service, offline.id) == all_that_can_be_read(own_service, online.id)
-    metadata = read(own_service, offline.id, "metadata")
+    eventually(lambda: len(read_points(service, offline.id, "loss")) == 3_000)
+    eventually(lambda: len(read_points(service, online.id, "loss")) == 3_000)
+    assert all_that_can_be_read(service, offline.id) == all_that_can_be_read(service, online.id)
+    metadata = read(service, offline.id, "metadata")
     assert metadata["experimentName"] == "away" and metadata["running"] is False
     assert before <= metadata["startTimeMillis"] <= metadata["endTimeMillis"] <= ended, "the times of the run"
     assert list((tmp_path / "offline").iterdir()) == []
@@ -83,7 +80,7 @@ def test_offline_and_synced_is_the_same_as_online(
 
 
 def test_a_sync_that_is_killed_again_and_again_is_gone_on_with(
-    own_service: Service, variables: dict[str, str], tmp_path: Path
+    service: Service, variables: dict[str, str], tmp_path: Path
 ) -> None:
     experiment = OfflineExperiment()
     count = 100_000
@@ -92,7 +89,6 @@ def test_a_sync_that_is_killed_again_and_again_is_gone_on_with(
     for number in range(200):
         experiment.log_parameter(f"p{number}", number)
     experiment.end()
-    own_service.start()
     command = [sys.executable, "-m", "svc_ml.command", "sync", str(tmp_path / "offline")]
     interruptions = 0
     for signal_number in (signal.SIGKILL, signal.SIGINT, signal.SIGKILL):
@@ -105,12 +101,11 @@ def test_a_sync_that_is_killed_again_and_again_is_gone_on_with(
     done = sync(tmp_path / "offline", variables)
     assert done.returncode == 0, done.stderr
     expected = [(step, step * 0.5) for step in range(count)]
-    eventually(lambda: read_points(own_service, experiment.id, "loss") == expected)
-    assert len(read_values(own_service, experiment.id, "parameters")) == 200
+    eventually(lambda: read_points(service, experiment.id, "loss") == expected)
+    assert len(read_values(service, experiment.id, "parameters")) == 200
 
 
-def test_a_spool_in_use_is_left_alone(own_service: Service, variables: dict[str, str], tmp_path: Path) -> None:
-    own_service.start()
+def test_a_spool_in_use_is_left_alone(service: Service, variables: dict[str, str], tmp_path: Path) -> None:
     experiment = OfflineExperiment()
     experiment.log_metric("loss", 1, step=0)
     experiment._channel.write()  # type: ignore[union-attr]
@@ -118,34 +113,30 @@ def test_a_spool_in_use_is_left_alone(own_service: Service, variables: dict[str,
     assert done.returncode == 1 and "in use" in done.stderr
     experiment.end()
     assert sync(tmp_path / "offline", variables).returncode == 0
-    eventually(lambda: read_points(own_service, experiment.id, "loss") == [(0, 1.0)])
+    eventually(lambda: read_points(service, experiment.id, "loss") == [(0, 1.0)])
 
 
 def test_more_for_an_experiment_is_kept_offline_too(
-    own_service: Service, variables: dict[str, str], tmp_path: Path
+    service: Service, variables: dict[str, str], tmp_path: Path
 ) -> None:
-    own_service.start()
     with Experiment() as online:
         online.log_metric("loss", 1, step=0)
     with ExistingOfflineExperiment(experiment_key=online.id) as offline:
         offline.log_metric("loss", 2, step=1)
     assert sync(tmp_path / "offline", variables).returncode == 0
-    eventually(lambda: read_points(own_service, online.id, "loss") == [(0, 1.0), (1, 2.0)])
+    eventually(lambda: read_points(service, online.id, "loss") == [(0, 1.0), (1, 2.0)])
 
 
-def test_what_cannot_be_synced_says_why_and_stays(
-    own_service: Service, variables: dict[str, str], tmp_path: Path
-) -> None:
+def test_what_cannot_be_synced_says_why_and_stays(service: Service, variables: dict[str, str], tmp_path: Path) -> None:
     experiment = OfflineExperiment()
     experiment.log_metric("loss", 1, step=0)
     experiment.end()
     folder = tmp_path / "offline"
-    away = sync(folder, variables, "--patience", "0")
+    away = sync(folder, variables, "--patience", "0", "--url", "http://127.0.0.1:9")
     assert away.returncode == 1 and "cannot be reached" in away.stderr
-    own_service.start()
     wrong_key = sync(folder, variables, "--api-key", "wrong-key-0123456789")
     assert wrong_key.returncode == 1 and "not registered" in wrong_key.stderr
     nowhere = sync(tmp_path / "nothing", variables)
     assert nowhere.returncode == 1 and "is no folder" in nowhere.stderr
     assert sync(folder, variables).returncode == 0
-    eventually(lambda: read_points(own_service, experiment.id, "loss") == [(0, 1.0)])
+    eventually(lambda: read_points(service, experiment.id, "loss") == [(0, 1.0)])

@@ -121,15 +121,16 @@ def test_a_training_of_two_workers_is_in_the_service_and_offline_and_synced_it_i
     assert read(service, online, "metadata")["hasCrashed"] is False
     assert list((tmp_path / "spool").iterdir()) == []
 
-    offline = run_example({**variables, "SVC_URL": "http://127.0.0.1:9"}, cluster_folder, "--offline")
+    offline = run_example({**variables, "SVC_URL": "http://127.0.0.1:9"}, cluster_folder, "--offline", "--attach")
     done = sync(tmp_path / "offline", variables)
     assert done.returncode == 0, done.stderr
     assert eventually(lambda: look_at(service, offline)) == found
 
 
-def test_train_v1_logs_the_same(service: Service, tmp_path: Path, cluster_folder: Path) -> None:
+@pytest.mark.parametrize("more", [[], ["--attach"]])
+def test_train_v1_logs_the_same(service: Service, tmp_path: Path, cluster_folder: Path, more: list[str]) -> None:
     variables = {**environment(service, tmp_path), "RAY_TRAIN_V2_ENABLED": "0"}
-    key = run_example(variables, cluster_folder)
+    key = run_example(variables, cluster_folder, *more)
 
     def look() -> bool:
         metrics = read(service, key, "metrics/get-metric", metricName="accuracy")["metrics"]
@@ -140,3 +141,65 @@ def test_train_v1_logs_the_same(service: Service, tmp_path: Path, cluster_folder
 
     assert eventually(look)
     assert read(service, key, "metadata")["running"] is False
+
+
+def test_a_worker_that_lacks_something_logs_nothing_and_trains_on(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from svc_ml.integration.dist import CONFIG_KEY, SvcTrainLoggerCallback, svc_worker, svc_worker_logger
+
+    for name, value in environment(service, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config: dict[str, Any] = {"rate": 0.5}
+    callback = SvcTrainLoggerCallback(config)
+    assert "api_key" not in config[CONFIG_KEY], "the key is shared only when asked for"
+
+    @svc_worker
+    def train(given: dict[str, Any]) -> float:
+        with svc_worker_logger(given) as run:
+            assert run.disabled
+            run.log_metric("loss", 1)
+            run.log_parameter("a", "b")
+        return float(given["rate"])
+
+    monkeypatch.delenv("SVC_API_KEY")
+    assert train(config) == 0.5
+    assert train({"rate": 0.25}) == 0.25
+    with svc_worker_logger(config, api_key=service.api_key) as run:
+        assert not run.disabled
+        run.log_metric("by_argument", 1, step=1)
+    with svc_worker_logger({**config, CONFIG_KEY: {**config[CONFIG_KEY], "api_key": service.api_key}}) as run:
+        run.log_metric("by_dictionary", 1, step=1)
+    callback.end()
+    key = callback.experiment.id
+    eventually(lambda: read_points(service, key, "by_argument") == [(1, 1.0)])
+    eventually(lambda: read_points(service, key, "by_dictionary") == [(1, 1.0)])
+
+
+def test_the_modes_make_or_go_on_with_an_experiment(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from svc_ml import SvcError
+    from svc_ml.integration.dist import SvcTrainLoggerCallback
+
+    for name, value in environment(service, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    first = SvcTrainLoggerCallback({}, mode="create")
+    key = first.experiment.id
+    second = SvcTrainLoggerCallback({}, mode="get", experiment_key=key)
+    third = SvcTrainLoggerCallback({}, experiment_key=key, raise_on_error_during_init=True)
+    fourth = SvcTrainLoggerCallback({})
+    assert [it.experiment.id == key for it in (second, third, fourth)] == [True, True, False]
+    with pytest.raises(SvcError, match="there is an experiment"):
+        SvcTrainLoggerCallback({}, mode="create", experiment_key=key, raise_on_error_during_init=True)
+    with pytest.raises(SvcError, match="no experiment"):
+        SvcTrainLoggerCallback({}, mode="get", experiment_key="0" * 32, raise_on_error_during_init=True)
+    with pytest.raises(ValueError, match="needs an experiment_key"):
+        SvcTrainLoggerCallback({}, mode="get")
+    with pytest.raises(ValueError, match="expected one of get, create, get_or_create"):
+        SvcTrainLoggerCallback({}, mode="new")
+    with pytest.raises(ValueError, match="give the dictionary"):
+        SvcTrainLoggerCallback(None)  # type: ignore[arg-type]
+    for it in (second, third, fourth, first):
+        it.experiment.end()
