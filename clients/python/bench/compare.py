@@ -111,7 +111,7 @@ def install() -> None:
 def measure(what: str, name: str, python: str, url: str, environment: dict[str, str]) -> dict[str, float]:
     done = subprocess.run(
         [python, str(FOLDER / "measure.py"), what, name, url],
-        env=os.environ | environment,
+        env=os.environ | environment | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=MEASURE_SECONDS,

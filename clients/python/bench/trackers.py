@@ -14,6 +14,10 @@ class Tracker(Protocol):
     def log_one(self, name: str, value: float, step: int) -> None: ...
     def log_many(self, values: Mapping[str, float], step: int) -> None: ...
     def flush(self) -> None: ...
+    def send_all(self) -> None:
+        """Whatever the client offers so that all is on its way: a flush, or else the end."""
+        ...
+
     def end(self) -> None: ...
     def count(self) -> int:
         """How many points of `loss` a reader sees now."""
@@ -34,6 +38,8 @@ class Svc:
 
     def flush(self) -> None:
         self._experiment.flush()
+
+    send_all = flush
 
     def end(self) -> None:
         self._experiment.end()
@@ -66,6 +72,8 @@ class MLflow:
     def flush(self) -> None:
         self._mlflow.flush_async_logging()
 
+    send_all = flush
+
     def end(self) -> None:
         self._mlflow.flush_async_logging()
         self._mlflow.end_run()
@@ -82,6 +90,7 @@ class Trackio:
         import trackio
 
         self._trackio = trackio
+        self._has_ended = False
         self._name = f"run-{os.getpid()}"
         trackio.init("bench", name=self._name, server_url=url, embed=False)
 
@@ -94,8 +103,13 @@ class Trackio:
     def flush(self) -> None:
         """It has no call for that: what is left is sent by `finish`."""
 
-    def end(self) -> None:
+    def send_all(self) -> None:
         self._trackio.finish()
+        self._has_ended = True
+
+    def end(self) -> None:
+        if not self._has_ended:
+            self.send_all()
 
     def count(self) -> int:
         query = "SELECT count(*) FROM metrics WHERE run_name = ?"
