@@ -536,9 +536,14 @@ class Run:
 
 
 def _reopen(settings: dict[str, Any] | None, is_online: bool) -> Run:
+    # Only here: it is built upon this module.
+    from svc_ml.observation import Observed
+
     if settings is None:
-        return Run({}, create=None, is_online=is_online, disabled=True)
-    return Run(settings, create=None, is_online=is_online, display_summary=False)
+        return Observed({}, create=None, is_online=is_online, disabled=True)
+    # The machine is watched by whoever made the experiment.
+    parts = dict.fromkeys(("log_env_cpu", "log_env_gpu", "log_env_disk", "log_env_network"), False)
+    return Observed(settings, create=None, is_online=is_online, display_summary=False, **parts)
 
 
 def now_ms() -> int:

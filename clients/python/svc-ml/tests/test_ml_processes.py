@@ -104,6 +104,7 @@ import multiprocessing
 from svc_ml import Experiment
 
 def log(experiment, writer):
+    experiment.log_asset(b"data", file_name=f"of-{writer}")
     for step in range(500):
         experiment.log_metric("loss", step, step=writer * 1_000_000 + step)
 
@@ -120,7 +121,10 @@ if __name__ == "__main__":
     print(experiment.id)
 """)
     output, _ = run_script(f"import runpy; runpy.run_path({str(module)!r}, run_name='__main__')", variables)
-    eventually(lambda: read_points(service, output.strip(), "loss") == a_ledger(3, 500))
+    key = output.strip()
+    eventually(lambda: read_points(service, key, "loss") == a_ledger(3, 500))
+    assets = service.get(f"/api/rest/v2/experiment/asset/list?experimentKey={key}&type=asset")["assets"]
+    assert sorted(it["fileName"] for it in assets) == ["of-0", "of-1", "of-2"]
 
 
 def test_strangers_log_to_one_experiment_at_once(service: Service, variables: dict[str, str]) -> None:
