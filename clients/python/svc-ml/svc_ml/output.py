@@ -13,6 +13,7 @@ from typing import Any, TextIO
 Write = Callable[[list[dict[str, Any]]], None]
 
 _LINE_CHARACTERS_MAX = 100_000
+_FINISH_SECONDS = 0.5
 _lock = threading.Lock()
 _offset = 0
 _tees: weakref.WeakSet[_Tee] = weakref.WeakSet()
@@ -32,9 +33,9 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 def _next_offset() -> int:
     """Microseconds since the Unix epoch, always later than before: lines of several processes stand in the order of time."""
     global _offset
-    with _lock:
-        _offset = max(_offset + 1, time.time_ns() // 1_000)
-        return _offset
+    # Without a lock, which a thread that SIGTERM has interrupted might hold: at worst two lines have the same offset.
+    _offset = offset = max(_offset + 1, time.time_ns() // 1_000)
+    return offset
 
 
 class _Tee:
@@ -65,8 +66,11 @@ class _Tee:
         return written
 
     def finish(self) -> None:
-        with _lock:
-            rest, self._rest = self._rest, ""
+        # Whoever holds it for so long was interrupted by the SIGTERM that brings us here.
+        is_ours = _lock.acquire(timeout=_FINISH_SECONDS)
+        rest, self._rest = self._rest, ""
+        if is_ours:
+            _lock.release()
         if rest:
             self._log([rest])
 
