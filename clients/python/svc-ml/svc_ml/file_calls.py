@@ -12,7 +12,8 @@ from typing import Any, Union
 from svc_ml import record
 from svc_ml.fault import SvcError
 from svc_ml.number import to_integer
-from svc_ml.run import Run, never_raises
+from svc_ml.run import never_raises
+from svc_ml.value_calls import ValueCalls
 
 Source = Union[str, Path, bytes, Any]
 """A path, the bytes themselves, or something with `read`."""
@@ -20,7 +21,7 @@ Source = Union[str, Path, bytes, Any]
 _UPLOAD = "/write/experiment/upload-asset"
 
 
-class FileCalls(Run):
+class FileCalls(ValueCalls):
     """
     Files are copied at once, so that they may be changed or deleted afterwards; with `copy_to_tmp=False` they are read when
     they are sent, and must stay as they are. Large ones are copied in the background when that takes longer than the setting

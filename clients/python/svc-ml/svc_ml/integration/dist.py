@@ -271,7 +271,7 @@ def svc_worker(func: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any
 @contextlib.contextmanager
 def svc_worker_logger(
     dist_config: dict[str, Any], api_key: Optional[str] = None, **experiment_kwargs: Any
-) -> Iterator[Run]:
+) -> Iterator[Observed]:
     """
     The experiment, within the training function, for what a worker has to log by itself. The key is the argument, else the one
     in `dist_config`, else that of the environment. When something needed is missing, or goes wrong, the experiment is a disabled

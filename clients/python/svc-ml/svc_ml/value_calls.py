@@ -1,0 +1,197 @@
+"""The calls that log values: metrics, parameters, others, tags and documents; and where in the run they belong."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from svc_ml.number import to_float, to_integer
+from svc_ml.run import Run, never_raises, now_ms
+
+_now = time.time
+_LOW, _HIGH = -(2**63), 2**63 - 1
+
+
+class ValueCalls(Run):
+    """Each call takes microseconds: nothing is sent or written by it."""
+
+    def log_metric(
+        self, name: str, value: Any, step: Any = None, epoch: Any = None, include_context: bool = True
+    ) -> None:
+        """
+        Logs one point of a metric. Takes microseconds: nothing is sent or written by this call.
+
+        value: a number, NaN and the infinities included, a numpy scalar, or a tensor with one element.
+        step, epoch: whole numbers of 64 bits; without, those of `set_step` and `set_epoch`.
+        """
+        channel = self._channel
+        if channel is None:
+            return
+        try:
+            point = (
+                name if type(name) is str else str(name),
+                self._context if include_context else "",
+                value if type(value) is float else to_float(value),
+                self._step
+                if step is None
+                else step
+                if type(step) is int and _LOW <= step <= _HIGH
+                else to_integer(step),
+                self._epoch
+                if epoch is None
+                else epoch
+                if type(epoch) is int and _LOW <= epoch <= _HIGH
+                else to_integer(epoch),
+                int(_now() * 1000),
+            )
+        except Exception:
+            self._refuse_point(name, value, step, epoch)
+            return
+        if channel.is_closed:
+            return
+        points = channel.points
+        points.append(point)
+        if channel.is_idle:
+            channel.wake()
+        if len(points) > channel.points_max:
+            channel.make_room()
+
+    def _refuse_point(self, name: Any, value: Any, step: Any, epoch: Any) -> None:
+        for field, given, convert in (
+            ("value", value, to_float),
+            ("step", step, to_integer),
+            ("epoch", epoch, to_integer),
+        ):
+            try:
+                if given is not None or field == "value":
+                    convert(given)
+            except Exception:
+                what = "a number" if field == "value" else "a whole number of 64 bits"
+                message = f"log_metric {name!r}: {field} is {_shorten(given)}, expected {what}; this point is left out."
+                self._faults.add(message, data_affected=f"metric {name}", once=f"no number {name} {field}")
+                return
+
+    @never_raises
+    def log_metrics(
+        self, dic: Mapping[str, Any], prefix: str | None = None, step: Any = None, epoch: Any = None
+    ) -> None:
+        """Logs a point of each metric, all at the same step."""
+        for name, value in dic.items():
+            self.log_metric(f"{prefix}_{name}" if prefix else name, value, step, epoch)
+
+    @never_raises
+    def log_parameter(self, name: str, value: Any, step: Any = None) -> None:
+        """Logs a parameter; the last value is kept. A mapping becomes one parameter for each of its entries."""
+        if isinstance(value, Mapping):
+            self.log_parameters(value, prefix=name, step=step)
+            return
+        body: dict[str, Any] = {"parameterName": str(name), "parameterValue": to_text(value), "timestamp": now_ms()}
+        at = self._step if step is None else to_integer(step)
+        if at is not None:
+            body["step"] = at
+        self._call("/write/experiment/parameter", body)
+
+    @never_raises
+    def log_parameters(
+        self, parameters: Mapping[str, Any], prefix: str | None = None, nested_support: bool = True, step: Any = None
+    ) -> None:
+        """Logs parameters. With `nested_support` a mapping within is spread out, its names joined by `|`."""
+        for name, value in parameters.items():
+            whole = f"{prefix}|{name}" if prefix else str(name)
+            if nested_support and isinstance(value, Mapping):
+                self.log_parameters(value, prefix=whole, step=step)
+            else:
+                self.log_parameter(whole, to_text(value), step)
+
+    @never_raises
+    def log_other(self, key: str, value: Any) -> None:
+        """Logs anything else by name; the last value is kept."""
+        self._call("/write/experiment/log-other", {"key": str(key), "value": to_text(value), "timestamp": now_ms()})
+
+    @never_raises
+    def log_others(self, dictionary: Mapping[str, Any]) -> None:
+        for key, value in dictionary.items():
+            self.log_other(key, value)
+
+    @never_raises
+    def add_tag(self, tag: str) -> None:
+        self.add_tags([tag])
+
+    @never_raises
+    def add_tags(self, tags: Iterable[str]) -> None:
+        """Adds tags; those that are there stay."""
+        self._call("/write/experiment/tags", {"addedTags": [str(it) for it in tags]})
+
+    @never_raises
+    def set_name(self, name: str) -> None:
+        """Renames the experiment."""
+        self._name = str(name)
+        self.log_other("Name", name)
+
+    @never_raises
+    def log_html(self, html: str, clear: bool = False) -> None:
+        """Adds HTML to the experiment's; with `clear` it takes the place of what was there."""
+        self._call("/write/experiment/html", {"html": str(html), "override": clear, "timestamp": now_ms()})
+
+    @never_raises
+    def log_graph(self, graph: Any, overwrite: bool = True) -> None:
+        """Logs the graph of the model, as text or as what `str` makes of it. The service keeps the last one."""
+        self._call("/write/experiment/graph", {"graph": str(graph)})
+
+    set_model_graph = log_graph
+
+    # Where in the run
+
+    def set_step(self, step: Any) -> None:
+        """The step of points that are logged without one."""
+        self._set("_step", "set_step", step)
+
+    def set_epoch(self, epoch: Any) -> None:
+        """The epoch of points that are logged without one."""
+        self._set("_epoch", "set_epoch", epoch)
+
+    def _set(self, field: str, call: str, value: Any) -> None:
+        try:
+            setattr(self, field, None if value is None else to_integer(value))
+        except Exception:
+            self._faults.add(f"{call}: got {_shorten(value)}, expected a whole number of 64 bits.", data_affected=call)
+
+    @contextlib.contextmanager
+    def context_manager(self, context: str) -> Iterator[ValueCalls]:
+        """Points that are logged within belong to a context, such as `train` or `validate`."""
+        before, self._context = self._context, context
+        try:
+            yield self
+        finally:
+            self._context = before
+
+    def train(self) -> contextlib.AbstractContextManager[ValueCalls]:
+        return self.context_manager("train")
+
+    def validate(self) -> contextlib.AbstractContextManager[ValueCalls]:
+        return self.context_manager("validate")
+
+    def test(self) -> contextlib.AbstractContextManager[ValueCalls]:
+        return self.context_manager("test")
+
+
+def to_text(value: Any) -> str:
+    """A value as text: of a tensor or array with one element the number, of everything else what `str` makes of it."""
+    item = getattr(value, "item", None)
+    if callable(item):
+        try:
+            value = item()
+        except Exception:
+            pass
+    return str(value)
+
+
+def _shorten(value: Any) -> str:
+    try:
+        shown = repr(value)
+    except Exception:
+        # An integer of thousands of digits, or an object of the user's that cannot show itself.
+        shown = f"a {type(value).__name__}"
+    return shown if len(shown) <= 60 else shown[:57] + "..."
