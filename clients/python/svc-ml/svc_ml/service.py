@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Sockets import this codec when they first look a host up: were a thread at it while the process is forked, the
+# child would never be able to.
+import encodings.idna  # noqa: F401
 import json
 import os
 from collections.abc import Mapping
