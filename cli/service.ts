@@ -31,6 +31,7 @@ import { openQueueBackend, type Producer, type QueueBackend } from '../store/que
 import { type QueueName, queueNames } from '../store/queue/queues.ts'
 import { openSharedBuckets } from '../store/redis/token-buckets.ts'
 import { startAlerts } from '../workers/alerts/alerts.ts'
+import { startRollups } from '../workers/rollups.ts'
 import { startWebhooks } from '../workers/webhooks/webhooks.ts'
 import { startWorker } from '../workers/worker.ts'
 import { explainListenFault } from './port.ts'
@@ -118,6 +119,8 @@ export async function startService(
       closers.push(() => worker.close())
       const alerts = startAlerts({ database, clickhouse, figures, log })
       closers.push(() => alerts.close())
+      const rollups = startRollups({ database, clickhouse, log })
+      closers.push(() => rollups.close())
       if (secrets) {
         const { webhookPrivateHosts: privateHosts, webhookExtraCa: extraCa } = settings
         const webhooks = await nameQueueFault(

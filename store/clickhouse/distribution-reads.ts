@@ -4,14 +4,17 @@ import {
   countWindows,
   type EventScope,
   type FeatureName,
-  findVoided,
+  findGround,
+  type Ground,
   quote,
-  toValues,
+  toCountedValues,
   type Windows,
   windowOf,
 } from './event-scope.ts'
 import { gatherCategories, isMissing, isNumber, literal, rounded } from './feature-reads.ts'
+import { eventKinds, valueParts } from './monitoring-tables.ts'
 import { readOnce } from './read-once.ts'
+import { findRolledFeatures, type Rollup, toFeatureKey } from './rollups.ts'
 
 /** Which values: a feature, in windows of the events of a scope. */
 export type Distributed = { scope: EventScope; feature: FeatureName; windows: Windows; events: number }
@@ -44,14 +47,15 @@ export const quantileLevels = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99] as const
  */
 export async function readNumeric(
   clickhouse: ClickHouse,
-  { scope, feature, windows, events }: Distributed,
+  distributed: Distributed,
   bins: number[] | number,
 ): Promise<{ edges: number[]; windows: NumericWindow[] }> {
-  const source = toValues(
-    { ...scope, from: windows.from, to: windows.to },
-    feature,
-    await findVoided(clickhouse, scope),
-  )
+  const { scope, feature, windows, events } = distributed
+  const ground = await findGround(clickhouse, scope)
+  const ofTime = { ...scope, from: windows.from, to: windows.to }
+  const toSource = (isWanted: (rollup: Rollup) => boolean) =>
+    toCountedValues(clickhouse, ofTime, feature, ground, { windows, isWanted })
+  const source = toSource(() => false)
   const finite = `${isNumber} AND isFinite(number)`
   const inWindow = windowOf(windows)
   type Sum = { w: number; n: string; infinite: string; others: string } & Record<
@@ -71,28 +75,21 @@ export async function readNumeric(
   const finiteSums = sums.filter(hasFinite)
   const edges = typeof bins === 'number' ? toEdges(finiteSums, bins) : bins
   const isExact = events <= exactValuesMax
-  const center = finiteSums[0]?.mean ?? 0
   const bin = edges.length === 0 ? '-1' : toBin(edges)
-  type Row = { w: number; quantiles: number[]; counted: [keys: number[], counts: string[]] }
-  const rows = await readOnce<Row>(
-    clickhouse,
-    [source],
-    ([values]) => `SELECT w, quantilesExactWeighted(${quantileLevels.join(', ')})(x, c) AS quantiles,
-        sumMapIf([bin], [c], bin >= 0) AS counted
-      FROM (
-        SELECT ${inWindow} AS w, toInt16(${bin}) AS bin, ${isExact ? 'number' : rounded(center)} AS x, count() AS c
-        FROM ${values} WHERE ${finite} GROUP BY w, bin, x)
-      GROUP BY w`,
-  )
-  const byWindow = new Map(rows.map((it) => [it.w, it]))
+  const [counted, quantiles] = await Promise.all([
+    readOnce<{ w: number; bin: number; c: string }>(
+      clickhouse,
+      [source],
+      ([values]) => `SELECT ${inWindow} AS w, toInt16(${bin}) AS bin, count() AS c
+        FROM ${values} WHERE ${finite} GROUP BY w, bin`,
+    ),
+    readQuantiles(clickhouse, { ...distributed, ground, isExact, center: finiteSums[0]?.mean ?? 0 }),
+  ])
   return {
     edges,
     windows: sums.map((sum) => {
       const counts = Array<number>(Math.max(0, edges.length - 1)).fill(0)
-      const found = byWindow.get(sum.w)
-      found?.counted[0].forEach((key, at) => {
-        counts[Number(key)] = Number(found.counted[1][at])
-      })
+      for (const { w, bin, c } of counted) if (w === sum.w && bin >= 0) counts[bin] = Number(c)
       return {
         window: Number(sum.w),
         values: Number(sum.n),
@@ -102,12 +99,36 @@ export async function readNumeric(
         max: hasFinite(sum) ? sum.most : null,
         mean: hasFinite(sum) ? sum.mean : null,
         std: hasFinite(sum) ? sum.deviation : null,
-        quantiles: found?.quantiles ?? [],
+        quantiles: quantiles.get(sum.w) ?? [],
         counts,
         isExact,
       }
     }),
   }
+}
+
+type Quantiles = Distributed & { ground: Ground; isExact: boolean; center: number }
+
+/** The quantiles of each window: of the values themselves, or rounded; those of rollups were, around a centre of theirs. */
+async function readQuantiles(
+  clickhouse: ClickHouse,
+  { scope, feature, windows, ground, isExact, center }: Quantiles,
+): Promise<Map<number, number[]>> {
+  const source = toCountedValues(clickhouse, { ...scope, from: windows.from, to: windows.to }, feature, ground, {
+    windows,
+    isWanted: () => !isExact,
+  })
+  const x = isExact ? 'number' : `if(is_rounded, number, ${rounded(center)})`
+  const rows = await readOnce<{ w: number; quantiles: number[] }>(
+    clickhouse,
+    [source],
+    ([values]) => `SELECT w, quantilesExactWeighted(${quantileLevels.join(', ')})(x, c) AS quantiles
+      FROM (
+        SELECT ${windowOf(windows)} AS w, ${x} AS x, sum(weight) AS c
+        FROM ${values} WHERE ${isNumber} AND isFinite(number) GROUP BY w, x)
+      GROUP BY w`,
+  )
+  return new Map(rows.map((it) => [it.w, it.quantiles]))
 }
 
 const hasFinite = ({ n, infinite }: { n: string; infinite: string }) => Number(n) > Number(infinite)
@@ -150,11 +171,17 @@ export async function readCategorical(
   { scope, feature, windows }: Distributed,
   top: number,
 ): Promise<{ categories: string[]; windows: CategoricalWindow[] }> {
-  const source = toValues(
-    { ...scope, from: windows.from, to: windows.to },
-    feature,
-    await findVoided(clickhouse, scope),
-  )
+  const ground = await findGround(clickhouse, scope)
+  const kind = { modelId: scope.modelId, kind: eventKinds[scope.kind] }
+  const held = await findRolledFeatures(clickhouse, kind, ground.rollups)
+  const ofTime = { ...scope, from: windows.from, to: windows.to }
+  const source = toCountedValues(clickhouse, ofTime, feature, ground, {
+    windows,
+    isWanted(it) {
+      const its = held.get(it)?.get(toFeatureKey(valueParts[feature.part], feature.name))
+      return its?.center === undefined && !its?.isHashed
+    },
+  })
   const most = await readOnce<{ category: string }>(
     clickhouse,
     [source],

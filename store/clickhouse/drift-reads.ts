@@ -3,21 +3,26 @@ import {
   countWindows,
   type EventScope,
   type FeatureName,
-  findVoided,
-  toValues,
+  findGround,
+  type Ground,
+  toCountedValues,
   type Windows,
   windowOf,
 } from './event-scope.ts'
 import {
+  categoriesMax,
   type FeatureType,
   gatherCategories,
+  hashOfCategory,
   isMissing,
   isNumber,
   literal,
   rounded,
   toFeatureType,
 } from './feature-reads.ts'
-import { readOnce } from './read-once.ts'
+import { eventKinds, valueParts } from './monitoring-tables.ts'
+import { readOnce, type Source } from './read-once.ts'
+import { findRolledFeatures, type Rollup, toFeatureKey } from './rollups.ts'
 
 /**
  * How far the values of a feature in a window are from those of a reference. All of it is computed in ClickHouse, over counts
@@ -46,9 +51,6 @@ export type Profile = FeatureName & {
 const ownBinsMax = 20
 /** With more values than this on both sides, they are rounded before they are sorted. */
 export const exactValuesMax = 1_000_000
-/** With more categories than this, they are gathered into so many by a hash of their names. */
-const categoriesMax = 10_000
-const hashedCategories = 1_024
 
 export type Reference = { scope: EventScope; events: number }
 
@@ -58,7 +60,7 @@ export async function findProfiles(
   { scope, events }: Reference,
   names: FeatureName[],
 ): Promise<Profile[]> {
-  const voided = await findVoided(clickhouse, scope)
+  const { voided } = await findGround(clickhouse, scope)
   const atOnce = Math.max(1, Math.min(50, Math.floor(20_000_000 / Math.max(1, events))))
   const profiles: Profile[] = []
   for (let at = 0; at < names.length; at += atOnce) {
@@ -66,7 +68,7 @@ export async function findProfiles(
     const finite = `${isNumber} AND isFinite(number)`
     const rows = await readOnce<ProfileRow>(
       clickhouse,
-      some.map((it) => toValues(scope, it, voided)),
+      some.map((it) => toCountedValues(clickhouse, scope, it, { voided, rollups: [] })),
       (tables) =>
         tables
           .map(
@@ -75,8 +77,8 @@ export async function findProfiles(
               f,
             ) => `SELECT ${f} AS f, countIf(${isNumber}) AS numbers, countIf(NOT ${isMissing} AND NOT ${isNumber}) AS others,
               arraySort(groupUniqArrayIf(${ownBinsMax + 1})(number, ${finite})) AS different,
-              arrayDistinct(quantilesExactIf(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)(number, ${finite})) AS deciles,
-              quantileExactIf(0.5)(number, ${finite}) AS median, stddevPopStableIf(number, ${finite}) AS deviation,
+              quantilesExactIf(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)(number, ${finite}) AS tenths,
+              arrayDistinct(tenths) AS deciles, tenths[5] AS median, stddevPopStableIf(number, ${finite}) AS deviation,
               uniqIf(text, type = 4) AS categories FROM ${table}`,
           )
           .join(' UNION ALL '),
@@ -150,20 +152,50 @@ export async function measureDrift(
   const found = new Map<Profile, Drift[]>(profiles.map((it) => [it, []]))
   for (const type of ['numeric', 'categorical'] as const) {
     const ofType = profiles.filter((it) => it.type === type)
-    const largest = Math.max(comparison.reference.events, ...comparison.events)
-    const atOnce =
-      largest > exactValuesMax ? 1 : Math.min(25, Math.max(1, Math.floor((4 * exactValuesMax) / Math.max(1, largest))))
-    for (let at = 0; at < ofType.length; at += atOnce) {
-      const some = ofType.slice(at, at + atOnce)
+    const atOnce = Math.max(1, Math.min(25, Math.floor(cellsMax / countCells(comparison))))
+    // Some steps of a query are done by one thread.
+    const each = Math.max(1, Math.min(atOnce, Math.ceil(ofType.length / 2)))
+    const batches = Array.from({ length: Math.ceil(ofType.length / each) }, (_, nth) =>
+      ofType.slice(nth * each, (nth + 1) * each),
+    )
+    await runInPairs(batches, async (some) => {
       const rows = await compare(clickhouse, comparison, some, type)
       for (const { f, ...row } of rows) {
         const profile = some[Number(f)] as Profile
         found.get(profile)?.push(toDrift(row, profile))
       }
-    }
+    })
   }
   return found
 }
+
+/** Runs something for each item, two at a time. */
+async function runInPairs<Item>(items: Item[], run: (item: Item) => Promise<void>): Promise<void> {
+  const left = items.values()
+  const lane = async () => {
+    for (const item of left) await run(item)
+  }
+  await Promise.all([lane(), lane()])
+}
+
+/** So many values, or what they were rounded to, are compared by one query. */
+const cellsMax = 6_000_000
+/** Many values that were rounded are about so many different ones. */
+const roundedCells = 200_000
+
+/** How many different values a feature may have, on both sides and in all windows. */
+function countCells({ reference, events }: Comparison): number {
+  const sides = events.flatMap((it) => [reference.events, it])
+  const most = isExactly({ reference, events }) ? exactValuesMax : roundedCells
+  return Math.max(
+    1,
+    sides.reduce((sum, it) => sum + Math.min(it, most), 0),
+  )
+}
+
+/** Whether there are few enough values to compare each. */
+const isExactly = ({ reference, events }: Pick<Comparison, 'reference' | 'events'>) =>
+  events.reduce((sum, it) => sum + reference.events + it, 0) <= exactValuesMax
 
 type DriftRow = {
   f: string
@@ -187,26 +219,29 @@ type DriftRow = {
 async function compare(clickhouse: ClickHouse, comparison: Comparison, profiles: Profile[], type: FeatureType) {
   const { reference, current, windows, events } = comparison
   const scope = { ...current, from: windows.from, to: windows.to }
-  const [refVoided, voided] = await Promise.all([
-    findVoided(clickhouse, reference.scope),
-    findVoided(clickhouse, current),
+  const [refGround, ground] = await Promise.all([
+    findGround(clickhouse, reference.scope),
+    findGround(clickhouse, current),
   ])
-  const sources = profiles.flatMap((it) => [toValues(reference.scope, it, refVoided), toValues(scope, it, voided)])
   const all = events.reduce((sum, it) => sum + it, 0)
-  const isExact = reference.events * events.length + all <= exactValuesMax
+  const isExact = isExactly(comparison)
+  const sides = await Promise.all([
+    toRolledSide(clickhouse, { scope: reference.scope, ground: refGround, profiles, type, isExact }),
+    toRolledSide(clickhouse, { scope, ground, profiles, type, isExact, windows }),
+  ])
+  const centers = profiles.map((it, f) => sides[1][f]?.center ?? sides[0][f]?.center ?? it.median)
+  const [refSources, curSources] = sides.map((side) => side.map((it, f) => it.toSource(centers[f] as number)))
+  const sources = profiles.flatMap((_, f) => [refSources?.[f] as Source, curSources?.[f] as Source])
   const crowded =
-    type === 'categorical' && all > categoriesMax
-      ? await findCrowded(
-          clickhouse,
-          sources.filter((_, at) => at % 2 === 1),
-        )
-      : []
-  const hashes = profiles.map((it, f) => it.categories > categoriesMax || crowded[f] === true)
+    type === 'categorical' && all > categoriesMax ? await findCrowded(clickhouse, curSources as Source[]) : []
+  const hashes = profiles.map(
+    (it, f) => it.categories > categoriesMax || crowded[f] === true || sides.some((side) => side[f]?.isHashed),
+  )
   return await readOnce<DriftRow>(clickhouse, sources, (tables) => {
     const cells = profiles.flatMap((profile, f) => {
       const select = (table = '', side = '') =>
         type === 'numeric'
-          ? `SELECT ${f} AS f, * FROM (${selectCells(profile, isExact, side, table)})`
+          ? `SELECT ${f} AS f, * FROM (${selectCells(profile, { isExact, center: centers[f] as number, side, table })})`
           : `SELECT ${f} AS f, by AS side, ${toCategory(hashes[f] === true)} AS x, sum(c) AS c
              FROM ${gatherCategories(table, side)} GROUP BY side, x`
       return [select(tables[2 * f], 'toInt32(-1)'), select(tables[2 * f + 1], windowOf(windows))]
@@ -219,35 +254,85 @@ async function compare(clickhouse: ClickHouse, comparison: Comparison, profiles:
 }
 
 /** Whether the current values of features have too many categories to count each. */
-async function findCrowded(clickhouse: ClickHouse, sources: ReturnType<typeof toValues>[]): Promise<boolean[]> {
-  const rows = await clickhouse.rows<{ f: string; categories: string }>(
-    sources
-      .map(
-        ({ table, where }, f) =>
-          `SELECT ${f} AS f, uniq(text) AS categories FROM ${clickhouse.database}.${table.name} WHERE ${where}`,
-      )
-      .join(' UNION ALL '),
+async function findCrowded(clickhouse: ClickHouse, sources: Source[]): Promise<boolean[]> {
+  const rows = await readOnce<{ f: string; categories: string }>(clickhouse, sources, (tables) =>
+    tables.map((table, f) => `SELECT ${f} AS f, uniq(text) AS categories FROM ${table}`).join(' UNION ALL '),
   )
   const crowded = sources.map(() => false)
   for (const { f, categories } of rows) crowded[Number(f)] = Number(categories) > categoriesMax
   return crowded
 }
 
+type RolledSide = {
+  scope: EventScope
+  ground: Ground
+  profiles: Profile[]
+  type: FeatureType
+  isExact: boolean
+  windows?: Windows
+}
+
+/**
+ * For each feature what it is read from, by rollups as far as they hold it as it is compared: numbers that were rounded
+ * take the place of such that would be, around one centre; hashes that of categories that would be hashed.
+ */
+async function toRolledSide(
+  clickhouse: ClickHouse,
+  { scope, ground, profiles, type, isExact, windows }: RolledSide,
+): Promise<{ center: number | undefined; isHashed: boolean; toSource(center: number): Source }[]> {
+  const kind = { modelId: scope.modelId, kind: eventKinds[scope.kind] }
+  const held = await findRolledFeatures(clickhouse, kind, ground.rollups)
+  return profiles.map((profile) => {
+    const feature = (it: Rollup) => held.get(it)?.get(toFeatureKey(valueParts[profile.part], profile.name))
+    // The widest rollup has most of the values.
+    const widest = ground.rollups
+      .filter((it) => feature(it)?.center !== undefined)
+      .reduce<Rollup | undefined>(
+        (most, it) => (most && most.high - most.low >= it.high - it.low ? most : it),
+        undefined,
+      )
+    const { version, from = -Infinity, to = Infinity } = scope
+    // A rollup has hashes for having too many categories; as long as all of it is asked for, so has what is asked for.
+    const isHashed =
+      type === 'categorical' &&
+      version === undefined &&
+      ground.rollups.some((it) => feature(it)?.isHashed && it.first >= from && it.last < to)
+    return {
+      center: type === 'numeric' && !isExact && widest ? feature(widest)?.center : undefined,
+      isHashed,
+      toSource: (center) =>
+        toCountedValues(clickhouse, scope, profile, ground, {
+          windows,
+          isWanted(it) {
+            const { center: its, isHashed: hasHashes } = feature(it) ?? {}
+            if (type === 'numeric') return its === undefined || (!isExact && its === center)
+            return its === undefined && (!hasHashes || isHashed || profile.categories > categoriesMax)
+          },
+        }),
+    }
+  })
+}
+
 const missingBin = -1
 const otherBin = -2
 
 /**
- * The counts of one side, by bin and value. Where values are rounded, bins are found for what they were rounded to: looking at
- * the bounds for each of millions of values would take twice as long as all the rest.
+ * The values of one side with their bins and how many there are of each, perhaps in more than one row. Where values are
+ * rounded, bins are found for what they were rounded to: looking at the bounds for each of millions of values would take
+ * twice as long as all the rest.
  */
-function selectCells(profile: Profile, isExact: boolean, side: string, table: string): string {
+function selectCells(
+  profile: Profile,
+  { isExact, center, side, table }: { isExact: boolean; center: number; side: string; table: string },
+): string {
   const state = `multiIf(${isMissing}, ${missingBin}, NOT ${isNumber}, ${otherBin}, 0)`
-  const { median } = profile
-  const x = isExact ? 'number' : `if(isFinite(number), ${rounded(median)}, number)`
-  const bound = (it: number) => (isExact ? literal(it) : roundedLiteral(it, median))
-  return `SELECT side, if(state < 0, toInt16(state), ${toBin(profile, bound)}) AS bin, x, c FROM (
-      SELECT ${side} AS side, toInt8(${state}) AS state, if(${isNumber}, ${x}, 0) AS x, count() AS c
-      FROM ${table} GROUP BY side, state, x)`
+  const bound = (it: number) => (isExact ? literal(it) : roundedLiteral(it, center))
+  const bin = `if(state < 0, toInt16(state), ${toBin(profile, bound)}) AS bin`
+  const values = (x: string) =>
+    `SELECT ${side} AS side, toInt8(${state}) AS state, if(${isNumber}, ${x}, 0) AS x, weight FROM ${table}`
+  if (isExact) return `SELECT side, ${bin}, x, weight AS c FROM (${values('number')})`
+  const x = `if(isFinite(number) AND NOT is_rounded, ${rounded(center)}, number)`
+  return `SELECT side, ${bin}, x, c FROM (SELECT side, state, x, sum(weight) AS c FROM (${values(x)}) GROUP BY side, state, x)`
 }
 
 /** The number of edges that are below x, and for a number that is a bin of its own half a step more. */
@@ -259,23 +344,31 @@ function toBin({ edges, isDeciles }: Profile, bound: (edge: number) => string): 
 /** An edge as a value that is equal to it is rounded. */
 const roundedLiteral = (edge: number, center: number) => rounded(center).replaceAll('number', literal(edge))
 
-const toCategory = (isHashed: boolean) =>
-  isHashed ? `toString(sipHash64(category) % ${hashedCategories})` : 'category'
+const toCategory = (isHashed: boolean) => (isHashed ? `if(is_hashed, category, ${hashOfCategory})` : 'category')
 
+/**
+ * How far the distribution functions of both sides are apart, from one value to the next. Values are put in order bin by
+ * bin; those of the reference count up, those of the window down.
+ */
 function countNumbers(cells: string, isExact: boolean): string {
   const finite = 'bin >= 0 AND isFinite(x)'
   return `SELECT f, w, keys, rb, cb, others, infinite, rn, cn, isExact,
-      abs(arrayMax(arrayMap((d, gap) -> if(gap > 0, abs(d), 0), ahead, gaps))) / rn / cn AS ks,
-      arraySum((d, gap) -> abs(d) * gap, ahead, gaps) / rn / cn AS distance
+      arrayMax((d, gap) -> if(gap > 0, d, 0), ahead, gaps) / rn / cn AS ks,
+      arraySum((d, gap) -> d * gap, ahead, gaps) / rn / cn AS distance
     FROM (
-      SELECT *, arraySort(xs) AS sorted, arrayPopFront(arrayDifference(sorted)) AS gaps,
-        arrayPopBack(arrayCumSum(arraySort((d, x) -> x, arrayMap((r, c) -> toFloat64(r) * cn - toFloat64(c) * rn, rcs, ccs), xs))) AS ahead
+      SELECT f, w, keys, rb, cb, others, infinite, rn, cn, ${isExact} AS isExact,
+        arrayPopFront(arrayDifference(arrayFlatten(binned.4))) AS gaps,
+        arrayMap(d -> abs(d), arrayPopBack(arrayCumSum(s -> s * if(s > 0, toFloat64(cn), toFloat64(rn)), arrayFlatten(binned.5)))) AS ahead
       FROM (
-        SELECT f, w, sumMap([bin], [rc], [cc]) AS counted, counted.1 AS keys, counted.2 AS rb, counted.3 AS cb,
-          sumIf(cc, bin = ${otherBin}) AS others, sumIf(cc, bin >= 0 AND isInfinite(x)) AS infinite,
-          groupArrayIf(x, ${finite}) AS xs, groupArrayIf(rc, ${finite}) AS rcs, groupArrayIf(cc, ${finite}) AS ccs,
-          arraySum(rcs) AS rn, arraySum(ccs) AS cn, ${isExact} AS isExact
-        FROM (${cells}) GROUP BY f, w))`
+        SELECT f, w, arraySort(groupArray((bin, rs, cs, xs, ss))) AS binned, binned.1 AS keys, binned.2 AS rb, binned.3 AS cb,
+          sumIf(cs, bin = ${otherBin}) AS others, sum(infinite) AS infinite, sum(rf) AS rn, sum(cf) AS cn
+        FROM (
+          SELECT f, w, bin, sum(rc) AS rs, sum(cc) AS cs, sumIf(rc, ${finite}) AS rf, sumIf(cc, ${finite}) AS cf,
+            sumIf(cc, bin >= 0 AND isInfinite(x)) AS infinite, groupArrayIf(x, ${finite}) AS unsorted,
+            arraySort(unsorted) AS xs,
+            arraySort((s, x) -> x, groupArrayIf(toInt64(rc) - toInt64(cc), ${finite}), unsorted) AS ss
+          FROM (${cells}) GROUP BY f, w, bin)
+        GROUP BY f, w))`
 }
 
 function countCategories(cells: string, hashes: boolean[]): string {

@@ -8,7 +8,9 @@ import {
   valueParts,
   voidedEventsTable,
 } from './monitoring-tables.ts'
-import { readOnce, type Source } from './read-once.ts'
+import { type Rolled, readOnce, type Source } from './read-once.ts'
+import { rollupValuesTable } from './rollup-tables.ts'
+import { chooseRollups, listRollups, type Rollup } from './rollups.ts'
 
 /** Which events a figure is about: those of a kind of a model, of one version or all, from `from` up to before `to`. */
 export type EventScope = {
@@ -26,22 +28,112 @@ export type FeatureName = { part: ValuePart; name: string }
 /** Text as it stands in a statement: the statement travels as a body, so that thousands of names fit. */
 export const quote = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
 
-/** Rows of kinds of event that were voided are left out of every figure; most models never have one. */
-export async function findVoided(clickhouse: ClickHouse, { modelId, kind }: EventScope): Promise<string> {
+/** What is left out of a figure, and what is summed up already. */
+export type Ground = {
+  /** A condition: rows of events that were voided are left out of every figure. Most models never have one. */
+  voided: string
+  /** Rollups that know of everything that was voided. */
+  rollups: Rollup[]
+}
+
+/** With more events than this voided, no rollup is used. */
+const voidedMax = 10_000
+
+export async function findGround(clickhouse: ClickHouse, { modelId, kind }: EventScope): Promise<Ground> {
   const voided = `FROM ${clickhouse.database}.${voidedEventsTable.name}
     WHERE model_id = ${modelId} AND kind = ${eventKinds[kind]}`
-  const rows = await clickhouse.rows(`SELECT 1 ${voided} LIMIT 1`)
-  return rows.length === 0 ? '' : ` AND (claim, place) NOT IN (SELECT claim, place ${voided})`
+  const [claims, rollups] = await Promise.all([
+    clickhouse.rows<{ claim: string }>(`SELECT DISTINCT claim, place ${voided} LIMIT ${voidedMax + 1}`),
+    listRollups(clickhouse, { modelId, kind: eventKinds[kind] }),
+  ])
+  if (claims.length === 0) return { voided: '', rollups: rollups.filter((it) => it.voided === 0) }
+  const numbers = claims.map((it) => BigInt(it.claim))
+  return {
+    voided: ` AND (claim, place) NOT IN (SELECT claim, place ${voided})`,
+    rollups:
+      claims.length > voidedMax
+        ? []
+        : rollups.filter((it) => it.voided === numbers.filter((claim) => claim >= it.low && claim <= it.high).length),
+  }
 }
 
-export function toEvents(scope: EventScope, voided: string): Source {
-  return { table: eventsTable, whole: toWhole(scope), where: toCondition(scope) + voided }
+const columnsOfEvents = 'version, timestamp, timestamp AS latest, received, toUInt64(1) AS weight'
+const columnsOfValues =
+  'version, timestamp, type, number, text, toUInt64(1) AS weight, toUInt8(0) AS is_rounded, toUInt8(0) AS is_hashed'
+
+/** Events by their numbers: rows with all columns. */
+export function toEvents(scope: EventScope, { voided }: Ground): Source {
+  const where = toCondition(scope) + voided
+  return { table: eventsTable, whole: toWhole(scope), where, columns: '*' }
 }
 
-export function toValues(scope: EventScope, { part, name }: FeatureName, voided: string): Source {
-  const feature = ` AND part = ${valueParts[part]} AND name = ${quote(name)}`
-  return { table: eventValuesTable, whole: toWhole(scope) + feature, where: toCondition(scope) + feature + voided }
+/** Values by the numbers of their events: rows with all columns. */
+export function toValues(scope: EventScope, feature: FeatureName, { voided }: Ground): Source {
+  const isOf = isOfFeature(feature)
+  const where = toCondition(scope) + isOf + voided
+  return { table: eventValuesTable, whole: toWhole(scope) + isOf, where, columns: '*' }
 }
+
+/**
+ * Events as they are counted: each row stands for `weight` of them, from `timestamp` to `latest`, which are in one window.
+ */
+function toCountedEvents(scope: EventScope, ground: Ground, windows?: Windows): Source {
+  const rollups = ground.rollups
+  const toRows = (chosen: Rollup[]) => {
+    const rows = chosen
+      .flatMap((it) => it.versions)
+      .filter((it) => scope.version === undefined || it.version === scope.version)
+      .map((it) => `(${quote(it.version)}, ${it.first}, ${it.last}, ${it.received}, ${it.events})`)
+    if (rows.length === 0) return undefined
+    return `SELECT * FROM values('version String, timestamp Int64, latest Int64, received Int64, weight UInt64', ${rows.join(', ')})`
+  }
+  const rolled = toRolled(scope, rollups, windows, toRows)
+  return { ...toEvents(scope, ground), columns: columnsOfEvents, rolled }
+}
+
+/**
+ * Values as they are counted: each row stands for `weight` of them. What is in rollups may have been rounded or hashed.
+ */
+export function toCountedValues(
+  clickhouse: ClickHouse,
+  scope: EventScope,
+  feature: FeatureName,
+  ground: Ground,
+  { windows, isWanted = () => true }: { windows?: Windows | undefined; isWanted?: (rollup: Rollup) => boolean } = {},
+): Source {
+  const toRows = (chosen: Rollup[]) => {
+    if (chosen.length === 0) return undefined
+    const ids = chosen.map((it) => it.id)
+    const { version } = scope
+    return `SELECT version, transform(rollup, [${ids}]::Array(UInt64), [${chosen.map((it) => it.first)}]::Array(Int64), toInt64(0)) AS timestamp,
+        type, number, text, weight, is_rounded, is_hashed
+      FROM ${clickhouse.database}.${rollupValuesTable}
+      WHERE ${toWhole(scope)}${isOfFeature(feature)} AND rollup IN (${ids})
+        ${version === undefined ? '' : `AND version = ${quote(version)}`}`
+  }
+  const rolled = toRolled(scope, ground.rollups.filter(isWanted), windows, toRows)
+  return { ...toValues(scope, feature, ground), columns: columnsOfValues, rolled }
+}
+
+/** Those rollups take the place of rows whose events are all in one window, or none of them in any. */
+function toRolled(
+  { modelId, kind, from = -Infinity, to = Infinity }: EventScope,
+  rollups: Rollup[],
+  windows: Windows | undefined,
+  toRows: Rolled['toRows'],
+): Rolled {
+  const isAway = (it: Rollup) => it.last < from || it.first >= to
+  const numberOf = (time: number) => (windows ? Math.floor((time - windows.from) / windows.intervalMs) : 0)
+  const isIn = (it: Rollup) => it.first >= from && it.last < to && numberOf(it.first) === numberOf(it.last)
+  return {
+    modelId,
+    kind: eventKinds[kind],
+    rollups: chooseRollups(rollups, (it) => isAway(it) || isIn(it)),
+    toRows: (chosen) => toRows(chosen.filter((it) => !isAway(it))),
+  }
+}
+
+const isOfFeature = ({ part, name }: FeatureName) => ` AND part = ${valueParts[part]} AND name = ${quote(name)}`
 
 const toWhole = ({ modelId, kind }: EventScope) => `model_id = ${modelId} AND kind = ${eventKinds[kind]}`
 
@@ -68,13 +160,17 @@ export function windowOf(windows: Windows): string {
 export type EventCount = { events: number; firstAt: number; lastAt: number; lastReceivedAt: number }
 
 /** How many events there are, and when. */
-export async function countEvents(clickhouse: ClickHouse, scope: EventScope): Promise<EventCount> {
-  const source = toEvents(scope, await findVoided(clickhouse, scope))
+export async function countEvents(
+  clickhouse: ClickHouse,
+  scope: EventScope,
+  known?: Ground | undefined,
+): Promise<EventCount> {
+  const source = toCountedEvents(scope, known ?? (await findGround(clickhouse, scope)))
   const [row] = await readOnce<Record<'events' | 'first' | 'last' | 'received', string>>(
     clickhouse,
     [source],
     ([rows]) =>
-      `SELECT count() AS events, min(timestamp) AS first, max(timestamp) AS last, max(received) AS received FROM ${rows}`,
+      `SELECT sum(weight) AS events, min(timestamp) AS first, max(latest) AS last, max(received) AS received FROM ${rows}`,
   )
   return {
     events: Number(row?.events),
@@ -91,11 +187,12 @@ export async function countEventsOfWindows(
   windows: Windows,
 ): Promise<number[]> {
   if (windows.events !== undefined && countWindows(windows) === 1) return [windows.events]
-  const source = toEvents({ ...scope, from: windows.from, to: windows.to }, await findVoided(clickhouse, scope))
+  const ofTime = { ...scope, from: windows.from, to: windows.to }
+  const source = toCountedEvents(ofTime, await findGround(clickhouse, scope), windows)
   const rows = await readOnce<{ w: number; events: string }>(
     clickhouse,
     [source],
-    ([events]) => `SELECT ${windowOf(windows)} AS w, count() AS events FROM ${events} GROUP BY w`,
+    ([events]) => `SELECT ${windowOf(windows)} AS w, sum(weight) AS events FROM ${events} GROUP BY w`,
   )
   const counts = Array<number>(countWindows(windows)).fill(0)
   for (const { w, events } of rows) counts[w] = Number(events)

@@ -1,5 +1,5 @@
 import type { ClickHouse } from './connection.ts'
-import { countEvents, type EventScope, type FeatureName, findVoided, quote, toValues } from './event-scope.ts'
+import { countEvents, type EventScope, type FeatureName, findGround, quote, toCountedValues } from './event-scope.ts'
 import { type EventKind, eventFeaturesTable, eventKinds, type ValuePart, valueParts } from './monitoring-tables.ts'
 import { readOnce } from './read-once.ts'
 
@@ -54,20 +54,20 @@ export async function countFeatures(
   const counted: FeatureCounts[] = []
   for (const part of new Set(names.map((it) => it.part))) {
     const ofPart = { ...scope, kind: kindOfPart(part, scope.kind) }
-    const { events } = await countEvents(clickhouse, ofPart)
-    const voided = await findVoided(clickhouse, ofPart)
+    const ground = await findGround(clickhouse, ofPart)
+    const { events } = await countEvents(clickhouse, ofPart, ground)
     const features = names.filter((it) => it.part === part)
     for (let at = 0; at < features.length; at += featuresAtOnce) {
       const some = features.slice(at, at + featuresAtOnce)
       const rows = await readOnce<Record<'f' | 'integers' | 'floats' | 'booleans' | 'strings', string>>(
         clickhouse,
-        some.map((it) => toValues(ofPart, it, voided)),
+        some.map((it) => toCountedValues(clickhouse, ofPart, it, ground)),
         (tables) =>
           tables
             .map(
-              (table, f) => `SELECT ${f} AS f, countIf(type = 1 AND NOT isNaN(number)) AS integers,
-                countIf(type = 2 AND NOT isNaN(number)) AS floats, countIf(type = 3) AS booleans,
-                countIf(type = 4) AS strings FROM ${table}`,
+              (table, f) => `SELECT ${f} AS f, sumIf(weight, type = 1 AND NOT isNaN(number)) AS integers,
+                sumIf(weight, type = 2 AND NOT isNaN(number)) AS floats, sumIf(weight, type = 3) AS booleans,
+                sumIf(weight, type = 4) AS strings FROM ${table}`,
             )
             .join(' UNION ALL '),
       )
@@ -103,14 +103,18 @@ export const isNumber = '(type IN (1, 2) AND NOT isNaN(number))'
 const categoryOf = `multiIf(type = 3, if(number = 0, 'false', 'true'), text != '' OR type = 4, toString(text),
   toString(number))`
 
+/** With more categories than this, they are gathered into some by a hash of their names. */
+export const categoriesMax = 10_000
+export const hashOfCategory = 'toString(sipHash64(category) % 1024)'
+
 /**
  * How often each category is there, by another expression: rows of `by`, `category` and `c`, more than one for a category
  * perhaps. Rows are gathered by what is stored, which for text is a number, and only then are categories made of them.
  */
 export const gatherCategories = (table: string, by: string) =>
-  `(SELECT by, ${categoryOf} AS category, c FROM (
-      SELECT ${by} AS by, type, text, number, count() AS c FROM ${table} WHERE NOT ${isMissing}
-      GROUP BY by, type, text, number))`
+  `(SELECT by, ${categoryOf} AS category, is_hashed, c FROM (
+      SELECT ${by} AS by, type, text, number, is_hashed, sum(weight) AS c FROM ${table} WHERE NOT ${isMissing}
+      GROUP BY by, type, text, number, is_hashed))`
 
 /**
  * Rounds a value to 13 significant bits of its distance from a centre: where there are too many different values to sort

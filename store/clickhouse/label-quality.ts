@@ -1,5 +1,14 @@
 import type { ClickHouse } from './connection.ts'
-import { type EventScope, findVoided, toEvents, toValues, type Windows, windowOf } from './event-scope.ts'
+import {
+  type EventScope,
+  type FeatureName,
+  findGround,
+  toCountedValues,
+  toEvents,
+  toValues,
+  type Windows,
+  windowOf,
+} from './event-scope.ts'
 import { isMissing } from './feature-reads.ts'
 import { readOnce } from './read-once.ts'
 
@@ -24,7 +33,7 @@ export async function readErrors(clickhouse: ClickHouse, judged: Judged): Promis
   const rows = await readPairs<Row>(
     clickhouse,
     judged,
-    (pairs) => `SELECT w, count() AS n, countIf(isLabelled) AS labelled, countIf(${isPair}) AS pairs,
+    (pairs) => `SELECT w, sum(all) AS n, countIf(isLabelled) AS labelled, countIf(${isPair}) AS pairs,
         avgIf(abs(number - trueNumber), ${isPair}) AS mae, sqrt(avgIf(pow(number - trueNumber, 2), ${isPair})) AS rmse,
         avgIf(number - trueNumber, ${isPair}) AS bias
       FROM (${pairs}) GROUP BY w ORDER BY w`,
@@ -75,8 +84,8 @@ export async function readClasses(clickhouse: ClickHouse, judged: Judged, top: n
           sumIf(c, class != '' AND truth = class) AS actual
         FROM (
           SELECT *, arrayJoin(if(truth = '', [''], arrayDistinct([guess, truth]))) AS class,
-            sum(c) OVER (PARTITION BY w) AS windowRows, sumIf(c, truth != '') OVER (PARTITION BY w) AS windowLabelled
-          FROM (SELECT w, concat('.', category) AS guess, if(isLabelled, concat('.', trueCategory), '') AS truth, count() AS c
+            sum(n) OVER (PARTITION BY w) AS windowRows, sumIf(c, truth != '') OVER (PARTITION BY w) AS windowLabelled
+          FROM (SELECT w, concat('.', category) AS guess, if(isLabelled, concat('.', trueCategory), '') AS truth, count() AS c, sum(all) AS n
             FROM (${pairs}) GROUP BY w, guess, truth))
         GROUP BY w, class)
       GROUP BY w ORDER BY w`,
@@ -100,8 +109,10 @@ export async function readClasses(clickhouse: ClickHouse, judged: Judged, top: n
 }
 
 /**
- * One row for each prediction, with the label of the same prediction id where there is one. A boolean on one side and a
- * number on the other are compared as numbers.
+ * One row for each prediction that has a label, with the label of the same prediction id, and before them one for each
+ * window that stands for all its predictions (`all` of them, not labelled). A boolean on one side and a number on the other
+ * are compared as numbers. Most predictions have no label, so those that have are looked up by a hash first, which is a third
+ * of the work that the ids themselves make.
  */
 async function readPairs<Row>(
   clickhouse: ClickHouse,
@@ -111,30 +122,40 @@ async function readPairs<Row>(
   const made = { ...scope, from: windows.from, to: windows.to }
   // Labels may come long after, or before; the version that they name does not matter.
   const told: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
-  const [madeVoided, toldVoided] = await Promise.all([findVoided(clickhouse, made), findVoided(clickhouse, told)])
+  const [ofMade, ofTold] = await Promise.all([findGround(clickhouse, made), findGround(clickhouse, told)])
+  const value: FeatureName = { part: 'prediction', name: prediction }
   const sources = [
-    toEvents(made, madeVoided),
-    toValues(made, { part: 'prediction', name: prediction }, madeVoided),
-    toEvents(told, toldVoided),
-    toValues(told, { part: 'label', name: label }, toldVoided),
+    toCountedValues(clickhouse, made, value, ofMade, { windows }),
+    toEvents(made, ofMade),
+    toValues(made, value, ofMade),
+    toEvents(told, ofTold),
+    toValues(told, { part: 'label', name: label }, ofTold),
   ]
   const asNumber = (type: string, other: string) => `(${type} = 3 AND ${other} IN (1, 2))`
   const category = (type: string, other: string, number: string, text: string) =>
     `multiIf(${asNumber(type, other)}, toString(${number}), ${type} = 3, if(${number} = 0, 'false', 'true'),
       ${text} != '' OR ${type} = 4, toString(${text}), toString(${number}))`
-  return await readOnce<Row>(clickhouse, sources, ([events, values, labelEvents, labels]) =>
-    toQuery(`SELECT w, number, trueNumber, trueType > 0 AS isLabelled,
+  return await readOnce<Row>(clickhouse, sources, ([counted, events, values, labelEvents, labels]) =>
+    toQuery(`SELECT ${windowOf(windows)} AS w, sum(weight) AS all, 0 AS number, 0 AS trueNumber, false AS isLabelled,
+        false AS isNumeric, '' AS category, '' AS trueCategory
+      FROM ${counted} WHERE NOT ${isMissing} GROUP BY w
+      UNION ALL
+      SELECT w, 0 AS all, number, trueNumber, true AS isLabelled,
         type IN (1, 2, 3) AND trueType IN (1, 2, 3) AS isNumeric,
         ${category('type', 'trueType', 'number', 'text')} AS category,
         ${category('trueType', 'type', 'trueNumber', 'trueText')} AS trueCategory
       FROM (
-        SELECT ${windowOf(windows)} AS w, e.prediction_id AS prediction_id, v.type AS type, v.number AS number, v.text AS text
-        FROM (SELECT claim, place, timestamp, type, number, text FROM ${values} WHERE NOT ${isMissing}) AS v
-        INNER JOIN (SELECT claim, place, prediction_id FROM ${events}) AS e ON e.claim = v.claim AND e.place = v.place) AS guessed
-      LEFT ANY JOIN (
-        SELECT e.prediction_id AS prediction_id, v.type AS trueType, v.number AS trueNumber, v.text AS trueText
-        FROM (SELECT claim, place, prediction_id FROM ${labelEvents}) AS e
-        INNER JOIN (SELECT claim, place, type, number, text FROM ${labels} WHERE NOT ${isMissing}) AS v
-          ON e.claim = v.claim AND e.place = v.place) AS told ON guessed.prediction_id = told.prediction_id`),
+        SELECT ${windowOf(windows)} AS w, claim, place, type, number, text FROM ${values} WHERE NOT ${isMissing}) AS guessed
+      INNER JOIN (
+        SELECT e.claim AS claim, e.place AS place, t.type AS trueType, t.number AS trueNumber, t.text AS trueText
+        FROM (
+          SELECT claim, place, prediction_id FROM ${events}
+          WHERE cityHash64(prediction_id) IN (SELECT cityHash64(prediction_id) FROM ${labelEvents})) AS e
+        LEFT SEMI JOIN (
+          SELECT l.prediction_id AS prediction_id, v.type AS type, v.number AS number, v.text AS text
+          FROM (SELECT claim, place, prediction_id FROM ${labelEvents}) AS l
+          INNER JOIN (SELECT claim, place, type, number, text FROM ${labels} WHERE NOT ${isMissing}) AS v
+            ON l.claim = v.claim AND l.place = v.place) AS t ON e.prediction_id = t.prediction_id
+      ) AS told ON guessed.claim = told.claim AND guessed.place = told.place`),
   )
 }

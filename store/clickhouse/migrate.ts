@@ -1,5 +1,6 @@
 import type { ClickHouse } from './connection.ts'
 import { copyEarlierPoints, listEarlierPoints, renameEarlierPoints } from './earlier-points.ts'
+import { rollupFeaturesTable, rollupsTable, rollupValuesTable } from './rollup-tables.ts'
 import { createStatements, streamTables } from './tables.ts'
 
 /**
@@ -41,5 +42,9 @@ export async function checkClickHouse(clickhouse: ClickHouse): Promise<void> {
           `ReplacingMergeTree ORDER BY (${sortingKey}), and copy the rows over.`,
       )
     }
+  }
+  for (const name of [rollupsTable, rollupValuesTable, rollupFeaturesTable]) {
+    if (!found.has(name))
+      throw new Error(`ClickHouse has no table ${clickhouse.database}.${name}: run "svc migrate" first.`)
   }
 }

@@ -91,3 +91,10 @@ export const selectEventFeatures = (database: string) => `
 
 export const eventFeaturesColumns = `model_id UInt64, kind UInt8, part UInt8, name LowCardinality(String),
       version LowCardinality(String), first SimpleAggregateFunction(min, Int64), last SimpleAggregateFunction(max, Int64)`
+
+/**
+ * What finds the rows of some events among those of a feature, which lie by time: numbers grow with time, so a granule has
+ * few of them. Earlier versions have the tables without it, and read more until merges have made it.
+ */
+export const addClaimIndex = (database: string) =>
+  `ALTER TABLE ${database}.${eventValuesTable.name} ADD INDEX IF NOT EXISTS claims claim TYPE minmax GRANULARITY 1`

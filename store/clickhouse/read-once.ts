@@ -1,5 +1,16 @@
 import { LRUCache } from 'lru-cache'
 import type { ClickHouse } from './connection.ts'
+import {
+  areAllIn,
+  type ClaimRange,
+  findShared,
+  isAmong,
+  listParts,
+  type Part,
+  type Range,
+  type RangedPart,
+} from './parts.ts'
+import { isOutside, keepStanding, type Rollup, type Standing } from './rollups.ts'
 import type { Table } from './tables.ts'
 
 /**
@@ -11,6 +22,8 @@ import type { Table } from './tables.ts'
  * The parts are named in the query. One that is inserted meanwhile is not read; one that is merged meanwhile might be
  * missing, and then all is done again. Should that happen again and again, or parts share too much, `FINAL` is used after
  * all. Parts never change, so what was found out about one is remembered.
+ *
+ * Rollups take the place of the rows they were made of, as long as they hold all that is there (see `rollups.ts`).
  */
 
 /** Rows of one table that a figure is made of. */
@@ -19,12 +32,21 @@ export type Source = {
   /** Which rows of the table may be among them, for whatever version and time: what is known of parts is known by it. */
   whole: string
   where: string
+  /** The columns that the figure is made of. */
+  columns: string
+  /** What is summed up already, and takes the place of rows. */
+  rolled?: Rolled | undefined
 }
 
-/** The numbers of events that a part has. */
-type Range = { low: bigint; high: bigint; rows: number }
-type Part = { name: string; id: string }
-type RangedPart = Part & Range
+/** Rollups that may take the place of rows of a source. */
+export type Rolled = {
+  modelId: bigint
+  kind: number
+  /** Of what is in them and what is elsewhere nothing is twice. */
+  rollups: Rollup[]
+  /** Rows with the columns of the source; undefined when none of them are asked for. */
+  toRows(rollups: Rollup[]): string | undefined
+}
 
 /** So many rows are made one of each by hashing; with more of them FINAL costs less. */
 const hashedRowsMax = 2_000_000
@@ -40,54 +62,97 @@ export async function readOnce<Row>(
   sources: Source[],
   toQuery: (tables: string[]) => string,
 ): Promise<Row[]> {
+  let rows: Row[] = []
+  await runOnce(clickhouse, sources, async (tables) => {
+    rows = await clickhouse.rows<Row>(toQuery(tables))
+  })
+  return rows
+}
+
+/** Runs something over rows of events that were delivered once or more; again when parts went away meanwhile. */
+export async function runOnce(
+  clickhouse: ClickHouse,
+  sources: Source[],
+  run: (tables: string[]) => Promise<void>,
+): Promise<void> {
   const tables = [...new Set(sources.map((it) => it.table.name))]
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
     const active = await listParts(clickhouse, tables)
-    const parts = await findRanges(clickhouse, sources, active)
+    const standing = await findStanding(clickhouse, sources, active)
+    if (!standing) continue
+    const unrolled = sources.map((source, at) => withoutRolled(source, standing[at]))
+    const partsOf = sources.map((source, at) => standing[at]?.outside ?? active.get(source.table.name) ?? [])
+    const parts = await findRanges(clickhouse, unrolled, partsOf)
     if (!parts) continue
     const shared = parts.map(findShared)
-    if (shared.includes(undefined)) break
-    const query = toQuery(
-      sources.map((source, at) => toTable(clickhouse, source, parts[at] as RangedPart[], shared[at] as Shared)),
+    if (shared.some((it) => it.rows > hashedRowsMax || it.ranges.length > sharedRangesMax)) break
+    await run(
+      unrolled.map((source, at) =>
+        withRolled(
+          source,
+          standing[at],
+          toTable(clickhouse, source, parts[at] as RangedPart[], shared[at]?.ranges ?? []),
+        ),
+      ),
     )
-    const rows = await clickhouse.rows<Row>(query)
-    if (areAllIn(parts.flat(), await listParts(clickhouse, tables))) return rows
+    if (areAllIn(parts.flat(), await listParts(clickhouse, tables))) return
   }
-  return await clickhouse.rows<Row>(
-    toQuery(
-      sources.map(({ table, where }) => `(SELECT * FROM ${clickhouse.database}.${table.name} FINAL WHERE ${where})`),
+  await run(
+    sources.map(
+      ({ table, where, columns }) =>
+        `(SELECT ${columns} FROM ${clickhouse.database}.${table.name} FINAL WHERE ${where})`,
     ),
   )
 }
 
-/** The parts of tables as they are now. A name alone may come again in a table that is made anew. */
-async function listParts(clickhouse: ClickHouse, tables: string[]): Promise<Map<string, Part[]>> {
-  const rows = await clickhouse.rows<Part & { table: string }>(
-    `SELECT table, name, concat(table, ' ', name, ' ', toString(rows), ' ', toString(bytes_on_disk), ' ',
-       toString(modification_time)) AS id
-     FROM system.parts WHERE active AND database = {database:String} AND table IN ({tables:Array(String)})`,
-    { database: clickhouse.database, tables },
+/** For each source the rollups that hold what there is; undefined when parts went away meanwhile. */
+async function findStanding(
+  clickhouse: ClickHouse,
+  sources: Source[],
+  active: Map<string, Part[]>,
+): Promise<(Standing | undefined)[] | undefined> {
+  // Sources differ in their features, mostly, and rollups are of all of them.
+  const found = new Map<string, Promise<Standing | undefined>>()
+  let areGone = false
+  const standing = await Promise.all(
+    sources.map(async ({ table, rolled }) => {
+      if (!rolled || rolled.rollups.length === 0) return undefined
+      const { rollups, ...model } = rolled
+      const key = [table.name, model.modelId, model.kind, ...rollups.map((it) => it.id)].join(' ')
+      const known =
+        found.get(key) ?? keepStanding(clickhouse, rollups, { ...model, table, parts: active.get(table.name) ?? [] })
+      found.set(key, known)
+      const answer = await known
+      if (!answer) areGone = true
+      return answer
+    }),
   )
-  return Map.groupBy(rows, (it) => it.table)
+  return areGone ? undefined : standing
 }
 
-function areAllIn(parts: Part[], active: Map<string, Part[]>): boolean {
-  const ids = new Set([...active.values()].flat().map((it) => it.id))
-  return parts.every((it) => ids.has(it.id))
+function withoutRolled(source: Source, standing: Standing | undefined): Source {
+  if (!standing || standing.rollups.length === 0) return source
+  const outside = ` AND ${isOutside(standing.rollups)}`
+  return { ...source, whole: source.whole + outside, where: source.where + outside }
+}
+
+function withRolled({ rolled }: Source, standing: Standing | undefined, table: string): string {
+  if (!rolled || !standing || standing.rollups.length === 0) return table
+  const rows = rolled.toRows(standing.rollups)
+  return rows === undefined ? table : `(SELECT * FROM ${table} UNION ALL ${rows})`
 }
 
 /** For each source the parts that have rows of it; undefined when parts went away meanwhile. */
 async function findRanges(
   clickhouse: ClickHouse,
   sources: Source[],
-  active: Map<string, Part[]>,
+  partsOf: Part[][],
 ): Promise<RangedPart[][] | undefined> {
   let ranges = rangesByStore.get(clickhouse)
   if (!ranges) rangesByStore.set(clickhouse, (ranges = new LRUCache({ max: rangesMax })))
   const known = ranges
   const toKey = ({ whole }: Source, { id }: Part) => `${id} ${whole}`
-  const partsOf = (source: Source) => active.get(source.table.name) ?? []
-  const unknown = sources.map((source) => partsOf(source).filter((it) => !known.has(toKey(source, it))))
+  const unknown = sources.map((source, at) => (partsOf[at] ?? []).filter((it) => !known.has(toKey(source, it))))
   const asked = sources.flatMap((source, at) => {
     const parts = unknown[at] as Part[]
     return parts.length === 0 ? [] : [{ source, parts }]
@@ -120,47 +185,19 @@ async function findRanges(
       }
     })
   }
-  return sources.map((source) =>
-    partsOf(source).flatMap((part) => {
+  return sources.map((source, at) =>
+    (partsOf[at] ?? []).flatMap((part) => {
       const range = known.get(toKey(source, part))?.range
       return range ? { ...part, ...range } : []
     }),
   )
 }
 
-/** Ranges of numbers that more than one part may have. */
-type Shared = [low: bigint, high: bigint][]
-
-/** @returns undefined when they hold too many rows */
-function findShared(parts: RangedPart[]): Shared | undefined {
-  const shared: Shared = []
-  let reach: bigint | undefined
-  for (const { low, high } of parts.toSorted((a, b) => (a.low < b.low ? -1 : 1))) {
-    if (reach !== undefined && low <= reach) {
-      const upTo = high < reach ? high : reach
-      const last = shared.at(-1)
-      if (last && low <= last[1]) last[1] = upTo > last[1] ? upTo : last[1]
-      else shared.push([low, upTo])
-    }
-    if (reach === undefined || high > reach) reach = high
-  }
-  const rows = parts.reduce((sum, part) => sum + shared.reduce((its, range) => its + reckonRows(part, range), 0), 0)
-  return rows > hashedRowsMax || shared.length > sharedRangesMax ? undefined : shared
-}
-
-/** The rows of a part within a range, as if they were spread evenly. */
-function reckonRows({ low, high, rows }: Range, [from, to]: Shared[number]): number {
-  const within = Number((to < high ? to : high) - (from > low ? from : low)) + 1
-  return within <= 0 ? 0 : (rows * within) / (Number(high - low) + 1)
-}
-
-function toTable({ database }: ClickHouse, { table, where }: Source, parts: RangedPart[], shared: Shared): string {
-  const rows = `SELECT * FROM ${database}.${table.name} WHERE ${where} AND ${isAmong(parts)}`
-  if (shared.length === 0) return `(${rows})`
+function toTable({ database }: ClickHouse, source: Source, parts: RangedPart[], shared: ClaimRange[]): string {
+  const { table, where, columns } = source
+  const from = `FROM ${database}.${table.name} WHERE ${where} AND ${isAmong(parts)}`
+  if (shared.length === 0) return `(SELECT ${columns} ${from})`
   const isShared = shared.map(([low, high]) => `claim BETWEEN ${low} AND ${high}`).join(' OR ')
-  return `(${rows} AND NOT (${isShared}) UNION ALL ${rows} AND (${isShared}) LIMIT 1 BY claim, place)`
-}
-
-function isAmong(parts: Part[]): string {
-  return parts.length === 0 ? 'false' : `_part IN (${parts.map((it) => `'${it.name}'`).join(', ')})`
+  return `(SELECT ${columns} ${from} AND NOT (${isShared}) UNION ALL
+    SELECT ${columns} FROM (SELECT * ${from} AND (${isShared}) LIMIT 1 BY claim, place))`
 }

@@ -1,6 +1,13 @@
 import { experimentTables } from './experiment-tables.ts'
-import { eventFeaturesColumns, eventFeaturesTable, monitoringTables, selectEventFeatures } from './monitoring-tables.ts'
+import {
+  addClaimIndex,
+  eventFeaturesColumns,
+  eventFeaturesTable,
+  monitoringTables,
+  selectEventFeatures,
+} from './monitoring-tables.ts'
 import { createSummary, summaryTable } from './points-summary.ts'
+import { createRollupTables } from './rollup-tables.ts'
 
 /**
  * The tables of the stream, each column written once: the DDL and the encoder of blocks are both made from this list.
@@ -66,6 +73,8 @@ export function createStatements({ database }: Layout): string[] {
     SETTINGS ${mergeTreeSettings}`,
     `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${eventFeaturesTable}_view TO ${database}.${eventFeaturesTable}
     AS ${selectEventFeatures(database)}`,
+    addClaimIndex(database),
+    ...createRollupTables(database, mergeTreeSettings),
   ]
 }
 

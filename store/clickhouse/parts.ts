@@ -1,0 +1,53 @@
+import type { ClickHouse } from './connection.ts'
+
+/** A part of a table, which never changes: rows come in new ones, and merges make one of several. */
+export type Part = { name: string; id: string }
+
+/** The parts of tables as they are now. A name alone may come again in a table that is made anew. */
+export async function listParts(clickhouse: ClickHouse, tables: string[]): Promise<Map<string, Part[]>> {
+  const rows = await clickhouse.rows<Part & { table: string }>(
+    `SELECT table, name, concat(table, ' ', name, ' ', toString(rows), ' ', toString(bytes_on_disk), ' ',
+       toString(modification_time)) AS id
+     FROM system.parts WHERE active AND database = {database:String} AND table IN ({tables:Array(String)})`,
+    { database: clickhouse.database, tables },
+  )
+  return Map.groupBy(rows, (it) => it.table)
+}
+
+export function areAllIn(parts: Part[], active: Map<string, Part[]>): boolean {
+  const ids = new Set([...active.values()].flat().map((it) => it.id))
+  return parts.every((it) => ids.has(it.id))
+}
+
+/** The condition on rows that they are in one of the parts. */
+export function isAmong(parts: Part[]): string {
+  return parts.length === 0 ? 'false' : `_part IN (${parts.map((it) => `'${it.name}'`).join(', ')})`
+}
+
+/** The numbers of events that a part has. */
+export type Range = { low: bigint; high: bigint; rows: number }
+export type RangedPart = Part & Range
+export type ClaimRange = [low: bigint, high: bigint]
+
+/** The ranges of numbers that more than one part may have, and about how many rows are in them. */
+export function findShared(parts: Range[]): { ranges: ClaimRange[]; rows: number } {
+  const ranges: ClaimRange[] = []
+  let reach: bigint | undefined
+  for (const { low, high } of parts.toSorted((a, b) => (a.low < b.low ? -1 : 1))) {
+    if (reach !== undefined && low <= reach) {
+      const upTo = high < reach ? high : reach
+      const last = ranges.at(-1)
+      if (last && low <= last[1]) last[1] = upTo > last[1] ? upTo : last[1]
+      else ranges.push([low, upTo])
+    }
+    if (reach === undefined || high > reach) reach = high
+  }
+  const rows = parts.reduce((sum, part) => sum + ranges.reduce((its, range) => its + reckonRows(part, range), 0), 0)
+  return { ranges, rows }
+}
+
+/** The rows of a part within a range, as if they were spread evenly. */
+function reckonRows({ low, high, rows }: Range, [from, to]: ClaimRange): number {
+  const within = Number((to < high ? to : high) - (from > low ? from : low)) + 1
+  return within <= 0 ? 0 : (rows * within) / (Number(high - low) + 1)
+}

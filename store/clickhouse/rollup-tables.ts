@@ -1,0 +1,52 @@
+/**
+ * Rollups: how often a model's events have which value, summed up over all events of a range of numbers (`claim`). Most
+ * reads are about all events, or nearly: they sum rollups and read the rows of what is in none.
+ *
+ * Rows of events are only ever added, so a rollup holds what is there exactly when there are as many rows as it was made
+ * of. That is looked up before each use, part by part, and remembered of parts, which never change. Nothing else has to be
+ * kept in step: not merges, not restarts, not other processes. What comes late, comes twice or is voided makes a rollup
+ * count for nothing until it is made anew.
+ *
+ * The values are inserted first, and a rollup is there once it has its row in `event_rollups`.
+ */
+export const rollupsTable = 'event_rollups'
+export const rollupValuesTable = 'event_rollup_values'
+export const rollupFeaturesTable = 'event_rollup_features'
+
+/**
+ * `first` and `last` are of the timestamps of all rows. The arrays have one element for each version. One that was `dropped`
+ * (ms since the Unix epoch) is used by no new read, and goes once those under way have ended.
+ */
+const rollupsColumns = `model_id UInt64, kind UInt8, low UInt64, high UInt64, id UInt64, dropped Int64,
+      event_rows UInt64, value_rows UInt64, voided UInt64, first Int64, last Int64,
+      versions Array(String), counts Array(UInt64), firsts Array(Int64), lasts Array(Int64), received Array(Int64)`
+
+/**
+ * `weight` values of a feature are alike. Of a feature with many different numbers they were rounded around `center`, and of
+ * one with many categories there are hashes.
+ */
+const rollupValuesColumns = `model_id UInt64, kind UInt8, part UInt8, name LowCardinality(String), rollup UInt64,
+      version LowCardinality(String), type UInt8 CODEC(ZSTD(1)), number Float64 CODEC(ZSTD(1)), text LowCardinality(String) CODEC(ZSTD(1)),
+      weight UInt64 CODEC(T64, ZSTD(1)), is_rounded UInt8 CODEC(ZSTD(1)), center Float64 CODEC(ZSTD(1)), is_hashed UInt8 CODEC(ZSTD(1))`
+
+/** How a rollup holds features: what its values say of themselves, without reading them. */
+const rollupFeaturesColumns = `model_id UInt64, kind UInt8, rollup UInt64, part UInt8, name LowCardinality(String),
+      is_rounded UInt8, center Float64, is_hashed UInt8`
+
+/** The statement that says so of a rollup. */
+export const insertRollupFeatures = (database: string, where: string) =>
+  `INSERT INTO ${database}.${rollupFeaturesTable} SELECT model_id, kind, rollup AS id, part, name, max(is_rounded),
+     anyIf(center, is_rounded = 1), max(is_hashed)
+   FROM ${database}.${rollupValuesTable} WHERE ${where} GROUP BY model_id, kind, id, part, name`
+
+export const createRollupTables = (database: string, settings: string) => [
+  `CREATE TABLE IF NOT EXISTS ${database}.${rollupsTable} (
+      ${rollupsColumns}
+    ) ENGINE = ReplacingMergeTree(dropped) ORDER BY (model_id, kind, low, high, id) SETTINGS ${settings}`,
+  `CREATE TABLE IF NOT EXISTS ${database}.${rollupFeaturesTable} (
+      ${rollupFeaturesColumns}
+    ) ENGINE = MergeTree ORDER BY (model_id, kind, rollup) SETTINGS ${settings}`,
+  `CREATE TABLE IF NOT EXISTS ${database}.${rollupValuesTable} (
+      ${rollupValuesColumns}
+    ) ENGINE = MergeTree ORDER BY (model_id, kind, part, name, rollup, version, type, number, text) SETTINGS ${settings}`,
+]

@@ -1,0 +1,231 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { eventsTable, eventValuesTable } from '../../store/clickhouse/monitoring-tables.ts'
+import { listParts } from '../../store/clickhouse/parts.ts'
+import { rollUp, rollupLimits, sweepRollups } from '../../store/clickhouse/rollup-build.ts'
+import { chooseRollups, keepStanding, listRollups } from '../../store/clickhouse/rollups.ts'
+import { openTwoUsers, type TwoUsers } from '../api/two-users.ts'
+import { storesWith, uniqueName } from '../harness/service.ts'
+import { openStoredEvents, type Scalar, type StoredEvent, type StoredEvents } from './stored-events.ts'
+
+/** What is summed up, and what is not yet: reads see the same events whichever it is. */
+let service: TwoUsers
+let stored: StoredEvents
+beforeAll(async () => {
+  service = await openTwoUsers()
+  stored = openStoredEvents(storesWith('postgres'))
+})
+afterAll(() => Promise.all([service?.close(), stored?.close()]))
+
+const hour = 3_600_000
+const start = 480_000 * hour
+const limits = { ...rollupLimits, settledMs: 0, eventsMin: 1, eventsMax: 1_000 }
+
+async function read(path: string, query: Record<string, string | number>): Promise<Record<string, unknown>> {
+  const all = { workspaceName: service.workspaceName, ...query } as Record<string, string>
+  const answer = await service.client.get(`/mpm/v2/${path}?${new URLSearchParams(all)}`)
+  expect(answer.status, answer.text).toBe(200)
+  return answer.body
+}
+
+type Values = Record<string, Scalar>
+const toEvents = (values: Values[], timestamp = start, version = '1'): StoredEvent[] =>
+  values.map((features, at) => ({ predictionId: uniqueName('p'), timestamp: timestamp + at, version, features }))
+
+/** Values of every type, some of them missing. */
+const someValues = (count: number, from = 0): Values[] =>
+  Array.from({ length: count }, (_, at) => {
+    const n = from + at
+    return {
+      x: n % 11 === 0 ? null : Math.sin(n) * 10,
+      count: n % 5,
+      flag: n % 2 === 0,
+      country: ['NL', 'DE', 'FR'][n % 3] as string,
+    }
+  })
+
+async function aModel(reference = toEvents(someValues(300))) {
+  const [modelName, dataSetName] = [uniqueName('model'), uniqueName('reference')]
+  const id = await stored.model(service.workspaceName, modelName)
+  const dataSet = await stored.model(service.workspaceName, dataSetName)
+  await stored.write(dataSet, 'TRAINING_EVENTS', reference)
+  await stored.reference(dataSet, modelName)
+  const model = { modelId: id, kind: 'EVENTS' } as const
+  return {
+    modelName,
+    id,
+    model,
+    roll: () => rollUp(stored.clickhouse, model, limits),
+    write: (events: StoredEvent[]) => stored.write(id, 'EVENTS', events),
+    /** All that reads say. */
+    async readAll(): Promise<unknown> {
+      const query = { modelName, from: start, to: start + 4 * hour, interval: hour }
+      const of = (feature: string) => read('distribution', { ...query, feature })
+      const all = {
+        features: await read('features', { modelName }),
+        ofVersion: await read('features', { modelName, modelVersion: '2' }),
+        numeric: await read('distribution', { modelName, feature: 'x' }),
+        distributions: [await of('x'), await of('count'), await of('flag'), await of('country')],
+        drift: await read('drift', { modelName }),
+        windows: await read('drift', query),
+      }
+      // The mean of the same numbers in another order differs in its last digits.
+      return JSON.parse(JSON.stringify(all), (_, it) => (typeof it === 'number' ? Number(it.toPrecision(10)) : it))
+    },
+
+    /** How many events are in rollups that stand. */
+    async countStanding(table: typeof eventsTable | typeof eventValuesTable = eventValuesTable) {
+      const all = chooseRollups(await listRollups(stored.clickhouse, { modelId: id, kind: 1 }), () => true)
+      const parts = (await listParts(stored.clickhouse, [table.name])).get(table.name) ?? []
+      const standing = await keepStanding(stored.clickhouse, all, { modelId: id, kind: 1, table, parts })
+      return standing?.rollups.reduce((sum, it) => sum + (it.rows.events ?? 0), 0)
+    },
+  }
+}
+
+it('what is summed up reads as it did before, in windows, by version and beside the reference', async () => {
+  const model = await aModel()
+  await model.write(toEvents(someValues(400)))
+  await model.write(toEvents(someValues(400, 7), start + hour, '2'))
+  await model.write(toEvents(someValues(300, 9), start + 3 * hour, '1'))
+  const before = await model.readAll()
+  expect(await model.roll()).toBeGreaterThan(1)
+  expect(await model.countStanding()).toBe(1_100)
+  expect(await model.readAll()).toEqual(before)
+})
+
+it('events that are stored after a rollup are read at once, also when they belong among those in it', async () => {
+  const model = await aModel()
+  const first = await model.write(toEvents(someValues(200)))
+  await model.write(toEvents(someValues(200, 3)))
+  await model.roll()
+  const events = async () =>
+    ((await read('features', { modelName: model.modelName })).features as { events: number }[])[0]?.events
+  await model.write(toEvents(someValues(10, 5)))
+  expect(await events()).toBe(410)
+  expect(await model.countStanding()).toBe(400)
+
+  // A late one, with a number that the rollup reaches over.
+  const { database } = stored.clickhouse
+  const columns = 'model_id, kind, claim, place, version, timestamp'
+  await stored.clickhouse.command(
+    `INSERT INTO ${database}.events (${columns}, received, prediction_id)
+     VALUES (${model.id}, 1, ${first.claim}, 500, '1', ${start}, ${start}, 'late')`,
+  )
+  await stored.clickhouse.command(
+    `INSERT INTO ${database}.event_values (${columns}, part, name, type, number, text)
+     VALUES (${model.id}, 1, ${first.claim}, 500, '1', ${start}, 1, 'x', 2, 77, '')`,
+  )
+  expect(await events()).toBe(411)
+  const { windows } = (await read('distribution', { modelName: model.modelName, feature: 'x' })) as {
+    windows: { max: number; events: number }[]
+  }
+  expect(windows[0]).toMatchObject({ max: 77, events: 411 })
+  expect(await model.countStanding()).toBe(0)
+  const before = await model.readAll()
+  expect(await model.roll()).toBeGreaterThan(0)
+  expect(await model.countStanding()).toBe(411)
+  expect(await model.readAll()).toEqual(before)
+})
+
+it('what is delivered again after it was summed up counts once, before merges and after', async () => {
+  const model = await aModel()
+  const written = await model.write(toEvents(someValues(200)))
+  await model.write(toEvents(someValues(100, 3), start + hour))
+  const before = await model.readAll()
+  await model.roll()
+  await written.again()
+  expect(await model.readAll()).toEqual(before)
+  expect(await model.countStanding()).toBe(300)
+  expect(await model.countStanding(eventsTable)).toBe(300)
+})
+
+it('merges leave what is summed up as it is', async () => {
+  const model = await aModel()
+  const { clickhouse } = stored
+  const { database } = clickhouse
+  const written = await model.write(toEvents(someValues(200)))
+  await model.write(toEvents(someValues(100, 3), start + hour))
+  await model.roll()
+  const before = await model.readAll()
+  await written.again()
+  await model.write(toEvents(someValues(50, 8), start + 2 * hour))
+  const after = await model.readAll()
+  expect(after).not.toEqual(before)
+  await clickhouse.command(`OPTIMIZE TABLE ${database}.event_values FINAL`)
+  await clickhouse.command(`OPTIMIZE TABLE ${database}.events FINAL`)
+  expect(await model.readAll()).toEqual(after)
+  expect(await model.countStanding()).toBe(300)
+})
+
+it('an event that is voided after it was summed up is in no figure, and the next rollup knows', async () => {
+  const model = await aModel()
+  const written = await model.write(toEvents(someValues(200)))
+  await model.roll()
+  await stored.void(model.id, 'EVENTS', written.claim, [1, 2, 3])
+  const events = async () =>
+    ((await read('features', { modelName: model.modelName })).features as { events: number }[])[0]?.events
+  expect(await events()).toBe(197)
+  const before = await model.readAll()
+  expect(await model.roll()).toBe(1)
+  const [rollup] = await listRollups(stored.clickhouse, { modelId: model.id, kind: 1 })
+  expect(rollup?.voided).toBe(3)
+  expect(await model.readAll()).toEqual(before)
+})
+
+it('many different numbers are rounded, which is told and moves no quantile beyond 13 bits; many categories are read as they are', async () => {
+  const model = await aModel(toEvents(Array.from({ length: 2_000 }, (_, at) => ({ x: 1e6 + Math.sin(at) ** 2 }))))
+  const { clickhouse } = stored
+  const { database } = clickhouse
+  const count = 1_100_000
+  const number = 'number AS n, 7 + intDiv(number, 1000) AS claim, number % 1000 AS place'
+  await clickhouse.command(
+    `INSERT INTO ${database}.events SELECT ${model.id}, 1, claim, place, '', ${start} + n, 0, toString(n) FROM (SELECT ${number} FROM numbers(${count}))`,
+  )
+  for (const [name, type, value, text] of [
+    ['x', 2, '1e6 + cityHash64(n) / 18446744073709551616', "''"],
+    ['id', 4, '0', `concat('id ', toString(cityHash64(n) % 50000))`],
+  ]) {
+    await clickhouse.command(
+      `INSERT INTO ${database}.event_values SELECT ${model.id}, 1, '', 1, '${name}', ${start} + n, claim, place, ${type}, ${value}, ${text}
+       FROM (SELECT ${number} FROM numbers(${count}))`,
+    )
+  }
+  const query = { modelName: model.modelName, feature: 'x', bins: 4 }
+  type Window = { counts: number[]; quantiles: Record<string, number>; distinct: number; isExact: boolean }
+  const before = ((await read('distribution', query)).windows as Window[])[0] as Window
+  const categories = await read('distribution', { modelName: model.modelName, feature: 'id', top: 3 })
+  const measure = async () => {
+    const { windows } = await read('drift', { modelName: model.modelName, feature: 'x' })
+    return (windows as { features: Record<string, number>[] }[])[0]?.features[0] as Record<string, number>
+  }
+  const drift = await measure()
+  expect(drift).toMatchObject({ method: 'rounded', values: { current: count } })
+  await rollUp(clickhouse, model.model, { ...limits, eventsMax: 300_000 })
+  expect(await model.countStanding()).toBe(count)
+  const after = ((await read('distribution', query)).windows as Window[])[0] as Window
+  expect(after).toEqual({ ...before, quantiles: expect.anything() })
+  for (const [share, value] of Object.entries(before.quantiles)) {
+    expect(Math.abs((after.quantiles[share] as number) - value)).toBeLessThan(1e-4)
+  }
+  expect(await read('distribution', { modelName: model.modelName, feature: 'id', top: 3 })).toEqual(categories)
+  const rolled = await measure()
+  expect(rolled).toMatchObject({ method: 'rounded', values: drift.values, missing: drift.missing })
+  for (const name of ['psi', 'jensenShannon', 'kolmogorovSmirnov', 'wasserstein']) {
+    expect(Math.abs((rolled[name] as number) / (drift[name] as number) - 1)).toBeLessThan(1e-3)
+  }
+})
+
+it('another process, and one that starts anew, read the same rollups', async () => {
+  const model = await aModel()
+  await model.write(toEvents(someValues(200)))
+  const other = openClickHouse({ url: storesWith('postgres').clickhouseUrl })
+  try {
+    await rollUp(other, model.model, limits)
+    expect(await model.countStanding()).toBe(200)
+    await sweepRollups(other)
+    expect(await listRollups(stored.clickhouse, { modelId: model.id, kind: 1 })).toHaveLength(1)
+  } finally {
+    await other.close()
+  }
+})
