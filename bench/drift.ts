@@ -1,6 +1,8 @@
+import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { describeTerminal } from '../cli/terminal.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
+import { rollupLimits } from '../store/clickhouse/rollup-build.ts'
 import { createClosers } from '../store/closers.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { ensureMonitoredModel } from '../store/postgres/monitored-models.ts'
@@ -11,9 +13,11 @@ import { startSystem } from './system.ts'
 
 /**
  * `npm run bench:drift`: how long reads of distributions, drift and label quality take over many events of 20 features. The
- * events are made inside ClickHouse, in the order in which production would send them, and read over HTTP.
+ * events are made inside ClickHouse, in the order in which production would send them, and read over HTTP. A folder that is
+ * given is kept, and its events are read again.
  */
-const usage = 'Usage: npm run bench:drift -- [--events N] [--reference N] [--rounds N] [--json]\n'
+const usage =
+  'Usage: npm run bench:drift -- [--events N] [--reference N] [--rounds N] [--read NAME] [--folder FOLDER] [--json]\n'
 
 const workspaceName = 'default'
 const modelName = 'bench'
@@ -28,6 +32,8 @@ async function main() {
       events: { type: 'string', default: '10000000' },
       reference: { type: 'string', default: '100000' },
       rounds: { type: 'string', default: '5' },
+      read: { type: 'string' },
+      folder: { type: 'string' },
       json: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
@@ -43,7 +49,7 @@ async function main() {
   }
   try {
     say('Starting the stores and the service')
-    const stores = await openBenchStores(closers)
+    const stores = await openBenchStores(closers, 'always', values.folder && path.resolve(values.folder))
     const system = await startSystem({
       target: 'service',
       queue: 'postgres',
@@ -62,19 +68,29 @@ async function main() {
     const [id, dataSetId] = [await model(modelName), await model('reference')]
     await upsertReferenceSet(database, { dataSetId, modelName, modelVersion: '', uploadedAtMs: Date.now() })
 
-    say(`Making ${events} events of 20 features, and a reference of ${reference}`)
-    await makeEvents({
-      run: clickhouse.command,
-      database: clickhouse.database,
-      id: dataSetId,
-      kind: 2,
-      from: 0,
-      to: reference,
-    })
-    for (let from = 0; from < events; from += eventsPerInsert) {
-      const to = Math.min(events, from + eventsPerInsert)
-      await makeEvents({ run: clickhouse.command, database: clickhouse.database, id, kind: 1, from, to })
+    const { database: into, command: run } = clickhouse
+    const isThere = async (modelId: bigint, count: number) =>
+      (
+        await clickhouse.rows<{ n: string }>(
+          `SELECT count() AS n FROM ${into}.events WHERE model_id = ${modelId} AND kind < 3`,
+        )
+      )[0]?.n === String(count)
+    if ((await isThere(id, events)) && (await isThere(dataSetId, reference))) say('Reading the events of the folder')
+    else {
+      say(`Making ${events} events of 20 features, and a reference of ${reference}`)
+      await makeEvents({ run, database: into, id: dataSetId, kind: 2, from: 0, to: reference })
+      for (let from = 0; from < events; from += eventsPerInsert) {
+        const to = Math.min(events, from + eventsPerInsert)
+        await makeEvents({ run, database: into, id, kind: 1, from, to })
+      }
     }
+    say('Waiting for the worker to sum them up')
+    for (const [modelId, kind] of [
+      [id, 1],
+      [id, 3],
+      [dataSetId, 2],
+    ] as const)
+      await waitForRollups(clickhouse, { modelId, kind })
     await settle(clickhouse)
 
     const end = start + events * everyMs
@@ -92,20 +108,33 @@ async function main() {
       'drift, all 20': 'drift?',
       'label quality, a tenth labelled': 'labels/quality?',
     }
-    const results: { read: string; medianMs: number; leastMs: number; greatestMs: number }[] = []
-    for (const [read, path] of Object.entries(reads)) {
+    const results: Result[] = []
+    for (const [read, query] of Object.entries(reads)) {
+      if (values.read !== undefined && !read.includes(values.read)) continue
       say(`Reading: ${read}`)
       const took: number[] = []
+      const spent: number[] = []
       for (let round = 0; round < rounds; round++) {
+        const cpuBefore = await system.readCpu()
         const before = performance.now()
-        const address = `${system.readUrl}/mpm/v2/${path}&workspaceName=${workspaceName}&modelName=${modelName}`
+        const address = `${system.readUrl}/mpm/v2/${query}&workspaceName=${workspaceName}&modelName=${modelName}`
         const answer = await fetch(address, { headers: { authorization: stores.apiKey } })
         const text = await answer.text()
-        if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${text}`)
+        if (!answer.ok) throw new Error(`${query} answered ${answer.status}: ${text}`)
         took.push(performance.now() - before)
+        const cpuAfter = await system.readCpu()
+        if (cpuBefore && cpuAfter) spent.push(1_000 * ((cpuAfter.clickhouse ?? 0) - (cpuBefore.clickhouse ?? 0)))
       }
-      say(`  ${took.map((it) => it.toFixed(0)).join(', ')} ms`)
-      results.push({ read, medianMs: median(took), leastMs: Math.min(...took), greatestMs: Math.max(...took) })
+      say(
+        `  ${took.map((it) => it.toFixed(0)).join(', ')} ms; CPU of ClickHouse ${spent.map((it) => it.toFixed(0)).join(', ')} ms`,
+      )
+      results.push({
+        read,
+        medianMs: median(took),
+        leastMs: Math.min(...took),
+        greatestMs: Math.max(...took),
+        cpuMs: spent.length === 0 ? undefined : median(spent),
+      })
     }
     if (values.json) process.stdout.write(`${JSON.stringify({ events, reference, results })}\n`)
     else process.stdout.write(render({ events, reference, rounds }, results))
@@ -158,6 +187,27 @@ async function makeEvents({ run, database, id, kind, from, to }: Made) {
   )
 }
 
+const rollupsMsMax = 900_000
+
+/** Waits until the worker has summed up all events but the last few. */
+async function waitForRollups(
+  { rows, database }: ReturnType<typeof openClickHouse>,
+  { modelId, kind }: { modelId: bigint; kind: number },
+) {
+  const ofKind = `model_id = ${modelId} AND kind = ${kind}`
+  const deadline = performance.now() + rollupsMsMax
+  for (;;) {
+    const [row] = await rows<{ left: string }>(
+      `SELECT count() AS left FROM ${database}.events WHERE ${ofKind} AND claim >
+         (SELECT if(count() = 0, -1, toInt64(max(high))) FROM ${database}.event_rollups FINAL WHERE ${ofKind} AND dropped = 0)`,
+    )
+    if (Number(row?.left) < rollupLimits.eventsMin) return
+    if (performance.now() > deadline)
+      throw new Error(`After ${rollupsMsMax / 1000} s there are ${row?.left} events in no rollup.`)
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+  }
+}
+
 const mergesMsMax = 120_000
 
 /** Waits for merges: they would share the cores with what is measured. */
@@ -170,15 +220,22 @@ async function settle(clickhouse: ReturnType<typeof openClickHouse>) {
   }
 }
 
-type Result = { read: string; medianMs: number; leastMs: number; greatestMs: number }
+type Result = {
+  read: string
+  medianMs: number
+  leastMs: number
+  greatestMs: number
+  /** Of ClickHouse; undefined where that cannot be told. */
+  cpuMs: number | undefined
+}
 
 function render(
   { events, reference, rounds }: { events: number; reference: number; rounds: number },
   results: Result[],
 ) {
   const lines = results.map(
-    ({ read, medianMs, leastMs, greatestMs }) =>
-      `  ${read.padEnd(36)} ${medianMs.toFixed(0).padStart(7)} ms  (${leastMs.toFixed(0)} - ${greatestMs.toFixed(0)})\n`,
+    ({ read, medianMs, leastMs, greatestMs, cpuMs }) =>
+      `  ${read.padEnd(36)} ${medianMs.toFixed(0).padStart(7)} ms  (${leastMs.toFixed(0)} - ${greatestMs.toFixed(0)}), CPU of ClickHouse ${cpuMs?.toFixed(0) ?? 'unknown'} ms\n`,
   )
   return (
     `Reads over HTTP of ${events.toLocaleString('en')} events of 20 features, reference of ${reference.toLocaleString('en')}; medians of ${rounds}\n\n` +

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,7 +19,7 @@ import { openDatabase } from '../store/postgres/database.ts'
 import { readCpuSeconds } from './process-costs.ts'
 
 export type BenchStores = {
-  /** Goes away when the stores are closed. */
+  /** Goes away when the stores are closed, unless it was given. */
   folder: string
   /** With the address of Redis when there is one, whichever queue is then used. */
   urls: StoreUrls
@@ -38,12 +38,17 @@ export type AppendFsync = 'always' | 'everysec'
 
 /**
  * Starts ClickHouse and Postgres, empty and in a folder that goes away again, and Redis from REDIS_URL or the PATH. They
- * are never those of a deployment: tables are emptied between scenarios.
+ * are never those of a deployment: tables are emptied between scenarios. A folder that is given stays, with what is in it.
  */
-export async function openBenchStores(closers: Closers, appendFsync: AppendFsync = 'always'): Promise<BenchStores> {
+export async function openBenchStores(
+  closers: Closers,
+  appendFsync: AppendFsync = 'always',
+  kept?: string,
+): Promise<BenchStores> {
   const log = pino({ level: 'error' }, pino.destination(2))
-  const folder = await mkdtemp(path.join(tmpdir(), 'svc-bench-'))
-  closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  const folder = kept ?? (await mkdtemp(path.join(tmpdir(), 'svc-bench-')))
+  if (kept === undefined) closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  await mkdir(folder, { recursive: true })
   const postgres = await openEmbeddedPostgres({ folder: path.join(folder, 'postgres'), log })
   closers.push(() => postgres.close())
   const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log })
@@ -51,7 +56,8 @@ export async function openBenchStores(closers: Closers, appendFsync: AppendFsync
   const queuePrefix = `bench-${randomBytes(4).toString('hex')}`
   const redis = await openRedis(path.join(folder, 'redis'), { appendFsync, prefix: queuePrefix, closers })
 
-  const apiKey = createApiKey()
+  const apiKey = await keepText(path.join(folder, 'api-key'), createApiKey())
+  const masterKey = await keepText(path.join(folder, 'master-key'), randomBytes(32).toString('base64'))
   const urls = {
     clickhouseUrl: clickhouse.url,
     postgresUrl: postgres.url,
@@ -63,7 +69,7 @@ export async function openBenchStores(closers: Closers, appendFsync: AppendFsync
     folder,
     urls,
     apiKey,
-    masterKey: randomBytes(32).toString('base64'),
+    masterKey,
     queuePrefix,
     async readCpu() {
       const seconds = await readCpuSeconds([clickhouse.pid(), postgres.pid()])
@@ -87,6 +93,14 @@ export async function openBenchStores(closers: Closers, appendFsync: AppendFsync
       }
     },
   }
+}
+
+/** The text of a file, which is written when there is none. */
+async function keepText(file: string, text: string): Promise<string> {
+  await writeFile(file, text, { flag: 'wx', mode: 0o600 }).catch((error) => {
+    if (error.code !== 'EEXIST') throw error
+  })
+  return await readFile(file, 'utf8')
 }
 
 type BenchRedis = {
