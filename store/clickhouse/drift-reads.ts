@@ -21,7 +21,7 @@ import {
   toFeatureType,
 } from './feature-reads.ts'
 import { eventKinds, valueParts } from './monitoring-tables.ts'
-import { readOnce, type Source } from './read-once.ts'
+import { readLasting, readOnce, type Source } from './read-once.ts'
 import { findRolledFeatures, type Rollup, toFeatureKey } from './rollups.ts'
 
 /**
@@ -66,7 +66,8 @@ export async function findProfiles(
   for (let at = 0; at < names.length; at += atOnce) {
     const some = names.slice(at, at + atOnce)
     const finite = `${isNumber} AND isFinite(number)`
-    const rows = await readOnce<ProfileRow>(
+    const read = voided === '' ? readLasting : readOnce
+    const rows = await read<ProfileRow>(
       clickhouse,
       some.map((it) => toCountedValues(clickhouse, scope, it, { voided, rollups: [] })),
       (tables) =>

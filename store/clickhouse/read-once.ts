@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { ClickHouse } from './connection.ts'
 import {
@@ -69,11 +70,36 @@ export async function readOnce<Row>(
   return rows
 }
 
+const answersMax = 1_000
+const answersByStore = new WeakMap<ClickHouse, LRUCache<string, unknown[]>>()
+
+/**
+ * As `readOnce`, of what hardly ever changes, as a reference: the answer is kept in mind for as long as the same parts have
+ * the rows. The query must name nothing but the tables, and nothing must be voided.
+ */
+export async function readLasting<Row>(
+  clickhouse: ClickHouse,
+  sources: Source[],
+  toQuery: (tables: string[]) => string,
+): Promise<Row[]> {
+  let known = answersByStore.get(clickhouse)
+  if (!known) answersByStore.set(clickhouse, (known = new LRUCache({ max: answersMax })))
+  let rows: Row[] = []
+  await runOnce(clickhouse, sources, async (tables, parts) => {
+    const query = toQuery(tables)
+    const key = parts && hash('sha256', JSON.stringify([query, parts.map((it) => it.id)]))
+    rows = ((key && known.get(key)) as Row[] | undefined) ?? (await clickhouse.rows<Row>(query))
+    if (key) known.set(key, rows)
+  })
+  return rows
+}
+
 /** Runs something over rows of events that were delivered once or more; again when parts went away meanwhile. */
 export async function runOnce(
   clickhouse: ClickHouse,
   sources: Source[],
-  run: (tables: string[]) => Promise<void>,
+  /** Without parts all of them are read. */
+  run: (tables: string[], parts: Part[] | undefined) => Promise<void>,
 ): Promise<void> {
   const tables = [...new Set(sources.map((it) => it.table.name))]
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
@@ -94,6 +120,7 @@ export async function runOnce(
           toTable(clickhouse, source, parts[at] as RangedPart[], shared[at]?.ranges ?? []),
         ),
       ),
+      parts.flat(),
     )
     if (areAllIn(parts.flat(), await listParts(clickhouse, tables))) return
   }
@@ -102,6 +129,7 @@ export async function runOnce(
       ({ table, where, columns }) =>
         `(SELECT ${columns} FROM ${clickhouse.database}.${table.name} FINAL WHERE ${where})`,
     ),
+    undefined,
   )
 }
 

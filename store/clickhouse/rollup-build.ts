@@ -60,7 +60,7 @@ export async function rollUp(
   for (;;) {
     if (stop?.aborted) return made
     const range = await findRange(clickhouse, model, limits)
-    if (!range || !(await buildRollup(clickhouse, model, range))) return made
+    if (!range || !(await buildRollup(clickhouse, model, range, stop))) return made
     made++
     while (await joinLast(clickhouse, model, limits)) made++
   }
@@ -101,8 +101,13 @@ async function findRange(
   return undefined
 }
 
-/** Sums up all events of a range. What comes to it meanwhile makes the rollup stale, and nothing else. */
-async function buildRollup(clickhouse: ClickHouse, model: Kind, range: Range): Promise<boolean> {
+/** Sums up all events of a range; false when nothing came of it. What comes to it meanwhile makes the rollup stale, and nothing else. */
+async function buildRollup(
+  clickhouse: ClickHouse,
+  model: Kind,
+  range: Range,
+  stop: AbortSignal | undefined,
+): Promise<boolean> {
   const { database } = clickhouse
   const ofModel = `model_id = ${model.modelId} AND kind = ${eventKinds[model.kind]}`
   const isIn = ` AND claim BETWEEN ${range.low} AND ${range.high}`
@@ -137,6 +142,7 @@ async function buildRollup(clickhouse: ClickHouse, model: Kind, range: Range): P
   const id = createId()
   const looks: Look[] = []
   for (let at = 0; at < features.length; at += featuresAtOnce) {
+    if (stop?.aborted) return false
     const some = features.slice(at, at + featuresAtOnce)
     const sources = some.map(({ part, name }): Source => {
       const feature: FeatureName = { part: partNames[part] as ValuePart, name }

@@ -53,6 +53,7 @@ async function aModel(reference = toEvents(someValues(300))) {
   const model = { modelId: id, kind: 'EVENTS' } as const
   return {
     modelName,
+    dataSet,
     id,
     model,
     roll: () => rollUp(stored.clickhouse, model, limits),
@@ -228,4 +229,22 @@ it('another process, and one that starts anew, read the same rollups', async () 
   } finally {
     await other.close()
   }
+})
+
+it('a reference that was added to, or of which something is void, has other bins at once', async () => {
+  const model = await aModel()
+  await model.write(toEvents(someValues(100)))
+  const readEdges = async () => {
+    const { windows } = await read('drift', { modelName: model.modelName, feature: 'x' })
+    const [feature] = (windows as { features: { bins: { to: number | null }[] }[] }[])[0]?.features ?? []
+    return feature?.bins.map((it) => it.to)
+  }
+  const before = await readEdges()
+  expect(await readEdges()).toEqual(before)
+  const more = toEvents(Array.from({ length: 300 }, (_, at) => ({ x: 1_000 + at })))
+  const { claim } = await stored.write(model.dataSet, 'TRAINING_EVENTS', more)
+  expect(await readEdges()).toContainEqual(expect.closeTo(1_200, -2))
+  const all = Array.from({ length: 300 }, (_, place) => place)
+  await stored.void(model.dataSet, 'TRAINING_EVENTS', claim, all)
+  expect(await readEdges()).toEqual(before)
 })
