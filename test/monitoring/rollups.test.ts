@@ -221,8 +221,10 @@ it('many different numbers are rounded, which is told and moves no quantile beyo
   expect(await read('distribution', { modelName: model.modelName, feature: 'id', top: 3 })).toEqual(categories)
   const rolled = await measure()
   expect(rolled).toMatchObject({ method: 'rounded', values: drift.values, missing: drift.missing })
-  for (const name of ['psi', 'jensenShannon', 'kolmogorovSmirnov', 'wasserstein']) {
-    expect(Math.abs((rolled[name] as number) - (drift[name] as number)), name).toBeLessThan(1e-3)
+  // A bound of a bin moves to the next of the numbers that values are rounded to, which differ with what they are around.
+  const moves = { psi: 5e-3, jensenShannon: 1e-3, kolmogorovSmirnov: 1e-3, wasserstein: 1e-3 }
+  for (const [name, most] of Object.entries(moves)) {
+    expect(Math.abs((rolled[name] as number) - (drift[name] as number)), name).toBeLessThan(most)
   }
 })
 
