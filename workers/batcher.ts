@@ -7,8 +7,9 @@ import type { Block } from '../store/queue/queue-backend.ts'
  * Blocks wait here inside their jobs: `add` resolves only when the insert that holds the block is done, and only then
  * is the job completed. A flush happens at once when there is enough for one, or when every job this process may hold
  * is waiting here (nothing more can come until some are done); else when `gapMs` have passed since the last one, so a
- * light load makes a few inserts a second and a heavy load makes large ones. Where inserts take long the gap grows with
- * them, up to `gapMsMax`: most of what a small insert costs does not depend on its rows.
+ * light load makes a few inserts a second and a heavy load makes large ones. Where much comes and inserts take long the gap
+ * grows with them, up to `gapMsMax`: most of what a small insert costs does not depend on its rows. Where little comes there
+ * is CPU to spare, and rows are readable sooner.
  *
  * An insert that fails is repeated until it succeeds: ClickHouse being away shows as a longer queue.
  * One that can never succeed is taken apart: every block is inserted alone, and only what is in the guilty ones is handed
@@ -26,6 +27,8 @@ type Settings = {
   blocksMax: number
   gapMs: number
   gapMsMax: number
+  /** From so many rows a second on the gap may grow. */
+  busyRowsPerSecond: number
   /** Called after each insert. */
   onStored(batch: { rows: number; oldestReceivedMs: number; insertMs: number }): void
   onFault(error: unknown, what: string): void
@@ -40,7 +43,7 @@ const retryFirstMs = 100
 const retryLongestMs = 5_000
 
 export function createBatcher(settings: Settings) {
-  const { rowsMax, bytesMax, blocksMax, gapMs, gapMsMax } = settings
+  const { rowsMax, bytesMax, blocksMax, gapMs, gapMsMax, busyRowsPerSecond } = settings
   const closing = new AbortController()
   let waiting: Waiting[] = []
   let rows = 0
@@ -61,14 +64,17 @@ export function createBatcher(settings: Settings) {
 
   let blocksInserting = 0
   let insertMsLast = 0
-  const gap = () => Math.min(gapMsMax, Math.max(gapMs, insertMsLast * gapPerInsert))
+  let isBusy = false
+  const gap = () => (isBusy ? Math.min(gapMsMax, Math.max(gapMs, insertMsLast * gapPerInsert)) : gapMs)
 
   function flush() {
     const batch = waiting
+    const nowMs = performance.now()
+    isBusy = (rows * 1_000) / (nowMs - lastFlushAt) >= busyRowsPerSecond
     waiting = []
     rows = 0
     bytes = 0
-    lastFlushAt = performance.now()
+    lastFlushAt = nowMs
     blocksInserting += batch.length
     const work = store(batch).finally(() => {
       inserting.delete(work)

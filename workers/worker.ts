@@ -29,6 +29,7 @@ const rowsMax = 100_000
 const bytesMax = 16 * 1024 * 1024
 const gapMs = 150
 const gapMsMax = 600
+const busyRowsPerSecond = 15_000
 
 const sweepEveryMs = 10 * 60_000
 const sweptAtOnce = 1_000
@@ -92,6 +93,7 @@ async function startLine(name: QueueName, { backend, queries, clickhouse, log, c
     blocksMax: jobsAtOnce,
     gapMs,
     gapMsMax,
+    busyRowsPerSecond,
     onStored({ rows, oldestReceivedMs, insertMs }) {
       count.rows.inc({ table: table.name }, rows)
       count.inserts.observe({ table: table.name }, insertMs / 1000)

@@ -27,6 +27,7 @@ function openBatcher(
     blocksMax: 100,
     gapMs: 20,
     gapMsMax: 20,
+    busyRowsPerSecond: 0,
     onStored: () => undefined,
     onFault: () => undefined,
     ...options,
@@ -94,6 +95,21 @@ describe('a batcher', () => {
     await Promise.all([one, batcher.add(aBlock('b'))])
 
     expect(inserts.map((it) => it.blocks)).toEqual([['slow'], ['a', 'b']])
+  })
+
+  it('does not wait longer where little comes', async () => {
+    let tookMs = 500
+    const { batcher, inserts } = openBatcher(
+      { gapMs: 1, gapMsMax: 10 ** 9, busyRowsPerSecond: Number.POSITIVE_INFINITY },
+      () => sleep(tookMs),
+    )
+    await batcher.add(aBlock('slow'))
+    tookMs = 0
+
+    await batcher.add(aBlock('a'))
+    await batcher.add(aBlock('b'))
+
+    expect(inserts.map((it) => it.blocks)).toEqual([['slow'], ['a'], ['b']])
   })
 
   it('repeats an insert that fails with the same blocks until it succeeds', async () => {
