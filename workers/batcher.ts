@@ -39,6 +39,8 @@ type Waiting = { block: Block; done: () => void; failed: (error: unknown) => voi
 const insertsAtOnce = 2
 /** Between two inserts so many times what one took. */
 const gapPerInsert = 3
+/** How long a burst is remembered. */
+const rateOverMs = 2_000
 const retryFirstMs = 100
 const retryLongestMs = 5_000
 
@@ -64,13 +66,15 @@ export function createBatcher(settings: Settings) {
 
   let blocksInserting = 0
   let insertMsLast = 0
-  let isBusy = false
-  const gap = () => (isBusy ? Math.min(gapMsMax, Math.max(gapMs, insertMsLast * gapPerInsert)) : gapMs)
+  let rowsPerSecond = 0
+  const gap = () =>
+    rowsPerSecond >= busyRowsPerSecond ? Math.min(gapMsMax, Math.max(gapMs, insertMsLast * gapPerInsert)) : gapMs
 
   function flush() {
     const batch = waiting
     const nowMs = performance.now()
-    isBusy = (rows * 1_000) / (nowMs - lastFlushAt) >= busyRowsPerSecond
+    const weight = 1 - Math.exp((lastFlushAt - nowMs) / rateOverMs)
+    if (Number.isFinite(lastFlushAt)) rowsPerSecond += weight * ((rows * 1_000) / (nowMs - lastFlushAt) - rowsPerSecond)
     waiting = []
     rows = 0
     bytes = 0
