@@ -87,7 +87,7 @@ async function main() {
         throw new Error(`${accepted} of ${distinct} ids were accepted, and ${duplicates} events were duplicates.`)
       }
       const modelId = await findModel(database, modelName)
-      await waitUntilStored(clickhouse, modelId, distinct)
+      await waitUntilStored(clickhouse, modelId, distinct, { once: kills > 0 })
       const storedMs = performance.now() - startedAt
       const cpuAfter = await system.readCpu()
       await verify(clickhouse, modelId, distinct)
@@ -168,21 +168,21 @@ async function findModel(database: Database, name: string): Promise<bigint> {
   return row?.id as bigint
 }
 
-/** Counts rows as they are, so a row that came twice ends this too early: what is stored is then verified. */
-async function waitUntilStored(clickhouse: ClickHouse, modelId: bigint, events: number) {
+/** `once` counts what came twice once, as after a kill: that takes longer than the load itself may. */
+async function waitUntilStored(clickhouse: ClickHouse, modelId: bigint, events: number, { once }: { once: boolean }) {
   const deadline = performance.now() + storedWaitMsMax
   const count = async (table: string) =>
     Number(
       (
         await clickhouse.rows<{ rows: string }>(
-          `SELECT count() AS rows FROM ${clickhouse.database}.${table} WHERE model_id = {model:UInt64}`,
+          `SELECT count() AS rows FROM ${clickhouse.database}.${table} ${once ? 'FINAL' : ''} WHERE model_id = {model:UInt64}`,
           { model: String(modelId) },
         )
       )[0]?.rows,
     )
   while ((await count('events')) < events || (await count('event_values')) < events * valuesPerEvent) {
     if (performance.now() > deadline) throw new Error('The events were not stored in time.')
-    await sleep(50)
+    await sleep(once ? 1_000 : 50)
   }
 }
 
