@@ -60,7 +60,7 @@ def _sync_one(path: Path, settings: Settings, patience_seconds: float) -> bool:
     except (OSError, ValueError, TypeError) as error:
         print(f"svc-ml: {path} cannot be read: {error}", file=sys.stderr)
         return False
-    url = settings.url if settings.url != Settings.url else folder.about.url
+    url = settings.url if "url" in settings.named else folder.about.url
     service = Service(url, settings.api_key or "")
     bar = tqdm(desc=folder.about.experiment_key[:8], unit="B", unit_scale=True, file=sys.stderr)
 
@@ -79,7 +79,8 @@ def _sync_one(path: Path, settings: Settings, patience_seconds: float) -> bool:
         raise SystemExit(_INTERRUPTED) from None
     except SvcError as error:
         folder.close()
-        print(f"svc-ml: {path} was not sent: {error} The rest is kept: run this again.", file=sys.stderr)
+        elsewhere = "" if "url" in settings.named else " To send it to another service: --url."
+        print(f"svc-ml: {path} was not sent: {error} The rest is kept: run this again.{elsewhere}", file=sys.stderr)
         return False
     print(f"{folder.about.experiment_key}: {progress.sent_points:,} points, {progress.sent_records:,} records.")
     return not progress.rejected

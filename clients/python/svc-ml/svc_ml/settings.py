@@ -5,7 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class Settings:
     init_seconds: float = 10.0
     end_seconds: float = 600.0
     stall_seconds: float = 30.0
+    # The names of those that were given, perhaps with the value that is the default as well.
+    named: frozenset[str] = frozenset()
 
 
 def read_settings(given: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -48,6 +50,8 @@ def read_settings(given: Mapping[str, Any], environment: Mapping[str, str] = os.
     values: dict[str, Any] = {}
     wrong: list[str] = []
     for field in fields(Settings):
+        if field.name == "named":
+            continue
         variable = "SVC_" + field.name.upper()
         sources = [("argument " + field.name, given.get(field.name)), (variable, environment.get(variable) or None)]
         sources.extend((f"{field.name} in {path}", values_of.get(field.name) or None) for path, values_of in files)
@@ -64,8 +68,8 @@ def read_settings(given: Mapping[str, Any], environment: Mapping[str, str] = os.
         wrong.append(f"url: expected http://host:port or https://..., got {url!r}")
     if wrong:
         raise SvcError("; ".join(wrong))
-    settings = Settings(**values)
-    return Settings(**{**settings.__dict__, "url": settings.url.rstrip("/")})
+    settings = Settings(**values, named=frozenset(values))
+    return replace(settings, url=settings.url.rstrip("/"))
 
 
 def _convert(default: Any, value: Any) -> Any:

@@ -10,6 +10,7 @@ import pytest
 from conftest import Service, eventually
 from ml_ledger import environment, quiet, read_points, sync
 from svc_ml import ExistingExperiment, Experiment, SvcError
+from svc_ml.settings import read_settings
 
 
 @pytest.fixture(autouse=True)
@@ -131,3 +132,11 @@ def test_settings_come_from_the_argument_then_the_environment_then_a_file(
     monkeypatch.setenv("SVC_PROJECT_NAME", "from-environment")
     assert project_of(Experiment()) == "from-environment"
     assert project_of(Experiment(project_name="from-argument")) == "from-argument"
+
+
+def test_an_address_that_is_the_default_one_counts_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else `svc-ml sync` would send to where the run could not, whatever SVC_URL says."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert "url" in read_settings({}, {"SVC_URL": "http://127.0.0.1:8080"}).named
+    assert "url" not in read_settings({}, {}).named
