@@ -5,6 +5,7 @@ the hook for uncaught exceptions, each set once per process and passed on to who
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import multiprocessing.process
 import os
@@ -91,10 +92,19 @@ def _watch_termination() -> None:
 
     def handle(number: int, frame: FrameType | None) -> Any:
         is_the_end = not callable(previous)
-        # In a thread of its own: the one that was interrupted may hold a lock that is needed here.
-        ending = threading.Thread(target=_terminate, args=(is_the_end,), name="svc-terminate", daemon=True)
-        ending.start()
-        ending.join(_END_SECONDS if is_the_end else _WRITE_SECONDS)
+        # In a thread of its own: the one that was interrupted may hold a lock that is needed here. Not a `Thread`: to start
+        # one takes a lock that is held, too, when the interrupted one was starting another.
+        ended = _thread.allocate_lock()
+        ended.acquire()
+
+        def end() -> None:
+            try:
+                _terminate(is_the_end)
+            finally:
+                ended.release()
+
+        _thread.start_new_thread(end, ())
+        ended.acquire(timeout=_END_SECONDS if is_the_end else _WRITE_SECONDS)
         if callable(previous):
             return previous(number, frame)
         # Ends as it would have without us: whoever started this process sees that a signal ended it.
