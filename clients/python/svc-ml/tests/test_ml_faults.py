@@ -167,7 +167,9 @@ def test_a_terminated_process_has_sent_everything(service: Service, tmp_path: Pa
         for step in range(3000):
             experiment.log_metric("loss", step * 0.5, step=step)
         print(experiment.id, flush=True)
-        time.sleep(60)
+        # Not one long sleep: a signal just before it begins would be noticed at its end (as of any Python program).
+        while True:
+            time.sleep(0.1)
     """
     process = start_script(script, environment(service, tmp_path))
     assert process.stdout is not None
