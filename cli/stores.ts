@@ -50,7 +50,7 @@ export async function openStores(
 }
 
 /** ClickHouse has no locks of its own. */
-const migrationLock = 7392003
+const migrationLock = 7_392_004
 
 /** Brings all stores to this version, and makes the first admin, workspace and key when there are none. */
 export async function migrateStores(
