@@ -11,7 +11,8 @@ import type { Table } from './tables.ts'
  * 2. `copyEarlierPoints`, afterwards: a few experiments at a time, and then the old table goes.
  *
  * Each step can be repeated after a crash in the middle: a row that is copied twice is the same row. Roles of this version
- * do not start meanwhile (`checkClickHouse`); those of the one before cannot insert, which repeats until they are replaced.
+ * do not start meanwhile (`checkClickHouse`). Workers of the one before are stopped first (`deploy/README.md`): an insert that
+ * is under way at the rename goes on into the old table, and may come too late. New ones are refused, and repeated.
  */
 const toEarlierName = (table: Table) => `${table.name}_earlier`
 
