@@ -5,7 +5,6 @@ import {
   type EventScope,
   type FeatureName,
   findGround,
-  type Ground,
   quote,
   toCountedValues,
   type Windows,
@@ -13,8 +12,8 @@ import {
 } from './event-scope.ts'
 import { gatherCategories, isMissing, isNumber, literal, rounded } from './feature-reads.ts'
 import { eventKinds, valueParts } from './monitoring-tables.ts'
-import { readOnce } from './read-once.ts'
-import { findRolledFeatures, type Rollup, toFeatureKey } from './rollups.ts'
+import { readOnce, type Source } from './read-once.ts'
+import { findRolledFeatures, toFeatureKey } from './rollups.ts'
 
 /** Which values: a feature, in windows of the events of a scope. */
 export type Distributed = { scope: EventScope; feature: FeatureName; windows: Windows; events: number }
@@ -52,92 +51,101 @@ export async function readNumeric(
 ): Promise<{ edges: number[]; windows: NumericWindow[] }> {
   const { scope, feature, windows, events } = distributed
   const ground = await findGround(clickhouse, scope)
-  const ofTime = { ...scope, from: windows.from, to: windows.to }
-  const toSource = (isWanted: (rollup: Rollup) => boolean) =>
-    toCountedValues(clickhouse, ofTime, feature, ground, { windows, isWanted })
-  const source = toSource(() => false)
-  const finite = `${isNumber} AND isFinite(number)`
+  const isExact = events <= exactValuesMax
+  const source = toCountedValues(clickhouse, { ...scope, from: windows.from, to: windows.to }, feature, ground, {
+    windows,
+    isWanted: () => !isExact,
+  })
   const inWindow = windowOf(windows)
-  type Sum = { w: number; n: string; infinite: string; others: string } & Record<
-    'least' | 'most' | 'mean' | 'deviation',
-    number | null
-  >
   const sums = await readOnce<Sum>(
     clickhouse,
     [source],
-    ([
-      values,
-    ]) => `SELECT ${inWindow} AS w, countIf(${isNumber}) AS n, countIf(${isNumber} AND isInfinite(number)) AS infinite,
-        countIf(NOT ${isNumber}) AS others, minIf(number, ${finite}) AS least, maxIf(number, ${finite}) AS most,
-        avgIf(number, ${finite}) AS mean, stddevPopStableIf(number, ${finite}) AS deviation
+    ([values]) => `SELECT ${inWindow} AS w, sumIf(weight, ${isNumber}) AS n,
+        sumIf(weight, ${isNumber} AND isInfinite(number)) AS infinite, sumIf(weight, NOT ${isNumber}) AS others,
+        minIf(least, ${isFinite}) AS min, maxIf(most, ${isFinite}) AS max,
+        sumIf(number * weight, ${isFinite}) / sumIf(weight, ${isFinite}) AS mean
       FROM ${values} WHERE NOT ${isMissing} GROUP BY w ORDER BY w`,
   )
   const finiteSums = sums.filter(hasFinite)
   const edges = typeof bins === 'number' ? toEdges(finiteSums, bins) : bins
-  const isExact = events <= exactValuesMax
-  const bin = edges.length === 0 ? '-1' : toBin(edges)
-  const [counted, quantiles] = await Promise.all([
-    readOnce<{ w: number; bin: number; c: string }>(
-      clickhouse,
-      [source],
-      ([values]) => `SELECT ${inWindow} AS w, toInt16(${bin}) AS bin, count() AS c
-        FROM ${values} WHERE ${finite} GROUP BY w, bin`,
-    ),
-    readQuantiles(clickhouse, { ...distributed, ground, isExact, center: finiteSums[0]?.mean ?? 0 }),
-  ])
+  const shapes = await readShapes(clickhouse, { source, inWindow, isExact, edges, sums: finiteSums })
   return {
     edges,
     windows: sums.map((sum) => {
-      const counts = Array<number>(Math.max(0, edges.length - 1)).fill(0)
-      for (const { w, bin, c } of counted) if (w === sum.w && bin >= 0) counts[bin] = Number(c)
+      const shape = shapes.get(sum.w)
       return {
         window: Number(sum.w),
         values: Number(sum.n),
         infinite: Number(sum.infinite),
         otherTypes: Number(sum.others),
-        min: hasFinite(sum) ? sum.least : null,
-        max: hasFinite(sum) ? sum.most : null,
-        mean: hasFinite(sum) ? sum.mean : null,
-        std: hasFinite(sum) ? sum.deviation : null,
-        quantiles: quantiles.get(sum.w) ?? [],
-        counts,
+        min: shape ? sum.min : null,
+        max: shape ? sum.max : null,
+        mean: shape ? sum.mean : null,
+        std: shape?.std ?? null,
+        quantiles: shape?.quantiles ?? [],
+        counts: edges.slice(1).map((_, bin) => shape?.counts.get(bin) ?? 0),
         isExact,
       }
     }),
   }
 }
 
-type Quantiles = Distributed & { ground: Ground; isExact: boolean; center: number }
+const isFinite = `${isNumber} AND isFinite(number)`
 
-/** The quantiles of each window: of the values themselves, or rounded; those of rollups were, around a centre of theirs. */
-async function readQuantiles(
+type Sum = { w: number; n: string; infinite: string; others: string } & Record<'min' | 'max' | 'mean', number | null>
+
+type Shape = { std: number; quantiles: number[]; counts: Map<number, number> }
+
+/**
+ * How the finite values of each window lie: of the values themselves, or rounded; those of rollups were, around a centre of
+ * theirs, and lie in the bin of the least of those that became one. No value is moved beyond the bounds of its window.
+ */
+async function readShapes(
   clickhouse: ClickHouse,
-  { scope, feature, windows, ground, isExact, center }: Quantiles,
-): Promise<Map<number, number[]>> {
-  const source = toCountedValues(clickhouse, { ...scope, from: windows.from, to: windows.to }, feature, ground, {
-    windows,
-    isWanted: () => !isExact,
-  })
-  const x = isExact ? 'number' : `if(is_rounded, number, ${rounded(center)})`
-  const rows = await readOnce<{ w: number; quantiles: number[] }>(
+  {
+    source,
+    inWindow,
+    isExact,
+    edges,
+    sums,
+  }: { source: Source; inWindow: string; isExact: boolean; edges: number[]; sums: Sum[] },
+): Promise<Map<number, Shape>> {
+  if (sums.length === 0) return new Map()
+  const x = isExact ? 'number' : `if(is_rounded, number, ${rounded(sums[0]?.mean ?? 0)})`
+  const ofWindow = (name: 'min' | 'max' | 'mean') =>
+    `transform(w, [${sums.map((it) => it.w)}]::Array(Int32), [${sums.map((it) => literal(it[name] as number))}], toFloat64(0))`
+  const rows = await readOnce<{
+    w: number
+    std: number
+    quantiles: number[]
+    counted: [bins: number[], counts: string[]]
+  }>(
     clickhouse,
     [source],
-    ([values]) => `SELECT w, quantilesExactWeighted(${quantileLevels.join(', ')})(x, c) AS quantiles
+    ([
+      values,
+    ]) => `SELECT w, sqrt(sum(c * pow(x - ${ofWindow('mean')}, 2)) / sum(c)) AS std, sumMap([bin], [c]) AS counted,
+        quantilesExactWeighted(${quantileLevels.join(', ')})(greatest(least(x, ${ofWindow('max')}), ${ofWindow('min')}), c) AS quantiles
       FROM (
-        SELECT ${windowOf(windows)} AS w, ${x} AS x, sum(weight) AS c
-        FROM ${values} WHERE ${isNumber} AND isFinite(number) GROUP BY w, x)
+        SELECT ${inWindow} AS w, toInt16(${edges.length === 0 ? '-1' : toBin(edges)}) AS bin, ${x} AS x, sum(weight) AS c
+        FROM ${values} WHERE ${isFinite} GROUP BY w, bin, x)
       GROUP BY w`,
   )
-  return new Map(rows.map((it) => [it.w, it.quantiles]))
+  return new Map(
+    rows.map(({ w, std, quantiles, counted: [bins, counts] }) => [
+      w,
+      { std, quantiles, counts: new Map(bins.map((bin, at) => [bin, Number(counts[at])])) },
+    ]),
+  )
 }
 
-const hasFinite = ({ n, infinite }: { n: string; infinite: string }) => Number(n) > Number(infinite)
+const hasFinite = ({ n, infinite }: Sum) => Number(n) > Number(infinite)
 
 /** Bounds of bins of one width; one value alone is in the middle of its bin. */
-function toEdges(sums: { least: number | null; most: number | null }[], bins: number): number[] {
+function toEdges(sums: Sum[], bins: number): number[] {
   if (sums.length === 0) return []
-  const low = Math.min(...sums.map((it) => it.least as number))
-  const high = Math.max(...sums.map((it) => it.most as number))
+  const low = Math.min(...sums.map((it) => it.min as number))
+  const high = Math.max(...sums.map((it) => it.max as number))
   if (low === high) return [low - 0.5, high + 0.5]
   // Not by their difference, which may be beyond the range of a float.
   const edges = Array.from({ length: bins + 1 }, (_, at) => low * (1 - at / bins) + high * (at / bins))
@@ -146,11 +154,11 @@ function toEdges(sums: { least: number | null; most: number | null }[], bins: nu
   return edges.filter((it, at) => at === 0 || it > (edges[at - 1] as number))
 }
 
-/** The number of the bin of a value, or -1. */
+/** The number of the bin of the least of the values of a row, or -1. */
 function toBin(edges: number[]): string {
   const last = edges.length - 1
-  const bounds = edges.slice(1, last).map((it) => `(number >= ${literal(it)})`)
-  return `if(number < ${literal(edges[0] as number)} OR number > ${literal(edges[last] as number)}, -1, ${['0', ...bounds].join(' + ')})`
+  const bounds = edges.slice(1, last).map((it) => `(least >= ${literal(it)})`)
+  return `if(least < ${literal(edges[0] as number)} OR least > ${literal(edges[last] as number)}, -1, ${['0', ...bounds].join(' + ')})`
 }
 
 export type CategoricalWindow = {

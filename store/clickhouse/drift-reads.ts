@@ -50,7 +50,7 @@ export type Profile = FeatureName & {
 /** Fewer different numbers than this are bins of their own. It is what evidently goes by, too. */
 const ownBinsMax = 20
 /** With more values than this on both sides, they are rounded before they are sorted. */
-export const exactValuesMax = 1_000_000
+export const exactValuesMax = 250_000
 
 export type Reference = { scope: EventScope; events: number }
 
@@ -182,7 +182,7 @@ async function runInPairs<Item>(items: Item[], run: (item: Item) => Promise<void
 /** So many values, or what they were rounded to, are compared by one query. */
 const cellsMax = 6_000_000
 /** Many values that were rounded are about so many different ones. */
-const roundedCells = 200_000
+const roundedCells = 30_000
 
 /** How many different values a feature may have, on both sides and in all windows. */
 function countCells({ reference, events }: Comparison): number {
@@ -332,7 +332,8 @@ function selectCells(
   const values = (x: string) =>
     `SELECT ${side} AS side, toInt8(${state}) AS state, if(${isNumber}, ${x}, 0) AS x, weight FROM ${table}`
   if (isExact) return `SELECT side, ${bin}, x, weight AS c FROM (${values('number')})`
-  const x = `if(isFinite(number) AND NOT is_rounded, ${rounded(center)}, number)`
+  // What was rounded stays as it is, but for what an earlier version rounded more finely.
+  const x = `if(isFinite(number), ${rounded(center)}, number)`
   return `SELECT side, ${bin}, x, c FROM (SELECT side, state, x, sum(weight) AS c FROM (${values(x)}) GROUP BY side, state, x)`
 }
 

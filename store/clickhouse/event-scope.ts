@@ -59,7 +59,7 @@ export async function findGround(clickhouse: ClickHouse, { modelId, kind }: Even
 
 const columnsOfEvents = 'version, timestamp, timestamp AS latest, received, toUInt64(1) AS weight'
 const columnsOfValues =
-  'version, timestamp, type, number, text, toUInt64(1) AS weight, toUInt8(0) AS is_rounded, toUInt8(0) AS is_hashed'
+  'version, timestamp, type, number, number AS least, number AS most, text, toUInt64(1) AS weight, toUInt8(0) AS is_rounded, toUInt8(0) AS is_hashed'
 
 /** Events by their numbers: rows with all columns. */
 export function toEvents(scope: EventScope, { voided }: Ground): Source {
@@ -92,7 +92,8 @@ function toCountedEvents(scope: EventScope, ground: Ground, windows?: Windows): 
 }
 
 /**
- * Values as they are counted: each row stands for `weight` of them. What is in rollups may have been rounded or hashed.
+ * Values as they are counted: each row stands for `weight` of them, from `least` to `most`. What is in rollups may have been
+ * rounded or hashed.
  */
 export function toCountedValues(
   clickhouse: ClickHouse,
@@ -106,7 +107,7 @@ export function toCountedValues(
     const ids = chosen.map((it) => it.id)
     const { version } = scope
     return `SELECT version, transform(rollup, [${ids}]::Array(UInt64), [${chosen.map((it) => it.first)}]::Array(Int64), toInt64(0)) AS timestamp,
-        type, number, text, weight, is_rounded, is_hashed
+        type, number, least, most, text, weight, is_rounded, is_hashed
       FROM ${clickhouse.database}.${rollupValuesTable}
       WHERE ${toWhole(scope)}${isOfFeature(feature)} AND rollup IN (${ids})
         ${version === undefined ? '' : `AND version = ${quote(version)}`}`

@@ -117,13 +117,16 @@ export const gatherCategories = (table: string, by: string) =>
       GROUP BY by, type, text, number, is_hashed))`
 
 /**
- * Rounds a value to 13 significant bits of its distance from a centre: where there are too many different values to sort
- * them all, this is the grid that takes their place. Integers within 8,191 of the centre stay what they are. A value moves
- * by a part in 16,384 of its distance from the centre at most.
+ * Rounds a value to 11 significant bits of its distance from a centre: where there are too many different values to sort
+ * them all, this is the grid that takes their place, of some 20,000 numbers for millions of values. Integers within 2,047 of
+ * the centre stay what they are. A value moves by a part in 4,096 of its distance from the centre at most.
  */
 export const rounded = (center: number) =>
   `${literal(center)} + reinterpretAsFloat64(bitAnd(reinterpretAsUInt64(number - ${literal(center)})
-    + 549755813888, 18446742974197923840))`
+    + ${1n << (droppedBits - 1n)}, ${(1n << 64n) - (1n << droppedBits)}))`
+
+/** Of the 53 significant bits of a float. */
+const droppedBits = 42n
 
 /** A float as it stands in a statement: the shortest decimal that parses to the same bits. */
 export const literal = (value: number) => `toFloat64('${value}')`

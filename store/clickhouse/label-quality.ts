@@ -111,8 +111,7 @@ export async function readClasses(clickhouse: ClickHouse, judged: Judged, top: n
 /**
  * One row for each prediction that has a label, with the label of the same prediction id, and before them one for each
  * window that stands for all its predictions (`all` of them, not labelled). A boolean on one side and a number on the other
- * are compared as numbers. Most predictions have no label, so those that have are looked up by a hash first, which is a third
- * of the work that the ids themselves make.
+ * are compared as numbers.
  */
 async function readPairs<Row>(
   clickhouse: ClickHouse,
@@ -124,11 +123,12 @@ async function readPairs<Row>(
   const told: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
   const [ofMade, ofTold] = await Promise.all([findGround(clickhouse, made), findGround(clickhouse, told)])
   const value: FeatureName = { part: 'prediction', name: prediction }
+  const ofId = 'claim, place, id_hash'
   const sources = [
     toCountedValues(clickhouse, made, value, ofMade, { windows }),
-    toEvents(made, ofMade),
+    { ...toEvents(made, ofMade), columns: ofId },
     toValues(made, value, ofMade),
-    toEvents(told, ofTold),
+    { ...toEvents(told, ofTold), columns: ofId },
     toValues(told, { part: 'label', name: label }, ofTold),
   ]
   const asNumber = (type: string, other: string) => `(${type} = 3 AND ${other} IN (1, 2))`
@@ -148,14 +148,12 @@ async function readPairs<Row>(
         SELECT ${windowOf(windows)} AS w, claim, place, type, number, text FROM ${values} WHERE NOT ${isMissing}) AS guessed
       INNER JOIN (
         SELECT e.claim AS claim, e.place AS place, t.type AS trueType, t.number AS trueNumber, t.text AS trueText
-        FROM (
-          SELECT claim, place, prediction_id FROM ${events}
-          WHERE cityHash64(prediction_id) IN (SELECT cityHash64(prediction_id) FROM ${labelEvents})) AS e
+        FROM ${events} AS e
         LEFT SEMI JOIN (
-          SELECT l.prediction_id AS prediction_id, v.type AS type, v.number AS number, v.text AS text
-          FROM (SELECT claim, place, prediction_id FROM ${labelEvents}) AS l
+          SELECT l.id_hash AS id_hash, v.type AS type, v.number AS number, v.text AS text
+          FROM ${labelEvents} AS l
           INNER JOIN (SELECT claim, place, type, number, text FROM ${labels} WHERE NOT ${isMissing}) AS v
-            ON l.claim = v.claim AND l.place = v.place) AS t ON e.prediction_id = t.prediction_id
+            ON l.claim = v.claim AND l.place = v.place) AS t ON e.id_hash = t.id_hash
       ) AS told ON guessed.claim = told.claim AND guessed.place = told.place`),
   )
 }

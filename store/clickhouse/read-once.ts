@@ -227,5 +227,5 @@ function toTable({ database }: ClickHouse, source: Source, parts: RangedPart[], 
   if (shared.length === 0) return `(SELECT ${columns} ${from})`
   const isShared = shared.map(([low, high]) => `claim BETWEEN ${low} AND ${high}`).join(' OR ')
   return `(SELECT ${columns} ${from} AND NOT (${isShared}) UNION ALL
-    SELECT ${columns} FROM (SELECT * ${from} AND (${isShared}) LIMIT 1 BY claim, place))`
+    SELECT ${columns} ${from} AND (${isShared}) LIMIT 1 BY claim, place)`
 }

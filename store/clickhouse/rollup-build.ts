@@ -165,9 +165,9 @@ async function buildRollup(
         })
         await clickhouse.command(
           `INSERT INTO ${database}.${rollupValuesTable}
-             (model_id, kind, part, name, rollup, version, type, number, text, weight, is_rounded, center, is_hashed)
+             (model_id, kind, part, name, rollup, version, type, number, text, weight, is_rounded, center, is_hashed, least, most)
            SELECT ${model.modelId}, ${eventKinds[model.kind]}, part, name, ${id}, version, type, number, text, weight,
-             is_rounded, center, is_hashed
+             is_rounded, center, is_hashed, least, most
            FROM (${selects.join(' UNION ALL ')})`,
         )
       },
@@ -227,8 +227,8 @@ function selectCounts(table: string, { sample, numbers, categories }: Look, befo
   const text = texts.length === 0 ? 'text' : `multiIf(${texts.join(', ')}, toString(text))`
   return `SELECT version, type, x AS number, t AS text, count() AS weight,
       toUInt8(${isRounded ? 'type IN (1, 2) AND isFinite(x)' : '0'}) AS is_rounded, ${literal(isRounded ? center : 0)} AS center,
-      toUInt8(${isHashed ? 'type = 4' : '0'}) AS is_hashed
-    FROM (SELECT version, type, ${x} AS x, ${text} AS t FROM ${table} WHERE NOT is_voided) GROUP BY version, type, x, t`
+      toUInt8(${isHashed ? 'type = 4' : '0'}) AS is_hashed, min(value) AS least, max(value) AS most
+    FROM (SELECT version, type, number AS value, ${x} AS x, ${text} AS t FROM ${table} WHERE NOT is_voided) GROUP BY version, type, x, t`
 }
 
 /** Publishes a rollup whose values are there. */
@@ -264,8 +264,8 @@ async function joinLast(clickhouse: ClickHouse, model: Kind, { eventsMax }: Roll
   const { database } = clickhouse
   const columns = 'model_id, kind, part, name, version, type, number, text, is_rounded, center, is_hashed'
   await clickhouse.command(
-    `INSERT INTO ${database}.${rollupValuesTable} (${columns}, rollup, weight)
-     SELECT ${columns}, ${id}, sum(weight) FROM ${database}.${rollupValuesTable}
+    `INSERT INTO ${database}.${rollupValuesTable} (${columns}, rollup, weight, least, most)
+     SELECT ${columns}, ${id}, sum(weight), min(least), max(most) FROM ${database}.${rollupValuesTable}
      WHERE model_id = ${model.modelId} AND kind = ${eventKinds[model.kind]} AND rollup IN (${a.id}, ${b.id}) GROUP BY ${columns}`,
   )
   await publishRollup(clickhouse, model, {

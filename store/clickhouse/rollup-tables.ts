@@ -21,13 +21,17 @@ const rollupsColumns = `model_id UInt64, kind UInt8, low UInt64, high UInt64, id
       event_rows UInt64, value_rows UInt64, voided UInt64, first Int64, last Int64,
       versions Array(String), counts Array(UInt64), firsts Array(Int64), lasts Array(Int64), received Array(Int64)`
 
+/** Rollups of earlier versions have none. */
+const boundsOfValues = ['least', 'most'].map((name) => `${name} Float64 DEFAULT number CODEC(ZSTD(1))`)
+
 /**
- * `weight` values of a feature are alike. Of a feature with many different numbers they were rounded around `center`, and of
- * one with many categories there are hashes.
+ * `weight` values of a feature are alike. Of a feature with many different numbers they were rounded around `center`, from
+ * `least` to `most`; and of one with many categories there are hashes.
  */
 const rollupValuesColumns = `model_id UInt64, kind UInt8, part UInt8, name LowCardinality(String), rollup UInt64,
       version LowCardinality(String), type UInt8 CODEC(ZSTD(1)), number Float64 CODEC(ZSTD(1)), text LowCardinality(String) CODEC(ZSTD(1)),
-      weight UInt64 CODEC(T64, ZSTD(1)), is_rounded UInt8 CODEC(ZSTD(1)), center Float64 CODEC(ZSTD(1)), is_hashed UInt8 CODEC(ZSTD(1))`
+      weight UInt64 CODEC(T64, ZSTD(1)), is_rounded UInt8 CODEC(ZSTD(1)), center Float64 CODEC(ZSTD(1)), is_hashed UInt8 CODEC(ZSTD(1)),
+      ${boundsOfValues.join(', ')}`
 
 /** How a rollup holds features: what its values say of themselves, without reading them. */
 const rollupFeaturesColumns = `model_id UInt64, kind UInt8, rollup UInt64, part UInt8, name LowCardinality(String),
@@ -49,4 +53,5 @@ export const createRollupTables = (database: string, settings: string) => [
   `CREATE TABLE IF NOT EXISTS ${database}.${rollupValuesTable} (
       ${rollupValuesColumns}
     ) ENGINE = MergeTree ORDER BY (model_id, kind, part, name, rollup, version, type, number, text) SETTINGS ${settings}`,
+  ...boundsOfValues.map((column) => `ALTER TABLE ${database}.${rollupValuesTable} ADD COLUMN IF NOT EXISTS ${column}`),
 ]

@@ -1,6 +1,7 @@
 import { experimentTables } from './experiment-tables.ts'
 import {
   addClaimIndex,
+  addIdHash,
   eventFeaturesColumns,
   eventFeaturesTable,
   monitoringTables,
@@ -74,6 +75,7 @@ export function createStatements({ database }: Layout): string[] {
     `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${eventFeaturesTable}_view TO ${database}.${eventFeaturesTable}
     AS ${selectEventFeatures(database)}`,
     addClaimIndex(database),
+    addIdHash(database),
     ...createRollupTables(database, mergeTreeSettings),
   ]
 }

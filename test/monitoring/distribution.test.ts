@@ -150,7 +150,7 @@ it('a categorical feature has its most frequent values, the rest as one, and how
   expect(second).toMatchObject({ counts: [1, 0], rest: 1, distinct: 2, isExact: true, missing: 0 })
 })
 
-it('more events than can be sorted have the same counts, and quantiles to 13 bits', async () => {
+it('more events than can be sorted have the same counts, and quantiles to 11 bits', async () => {
   const { modelName, id } = await aModel()
   const { database } = stored.clickhouse
   const count = 1_100_000
