@@ -12,7 +12,7 @@ import {
 } from './event-scope.ts'
 import { gatherCategories, isMissing, isNumber, literal, rounded } from './feature-reads.ts'
 import { eventKinds, valueParts } from './monitoring-tables.ts'
-import { readOnce, type Source } from './read-once.ts'
+import { readOnce } from './read-once.ts'
 import { findRolledFeatures, toFeatureKey } from './rollups.ts'
 
 /** Which values: a feature, in windows of the events of a scope. */
@@ -41,7 +41,8 @@ export const quantileLevels = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99] as const
 
 /**
  * The distribution of a numeric feature in each window: a histogram over bins that are the same for all of them, and what
- * sums it up. Bins are given by their bounds, or so many of one width are laid over all finite values. A bin has its lower
+ * sums it up; of the values themselves, or rounded. Those of rollups were, around a centre of theirs, and lie in the bin of
+ * the least of those that became one. No quantile is moved beyond the bounds of its window. Bins are given by their bounds, or so many of one width are laid over all finite values. A bin has its lower
  * bound, and the last one both; what is beyond the bounds is in no bin.
  */
 export async function readNumeric(
@@ -52,38 +53,56 @@ export async function readNumeric(
   const { scope, feature, windows, events } = distributed
   const ground = await findGround(clickhouse, scope)
   const isExact = events <= exactValuesMax
-  const source = toCountedValues(clickhouse, { ...scope, from: windows.from, to: windows.to }, feature, ground, {
-    windows,
-    isWanted: () => !isExact,
-  })
-  const inWindow = windowOf(windows)
-  const sums = await readOnce<Sum>(
+  const ofTime = { ...scope, from: windows.from, to: windows.to }
+  const isWanted = () => !isExact
+  // Of all windows together, which may be in rollups that reach over several of them.
+  const [all] = await readOnce<{ least: number; most: number; mean: number; n: string }>(
     clickhouse,
-    [source],
-    ([values]) => `SELECT ${inWindow} AS w, sumIf(weight, ${isNumber}) AS n,
-        sumIf(weight, ${isNumber} AND isInfinite(number)) AS infinite, sumIf(weight, NOT ${isNumber}) AS others,
-        minIf(least, ${isFinite}) AS min, maxIf(most, ${isFinite}) AS max,
-        sumIf(number * weight, ${isFinite}) / sumIf(weight, ${isFinite}) AS mean
-      FROM ${values} WHERE NOT ${isMissing} GROUP BY w ORDER BY w`,
+    [toCountedValues(clickhouse, ofTime, feature, ground, { isWanted })],
+    ([
+      values,
+    ]) => `SELECT min(least) AS least, max(most) AS most, sum(number * weight) / sum(weight) AS mean, count() AS n
+      FROM ${values} WHERE ${isFinite}`,
   )
-  const finiteSums = sums.filter(hasFinite)
-  const edges = typeof bins === 'number' ? toEdges(finiteSums, bins) : bins
-  const shapes = await readShapes(clickhouse, { source, inWindow, isExact, edges, sums: finiteSums })
+  const bounds = all && all.n !== '0' ? all : undefined
+  const edges = typeof bins === 'number' ? toEdges(bounds, bins) : bins
+  const inBin = `if(${isFinite}, toInt16(${edges.length === 0 ? noBin : toBin(edges)}), if(${isNumber}, ${infiniteBin}, ${otherBin}))`
+  const x = isExact ? 'number' : `if(is_rounded, number, ${rounded(bounds?.mean ?? 0)})`
+  const rows = await readOnce<Row>(
+    clickhouse,
+    [toCountedValues(clickhouse, ofTime, feature, ground, { windows, isWanted })],
+    ([
+      values,
+    ]) => `SELECT w, infinite, others, n, min, max, mean, sqrt(arraySum((x, c) -> c * pow(x - mean, 2), xs, cs) / n) AS std, counted,
+        arrayMap(it -> greatest(least(it, max), min), quantiles) AS quantiles
+      FROM (
+        SELECT w, sumIf(c, bin = ${infiniteBin}) AS infinite, sumIf(c, bin = ${otherBin}) AS others, sumIf(c, ${isOfFinite}) AS n,
+          minIf(low, ${isOfFinite}) AS min, maxIf(high, ${isOfFinite}) AS max, sumIf(c * x, ${isOfFinite}) / n AS mean,
+          groupArrayIf(x, ${isOfFinite}) AS xs, groupArrayIf(c, ${isOfFinite}) AS cs, sumMapIf([bin], [c], bin >= 0) AS counted,
+          quantilesExactWeightedIf(${quantileLevels.join(', ')})(x, c, ${isOfFinite}) AS quantiles
+        FROM (
+          SELECT ${windowOf(windows)} AS w, ${inBin} AS bin, if(bin > ${infiniteBin}, ${x}, 0) AS x, sum(weight) AS c,
+            min(least) AS low, max(most) AS high
+          FROM ${values} WHERE NOT ${isMissing} GROUP BY w, bin, x)
+        GROUP BY w)
+      ORDER BY w`,
+  )
   return {
     edges,
-    windows: sums.map((sum) => {
-      const shape = shapes.get(sum.w)
+    windows: rows.map((row) => {
+      const hasFinite = row.n !== '0'
+      const [places, counts] = row.counted
       return {
-        window: Number(sum.w),
-        values: Number(sum.n),
-        infinite: Number(sum.infinite),
-        otherTypes: Number(sum.others),
-        min: shape ? sum.min : null,
-        max: shape ? sum.max : null,
-        mean: shape ? sum.mean : null,
-        std: shape?.std ?? null,
-        quantiles: shape?.quantiles ?? [],
-        counts: edges.slice(1).map((_, bin) => shape?.counts.get(bin) ?? 0),
+        window: Number(row.w),
+        values: Number(row.n) + Number(row.infinite),
+        infinite: Number(row.infinite),
+        otherTypes: Number(row.others),
+        min: hasFinite ? row.min : null,
+        max: hasFinite ? row.max : null,
+        mean: hasFinite ? row.mean : null,
+        std: hasFinite ? row.std : null,
+        quantiles: hasFinite ? row.quantiles : [],
+        counts: edges.slice(1).map((_, bin) => Number(counts[places.indexOf(bin)] ?? 0)),
         isExact,
       }
     }),
@@ -92,60 +111,19 @@ export async function readNumeric(
 
 const isFinite = `${isNumber} AND isFinite(number)`
 
-type Sum = { w: number; n: string; infinite: string; others: string } & Record<'min' | 'max' | 'mean', number | null>
+/** In no bin, in none for being infinite, and of another type. */
+const [noBin, infiniteBin, otherBin] = [-1, -2, -3]
+const isOfFinite = `bin > ${infiniteBin}`
 
-type Shape = { std: number; quantiles: number[]; counts: Map<number, number> }
-
-/**
- * How the finite values of each window lie: of the values themselves, or rounded; those of rollups were, around a centre of
- * theirs, and lie in the bin of the least of those that became one. No value is moved beyond the bounds of its window.
- */
-async function readShapes(
-  clickhouse: ClickHouse,
-  {
-    source,
-    inWindow,
-    isExact,
-    edges,
-    sums,
-  }: { source: Source; inWindow: string; isExact: boolean; edges: number[]; sums: Sum[] },
-): Promise<Map<number, Shape>> {
-  if (sums.length === 0) return new Map()
-  const x = isExact ? 'number' : `if(is_rounded, number, ${rounded(sums[0]?.mean ?? 0)})`
-  const ofWindow = (name: 'min' | 'max' | 'mean') =>
-    `transform(w, [${sums.map((it) => it.w)}]::Array(Int32), [${sums.map((it) => literal(it[name] as number))}], toFloat64(0))`
-  const rows = await readOnce<{
-    w: number
-    std: number
-    quantiles: number[]
-    counted: [bins: number[], counts: string[]]
-  }>(
-    clickhouse,
-    [source],
-    ([
-      values,
-    ]) => `SELECT w, sqrt(sum(c * pow(x - ${ofWindow('mean')}, 2)) / sum(c)) AS std, sumMap([bin], [c]) AS counted,
-        quantilesExactWeighted(${quantileLevels.join(', ')})(greatest(least(x, ${ofWindow('max')}), ${ofWindow('min')}), c) AS quantiles
-      FROM (
-        SELECT ${inWindow} AS w, toInt16(${edges.length === 0 ? '-1' : toBin(edges)}) AS bin, ${x} AS x, sum(weight) AS c
-        FROM ${values} WHERE ${isFinite} GROUP BY w, bin, x)
-      GROUP BY w`,
-  )
-  return new Map(
-    rows.map(({ w, std, quantiles, counted: [bins, counts] }) => [
-      w,
-      { std, quantiles, counts: new Map(bins.map((bin, at) => [bin, Number(counts[at])])) },
-    ]),
-  )
-}
-
-const hasFinite = ({ n, infinite }: Sum) => Number(n) > Number(infinite)
+type Row = { w: number; infinite: string; others: string; n: string; quantiles: number[] } & Record<
+  'min' | 'max' | 'mean' | 'std',
+  number | null
+> & { counted: [bins: number[], counts: string[]] }
 
 /** Bounds of bins of one width; one value alone is in the middle of its bin. */
-function toEdges(sums: Sum[], bins: number): number[] {
-  if (sums.length === 0) return []
-  const low = Math.min(...sums.map((it) => it.min as number))
-  const high = Math.max(...sums.map((it) => it.max as number))
+function toEdges(bounds: { least: number; most: number } | undefined, bins: number): number[] {
+  if (!bounds) return []
+  const { least: low, most: high } = bounds
   if (low === high) return [low - 0.5, high + 0.5]
   // Not by their difference, which may be beyond the range of a float.
   const edges = Array.from({ length: bins + 1 }, (_, at) => low * (1 - at / bins) + high * (at / bins))
@@ -154,11 +132,11 @@ function toEdges(sums: Sum[], bins: number): number[] {
   return edges.filter((it, at) => at === 0 || it > (edges[at - 1] as number))
 }
 
-/** The number of the bin of the least of the values of a row, or -1. */
+/** The number of the bin of the least of the values of a row. */
 function toBin(edges: number[]): string {
   const last = edges.length - 1
   const bounds = edges.slice(1, last).map((it) => `(least >= ${literal(it)})`)
-  return `if(least < ${literal(edges[0] as number)} OR least > ${literal(edges[last] as number)}, -1, ${['0', ...bounds].join(' + ')})`
+  return `if(least < ${literal(edges[0] as number)} OR least > ${literal(edges[last] as number)}, ${noBin}, ${['0', ...bounds].join(' + ')})`
 }
 
 export type CategoricalWindow = {

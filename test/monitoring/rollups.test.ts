@@ -231,7 +231,7 @@ it('many different numbers are rounded, which is told and moves no quantile beyo
   const rolled = await measure()
   expect(rolled).toMatchObject({ method: 'rounded', values: drift.values, missing: drift.missing })
   // A bound of a bin moves to the next of the numbers that values are rounded to, which differ with what they are around.
-  const moves = { psi: 5e-3, jensenShannon: 1e-3, kolmogorovSmirnov: 1e-3, wasserstein: 1e-3 }
+  const moves = { psi: 5e-3, jensenShannon: 2e-3, kolmogorovSmirnov: 1e-3, wasserstein: 1e-3 }
   for (const [name, most] of Object.entries(moves)) {
     expect(Math.abs((rolled[name] as number) - (drift[name] as number)), name).toBeLessThan(most)
   }
