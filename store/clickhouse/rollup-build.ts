@@ -35,7 +35,7 @@ export type RollupLimits = {
   eventsMax: number
 }
 
-export const rollupLimits: RollupLimits = { settledMs: 300_000, eventsMin: 100_000, eventsMax: 1_000_000 }
+export const rollupLimits: RollupLimits = { settledMs: 300_000, eventsMin: 100_000, eventsMax: 100_000 }
 
 /** A feature with more different numbers than this in a rollup has them rounded. */
 const numbersMax = 10_000
@@ -281,8 +281,8 @@ async function joinLast(clickhouse: ClickHouse, model: Kind, { eventsMax }: Roll
     last: Math.max(a.last, b.last),
     versions: joinVersions([...a.versions, ...b.versions]),
   })
-  // Windows of time are made of those that have about as many events as one may have at first.
-  const isKept = (it: Rollup) => countOf(it) >= eventsMax / 2 && countOf(it) <= eventsMax
+  // Windows of time are made of those that have about as many events as one may have at first, 8 times as many, 64 times.
+  const isKept = (it: Rollup) => Math.round(Math.log2(countOf(it) / eventsMax)) % 3 === 0
   for (const it of [a, b]) if (!isKept(it)) await insertRollup(clickhouse, model, it, Date.now())
   return true
 }

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { ClickHouse } from './connection.ts'
-import { areAllIn, findShared, isAmong, listParts, type Part } from './parts.ts'
+import { areAllIn, findShared, isAmong, listParts, type Part, type Range, type RangedPart } from './parts.ts'
 import { rollupFeaturesTable, rollupsTable } from './rollup-tables.ts'
 import type { Table } from './tables.ts'
 
@@ -114,61 +114,73 @@ export async function keepStanding(
   return { rollups: [], outside: whole.parts }
 }
 
-type Found = { n: number; low: bigint; high: bigint } | undefined
-const foundMax = 100_000
-const foundByStore = new WeakMap<ClickHouse, LRUCache<string, { found: Found }>>()
+/** What is known of a part, which never changes: its rows of a model, and how many of them are in which rollup. */
+type Counted = { range: Range | undefined; inRollups: Map<string, number> }
 
-/** Rows inside of rollups, and the parts that have some outside; undefined when parts went away meanwhile. */
+const countedMax = 100_000
+const countedByStore = new WeakMap<ClickHouse, LRUCache<string, Counted>>()
+
+/**
+ * Rows inside of rollups, and the parts that have some outside; undefined when parts went away meanwhile. Each part is
+ * counted once for each rollup, whichever of them a read then goes by.
+ */
 async function countRows(clickhouse: ClickHouse, rollups: Rollup[], { table, parts, ...model }: Whole) {
-  let known = foundByStore.get(clickhouse)
-  if (!known) foundByStore.set(clickhouse, (known = new LRUCache({ max: foundMax })))
-  const ofModel = isOf(model)
-  const outside = `${ofModel} AND ${isOutside(rollups)}`
-  const asked = parts.flatMap((part) =>
-    [ofModel, outside].map((where) => ({ part, where, key: `${part.id} ${where}` })),
+  let known = countedByStore.get(clickhouse)
+  if (!known) {
+    const sizeCalculation = (it: Counted) => it.inRollups.size + 1
+    countedByStore.set(clickhouse, (known = new LRUCache({ maxSize: countedMax, sizeCalculation })))
+  }
+  const from = `FROM ${clickhouse.database}.${table.name} WHERE ${isOf(model)}`
+  const toKey = (part: Part) => `${part.id} ${isOf(model)}`
+  const counted = new Map<Part, Counted>(
+    parts.map((part) => [part, known.get(toKey(part)) ?? { range: undefined, inRollups: new Map() }]),
   )
-  const unknown = asked.filter((it) => !known.has(it.key))
-  const found = new Map<string, Found>()
-  for (let at = 0; at < unknown.length; at += askedAtOnce) {
-    const some = unknown.slice(at, at + askedAtOnce)
-    const rows = await clickhouse.rows<{ at: number; n: string; low: string; high: string }>(
-      some
-        .map(
-          ({ part, where }, at) => `SELECT ${at} AS at, count() AS n, min(claim) AS low, max(claim) AS high
-            FROM ${clickhouse.database}.${table.name} WHERE ${where} AND ${isAmong([part])}`,
-        )
-        .join(' UNION ALL '),
+  const unknown = parts.filter((part) => !known.has(toKey(part)))
+  if (unknown.length > 0) {
+    const rows = await clickhouse.rows<{ name: string; n: string; low: string; high: string }>(
+      `SELECT _part AS name, count() AS n, min(claim) AS low, max(claim) AS high ${from} AND ${isAmong(unknown)} GROUP BY name`,
     )
-    for (const { at, n, low, high } of rows) {
-      const range = n === '0' ? undefined : { n: Number(n), low: BigInt(low), high: BigInt(high) }
-      found.set(some[at]?.key as string, range)
+    for (const { name, n, low, high } of rows) {
+      const its = counted.get(unknown.find((it) => it.name === name) as Part) as Counted
+      its.range = { rows: Number(n), low: BigInt(low), high: BigInt(high) }
     }
   }
-  // A part that has gone has no rows either.
-  if (unknown.length > 0) {
-    const active = await listParts(clickhouse, [table.name])
-    if (
-      !areAllIn(
-        unknown.map((it) => it.part),
-        active,
-      )
+  const missing = new Map<Rollup, Part[]>()
+  for (const [part, { range, inRollups }] of counted) {
+    for (const it of rollups) {
+      if (inRollups.has(it.id)) continue
+      if (!range || range.high < it.low || range.low > it.high) inRollups.set(it.id, 0)
+      else if (it.low <= range.low && range.high <= it.high) inRollups.set(it.id, range.rows)
+      else missing.set(it, [...(missing.get(it) ?? []), part])
+    }
+  }
+  if (missing.size > 0) {
+    const asked = [...missing.keys()]
+    const some = [...new Set([...missing.values()].flat())]
+    const isIn = toRanges(asked).map(([low, high]) => `claim BETWEEN ${low} AND ${high}`)
+    // Rollups that are counted together do not lie within each other.
+    const rows = await clickhouse.rows<{ name: string; low: string; n: string }>(
+      `SELECT _part AS name, roundDown(claim, [${asked.map((it) => it.low)}]::Array(UInt64)) AS low, count() AS n
+       ${from} AND ${isAmong(some)} AND (${isIn.join(' OR ')}) GROUP BY name, low`,
     )
-      return undefined
+    const found = new Map(rows.map((it) => [`${it.name} ${it.low}`, Number(it.n)]))
+    for (const [it, its] of missing)
+      for (const part of its) counted.get(part)?.inRollups.set(it.id, found.get(`${part.name} ${it.low}`) ?? 0)
   }
-  const toFound = (part: Part, where: string): Found => {
-    const key = `${part.id} ${where}`
-    return found.has(key) ? found.get(key) : known.get(key)?.found
-  }
-  const counted = parts.map((part) => ({ part, all: toFound(part, ofModel), out: toFound(part, outside) }))
-  for (const [key, it] of found) known.set(key, { found: it })
+  // A part that has gone has no rows either.
+  const looked = [...unknown, ...[...missing.values()].flat()]
+  if (looked.length > 0 && !areAllIn(looked, await listParts(clickhouse, [table.name]))) return undefined
+  for (const [part, it] of counted) known.set(toKey(part), it)
+
+  const inside = ({ inRollups }: Counted) => rollups.reduce((sum, it) => sum + (inRollups.get(it.id) ?? 0), 0)
+  const all = [...counted].flatMap(([part, it]) => (it.range ? [{ ...part, ...it.range, inside: inside(it) }] : []))
   return {
-    inside: counted.reduce((sum, { all, out }) => sum + (all?.n ?? 0) - (out?.n ?? 0), 0),
-    outside: counted.filter(({ out }) => out !== undefined).map((it) => it.part),
-    parts: counted.flatMap(({ part, all }) => (all ? [{ ...part, ...all }] : [])),
+    inside: all.reduce((sum, it) => sum + it.inside, 0),
+    outside: all.filter((it) => it.rows > it.inside).map(({ name, id }): Part => ({ name, id })),
+    parts: all,
   }
 }
 
-const askedAtOnce = 50
 /** With more rows than this that may be there twice, rollups are not used. */
 const sharedRowsMax = 2_000_000
 
@@ -177,9 +189,9 @@ async function countRepeated(
   clickhouse: ClickHouse,
   rollups: Rollup[],
   { table, ...model }: Whole,
-  parts: (Part & NonNullable<Found>)[],
+  parts: RangedPart[],
 ): Promise<number | undefined> {
-  const shared = findShared(parts.map(({ n, ...it }) => ({ ...it, rows: n })))
+  const shared = findShared(parts)
   if (shared.rows > sharedRowsMax) return undefined
   if (shared.ranges.length === 0) return 0
   const isShared = shared.ranges.map(([low, high]) => `claim BETWEEN ${low} AND ${high}`).join(' OR ')
