@@ -5,7 +5,7 @@ import { type Database, openDatabase } from '../store/postgres/database.ts'
 import { type DeadLetter, deleteDeadLetter, findDeadLetter, listDeadLetters } from '../store/postgres/dead-letters.ts'
 import { openQueueBackend, type QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames, queues } from '../store/queue/queues.ts'
-import { parseOperatorSettings } from './settings.ts'
+import { parseOperatorSettings, toClickHouse } from './settings.ts'
 
 const usage = 'Usage: svc dead-letters list | show ID | replay ID | replay all | discard ID'
 const listedMax = 1_000
@@ -25,7 +25,7 @@ export async function deadLetters([action, which, ...more]: string[], { json }: 
   try {
     const database = openDatabase({ url: settings.postgresUrl, connectionsMax: 1, onError: () => undefined })
     closers.push(() => database.close())
-    const clickhouse = openClickHouse({ url: settings.clickhouseUrl })
+    const clickhouse = openClickHouse(toClickHouse(settings))
     closers.push(() => clickhouse.close())
     const backend = openQueueBackend({ ...settings, prefix: settings.queuePrefix, onError: () => undefined })
     closers.push(() => backend.close())

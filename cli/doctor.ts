@@ -12,7 +12,7 @@ import { checkPostgres } from '../store/postgres/migrate.ts'
 import { isMasterKeyInUse, openSecrets } from '../store/postgres/secrets.ts'
 import { openQueueBackend } from '../store/queue/queue-backend.ts'
 import { toUrlHost } from './service.ts'
-import { parseSettings, type Settings } from './settings.ts'
+import { parseSettings, type Settings, toClickHouse } from './settings.ts'
 import { describeTerminal } from './terminal.ts'
 import { version } from './version.ts'
 
@@ -99,7 +99,7 @@ function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unkn
     checks['master key'] = () => checkMasterKey(settings, database)
   } else if (!settings.masterKey) checks['master key'] = async () => findMasterKey(settings.dataFolder)
   if (clickhouseUrl) {
-    const clickhouse = openClickHouse({ url: clickhouseUrl })
+    const clickhouse = openClickHouse(toClickHouse({ ...settings, clickhouseUrl }))
     onClose(() => clickhouse.close())
     checks[`ClickHouse at ${new URL(clickhouseUrl).host}`] = () => checkClickHouse(clickhouse)
   }

@@ -35,7 +35,7 @@ import { startRollups } from '../workers/rollups.ts'
 import { startWebhooks } from '../workers/webhooks/webhooks.ts'
 import { startWorker } from '../workers/worker.ts'
 import { explainListenFault } from './port.ts'
-import type { Settings, StoreUrls } from './settings.ts'
+import { type Settings, type StoreUrls, toClickHouse } from './settings.ts'
 import { nameFault } from './store-fault.ts'
 import { version } from './version.ts'
 import { watchConnections } from './watch-connections.ts'
@@ -80,7 +80,7 @@ export async function startService(
   try {
     const database = openDatabase({ url: stores.postgresUrl, onError: onStoreFault('postgres') })
     closers.push(() => database.close())
-    const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
+    const clickhouse = openClickHouse(toClickHouse(stores))
     closers.push(() => clickhouse.close())
     await Promise.all([
       nameFault('Postgres', stores.postgresUrl, checkPostgres(database)),

@@ -53,6 +53,16 @@ const fields = z.object({
     ),
   /** The stores; without an address, `svc up` starts an embedded one. */
   CLICKHOUSE_URL: url('https?').optional(),
+  /** The cluster that ClickHouse is of, as its `remote_servers` name it, when there are several servers. */
+  CLICKHOUSE_CLUSTER: z
+    .string()
+    .regex(/^[\w-]+$/, 'must have letters, digits, _ and - only')
+    .optional(),
+  /** On how many replicas of a shard rows are before their job is done: a number, or most of them. */
+  CLICKHOUSE_INSERT_QUORUM: z
+    .string()
+    .regex(/^(auto|[1-9]\d*)$/, 'must be a number, or auto')
+    .default('auto'),
   POSTGRES_URL: url('postgres|postgresql').optional(),
   REDIS_URL: url('redis|rediss').optional(),
   /** Where the bytes of assets are kept; without it, in the data folder. S3 is for several machines with an api. */
@@ -132,10 +142,26 @@ const fields = z.object({
 /** Where the stores of a process are. */
 export type StoreUrls = {
   clickhouseUrl: string
+  /** The cluster it is of, and how inserts are done there; see `store/clickhouse/cluster.ts`. */
+  clickhouseCluster?: string | undefined
+  clickhouseInsertQuorum?: string | undefined
   postgresUrl: string
   redisUrl: string | undefined
   objectsUrl: string
 }
+
+/** How ClickHouse is opened, of what the settings say. */
+export const toClickHouse = ({
+  clickhouseUrl: url,
+  clickhouseCluster: cluster,
+  clickhouseInsertQuorum,
+}: ClickHouseUrl) => ({
+  url,
+  cluster,
+  insertQuorum: clickhouseInsertQuorum,
+})
+
+type ClickHouseUrl = Pick<StoreUrls, 'clickhouseUrl' | 'clickhouseCluster' | 'clickhouseInsertQuorum'>
 
 export type Settings = ReturnType<typeof parseSettings>
 
@@ -198,6 +224,11 @@ function parse(
   for (const name of needed) {
     if (given[name] === undefined) faults.push(`  ${name}: ${whatIsNeeded}`)
   }
+  if (given.CLICKHOUSE_CLUSTER !== undefined && given.CLICKHOUSE_URL === undefined) {
+    faults.push(
+      '  CLICKHOUSE_CLUSTER: needs CLICKHOUSE_URL, the address of its servers: an embedded ClickHouse is of no cluster',
+    )
+  }
   if (given.NODE_ENV === 'production' && given.POSTGRES_URL !== undefined && given.SVC_MASTER_KEY === undefined) {
     faults.push(
       '  SVC_MASTER_KEY: must be set when NODE_ENV is production: secrets in Postgres are encrypted with it. Make one ' +
@@ -216,6 +247,8 @@ function parse(
     masterKey: toKey(it.SVC_MASTER_KEY),
     previousMasterKey: toKey(it.SVC_MASTER_KEY_PREVIOUS),
     clickhouseUrl: it.CLICKHOUSE_URL,
+    clickhouseCluster: it.CLICKHOUSE_CLUSTER,
+    clickhouseInsertQuorum: it.CLICKHOUSE_INSERT_QUORUM,
     postgresUrl: it.POSTGRES_URL,
     redisUrl: it.REDIS_URL,
     objectsUrl: it.OBJECTS_URL ?? pathToFileURL(path.resolve(it.SVC_DATA_DIR, 'objects')).href,

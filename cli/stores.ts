@@ -12,7 +12,7 @@ import { withLock } from '../store/postgres/lock.ts'
 import { migratePostgres } from '../store/postgres/migrate.ts'
 import { migrateQueue } from '../store/queue/queue-backend.ts'
 import type { Progress } from './progress.ts'
-import type { Settings, StoreUrls } from './settings.ts'
+import { type Settings, type StoreUrls, toClickHouse } from './settings.ts'
 import { nameFault } from './store-fault.ts'
 
 /** The stores of `svc up`: those given by address, and embedded ones for the rest. */
@@ -23,9 +23,11 @@ export async function openStores(
   log: Logger,
 ): Promise<StoreUrls> {
   const { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, redisUrl, objectsUrl } = settings
+  const { clickhouseCluster, clickhouseInsertQuorum } = settings
+  const others = { clickhouseCluster, clickhouseInsertQuorum, redisUrl, objectsUrl }
   const folder = path.resolve(settings.dataFolder)
   if (givenClickHouse && givenPostgres) {
-    return { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, redisUrl, objectsUrl }
+    return { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, ...others }
   }
 
   const lock = lockDataFolder(folder)
@@ -46,7 +48,7 @@ export async function openStores(
       return clickhouse.url
     }))
   lock.publish({ clickhouseUrl, postgresUrl, redisUrl })
-  return { clickhouseUrl, postgresUrl, redisUrl, objectsUrl }
+  return { clickhouseUrl, postgresUrl, ...others }
 }
 
 /** ClickHouse has no locks of its own. */
@@ -58,7 +60,7 @@ export async function migrateStores(
   givenKey: string | undefined,
   say?: (text: string) => void,
 ): Promise<{ newKey?: string }> {
-  const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
+  const clickhouse = openClickHouse(toClickHouse(stores))
   const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
   try {
     await nameFault('Postgres', stores.postgresUrl, migratePostgres(stores.postgresUrl))

@@ -1,10 +1,15 @@
 import { Readable } from 'node:stream'
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
+import { clusterReadSettings, clusterWriteSettings } from './cluster.ts'
 import type { Table } from './tables.ts'
 
 type Settings = {
   /** `http://user:password@host:port/database`. */
   url: string
+  /** The cluster that the server is of; see `cluster.ts`. */
+  cluster?: string | undefined
+  /** On how many replicas of a shard rows are before an insert is done: a number, or `auto` for most of them. */
+  insertQuorum?: string | undefined
   /** Longest time a read may take; inserts and migrations get ten times as long. */
   readTimeoutMs?: number
 }
@@ -15,7 +20,7 @@ export type ClickHouse = ReturnType<typeof openClickHouse>
  * A connection to ClickHouse: one client for reads, with a bound on their time, and one for inserts. Nothing is asked of
  * the server before the first query.
  */
-export function openClickHouse({ url, readTimeoutMs = 30_000 }: Settings) {
+export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeoutMs = 30_000 }: Settings) {
   const address = new URL(url)
   const database = decodeURIComponent(address.pathname.replace(/^\//, '')) || 'svc'
   address.pathname = ''
@@ -35,12 +40,19 @@ export function openClickHouse({ url, readTimeoutMs = 30_000 }: Settings) {
       max_execution_time: readTimeoutMs / 1000,
       // Numbers of JSON would be rounded beyond 2^53 here.
       output_format_json_quote_64bit_integers: 1,
+      ...(cluster !== undefined && clusterReadSettings),
     },
   })
-  const writes = createClient({ ...common, request_timeout: readTimeoutMs * 10, max_open_connections: 8 })
+  const writes = createClient({
+    ...common,
+    request_timeout: readTimeoutMs * 10,
+    max_open_connections: 8,
+    clickhouse_settings: cluster === undefined ? {} : clusterWriteSettings(insertQuorum),
+  })
 
   return {
     database,
+    cluster,
 
     /** Runs a statement that answers nothing. */
     async command(query: string, settings: Record<string, string | number> = {}) {

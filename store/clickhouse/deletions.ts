@@ -1,3 +1,4 @@
+import { onCluster, toLocal } from './cluster.ts'
 import type { ClickHouse } from './connection.ts'
 import { experimentTables } from './experiment-tables.ts'
 import { summaryTable } from './points-summary.ts'
@@ -9,7 +10,7 @@ import { summaryTable } from './points-summary.ts'
 export async function deleteExperimentRows(clickhouse: ClickHouse, experimentIds: bigint[]): Promise<void> {
   for (const table of [...experimentTables.map((it) => it.name), summaryTable]) {
     await clickhouse.command(
-      `ALTER TABLE ${clickhouse.database}.${table} DELETE WHERE experiment_id IN (${experimentIds.join(', ')})`,
+      `ALTER TABLE ${clickhouse.database}.${toLocal(clickhouse, table)}${onCluster(clickhouse)} DELETE WHERE experiment_id IN (${experimentIds.join(', ')})`,
       { mutations_sync: 2 },
     )
   }

@@ -1,3 +1,4 @@
+import { addColumn, type Layout, onCluster, toLocal } from './cluster.ts'
 import type { Column, Table } from './tables.ts'
 
 /**
@@ -85,9 +86,9 @@ export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable
 export const eventFeaturesTable = 'event_features'
 
 /** What the view keeps of every insert: nothing that rows which come twice would change. */
-export const selectEventFeatures = (database: string) => `
+export const selectEventFeatures = (layout: Layout) => `
     SELECT model_id, kind, part, name, version, min(timestamp) AS first, max(timestamp) AS last
-    FROM ${database}.${eventValuesTable.name} GROUP BY model_id, kind, part, name, version`
+    FROM ${layout.database}.${toLocal(layout, eventValuesTable.name)} GROUP BY model_id, kind, part, name, version`
 
 export const eventFeaturesColumns = `model_id UInt64, kind UInt8, part UInt8, name LowCardinality(String),
       version LowCardinality(String), first SimpleAggregateFunction(min, Int64), last SimpleAggregateFunction(max, Int64)`
@@ -96,13 +97,13 @@ export const eventFeaturesColumns = `model_id UInt64, kind UInt8, part UInt8, na
  * What finds the rows of some events among those of a feature, which lie by time: numbers grow with time, so a granule has
  * few of them. Earlier versions have the tables without it, and read more until merges have made it.
  */
-export const addClaimIndex = (database: string) =>
-  `ALTER TABLE ${database}.${eventValuesTable.name} ADD INDEX IF NOT EXISTS claims claim TYPE minmax GRANULARITY 1`
+export const addClaimIndex = (layout: Layout) =>
+  `ALTER TABLE ${layout.database}.${toLocal(layout, eventValuesTable.name)}${onCluster(layout)} ADD INDEX IF NOT EXISTS claims claim TYPE minmax GRANULARITY 1`
 
 /**
  * What predictions and their labels are joined by: an eighth of what the ids themselves would be to read and to compare.
  * Made as rows are inserted, and of rows of earlier versions as they are read. Two of ten million ids and a million labels
  * are alike once in two million reads.
  */
-export const addIdHash = (database: string) =>
-  `ALTER TABLE ${database}.${eventsTable.name} ADD COLUMN IF NOT EXISTS id_hash UInt64 MATERIALIZED cityHash64(prediction_id) CODEC(NONE)`
+export const addIdHash = (layout: Layout) =>
+  addColumn(layout, eventsTable.name, 'id_hash UInt64 MATERIALIZED cityHash64(prediction_id) CODEC(NONE)')

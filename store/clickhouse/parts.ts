@@ -1,18 +1,28 @@
+import { fromLocal, systemTable, toLocal } from './cluster.ts'
 import type { ClickHouse } from './connection.ts'
 
 /** A part of a table, which never changes: rows come in new ones, and merges make one of several. */
-export type Part = { name: string; id: string }
+export type Part = {
+  name: string
+  id: string
+  /** 0 on a single server. Another shard may have a part of the same name. */
+  shard: number
+}
 
 /** The parts of tables as they are now. A name alone may come again in a table that is made anew. */
 export async function listParts(clickhouse: ClickHouse, tables: string[]): Promise<Map<string, Part[]>> {
   const rows = await clickhouse.rows<Part & { table: string }>(
-    `SELECT table, name, concat(table, ' ', name, ' ', toString(rows), ' ', toString(bytes_on_disk), ' ',
-       toString(modification_time)) AS id
-     FROM system.parts WHERE active AND database = {database:String} AND table IN ({tables:Array(String)})`,
-    { database: clickhouse.database, tables },
+    `SELECT table, name, ${shardOf(clickhouse)} AS shard, concat(toString(shard), ' ', table, ' ', name, ' ', toString(rows), ' ',
+       toString(bytes_on_disk), ' ', toString(modification_time)) AS id
+     FROM ${systemTable(clickhouse, 'parts')}
+     WHERE active AND database = {database:String} AND table IN ({tables:Array(String)})`,
+    { database: clickhouse.database, tables: tables.map((it) => toLocal(clickhouse, it)) },
   )
-  return Map.groupBy(rows, (it) => it.table)
+  return Map.groupBy(rows, (it) => fromLocal(clickhouse, it.table))
 }
+
+/** The shard that a row is on, as an expression. */
+export const shardOf = ({ cluster }: ClickHouse) => (cluster === undefined ? 'toUInt32(0)' : '_shard_num')
 
 export function areAllIn(parts: Part[], active: Map<string, Part[]>): boolean {
   const ids = new Set([...active.values()].flat().map((it) => it.id))
@@ -21,7 +31,12 @@ export function areAllIn(parts: Part[], active: Map<string, Part[]>): boolean {
 
 /** The condition on rows that they are in one of the parts. */
 export function isAmong(parts: Part[]): string {
-  return parts.length === 0 ? 'false' : `_part IN (${parts.map((it) => `'${it.name}'`).join(', ')})`
+  if (parts.length === 0) return 'false'
+  const conditions = [...Map.groupBy(parts, (it) => it.shard)].map(([shard, its]) => {
+    const isNamed = `_part IN (${its.map((it) => `'${it.name}'`).join(', ')})`
+    return shard === 0 ? isNamed : `(_shard_num = ${shard} AND ${isNamed})`
+  })
+  return conditions.length === 1 ? (conditions[0] as string) : `(${conditions.join(' OR ')})`
 }
 
 /** The numbers of events that a part has. */

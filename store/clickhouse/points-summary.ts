@@ -1,3 +1,4 @@
+import { createDistributed, type Layout, onCluster, toEngine, toLocal } from './cluster.ts'
 import { pointsTable, present, storedValue } from './experiment-tables.ts'
 
 /**
@@ -73,16 +74,19 @@ const withTime = `if(bitAnd(present, ${present.timestamp}) != 0, timestamp, rece
 const series = 'experiment_id, metric, context'
 
 /** The statements that make the table and the view that fills it. */
-export function createSummary(database: string, settings: string): string[] {
+export function createSummary(layout: Layout, settings: string): string[] {
+  const { database } = layout
+  const local = toLocal(layout, summaryTable)
   return [
-    `CREATE TABLE IF NOT EXISTS ${database}.${summaryTable} (
+    `CREATE TABLE IF NOT EXISTS ${database}.${local}${onCluster(layout)} (
       experiment_id UInt64, metric LowCardinality(String), context LowCardinality(String),
       ${aggregates.map((it) => `${it.name} ${it.type} CODEC(ZSTD(1))`).join(', ')}
-    ) ENGINE = AggregatingMergeTree ORDER BY (${series}) SETTINGS ${settings}`,
-    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${summaryTable}_view TO ${database}.${summaryTable} AS
+    ) ENGINE = ${toEngine(layout, local, 'AggregatingMergeTree')} ORDER BY (${series}) SETTINGS ${settings}`,
+    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${summaryTable}_view${onCluster(layout)} TO ${database}.${local} AS
      WITH ${withTime}, ${currentKey} AS current_key
      SELECT ${series}, ${aggregates.map((it) => `${it.from} AS ${it.name}`).join(', ')}
-     FROM ${database}.${pointsTable.name} GROUP BY ${series}`,
+     FROM ${database}.${toLocal(layout, pointsTable.name)} GROUP BY ${series}`,
+    ...createDistributed(layout, summaryTable, 'experiment_id'),
   ]
 }
 

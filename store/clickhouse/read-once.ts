@@ -10,6 +10,7 @@ import {
   type Part,
   type Range,
   type RangedPart,
+  shardOf,
 } from './parts.ts'
 import { isOutside, keepStanding, type Rollup, type Standing } from './rollups.ts'
 import type { Table } from './tables.ts'
@@ -186,15 +187,22 @@ async function findRanges(
     return parts.length === 0 ? [] : [{ source, parts }]
   })
   if (asked.length > 0) {
-    const rows = await clickhouse.rows<{ at: number; part_name: string; low: string; high: string; n: string }>(
+    const rows = await clickhouse.rows<{
+      at: number
+      shard: number
+      part_name: string
+      low: string
+      high: string
+      n: string
+    }>(
       asked
         .map(
           (
             { source: { table, whole }, parts },
             at,
-          ) => `SELECT ${at} AS at, _part AS part_name, toString(min(claim)) AS low,
+          ) => `SELECT ${at} AS at, ${shardOf(clickhouse)} AS shard, _part AS part_name, toString(min(claim)) AS low,
             toString(max(claim)) AS high, count() AS n
-          FROM ${clickhouse.database}.${table.name} WHERE ${whole} AND ${isAmong(parts)} GROUP BY _part`,
+          FROM ${clickhouse.database}.${table.name} WHERE ${whole} AND ${isAmong(parts)} GROUP BY shard, _part`,
         )
         .join(' UNION ALL '),
     )
@@ -204,10 +212,10 @@ async function findRanges(
       await listParts(clickhouse, [...new Set(asked.map((it) => it.source.table.name))]),
     )
     if (!isStill) return undefined
-    const found = new Map(rows.map((it) => [`${it.at} ${it.part_name}`, it]))
+    const found = new Map(rows.map((it) => [`${it.at} ${it.shard} ${it.part_name}`, it]))
     asked.forEach(({ source, parts }, at) => {
       for (const part of parts) {
-        const row = found.get(`${at} ${part.name}`)
+        const row = found.get(`${at} ${part.shard} ${part.name}`)
         const range = row && { low: BigInt(row.low), high: BigInt(row.high), rows: Number(row.n) }
         known.set(toKey(source, part), { range })
       }

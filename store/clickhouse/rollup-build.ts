@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { onCluster, toLocal } from './cluster.ts'
 import type { ClickHouse } from './connection.ts'
 import { type EventScope, type FeatureName, findGround, quote, toEvents, toValues } from './event-scope.ts'
 import { categoriesMax, hashOfCategory, isNumber, literal, rounded } from './feature-reads.ts'
@@ -323,16 +324,36 @@ async function areStanding(clickhouse: ClickHouse, model: Kind, rollups: Rollup[
 }
 
 /** Takes away what was dropped a while ago, and then also what nobody finished. */
-export async function sweepRollups({ rows, command, database }: ClickHouse): Promise<void> {
+export async function sweepRollups(clickhouse: ClickHouse): Promise<void> {
+  const { database } = clickhouse
   const now = Date.now()
-  const dropped = `SELECT id FROM ${database}.${rollupsTable} FINAL WHERE dropped BETWEEN 1 AND ${now - droppedKeptMs}`
+  const dropped = await listIds(
+    clickhouse,
+    `SELECT id FROM ${database}.${rollupsTable} FINAL WHERE dropped BETWEEN 1 AND ${now - droppedKeptMs}`,
+  )
   // A deletion has its price even when it finds nothing.
-  if ((await rows(`${dropped} LIMIT 1`)).length === 0) return
-  const unfinished = `rollup < ${BigInt(now - unfinishedKeptMs) << 20n} AND rollup NOT IN (SELECT id FROM ${database}.${rollupsTable})`
+  if (dropped.length === 0) return
+  const unfinished = await listIds(
+    clickhouse,
+    `SELECT DISTINCT rollup AS id FROM ${database}.${rollupValuesTable}
+     WHERE rollup < ${BigInt(now - unfinishedKeptMs) << 20n} AND rollup NOT IN (SELECT id FROM ${database}.${rollupsTable})`,
+  )
+  // By their numbers: replicas, which look for themselves what to delete, must not come to different ends.
+  const remove = (table: string, condition: string) =>
+    clickhouse.command(
+      `DELETE FROM ${database}.${toLocal(clickhouse, table)}${onCluster(clickhouse)} WHERE ${condition}`,
+    )
   for (const table of [rollupValuesTable, rollupFeaturesTable]) {
-    await command(`DELETE FROM ${database}.${table} WHERE rollup IN (${dropped}) OR (${unfinished})`)
+    await remove(table, `rollup IN (${[...dropped, ...unfinished].join(', ')})`)
   }
-  await command(`DELETE FROM ${database}.${rollupsTable} WHERE id IN (${dropped})`)
+  await remove(rollupsTable, `id IN (${dropped.join(', ')})`)
+}
+
+/** So many are swept away at once; more wait for the next time. */
+const sweptMax = 5_000
+
+async function listIds({ rows }: ClickHouse, query: string): Promise<string[]> {
+  return (await rows<{ id: string }>(`${query} LIMIT ${sweptMax}`)).map((it) => it.id)
 }
 
 /** Longer than a read takes, and than making a rollup. */

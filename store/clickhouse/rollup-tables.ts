@@ -1,3 +1,5 @@
+import { addColumn, createDistributed, type Layout, onCluster, toEngine, toLocal } from './cluster.ts'
+
 /**
  * Rollups: how often a model's events have which value, summed up over all events of a range of numbers (`claim`). Most
  * reads are about all events, or nearly: they sum rollups and read the rows of what is in none.
@@ -43,15 +45,37 @@ export const insertRollupFeatures = (database: string, where: string) =>
      anyIf(center, is_rounded = 1), max(is_hashed)
    FROM ${database}.${rollupValuesTable} WHERE ${where} GROUP BY model_id, kind, id, part, name`
 
-export const createRollupTables = (database: string, settings: string) => [
-  `CREATE TABLE IF NOT EXISTS ${database}.${rollupsTable} (
-      ${rollupsColumns}
-    ) ENGINE = ReplacingMergeTree(dropped) ORDER BY (model_id, kind, low, high, id) SETTINGS ${settings}`,
-  `CREATE TABLE IF NOT EXISTS ${database}.${rollupFeaturesTable} (
-      ${rollupFeaturesColumns}
-    ) ENGINE = MergeTree ORDER BY (model_id, kind, rollup) SETTINGS ${settings}`,
-  `CREATE TABLE IF NOT EXISTS ${database}.${rollupValuesTable} (
-      ${rollupValuesColumns}
-    ) ENGINE = MergeTree ORDER BY (model_id, kind, part, name, rollup, version, type, number, text) SETTINGS ${settings}`,
-  ...boundsOfValues.map((column) => `ALTER TABLE ${database}.${rollupValuesTable} ADD COLUMN IF NOT EXISTS ${column}`),
+export const createRollupTables = (layout: Layout, settings: string) => [
+  ...createRollupTable(layout, rollupsTable, rollupsColumns, {
+    engine: 'ReplacingMergeTree',
+    parameter: 'dropped',
+    orderBy: 'model_id, kind, low, high, id',
+    settings,
+  }),
+  ...createRollupTable(layout, rollupFeaturesTable, rollupFeaturesColumns, {
+    engine: 'MergeTree',
+    orderBy: 'model_id, kind, rollup',
+    settings,
+  }),
+  ...createRollupTable(layout, rollupValuesTable, rollupValuesColumns, {
+    engine: 'MergeTree',
+    orderBy: 'model_id, kind, part, name, rollup, version, type, number, text',
+    settings,
+  }),
+  ...boundsOfValues.flatMap((column) => addColumn(layout, rollupValuesTable, column)),
 ]
+
+function createRollupTable(
+  layout: Layout,
+  name: string,
+  columns: string,
+  shape: { engine: string; parameter?: string; orderBy: string; settings: string },
+): string[] {
+  const local = toLocal(layout, name)
+  return [
+    `CREATE TABLE IF NOT EXISTS ${layout.database}.${local}${onCluster(layout)} (
+      ${columns}
+    ) ENGINE = ${toEngine(layout, local, shape.engine, shape.parameter)} ORDER BY (${shape.orderBy}) SETTINGS ${shape.settings}`,
+    ...createDistributed(layout, name, 'model_id'),
+  ]
+}

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { ClickHouse } from './connection.ts'
-import { areAllIn, findShared, isAmong, listParts, type Part, type Range, type RangedPart } from './parts.ts'
+import { areAllIn, findShared, isAmong, listParts, type Part, type Range, type RangedPart, shardOf } from './parts.ts'
 import { rollupFeaturesTable, rollupsTable } from './rollup-tables.ts'
 import type { Table } from './tables.ts'
 
@@ -137,11 +137,12 @@ async function countRows(clickhouse: ClickHouse, rollups: Rollup[], { table, par
   )
   const unknown = parts.filter((part) => !known.has(toKey(part)))
   if (unknown.length > 0) {
-    const rows = await clickhouse.rows<{ name: string; n: string; low: string; high: string }>(
-      `SELECT _part AS name, count() AS n, min(claim) AS low, max(claim) AS high ${from} AND ${isAmong(unknown)} GROUP BY name`,
+    const rows = await clickhouse.rows<{ name: string; shard: number; n: string; low: string; high: string }>(
+      `SELECT _part AS name, ${shardOf(clickhouse)} AS shard, count() AS n, min(claim) AS low, max(claim) AS high
+       ${from} AND ${isAmong(unknown)} GROUP BY name, shard`,
     )
-    for (const { name, n, low, high } of rows) {
-      const its = counted.get(unknown.find((it) => it.name === name) as Part) as Counted
+    for (const { name, shard, n, low, high } of rows) {
+      const its = counted.get(unknown.find((it) => it.name === name && it.shard === shard) as Part) as Counted
       its.range = { rows: Number(n), low: BigInt(low), high: BigInt(high) }
     }
   }
@@ -159,13 +160,15 @@ async function countRows(clickhouse: ClickHouse, rollups: Rollup[], { table, par
     const some = [...new Set([...missing.values()].flat())]
     const isIn = toRanges(asked).map(([low, high]) => `claim BETWEEN ${low} AND ${high}`)
     // Rollups that are counted together do not lie within each other.
-    const rows = await clickhouse.rows<{ name: string; low: string; n: string }>(
-      `SELECT _part AS name, roundDown(claim, [${asked.map((it) => it.low)}]::Array(UInt64)) AS low, count() AS n
-       ${from} AND ${isAmong(some)} AND (${isIn.join(' OR ')}) GROUP BY name, low`,
+    const rows = await clickhouse.rows<{ name: string; shard: number; low: string; n: string }>(
+      `SELECT _part AS name, ${shardOf(clickhouse)} AS shard, count() AS n,
+         roundDown(claim, [${asked.map((it) => it.low)}]::Array(UInt64)) AS low
+       ${from} AND ${isAmong(some)} AND (${isIn.join(' OR ')}) GROUP BY name, shard, low`,
     )
-    const found = new Map(rows.map((it) => [`${it.name} ${it.low}`, Number(it.n)]))
+    const found = new Map(rows.map((it) => [`${it.shard} ${it.name} ${it.low}`, Number(it.n)]))
     for (const [it, its] of missing)
-      for (const part of its) counted.get(part)?.inRollups.set(it.id, found.get(`${part.name} ${it.low}`) ?? 0)
+      for (const part of its)
+        counted.get(part)?.inRollups.set(it.id, found.get(`${part.shard} ${part.name} ${it.low}`) ?? 0)
   }
   // A part that has gone has no rows either.
   const looked = [...unknown, ...[...missing.values()].flat()]
@@ -176,7 +179,7 @@ async function countRows(clickhouse: ClickHouse, rollups: Rollup[], { table, par
   const all = [...counted].flatMap(([part, it]) => (it.range ? [{ ...part, ...it.range, inside: inside(it) }] : []))
   return {
     inside: all.reduce((sum, it) => sum + it.inside, 0),
-    outside: all.filter((it) => it.rows > it.inside).map(({ name, id }): Part => ({ name, id })),
+    outside: all.filter((it) => it.rows > it.inside).map(({ name, id, shard }): Part => ({ name, id, shard })),
     parts: all,
   }
 }

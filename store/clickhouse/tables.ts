@@ -1,3 +1,12 @@
+import {
+  clusterTableSettings,
+  createDistributed,
+  type Layout,
+  onCluster,
+  type ShardedBy,
+  toEngine,
+  toLocal,
+} from './cluster.ts'
 import { experimentTables } from './experiment-tables.ts'
 import {
   addClaimIndex,
@@ -32,17 +41,13 @@ export type Column = {
 export type Table = {
   name: string
   columns: readonly Column[]
-  /** What reads filter by; held in memory as the sparse index. */
+  /** What reads filter by; held in memory as the sparse index. The first of them is what clusters shard by. */
   primaryKey: string[]
   /** The rest of the sorting key. */
   identity: string[]
 }
 
 export const streamTables: readonly Table[] = [...experimentTables, ...monitoringTables]
-
-type Layout = {
-  database: string
-}
 
 /** Enough for what is being inserted and merged when an insert is let in. */
 const freeDiskBytesMin = 64 * 1024 * 1024
@@ -51,42 +56,53 @@ const freeDiskBytesMin = 64 * 1024 * 1024
  * What all tables have in common. The fsyncs make an inserted part as durable as the job that is then completed. Inserts are refused, and repeated, before the disk is full:
  * a merge that meets its end was seen to leave parts with empty files behind.
  */
-const mergeTreeSettings = [
-  'fsync_after_insert = 1',
-  'fsync_part_directory = 1',
-  `min_free_disk_bytes_to_perform_insert = ${freeDiskBytesMin}`,
-].join(', ')
+const mergeTreeSettings = (layout: Layout) =>
+  [
+    'fsync_after_insert = 1',
+    'fsync_part_directory = 1',
+    `min_free_disk_bytes_to_perform_insert = ${freeDiskBytesMin}`,
+    ...clusterTableSettings(layout),
+  ].join(', ')
 
 /** All statements that make the tables; each can be repeated. */
-export function createStatements({ database }: Layout): string[] {
+export function createStatements(layout: Layout): string[] {
+  const { database } = layout
+  const settings = mergeTreeSettings(layout)
+  const features = toLocal(layout, eventFeaturesTable)
   return [
-    `CREATE DATABASE IF NOT EXISTS ${database}`,
-    ...streamTables.map((table) => createTable(database, table)),
-    ...createSummary(database, mergeTreeSettings),
+    `CREATE DATABASE IF NOT EXISTS ${database}${onCluster(layout)}`,
+    ...streamTables.flatMap((table) => createTable(layout, table)),
+    ...createSummary(layout, settings),
     // Databases of earlier versions have the tables without it.
     ...[...streamTables.map((it) => it.name), summaryTable].map(
       (table) =>
-        `ALTER TABLE ${database}.${table} MODIFY SETTING min_free_disk_bytes_to_perform_insert = ${freeDiskBytesMin}`,
+        `ALTER TABLE ${database}.${toLocal(layout, table)}${onCluster(layout)}
+        MODIFY SETTING min_free_disk_bytes_to_perform_insert = ${freeDiskBytesMin}`,
     ),
-    `CREATE TABLE IF NOT EXISTS ${database}.${eventFeaturesTable} (
+    `CREATE TABLE IF NOT EXISTS ${database}.${features}${onCluster(layout)} (
       ${eventFeaturesColumns}
-    ) ENGINE = AggregatingMergeTree ORDER BY (model_id, kind, part, name, version)
-    SETTINGS ${mergeTreeSettings}`,
-    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${eventFeaturesTable}_view TO ${database}.${eventFeaturesTable}
-    AS ${selectEventFeatures(database)}`,
-    addClaimIndex(database),
-    addIdHash(database),
-    ...createRollupTables(database, mergeTreeSettings),
+    ) ENGINE = ${toEngine(layout, features, 'AggregatingMergeTree')} ORDER BY (model_id, kind, part, name, version)
+    SETTINGS ${settings}`,
+    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${eventFeaturesTable}_view${onCluster(layout)} TO ${database}.${features}
+    AS ${selectEventFeatures(layout)}`,
+    ...createDistributed(layout, eventFeaturesTable, 'model_id'),
+    addClaimIndex(layout),
+    ...addIdHash(layout),
+    ...createRollupTables(layout, settings),
   ]
 }
 
-function createTable(database: string, table: Table): string {
+function createTable(layout: Layout, table: Table): string[] {
   const columns = table.columns.map((it) => describeColumn(it, table)).join(',\n      ')
-  return `CREATE TABLE IF NOT EXISTS ${database}.${table.name} (
+  const local = toLocal(layout, table.name)
+  return [
+    `CREATE TABLE IF NOT EXISTS ${layout.database}.${local}${onCluster(layout)} (
       ${columns}
-    ) ENGINE = ReplacingMergeTree
+    ) ENGINE = ${toEngine(layout, local, 'ReplacingMergeTree')}
     PRIMARY KEY (${table.primaryKey.join(', ')}) ORDER BY (${[...table.primaryKey, ...table.identity].join(', ')})
-    SETTINGS ${mergeTreeSettings}`
+    SETTINGS ${mergeTreeSettings(layout)}`,
+    ...createDistributed(layout, table.name, table.primaryKey[0] as ShardedBy),
+  ]
 }
 
 /**

@@ -1,11 +1,12 @@
 /**
- * The child process that is ClickHouse: `node clickhouse-process.ts LIBRARY OPTION...`. Its last query reads stdin and
+ * The child process that is ClickHouse: `node clickhouse-process.ts LIBRARY PROTOCOL[,PROTOCOL] OPTION...`. Its last query reads stdin and
  * so blocks until the parent closes it or dies; then the engine ends in order. Told in full in engine.ts.
  */
 import { DataType, isNullPointer, load, open } from 'ffi-rs'
 
-const [library = '', ...options] = process.argv.slice(2)
-const queries = "CREATE DATABASE IF NOT EXISTS svc; SYSTEM START LISTEN HTTP; SELECT * FROM file('-', 'LineAsString')"
+const [library = '', protocols = '', ...options] = process.argv.slice(2)
+const listen = protocols.split(',').map((it) => `SYSTEM START LISTEN ${it};`)
+const queries = `CREATE DATABASE IF NOT EXISTS svc; ${listen.join(' ')} SELECT * FROM file('-', 'LineAsString')`
 // No "local" in front: chdb_query_cmdline adds it.
 const argv = ['clickhouse', ...options, '--query', queries]
 

@@ -46,7 +46,7 @@ export async function openEmbeddedClickHouse(options: {
   const { log } = options
   const folder = resolve(options.folder)
   const memoryBytesMax = options.memoryBytesMax ?? Math.min(Math.floor(totalmem() / 2), 8 * 1024 * mib)
-  const library = findLibrary()
+  const library = findClickHouseLibrary()
   const dataFolder = join(folder, 'data')
   const configFile = join(folder, 'config.xml')
   const usersFile = join(folder, 'users.xml')
@@ -56,7 +56,7 @@ export async function openEmbeddedClickHouse(options: {
   await makePrivateFolder(folder)
   await makePrivateFolder(dataFolder)
   await writePrivateFile(configFile, toConfig({ memoryBytesMax, usersFile }))
-  await writePrivateFile(usersFile, toUsers(password))
+  await writePrivateFile(usersFile, toClickHouseUsers(password))
 
   let port = 0
   const engine = await supervise({
@@ -71,6 +71,7 @@ export async function openEmbeddedClickHouse(options: {
         script: new URL('./clickhouse-process.ts', import.meta.url),
         args: [
           library,
+          'HTTP',
           `--config-file=${configFile}`,
           `--path=${dataFolder}`,
           '--listen_host=127.0.0.1',
@@ -88,7 +89,8 @@ export async function openEmbeddedClickHouse(options: {
   return { url: `http://svc:${password}@127.0.0.1:${port}/svc`, close: engine.close, pid: engine.pid }
 }
 
-function findLibrary(): string {
+/** The engine's library, where it is installed for this platform. */
+export function findClickHouseLibrary(): string {
   const libc = process.platform === 'linux' ? '-gnu' : ''
   const { resolve: find } = createRequire(import.meta.url)
   try {
@@ -123,7 +125,7 @@ async function checkAnswers(port: number, password: string): Promise<void> {
   if (!response.ok) throw new Error(`HTTP ${response.status}: ${body}`)
 }
 
-async function writePrivateFile(file: string, text: string): Promise<void> {
+export async function writePrivateFile(file: string, text: string): Promise<void> {
   await writeFile(file, text, { mode: 0o600 })
   await chmod(file, 0o600)
 }
@@ -143,7 +145,7 @@ function toConfig({ memoryBytesMax, usersFile }: { memoryBytesMax: number; users
 `
 }
 
-function toUsers(password: string): string {
+export function toClickHouseUsers(password: string): string {
   return `<clickhouse>
   <users>
     <default>

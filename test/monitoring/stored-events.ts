@@ -1,5 +1,5 @@
 import { zstdCompressSync } from 'node:zlib'
-import type { StoreUrls } from '../../cli/settings.ts'
+import { type StoreUrls, toClickHouse } from '../../cli/settings.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import {
   type EventKind,
@@ -41,7 +41,7 @@ let nextClaim = Date.now() * 1_000
 
 /** Events as they stand in the tables, put there directly: what their reads make of them is what is tested. */
 export function openStoredEvents(stores: StoreUrls) {
-  const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
+  const clickhouse = openClickHouse(toClickHouse(stores))
   const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 2, onError: () => undefined })
 
   async function insert(written: Written) {
