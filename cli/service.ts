@@ -212,6 +212,9 @@ export async function startService(
           queue: () => backend.check(),
           ...(objects && { objects: objects.check }),
         },
+        // Ingest still takes writes without ClickHouse, and those of known keys without Postgres: a balancer that left
+        // out every ingest because one of these is away would refuse them all.
+        canBeAway: new Set(roles.has('ingest') && roles.size === 1 ? ['clickhouse', 'postgres'] : []),
         figures,
         isDraining: () => draining,
       },
