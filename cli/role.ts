@@ -14,7 +14,7 @@ export async function runRole(role: Role): Promise<void> {
     )
   }
   const service = await startService(new Set([role]), settings, settings, log)
-  drainOnSignal({ drainMs: settings.drainMs, log }, async (signal) => {
+  drainOnSignal({ drainMs: settings.shutdownDelayMs + settings.drainMs, log }, async (signal) => {
     log.info({ signal }, 'draining')
     await service.close()
     log.info('drained')

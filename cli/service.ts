@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { createLiveStreams, type LiveStreams } from '../api/live-streams.ts'
@@ -237,6 +238,8 @@ export async function startService(
       url: `http://${toUrlHost(settings.host)}:${port}`,
       async close() {
         draining = true
+        // Whoever sends requests here needs time to notice; meanwhile they are answered, each on its last connection.
+        if (routes.length > 0) await sleep(settings.shutdownDelayMs)
         await closers.closeAll()
       },
     }

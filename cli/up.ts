@@ -32,7 +32,7 @@ export async function up(): Promise<void> {
       startService(new Set(['ingest', 'worker', 'api']), stores, { ...settings, masterKey }, log),
     )
     closers.push(() => service.close())
-    drainOnSignal({ drainMs: settings.drainMs, log }, async () => {
+    drainOnSignal({ drainMs: settings.shutdownDelayMs + settings.drainMs, log }, async () => {
       out.write('\nStopping: finishing what was begun ...\n')
       await closers.closeAll()
       out.write('Stopped.\n')
