@@ -41,7 +41,8 @@ import { nameFault } from './store-fault.ts'
 import { version } from './version.ts'
 import { watchConnections } from './watch-connections.ts'
 
-export type Role = 'ingest' | 'worker' | 'api'
+/** `worker` stores what the queue has, and does what there is to do in the background; `webhook-worker` delivers webhooks. */
+export type Role = 'ingest' | 'worker' | 'webhook-worker' | 'api'
 
 const signsEveryMs = 1_000
 const activityEveryMs = 1_000
@@ -122,12 +123,16 @@ export async function startService(
       closers.push(() => alerts.close())
       const rollups = startRollups({ database, clickhouse, log })
       closers.push(() => rollups.close())
+    }
+    if (roles.has('webhook-worker')) {
       if (secrets) {
         const { webhookPrivateHosts: privateHosts, webhookExtraCa: extraCa } = settings
         const webhooks = await nameQueueFault(
           startWebhooks({ backend, database, secrets, privateHosts, extraCa, version, figures, log }),
         )
         closers.push(() => webhooks.close())
+      } else if (roles.size === 1) {
+        throw new Error('SVC_MASTER_KEY must be set: what webhooks are signed with is encrypted with it.')
       } else log.warn('webhooks are not sent by this worker: it was started without SVC_MASTER_KEY')
     }
     const signs = createSignsOfLife({

@@ -29,7 +29,7 @@ export async function up(): Promise<void> {
     newKey = migrated.newKey
     const masterKey = settings.masterKey ?? ensureMasterKey(settings.dataFolder)
     const service = await progress('Service', () =>
-      startService(new Set(['ingest', 'worker', 'api']), stores, { ...settings, masterKey }, log),
+      startService(new Set(['ingest', 'worker', 'webhook-worker', 'api']), stores, { ...settings, masterKey }, log),
     )
     closers.push(() => service.close())
     drainOnSignal({ drainMs: settings.shutdownDelayMs + settings.drainMs, log }, async () => {
