@@ -5,7 +5,7 @@ const folder = new URL('../../deploy/helm/svc/', import.meta.url)
 
 export const chartFile = (path: string) => fileURLToPath(new URL(path, folder))
 
-const readChartFile = (path: string) => readFileSync(chartFile(path), 'utf8')
+export const readChartFile = (path: string) => readFileSync(chartFile(path), 'utf8')
 
 /** The paths that the chart's Ingress and HTTPRoute send to ingest; all others go to the api. */
 export function listIngestPaths(): string[] {
