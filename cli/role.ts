@@ -3,8 +3,8 @@ import { openLog } from './log.ts'
 import { type Role, startService } from './service.ts'
 import { parseRoleSettings } from './settings.ts'
 
-/** Runs one role as a process of its own, on stores given by address. */
-export async function runRole(role: Role): Promise<void> {
+/** Runs roles as a process of their own, named by the first of them, on stores given by address. */
+export async function runRole(role: Role, ...others: Role[]): Promise<void> {
   const settings = parseRoleSettings(process.env)
   const log = openLog(settings.logLevel ?? 'info', role)
   if (role === 'api' && settings.objectsAreInDataFolder) {
@@ -13,8 +13,8 @@ export async function runRole(role: Role): Promise<void> {
       'OBJECTS_URL is not set: assets are kept on this machine only, where no other api finds them',
     )
   }
-  const service = await startService(new Set([role]), settings, settings, log)
-  drainOnSignal({ drainMs: settings.drainMs, log }, async (signal) => {
+  const service = await startService(new Set([role, ...others]), settings, settings, log)
+  drainOnSignal({ drainMs: settings.shutdownDelayMs + settings.drainMs, log }, async (signal) => {
     log.info({ signal }, 'draining')
     await service.close()
     log.info('drained')

@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { createLiveStreams, type LiveStreams } from '../api/live-streams.ts'
@@ -40,7 +41,8 @@ import { nameFault } from './store-fault.ts'
 import { version } from './version.ts'
 import { watchConnections } from './watch-connections.ts'
 
-export type Role = 'ingest' | 'worker' | 'api'
+/** `worker` stores what the queue has, and does what there is to do in the background; `webhook-worker` delivers webhooks. */
+export type Role = 'ingest' | 'worker' | 'webhook-worker' | 'api'
 
 const signsEveryMs = 1_000
 const activityEveryMs = 1_000
@@ -121,12 +123,16 @@ export async function startService(
       closers.push(() => alerts.close())
       const rollups = startRollups({ database, clickhouse, log })
       closers.push(() => rollups.close())
+    }
+    if (roles.has('webhook-worker')) {
       if (secrets) {
         const { webhookPrivateHosts: privateHosts, webhookExtraCa: extraCa } = settings
         const webhooks = await nameQueueFault(
           startWebhooks({ backend, database, secrets, privateHosts, extraCa, version, figures, log }),
         )
         closers.push(() => webhooks.close())
+      } else if (roles.size === 1) {
+        throw new Error('SVC_MASTER_KEY must be set: what webhooks are signed with is encrypted with it.')
       } else log.warn('webhooks are not sent by this worker: it was started without SVC_MASTER_KEY')
     }
     const signs = createSignsOfLife({
@@ -212,6 +218,9 @@ export async function startService(
           queue: () => backend.check(),
           ...(objects && { objects: objects.check }),
         },
+        // Ingest still takes writes without ClickHouse, and those of known keys without Postgres: a balancer that left
+        // out every ingest because one of these is away would refuse them all.
+        canBeAway: new Set(roles.has('ingest') && roles.size === 1 ? ['clickhouse', 'postgres'] : []),
         figures,
         isDraining: () => draining,
       },
@@ -234,6 +243,8 @@ export async function startService(
       url: `http://${toUrlHost(settings.host)}:${port}`,
       async close() {
         draining = true
+        // Whoever sends requests here needs time to notice; meanwhile they are answered, each on its last connection.
+        if (routes.length > 0) await sleep(settings.shutdownDelayMs)
         await closers.closeAll()
       },
     }

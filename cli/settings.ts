@@ -136,6 +136,11 @@ const fields = z.object({
   SVC_DELETED_KEPT_DAYS: count(0).default(30),
   /** How long a stopping process may take to finish what it has begun. */
   SVC_DRAIN_SECONDS: count(1).default(25),
+  /**
+   * How long a process that was told to stop goes on taking requests, while `/readyz` says no and every answer ends its
+   * connection: what balancers need to notice. The time to drain begins afterwards.
+   */
+  SVC_SHUTDOWN_DELAY_SECONDS: count(0).default(0),
   SVC_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).optional(),
 })
 
@@ -273,6 +278,7 @@ function parse(
     webhookExtraCa: it.SVC_WEBHOOK_CA_FILE,
     deletedKeptForMs: it.SVC_DELETED_KEPT_DAYS * 24 * 3_600_000,
     drainMs: it.SVC_DRAIN_SECONDS * 1_000,
+    shutdownDelayMs: it.SVC_SHUTDOWN_DELAY_SECONDS * 1_000,
     logLevel: it.SVC_LOG_LEVEL,
   }
 }

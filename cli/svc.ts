@@ -25,8 +25,14 @@ const commands: Record<string, Command> = {
     run: async () => (await import('./role.ts')).runRole('ingest'),
   },
   worker: {
-    summary: 'Run the worker that moves the queue into ClickHouse',
-    run: async () => (await import('./role.ts')).runRole('worker'),
+    summary: 'Run the worker that moves the queue into ClickHouse, and delivers webhooks',
+    options: { 'without-webhooks': { type: 'boolean', help: 'Leave those to processes of "svc webhook-worker"' } },
+    run: async ({ 'without-webhooks': withoutWebhooks }) =>
+      (await import('./role.ts')).runRole('worker', ...(withoutWebhooks ? [] : (['webhook-worker'] as const))),
+  },
+  'webhook-worker': {
+    summary: 'Run a worker that delivers webhooks, and does nothing else',
+    run: async () => (await import('./role.ts')).runRole('webhook-worker'),
   },
   api: {
     summary: 'Run the tier of reads and of everything relational',
@@ -34,7 +40,11 @@ const commands: Record<string, Command> = {
   },
   migrate: {
     summary: 'Bring the stores to this version; make the first admin and key',
-    run: async () => (await import('./migrate.ts')).migrate(),
+    options: { wait: { type: 'boolean', help: 'Change nothing: wait until the stores are at this version' } },
+    run: async ({ wait }) => {
+      const { migrate, waitUntilMigrated } = await import('./migrate.ts')
+      await (wait ? waitUntilMigrated() : migrate())
+    },
   },
   doctor: {
     summary: 'Check settings, stores and the running service',

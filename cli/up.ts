@@ -29,10 +29,10 @@ export async function up(): Promise<void> {
     newKey = migrated.newKey
     const masterKey = settings.masterKey ?? ensureMasterKey(settings.dataFolder)
     const service = await progress('Service', () =>
-      startService(new Set(['ingest', 'worker', 'api']), stores, { ...settings, masterKey }, log),
+      startService(new Set(['ingest', 'worker', 'webhook-worker', 'api']), stores, { ...settings, masterKey }, log),
     )
     closers.push(() => service.close())
-    drainOnSignal({ drainMs: settings.drainMs, log }, async () => {
+    drainOnSignal({ drainMs: settings.shutdownDelayMs + settings.drainMs, log }, async () => {
       out.write('\nStopping: finishing what was begun ...\n')
       await closers.closeAll()
       out.write('Stopped.\n')

@@ -5,6 +5,8 @@ import type { Registry } from 'prom-client'
 export type Health = {
   /** Each check resolves when the part can be used, and rejects with the reason when not. */
   checks: Record<string, () => Promise<unknown>>
+  /** Those of the checks without which requests can be taken all the same: they are told, and change nothing. */
+  canBeAway?: ReadonlySet<string>
   figures: Registry
   /** True from SIGTERM on: a load balancer then sends nothing new here. */
   isDraining(): boolean
@@ -50,7 +52,7 @@ export function addHealthRoutes(app: FastifyInstance, health: Health) {
   app.get('/livez', { schema }, async () => ({ status: 'ok' }))
   app.get('/readyz', { schema }, async (_request, reply) => {
     const checks = health.isDraining() ? { process: 'is draining' } : await runChecks(health.checks)
-    const ready = Object.values(checks).every((outcome) => outcome === 'ok')
+    const ready = Object.entries(checks).every(([name, outcome]) => outcome === 'ok' || health.canBeAway?.has(name))
     return reply.code(ready ? 200 : 503).send({ status: ready ? 'ok' : 'not ready', checks })
   })
   app.get('/metrics', { schema }, async (_request, reply) =>

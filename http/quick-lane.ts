@@ -23,6 +23,8 @@ type Settings = {
   restWaitMs: number
   /** How long a connection may ask nothing further. */
   idleMsMax: number
+  /** True when every connection is to end after its answer. */
+  isDraining(): boolean
 }
 
 /** Answers a request; it never fails, nor does its promise. */
@@ -43,7 +45,14 @@ type Head = { route: QuickRoute; headers: IncomingHttpHeaders; bodyBytes: number
 /** A request that is there as a whole. `next` is where the one after it begins. */
 type Whole = { head: Head; body: Buffer; next: number }
 
-export function openQuickLane({ server, routes, bodyBytesMax, restWaitMs, idleMsMax }: Settings): QuickLane {
+export function openQuickLane({
+  server,
+  routes,
+  bodyBytesMax,
+  restWaitMs,
+  idleMsMax,
+  isDraining,
+}: Settings): QuickLane {
   const ofNode = server.listeners('connection') as ((socket: Socket) => void)[]
   server.removeAllListeners('connection')
   const keeping = `connection: keep-alive\r\nkeep-alive: timeout=${Math.floor(idleMsMax / 1_000)}\r\n\r\n`
@@ -104,7 +113,7 @@ export function openQuickLane({ server, routes, bodyBytesMax, restWaitMs, idleMs
 
     function send({ head, body }: QuickAnswer) {
       if (socket.destroyed) return
-      const isLast = hasEnded || lettingGo
+      const isLast = hasEnded || lettingGo || isDraining()
       const isTaken = socket.write(head + (isLast ? closing : keeping) + body)
       if (isLast) return void socket.end()
       if (isTaken) more()

@@ -69,6 +69,8 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     requestTimeout: arrival.requestMsMax,
     keepAliveTimeout: keptAliveMs,
     connectionTimeout: 0,
+    // What comes on a connection that is about to be closed is answered like anything else.
+    return503OnClosing: false,
     maxRequestsPerSocket: 0,
     http: {
       headersTimeout: arrival.headersMsMax,
@@ -90,6 +92,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
   const safeHeaders = await collectSafeHeaders()
   app.addHook('onRequest', (_request, reply, done) => {
     reply.headers(safeHeaders)
+    if (health.isDraining()) reply.header('connection', 'close')
     done()
   })
   await addReference(app, { version })
@@ -109,6 +112,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     bodyBytesMax: smallBodyBytes,
     restWaitMs,
     idleMsMax: keptAliveMs,
+    isDraining: health.isDraining,
   })
   app.decorate('quickLane', quickLane)
   app.addHook('preClose', async () => quickLane.letGo())

@@ -10,7 +10,7 @@ import { aPoint } from '../harness/builders.ts'
 import { createClient } from '../harness/client.ts'
 import { eventually } from '../harness/eventually.ts'
 import { availableQueues, createUser, openOwnStores, startRole, storesWith, uniqueName } from '../harness/service.ts'
-import { aFolder, expectPlainFailure, svc } from './svc-process.ts'
+import { aFolder, expectPlainFailure, runSvc, svc } from './svc-process.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)
@@ -145,6 +145,10 @@ describe('a role that cannot work says so in a sentence and ends with exit code 
     expect(api.output()).toContain(`${folder}/objects`)
   })
 
+  it('webhook-worker, that it needs the master key', async () => {
+    expectPlainFailure(await svc(['webhook-worker'], stores(), onClose), /SVC_MASTER_KEY must be set/)
+  })
+
   it('api, that its bucket cannot be reached', async () => {
     const address = `127.0.0.1:${await findFreePort()}`
     const env = { ...stores(), OBJECTS_URL: `s3://access:secret@${address}/bucket?tls=false` }
@@ -153,7 +157,7 @@ describe('a role that cannot work says so in a sentence and ends with exit code 
     expect(outcome.stderr).not.toContain('secret')
   })
 
-  it.each(['ingest', 'worker', 'api'])('%s, that the stores need "svc migrate"', async (role) => {
+  it.each(['ingest', 'worker', 'webhook-worker', 'api'])('%s, that the stores need "svc migrate"', async (role) => {
     const empty = await openEmptyStores()
 
     expectPlainFailure(await svc([role], toEnvironment(empty), onClose), /run "svc migrate" first/)
@@ -244,6 +248,28 @@ describe('svc migrate', () => {
     const api = await start('api', stores)
     const answer = await createClient(api.url, { apiKey, workspaceName: 'default' }).get('/account-details')
     expect(answer.body).toMatchObject({ defaultWorkspaceName: 'default' })
+  })
+
+  it('--wait changes nothing, says what it waits for, and ends when another has migrated', async () => {
+    const stores = await openEmptyStores()
+    const waiting = runSvc(['migrate', '--wait'], toEnvironment(stores), onClose)
+    await eventually(() => expect(waiting.stdout()).toMatch(/^Waiting: Postgres is on an older schema/))
+
+    expect((await svc(['migrate'], toEnvironment(stores), onClose)).code).toBe(0)
+
+    expect(await waiting.ended).toEqual({ code: 0, signal: null })
+    expect(waiting.stdout()).toMatch(/The stores are up to date\.\n$/)
+    expect(waiting.stdout()).not.toContain('API key')
+  })
+
+  it('--wait also waits for stores that do not answer yet', async () => {
+    const postgresUrl = `postgres://svc:secret@127.0.0.1:${await findFreePort()}/svc`
+    const waiting = runSvc(['migrate', '--wait'], toEnvironment({ ...storesWith('postgres'), postgresUrl }), onClose)
+
+    await eventually(() => expect(waiting.stdout()).toMatch(/^Waiting: Postgres at 127\.0\.0\.1:\d+ cannot be used/))
+
+    expect(waiting.stdout()).not.toContain('secret')
+    expect(waiting.hasEnded()).toBe(false)
   })
 
   it('may run twice at once: both end well, and one of them prints the key', async () => {

@@ -27,16 +27,22 @@ type Settings = {
   diskBytes?: number | undefined
   /** Settings of the roles, as in the environment. */
   settings?: Record<string, string>
+  /** What to start of each role. */
+  roles?: Role[]
 }
+
+type KeptRole = { role: Role; url: string; process: KeptProcess }
 
 const queuePrefix = 'faults'
 const script = fileURLToPath(new URL('../../cli/svc.ts', import.meta.url))
 
+const usualRoles: Role[] = ['ingest', 'ingest', 'worker', 'worker', 'api']
+
 /**
  * The service as in production, each part a process of its own that is started again when it ends: two ingest, two
- * workers, one api, on stores of their own in a folder that goes away again.
+ * workers, one api unless others are asked for, on stores of their own in a folder that goes away again.
  */
-export async function startCluster({ queue, closers, diskBytes, settings = {} }: Settings) {
+export async function startCluster({ queue, closers, diskBytes, settings = {}, roles: wanted = usualRoles }: Settings) {
   if (process.platform !== 'linux') throw new Error('Killing and watching processes this way needs Linux (/proc).')
   const folder = await mkdtemp(path.join(tmpdir(), 'svc-faults-'))
   closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }))
@@ -44,13 +50,11 @@ export async function startCluster({ queue, closers, diskBytes, settings = {} }:
   const apiKey = createApiKey()
   await migrateStores(stores.urls, apiKey)
 
-  const roles = await Promise.all([
-    keepRole('ingest', 'ingest 1'),
-    keepRole('ingest', 'ingest 2'),
-    keepRole('worker', 'worker 1'),
-    keepRole('worker', 'worker 2'),
-    keepRole('api', 'api'),
-  ])
+  const roles = await Promise.all(
+    wanted.map((role, index) =>
+      keepRole(role, `${role} ${wanted.slice(0, index + 1).filter((it) => it === role).length}`),
+    ),
+  )
   await Promise.all(roles.map((it) => it.process.ready()))
   const urlsOf = (role: Role) => roles.filter((it) => it.process.kind === role).map((it) => it.url)
   const apiUrl = urlsOf('api')[0] as string
@@ -68,6 +72,8 @@ export async function startCluster({ queue, closers, diskBytes, settings = {} }:
       (it) => it !== undefined,
     ),
     openQueueDepth,
+    roles,
+    keepRole,
 
     /** Makes experiments over HTTP, as trainers do. */
     async createExperiments(count: number): Promise<Experiment[]> {
@@ -82,7 +88,7 @@ export async function startCluster({ queue, closers, diskBytes, settings = {} }:
     },
   }
 
-  async function keepRole(role: Role, name: string): Promise<{ url: string; process: KeptProcess }> {
+  async function keepRole(role: Role, name: string): Promise<KeptRole> {
     const port = await findFreePort()
     const url = `http://127.0.0.1:${port}`
     const { PATH, HOME, TMPDIR } = process.env
@@ -113,7 +119,7 @@ export async function startCluster({ queue, closers, diskBytes, settings = {} }:
       },
     })
     closers.push(kept.close)
-    return { url, process: kept }
+    return { role, url, process: kept }
   }
 
   /** Blocks that wait in all queues or are at work; undefined while the queue does not answer. */

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net'
 
-export type Answer = { status: number; body: string }
+export type Answer = { status: number; body: string; isLast?: boolean }
 
 export type WriteRequest = { path: string; apiKey: string; idempotencyKey: string; body: string }
 
@@ -41,7 +41,10 @@ export function createConnection(url: string, { apiPath = '/api/rest/v2' } = {})
         received.push(chunk)
         try {
           const answer = readAnswer(received)
-          if (answer) resolve(answer)
+          if (!answer) return
+          // The server ends it: what would be sent on it now is lost.
+          if (answer.isLast && socket === used) socket = undefined
+          resolve(answer)
         } catch (error) {
           used.destroy(error as Error)
         }
@@ -73,6 +76,7 @@ function readAnswer(received: Buffer[]): Answer | undefined {
   if (headEnd === -1) return undefined
   const length = Number(/^content-length: *(\d+)/im.exec(text.slice(0, headEnd))?.[1])
   const body = text.slice(headEnd + 4)
+  const isLast = /^connection: *close$/im.test(text.slice(0, headEnd))
   if (Number.isNaN(length)) throw new Error(`An answer without Content-Length:\n${text}`)
-  return body.length < length ? undefined : { status: Number(text.slice(9, 12)), body }
+  return body.length < length ? undefined : { status: Number(text.slice(9, 12)), body, isLast }
 }

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Role } from '../../cli/service.ts'
 import { signalProcess } from '../../store/embedded/live-process.ts'
 import type { Command } from './command.ts'
 
-export type Kind = 'ingest' | 'worker' | 'api' | 'clickhouse' | 'postgres' | 'redis'
+export type Kind = Role | 'clickhouse' | 'postgres' | 'redis'
 
 /**
  * A process that is started again whenever it ends, as systemd would with `Restart=always`: on the same port, after a

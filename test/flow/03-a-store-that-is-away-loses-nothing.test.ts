@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../store/closers.ts'
 import { aPoint } from '../harness/builders.ts'
-import type { TestClient } from '../harness/client.ts'
+import { createClient, type TestClient } from '../harness/client.ts'
 import { eventually } from '../harness/eventually.ts'
 import { openProxy } from '../harness/proxy.ts'
 import {
@@ -155,5 +155,46 @@ it.skipIf(!availableQueues().includes('redis'))(
 
     postgres.restore()
     expect(await client.readPoints(experimentKey, 'loss', steps)).toHaveLength(steps)
+  },
+)
+
+it.skipIf(!availableQueues().includes('redis'))(
+  'an ingest by itself stays ready while ClickHouse and Postgres are away, says so, and takes writes; not without a queue',
+  async () => {
+    const stores = await openOwnStores('redis')
+    const [postgres, clickhouse, redis] = await Promise.all([
+      openProxy(stores.postgresUrl),
+      openProxy(stores.clickhouseUrl),
+      openProxy(stores.redisUrl as string),
+    ])
+    for (const it of [postgres, clickhouse, redis]) closers.push(it.close)
+    const settings = { SVC_QUEUE_PREFIX: uniqueName('flow') }
+    const api = await openTestService({ stores, roles: new Set(['api']), settings })
+    closers.push(api.close)
+    const ingest = await openTestService({
+      stores: { ...stores, postgresUrl: postgres.url, clickhouseUrl: clickhouse.url, redisUrl: redis.url },
+      roles: new Set(['ingest']),
+      settings,
+    })
+    closers.push(ingest.close)
+    const client = createClient(ingest.url, api)
+    const experimentKey = await api.client.createExperiment()
+    expect((await postStep(client, experimentKey, 0)).status).toBe(200)
+    const readiness = async () => {
+      const answer = await fetch(`${ingest.url}/readyz`)
+      return { status: answer.status, checks: ((await answer.json()) as { checks: Record<string, string> }).checks }
+    }
+
+    postgres.cut()
+    clickhouse.cut()
+    const without = await readiness()
+    expect(without).toMatchObject({ status: 200, checks: { queue: 'ok' } })
+    expect(without.checks.postgres).not.toBe('ok')
+    expect(without.checks.clickhouse).not.toBe('ok')
+    expect((await postStep(client, experimentKey, 1)).status).toBe(200)
+
+    redis.cut()
+    expect((await readiness()).status).toBe(503)
+    for (const it of [postgres, clickhouse, redis]) it.restore()
   },
 )

@@ -85,7 +85,7 @@ export async function createUser(
 /** All tests share one Postgres, and so one master key. */
 export const testMasterKey = Buffer.alloc(32, 7).toString('base64')
 
-const allRoles = new Set<Role>(['ingest', 'worker', 'api'])
+const allRoles = new Set<Role>(['ingest', 'worker', 'webhook-worker', 'api'])
 
 /** The whole service in this process, with a user to call it. Settings are given as in the environment. */
 export async function openTestService(
@@ -135,9 +135,10 @@ export async function startRole(
   role: Role,
   stores: StoreUrls,
   settings: Record<string, string> = {},
+  options: string[] = [],
 ): Promise<RunningRole> {
   const port = settings.SVC_PORT ?? String(await findFreePort())
-  const child = spawnSvc([role], {
+  const child = spawnSvc([role, ...options], {
     SVC_PORT: port,
     CLICKHOUSE_URL: stores.clickhouseUrl,
     POSTGRES_URL: stores.postgresUrl,

@@ -15,6 +15,7 @@ const idleMsMax = 2_000
 describe('a connection', () => {
   let server: Server
   let lane: QuickLane
+  let isDraining = false
   let sockets: Socket[]
   let hold: Promise<unknown> | undefined
   beforeEach(async () => {
@@ -32,11 +33,12 @@ describe('a connection', () => {
       ['POST /now', echo],
       ['POST /later', async (headers: unknown, body: Buffer) => (await hold, echo(headers, body))],
     ])
-    lane = openQuickLane({ server, routes, bodyBytesMax, restWaitMs, idleMsMax })
+    lane = openQuickLane({ server, routes, bodyBytesMax, restWaitMs, idleMsMax, isDraining: () => isDraining })
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
   })
   afterEach(async () => {
+    isDraining = false
     for (const socket of sockets) socket.destroy()
     server.close()
     await once(server, 'close')
@@ -235,6 +237,17 @@ describe('a connection', () => {
     expect(ofServer.writableLength).toBeLessThan(100_000)
     socket.resume()
     expect((await answers(count)).at(-1)).toBe(`quick ${body}`)
+  })
+
+  it('is ended after its next answer while the process drains, and told so', async () => {
+    const { send, answers, received, ended } = await open()
+    send(request('1'))
+    await answers(1)
+    isDraining = true
+    send(request('2'))
+    expect(await answers(2)).toEqual(['quick 1', 'quick 2'])
+    expect(received()).toContain('connection: close')
+    await ended()
   })
 
   it('is ended when the lane lets go: at once when it asks nothing, else after its answer, and told so', async () => {

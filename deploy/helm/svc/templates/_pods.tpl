@@ -1,0 +1,91 @@
+{{/* What the pods of svc have in common. */}}
+
+{{- define "svc.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end -}}
+
+{{/* The settings, the chart's own first: those of the role win over those of all. Argument: list of root and role. */}}
+{{- define "svc.settingsEnv" -}}
+{{- $root := index . 0 -}}
+{{- $ofRole := dict -}}
+{{- with index . 1 }}{{ $ofRole = (index $root.Values .values).settings }}{{ end -}}
+{{- $own := dict
+  "SVC_HOST" "0.0.0.0"
+  "SVC_PORT" "8080"
+  "NODE_ENV" "production"
+  "SVC_DRAIN_SECONDS" $root.Values.drain.drainSeconds
+  "SVC_SHUTDOWN_DELAY_SECONDS" $root.Values.drain.shutdownDelaySeconds
+-}}
+{{- with include "svc.publicUrl" $root }}{{ $_ := set $own "SVC_PUBLIC_URL" . }}{{ end -}}
+{{- range $name, $value := merge (dict) $ofRole $root.Values.settings $own }}
+- name: {{ $name }}
+  {{- /* A number of a values file has become a float: 1200000 must not be written as 1.2e+06. */}}
+  value: {{ ternary (printf "%v" $value) (printf "%v" (int64 $value)) (not (kindIs "float64" $value)) | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* All variables of a role. Argument: list of root, role (or nil), and the Secret with given addresses. */}}
+{{- define "svc.env" -}}
+{{- $root := index . 0 -}}
+{{- include "svc.settingsEnv" (list $root (index . 1)) }}
+{{ include "svc.keyEnv" $root }}
+{{- include "svc.storeEnv" (list $root (index . 2)) }}
+{{- with $root.Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "svc.volumeMounts" -}}
+- { name: tmp, mountPath: /tmp }
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "svc.volumes" -}}
+- name: tmp
+  emptyDir: {}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* What stands at the head of every pod spec of svc. */}}
+{{- define "svc.podBasics" -}}
+serviceAccountName: {{ include "svc.serviceAccountName" . }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext:
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The migrations. Argument: list of root and the name of the Secret with given addresses. */}}
+{{- define "svc.migratePodSpec" -}}
+{{- $root := index . 0 -}}
+{{- include "svc.podBasics" $root }}
+# The stores may be on their way up still: it is tried again, ever more slowly.
+restartPolicy: OnFailure
+containers:
+  - name: migrate
+    image: {{ include "svc.image" $root }}
+    imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+    args: [migrate]
+    env:
+      {{- include "svc.env" (list $root nil (index . 1)) | nindent 6 }}
+      - name: SVC_BOOTSTRAP_API_KEY
+        valueFrom: { secretKeyRef: { name: {{ include "svc.secretName" $root }}, key: SVC_BOOTSTRAP_API_KEY, optional: true } }
+    resources:
+      {{- toYaml $root.Values.migrations.resources | nindent 6 }}
+    securityContext:
+      {{- include "svc.containerSecurityContext" $root | nindent 6 }}
+    volumeMounts:
+      {{- include "svc.volumeMounts" $root | nindent 6 }}
+volumes:
+  {{- include "svc.volumes" $root | nindent 2 }}
+{{- end -}}

@@ -1,0 +1,60 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import type { Role } from '../../cli/service.ts'
+import { createClosers } from '../../store/closers.ts'
+import { aPoint } from '../harness/builders.ts'
+import { createClient } from '../harness/client.ts'
+import { eventually } from '../harness/eventually.ts'
+import { createCertificate, openReceiver } from '../harness/receiver.ts'
+import { createRegistryClient } from '../harness/registry.ts'
+import { availableQueues, createUser, openOwnStores, startRole, testMasterKey, uniqueName } from '../harness/service.ts'
+import { createWebhookClient } from '../harness/webhooks.ts'
+
+const closers = createClosers()
+afterEach(() => closers.closeAll())
+
+describe.each(availableQueues())('workers apart from webhook-workers, with the queue in %s', (queue) => {
+  it('do together what one worker does alone, and neither does the work of the other', async () => {
+    const stores = await openOwnStores(queue)
+    const certificate = await createCertificate()
+    const settings = {
+      ...certificate.settings,
+      SVC_MASTER_KEY: testMasterKey,
+      SVC_QUEUE_PREFIX: uniqueName('queue'),
+    }
+    const start = async (role: Role, ...options: string[]) => {
+      const running = await startRole(role, stores, settings, options)
+      closers.push(async () => {
+        running.kill('SIGKILL')
+        await running.ended
+      })
+      return running
+    }
+    const user = await createUser(stores)
+    const [api, ingest] = await Promise.all([start('api'), start('ingest')])
+    const client = createClient(api.url, user)
+    const webhooks = createWebhookClient({ ...user, client })
+    const registry = createRegistryClient({ ...user, url: api.url, client })
+    const receiver = await openReceiver(certificate)
+    closers.push(receiver.close)
+    await webhooks.add({ url: receiver.url })
+    const { registryModelItemId: modelItemId } = await registry.aModel()
+    await registry.change('/write/registry-model/item/stage', { modelItemId, stage: 'production' })
+    const experimentKey = await client.createExperiment()
+    await createClient(ingest.url, user).post('/write/experiment/metric', { experimentKey, ...aPoint() })
+
+    const worker = await start('worker', '--without-webhooks')
+    expect(await client.readPoints(experimentKey, 'loss', 1)).toHaveLength(1)
+    expect(receiver.received).toEqual([])
+    const webhookWorker = await start('webhook-worker')
+    await eventually(() => expect(receiver.received).toHaveLength(1))
+
+    const figuresOf = async ({ url }: { url: string }) => await (await fetch(`${url}/metrics`)).text()
+    expect(await figuresOf(worker)).toContain('svc_rows_stored_total')
+    expect(await figuresOf(worker)).not.toContain('svc_webhook_deliveries')
+    // The attempt is counted once it is written down, after the receiver has answered.
+    await eventually(async () => {
+      expect(await figuresOf(webhookWorker)).toContain('svc_webhook_deliveries_total{outcome="delivered"} 1')
+    })
+    expect(await figuresOf(webhookWorker)).not.toContain('svc_rows_stored_total')
+  })
+})

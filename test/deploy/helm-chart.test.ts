@@ -1,0 +1,30 @@
+import { readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+import { version } from '../../cli/version.ts'
+import { readChartFile } from '../harness/chart.ts'
+
+const readRepositoryFile = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+
+it('the chart runs the version of svc that it lies beside', () => {
+  expect(/^appVersion: (.*)$/m.exec(readChartFile('Chart.yaml'))?.[1]).toBe(version)
+})
+
+it('every value of the chart is told in its README', () => {
+  const values = [...readChartFile('values.yaml').matchAll(/^(\w+):/gm)].map(([, name]) => name as string)
+  const ofRoles = [...readChartFile('values.yaml').matchAll(/^worker:\n((?: {2}.*\n)+)/gm)]
+    .flatMap(([, block]) => [...(block as string).matchAll(/^ {2}(\w+):/gm)])
+    .map(([, name]) => name as string)
+  expect(values.length).toBeGreaterThan(20)
+  expect(ofRoles).toContain('keda')
+  const table = readChartFile('README.md').split('## Values')[1] as string
+  expect([...values, ...ofRoles].filter((name) => !table.includes(`\`${name}\``))).toEqual([])
+})
+
+it('every setting that the chart and its examples name is one of svc', () => {
+  const named = ['templates/_pods.tpl', 'templates/_stores.tpl', 'values.yaml', 'README.md']
+    .concat(['1000-gpus', 'external-stores', 'single-node'].map((it) => `examples/${it}.yaml`))
+    .flatMap((path) => [...readChartFile(path).matchAll(/\bSVC_[A-Z_]+\b/g)].map(([name]) => name))
+  expect(new Set(named).size).toBeGreaterThan(5)
+  const known = readRepositoryFile('cli/settings.ts')
+  expect([...new Set(named)].filter((name) => !known.includes(`  ${name}: `))).toEqual([])
+})

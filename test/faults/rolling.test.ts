@@ -1,0 +1,28 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { createClosers } from '../../store/closers.ts'
+import type { QueueKind } from '../harness/service.ts'
+import { hasRedisServer } from './command-line.ts'
+import { listRefusals, runRolling } from './rolling-run.ts'
+import { listDifferences } from './verification.ts'
+
+/** The short form of `npm run rolling`; that one replaces every process three times. */
+const closers = createClosers()
+afterEach(() => closers.closeAll())
+
+const silent = { show: () => undefined, say: () => undefined }
+const canKeep = process.platform === 'linux'
+if (!canKeep) console.warn('No process was replaced under load: this needs Linux.')
+const queue: QueueKind = hasRedisServer() ? 'redis' : 'postgres'
+
+describe.skipIf(!canKeep)('while every process of every role is replaced under load', () => {
+  it('no write is refused, no read fails, and nothing is lost, repeated or altered', async () => {
+    const { signal } = new AbortController()
+    const result = await runRolling({ rounds: 1, seed: 3, queue, clients: 8, closers, status: silent, signal })
+
+    expect(listRefusals(result)).toEqual([])
+    expect(listDifferences(result.verified, [])).toEqual([])
+    expect(result.replaced).toEqual({ ingest: 2, worker: 2, 'webhook-worker': 1, api: 2 })
+    expect(result.acknowledged.points).toBeGreaterThan(0)
+    expect(result.reads.answered).toBeGreaterThan(0)
+  })
+})
