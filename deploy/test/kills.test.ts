@@ -6,6 +6,7 @@ import { aForm, createAssetClient } from '../../test/harness/assets.ts'
 import { createClient } from '../../test/harness/client.ts'
 import { eventually } from '../../test/harness/eventually.ts'
 import { expectLedger, runLoad } from '../../test/harness/ledger.ts'
+import { given } from './given.ts'
 
 /**
  * Kills the main process of each container of a compose project that runs, under light load, and compares what was
@@ -85,10 +86,4 @@ async function inspect(service: string): Promise<{ pid: number; restarts: number
 
 function toSha256(bytes: Buffer): string {
   return createHash('sha256').update(bytes).digest('hex')
-}
-
-function given(name: string): string {
-  const value = process.env[name]
-  if (!value) throw new Error(`${name} must be set: deploy/test/rehearse does`)
-  return value
 }
