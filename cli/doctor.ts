@@ -11,6 +11,7 @@ import { type Database, openDatabase } from '../store/postgres/database.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
 import { isMasterKeyInUse, openSecrets } from '../store/postgres/secrets.ts'
 import { openQueueBackend } from '../store/queue/queue-backend.ts'
+import { warnOfExampleSecrets } from './example-secrets.ts'
 import { toUrlHost } from './service.ts'
 import { parseSettings, type Settings, toClickHouse } from './settings.ts'
 import { describeTerminal } from './terminal.ts'
@@ -32,7 +33,13 @@ async function examine(): Promise<Record<string, string>> {
   try {
     const settings = parseSettings(process.env)
     const stores = openStoreChecks(settings, closers.push)
-    return { settings: 'ok', ...(await runChecks({ ...stores, ...folderCheck(settings), ...serviceCheck(settings) })) }
+    const warning = warnOfExampleSecrets(process.env)
+    const known = warning && { 'example secrets': warning }
+    return {
+      settings: 'ok',
+      ...known,
+      ...(await runChecks({ ...stores, ...folderCheck(settings), ...serviceCheck(settings) })),
+    }
   } catch (error) {
     return { settings: describeFault(error) }
   } finally {

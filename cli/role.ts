@@ -1,4 +1,5 @@
 import { drainOnSignal } from './drain.ts'
+import { warnOfExampleSecrets } from './example-secrets.ts'
 import { openLog } from './log.ts'
 import { type Role, startService } from './service.ts'
 import { parseRoleSettings } from './settings.ts'
@@ -19,5 +20,7 @@ export async function runRole(role: Role, ...others: Role[]): Promise<void> {
     await service.close()
     log.info('drained')
   })
+  const warning = warnOfExampleSecrets(process.env)
+  if (warning) log.warn(warning)
   log.info({ url: service.url }, 'ready')
 }

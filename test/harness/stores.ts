@@ -15,8 +15,8 @@ import { eventually } from './eventually.ts'
 
 /**
  * The stores that all tests share: real ones. ClickHouse and Postgres are looked for at CLICKHOUSE_URL and POSTGRES_URL,
- * else embedded engines are started; Redis at REDIS_URL, then as `redis-server` on the PATH. With SVC_TEST_DOCKER=1,
- * containers take the place of what has no address. Tests that need Redis say when there is none.
+ * else embedded engines are started; Redis at REDIS_URL, else as `redis-server` on the PATH. With SVC_TEST_DOCKER=1,
+ * containers take the place of all that has no address. Tests that need Redis say when there is none.
  */
 export type TestStores = {
   clickhouseUrl: string
@@ -65,11 +65,18 @@ type OpenStore = { url: string; close(): Promise<unknown> }
 const givenStore = (url: string): OpenStore => ({ url, close: async () => undefined })
 const wantsDocker = process.env.SVC_TEST_DOCKER === '1'
 
+/** Those of deploy/compose.yaml. */
+export const containerImages = {
+  postgres: 'postgres:18',
+  clickhouse: 'clickhouse/clickhouse-server:25.8',
+  redis: 'redis:8',
+}
+
 async function openPostgres(folder: string, log: Logger): Promise<OpenStore> {
   if (process.env.POSTGRES_URL) return givenStore(process.env.POSTGRES_URL)
   if (!wantsDocker) return await openEmbeddedPostgres({ folder, log })
   const environment = { POSTGRES_PASSWORD: 'test', POSTGRES_DB: 'svc' }
-  const { address, close } = await startContainer({ image: 'postgres:18', port: 5432, environment })
+  const { address, close } = await startContainer({ image: containerImages.postgres, port: 5432, environment })
   return { url: `postgres://postgres:test@${address}/svc`, close }
 }
 
@@ -78,7 +85,7 @@ async function openClickHouse(folder: string, log: Logger): Promise<OpenStore> {
   if (!wantsDocker) return await openEmbeddedClickHouse({ folder, log })
   const environment = { CLICKHOUSE_USER: 'svc', CLICKHOUSE_PASSWORD: 'test' }
   const { address, close } = await startContainer({
-    image: 'clickhouse/clickhouse-server:25.8',
+    image: containerImages.clickhouse,
     port: 8123,
     environment,
   })
@@ -87,13 +94,13 @@ async function openClickHouse(folder: string, log: Logger): Promise<OpenStore> {
 
 async function openRedis(folder: string): Promise<OpenStore | undefined> {
   if (process.env.REDIS_URL) return givenStore(process.env.REDIS_URL)
-  const local = await startRedisServer({ folder })
-  if (local) return local
   if (wantsDocker) {
     const command = ['redis-server', ...redisKeepsAll]
-    const { address, close } = await startContainer({ image: 'redis:8', port: 6379, command })
+    const { address, close } = await startContainer({ image: containerImages.redis, port: 6379, command })
     return { url: `redis://${address}`, close }
   }
+  const local = await startRedisServer({ folder })
+  if (local) return local
   console.warn(
     'Tests that need Redis are skipped: REDIS_URL is not set and there is no redis-server on the PATH. ' +
       'Install it (Debian: apt-get install redis-server), or set SVC_TEST_DOCKER=1 where Docker runs.',

