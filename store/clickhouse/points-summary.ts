@@ -80,11 +80,15 @@ export function createSummary(database: string, settings: string): string[] {
       ${aggregates.map((it) => `${it.name} ${it.type} CODEC(ZSTD(1))`).join(', ')}
     ) ENGINE = AggregatingMergeTree ORDER BY (${series}) SETTINGS ${settings}`,
     `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${summaryTable}_view TO ${database}.${summaryTable} AS
-     WITH ${withTime}, ${currentKey} AS current_key
-     SELECT ${series}, ${aggregates.map((it) => `${it.from} AS ${it.name}`).join(', ')}
-     FROM ${database}.${pointsTable.name} GROUP BY ${series}`,
+     ${selectSummary(database)}`,
   ]
 }
+
+/** What the view keeps of points; of all that are stored, it is the summary itself. */
+export const selectSummary = (database: string, where = 'true') =>
+  `WITH ${withTime}, ${currentKey} AS current_key
+     SELECT ${series}, ${aggregates.map((it) => `${it.from} AS ${it.name}`).join(', ')}
+     FROM ${database}.${pointsTable.name} WHERE ${where} GROUP BY ${series}`
 
 export type SummaryPart = 'minimum' | 'maximum' | 'current'
 
