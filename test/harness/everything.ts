@@ -287,15 +287,12 @@ export function expectSame(now: Record<string, string>, before: Record<string, s
 /** Reads until two rounds in a row answer the same: then all that was written is there. */
 export async function readSettled(service: Pick<Service, 'url' | 'apiKey'>, reads: Read[]) {
   let before: Record<string, string> = {}
-  return await eventually(
-    async () => {
-      const now = await readEverything(service, reads)
-      const last = before
-      before = now
-      await new Promise((resolve) => setTimeout(resolve, 1_500))
-      expectSame(now, last)
-      return now
-    },
-    120_000,
-  )
+  return await eventually(async () => {
+    const now = await readEverything(service, reads)
+    const last = before
+    before = now
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    expectSame(now, last)
+    return now
+  }, 120_000)
 }
