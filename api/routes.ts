@@ -48,6 +48,7 @@ import { createRegistryModelRoutes } from './registry-models.ts'
 import { createRegistryReadRoutes } from './registry-reads.ts'
 import { createRegistryVersionRoutes } from './registry-versions.ts'
 import { createRemoteAssetRoutes } from './remote-assets.ts'
+import { createRetentionRoutes } from './retention.ts'
 import { createSecretRoutes } from './secrets.ts'
 import { createServiceAccountRoutes } from './service-accounts.ts'
 import { createStreamReadRoutes } from './stream-reads.ts'
@@ -138,6 +139,7 @@ export function createApiRoutes({
     ...createMonitoringAlertRoutes({ database, access }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),
+    ...createRetentionRoutes({ database }),
     ...createUserRoutes({ database }),
     ...createServiceAccountRoutes({ database }),
     ...createSecretRoutes({ secrets }),

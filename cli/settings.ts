@@ -67,6 +67,16 @@ const fields = z.object({
   REDIS_URL: url('redis|rediss').optional(),
   /** Where the bytes of assets are kept; without it, in the data folder. S3 is for several machines with an api. */
   OBJECTS_URL: z.url({ protocol: /^(file|s3)$/, error: `must be ${objectsUrls}` }).optional(),
+  /** Where "svc backup" keeps backups, and "svc restore" finds them: as OBJECTS_URL. */
+  SVC_BACKUP_URL: z.url({ protocol: /^(file|s3)$/, error: `must be ${objectsUrls}` }).optional(),
+  /**
+   * Where ClickHouse itself writes its part of a backup, when it is neither the embedded one nor to write into the bucket of
+   * SVC_BACKUP_URL: a folder that it and the command both see, or a disk of its own. Its configuration must allow either.
+   */
+  SVC_BACKUP_CLICKHOUSE: z
+    .string()
+    .regex(/^(file:\/\/\/|disk:).+/, 'must be file:///folder, or disk:NAME')
+    .optional(),
   /**
    * What secrets in Postgres are encrypted with: 32 bytes in base64 or hex. In production it is asked for from the first
    * day, so that no deployment runs without one until its first secret. `svc up` makes one in the data folder.
@@ -259,6 +269,8 @@ function parse(
     objectsUrl: it.OBJECTS_URL ?? pathToFileURL(path.resolve(it.SVC_DATA_DIR, 'objects')).href,
     /** True when nobody said where assets are to be kept. */
     objectsAreInDataFolder: it.OBJECTS_URL === undefined,
+    backupUrl: it.SVC_BACKUP_URL,
+    backupClickhouse: it.SVC_BACKUP_CLICKHOUSE,
     queuePrefix: it.SVC_QUEUE_PREFIX,
     queueMax: { blocks: it.SVC_QUEUE_BLOCKS_MAX, bytes: it.SVC_QUEUE_BYTES_MAX },
     commitWaitMs: it.SVC_COMMIT_WAIT_MS,

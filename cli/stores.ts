@@ -4,12 +4,13 @@ import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { migrateClickHouse } from '../store/clickhouse/migrate.ts'
 import type { Closers } from '../store/closers.ts'
 import { openEmbeddedClickHouse } from '../store/embedded/clickhouse.ts'
-import { checkFreeSpace, lockDataFolder } from '../store/embedded/data-folder.ts'
+import { checkFreeSpace, lockDataFolder, type PublishedStores } from '../store/embedded/data-folder.ts'
 import { openEmbeddedPostgres } from '../store/embedded/postgres.ts'
 import { bootstrap } from '../store/postgres/accounts.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { withLock } from '../store/postgres/lock.ts'
 import { migratePostgres } from '../store/postgres/migrate.ts'
+import { checkRestored } from '../store/postgres/restore-mark.ts'
 import { migrateQueue } from '../store/queue/queue-backend.ts'
 import type { Progress } from './progress.ts'
 import { type Settings, type StoreUrls, toClickHouse } from './settings.ts'
@@ -21,7 +22,7 @@ export async function openStores(
   progress: Progress,
   closers: Closers,
   log: Logger,
-): Promise<StoreUrls> {
+): Promise<StoreUrls & Pick<PublishedStores, 'backupsFolder'>> {
   const { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, redisUrl, objectsUrl } = settings
   const { clickhouseCluster, clickhouseInsertQuorum } = settings
   const others = { clickhouseCluster, clickhouseInsertQuorum, redisUrl, objectsUrl }
@@ -40,15 +41,18 @@ export async function openStores(
       closers.push(() => postgres.close())
       return postgres.url
     }))
+  let backupsFolder: string | undefined
   const clickhouseUrl =
     givenClickHouse ??
     (await progress('ClickHouse', async () => {
       const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log })
       closers.push(() => clickhouse.close())
+      backupsFolder = clickhouse.backupsFolder
       return clickhouse.url
     }))
-  lock.publish({ clickhouseUrl, postgresUrl, redisUrl })
-  return { clickhouseUrl, postgresUrl, ...others }
+  const stores = { clickhouseUrl, postgresUrl, redisUrl, objectsUrl, backupsFolder }
+  lock.publish(stores)
+  return { ...stores, ...others }
 }
 
 /** ClickHouse has no locks of its own. */
@@ -63,6 +67,7 @@ export async function migrateStores(
   const clickhouse = openClickHouse(toClickHouse(stores))
   const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
   try {
+    await nameFault('Postgres', stores.postgresUrl, checkRestored(database))
     await nameFault('Postgres', stores.postgresUrl, migratePostgres(stores.postgresUrl))
     if (stores.redisUrl === undefined) await migrateQueue(stores.postgresUrl)
     await nameFault(

@@ -51,6 +51,40 @@ const commands: Record<string, Command> = {
     options: { json: { type: 'boolean', help: 'Print the findings as JSON' } },
     run: async ({ json }) => (await import('./doctor.ts')).doctor({ json: json === true }),
   },
+  backup: {
+    summary: 'Copy everything that is kept, while the service goes on; look at copies, check and delete them',
+    words: '[list | verify [ID] | prune]',
+    options: {
+      to: {
+        type: 'string',
+        value: 'PLACE',
+        help: 'A folder, or s3://access:secret@host/bucket (default: $SVC_BACKUP_URL)',
+      },
+      keep: { type: 'string', value: 'N', help: 'Delete all but the newest N afterwards' },
+      json: { type: 'boolean', help: 'Print the outcome as JSON' },
+    },
+    run: async ({ to, keep, json }, words) =>
+      (await import('./backup.ts')).backup(words, {
+        place: to === undefined ? undefined : String(to),
+        keep: keep === undefined ? undefined : String(keep),
+        json: json === true,
+      }),
+  },
+  restore: {
+    summary: 'Fill empty stores with a copy that "svc backup" has made; the service must be stopped',
+    words: '[ID]',
+    options: {
+      from: { type: 'string', value: 'PLACE', help: 'Where the backups are, as for "svc backup --to"' },
+      replace: { type: 'boolean', help: 'Delete what the stores hold, if they are not empty' },
+      json: { type: 'boolean', help: 'Print the outcome as JSON' },
+    },
+    run: async ({ from, replace, json }, words) =>
+      (await import('./restore.ts')).restore(words, {
+        place: from === undefined ? undefined : String(from),
+        replace: replace === true,
+        json: json === true,
+      }),
+  },
   'dead-letters': {
     summary: 'Look at rows that ClickHouse refused for good, and replay them once the reason is gone',
     words: 'list | show ID | replay ID | replay all | discard ID',

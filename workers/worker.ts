@@ -2,20 +2,21 @@ import type { Logger } from 'pino'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { type ClickHouse, isPermanent } from '../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../store/clickhouse/deletions.ts'
-import type { Queries } from '../store/postgres/database.ts'
+import type { Database } from '../store/postgres/database.ts'
 import { insertDeadLetter } from '../store/postgres/dead-letters.ts'
 import { deleteExperiments, listDeletedBefore } from '../store/postgres/experiments.ts'
 import { deleteIngestionErrors } from '../store/postgres/ingestion-errors.ts'
 import type { QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames, queues } from '../store/queue/queues.ts'
 import { createBatcher } from './batcher.ts'
+import { expire } from './expiry.ts'
 import { storeAroundGuiltyRows } from './guilty-rows.ts'
 import { createRetention } from './retention.ts'
 
 type Settings = {
   backend: QueueBackend
   /** Where dead letters are kept. */
-  queries: Queries
+  queries: Database
   clickhouse: ClickHouse
   /** How long a deleted experiment can be restored. */
   deletedKeptForMs: number
@@ -56,7 +57,11 @@ export async function startWorker({
     listDeletedBefore: (timeMs) => listDeletedBefore(queries, timeMs, sweptAtOnce),
     deleteRows: (ids) => deleteExperimentRows(clickhouse, ids),
     deleteExperiments: (ids) => deleteExperiments(queries, ids),
-    deleteOld: () => deleteIngestionErrors(queries, ingestionErrorsKeptDays),
+    async deleteOld() {
+      await deleteIngestionErrors(queries, ingestionErrorsKeptDays)
+      const rows = await expire({ database: queries, clickhouse })
+      if (rows > 0) log.info({ rows }, 'rows were deleted that their workspaces keep for some days only')
+    },
     keptForMs: deletedKeptForMs,
     everyMs: sweepEveryMs,
     onError: (error) => log.warn({ err: error }, 'deleted experiments could not be swept away; it will be tried again'),

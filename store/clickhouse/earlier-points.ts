@@ -1,5 +1,6 @@
 import type { ClickHouse } from './connection.ts'
 import { pointsTable, systemPointsTable } from './experiment-tables.ts'
+import { longInsert, toRanges } from './long-inserts.ts'
 import { summaryTable } from './points-summary.ts'
 import type { Table } from './tables.ts'
 
@@ -43,11 +44,6 @@ export async function listEarlierPoints(clickhouse: ClickHouse): Promise<string[
   return rows.map((it) => it.name)
 }
 
-const rowsAtOnce = 20_000_000
-
-/** An insert that runs for minutes says so in headers of its answer, or else the client takes it for lost. */
-const longInsert = { send_progress_in_http_headers: 1, http_headers_progress_interval_ms: '20000' }
-
 /** @param say is told what is done, for it may take a while: a minute for some 50 million points */
 export async function copyEarlierPoints(clickhouse: ClickHouse, say: (text: string) => void): Promise<void> {
   const { database } = clickhouse
@@ -73,21 +69,4 @@ export async function copyEarlierPoints(clickhouse: ClickHouse, say: (text: stri
     }
     await clickhouse.command(`DROP TABLE ${from} SYNC`)
   }
-}
-
-type Range = { first: string; last: string; rows: number }
-
-/** Neighbouring experiments, together about as many rows as one insert should have. */
-function toRanges(experiments: { id: string; count: string }[]): Range[] {
-  const ranges: Range[] = []
-  for (const { id, count } of experiments) {
-    const open = ranges.at(-1)
-    if (open && open.rows + Number(count) <= rowsAtOnce) {
-      open.last = id
-      open.rows += Number(count)
-    } else {
-      ranges.push({ first: id, last: id, rows: Number(count) })
-    }
-  }
-  return ranges
 }

@@ -86,9 +86,9 @@ export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable
 export const eventFeaturesTable = 'event_features'
 
 /** What the view keeps of every insert: nothing that rows which come twice would change. */
-export const selectEventFeatures = (layout: Layout) => `
+export const selectEventFeatures = (values: string, where = 'true') => `
     SELECT model_id, kind, part, name, version, min(timestamp) AS first, max(timestamp) AS last
-    FROM ${layout.database}.${toLocal(layout, eventValuesTable.name)} GROUP BY model_id, kind, part, name, version`
+    FROM ${values} WHERE ${where} GROUP BY model_id, kind, part, name, version`
 
 export const eventFeaturesColumns = `model_id UInt64, kind UInt8, part UInt8, name LowCardinality(String),
       version LowCardinality(String), first SimpleAggregateFunction(min, Int64), last SimpleAggregateFunction(max, Int64)`

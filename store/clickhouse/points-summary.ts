@@ -83,12 +83,16 @@ export function createSummary(layout: Layout, settings: string): string[] {
       ${aggregates.map((it) => `${it.name} ${it.type} CODEC(ZSTD(1))`).join(', ')}
     ) ENGINE = ${toEngine(layout, local, 'AggregatingMergeTree')} ORDER BY (${series}) SETTINGS ${settings}`,
     `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${summaryTable}_view${onCluster(layout)} TO ${database}.${local} AS
-     WITH ${withTime}, ${currentKey} AS current_key
-     SELECT ${series}, ${aggregates.map((it) => `${it.from} AS ${it.name}`).join(', ')}
-     FROM ${database}.${toLocal(layout, pointsTable.name)} GROUP BY ${series}`,
+     ${selectSummary(`${database}.${toLocal(layout, pointsTable.name)}`)}`,
     ...createDistributed(layout, summaryTable, 'experiment_id'),
   ]
 }
+
+/** What the view keeps of points; of all that are stored, it is the summary itself. */
+export const selectSummary = (points: string, where = 'true') =>
+  `WITH ${withTime}, ${currentKey} AS current_key
+     SELECT ${series}, ${aggregates.map((it) => `${it.from} AS ${it.name}`).join(', ')}
+     FROM ${points} WHERE ${where} GROUP BY ${series}`
 
 export type SummaryPart = 'minimum' | 'maximum' | 'current'
 

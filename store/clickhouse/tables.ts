@@ -13,6 +13,7 @@ import {
   addIdHash,
   eventFeaturesColumns,
   eventFeaturesTable,
+  eventValuesTable,
   monitoringTables,
   selectEventFeatures,
 } from './monitoring-tables.ts'
@@ -84,7 +85,7 @@ export function createStatements(layout: Layout): string[] {
     ) ENGINE = ${toEngine(layout, features, 'AggregatingMergeTree')} ORDER BY (model_id, kind, part, name, version)
     SETTINGS ${settings}`,
     `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${eventFeaturesTable}_view${onCluster(layout)} TO ${database}.${features}
-    AS ${selectEventFeatures(layout)}`,
+    AS ${selectEventFeatures(`${database}.${toLocal(layout, eventValuesTable.name)}`)}`,
     ...createDistributed(layout, eventFeaturesTable, 'model_id'),
     addClaimIndex(layout),
     ...addIdHash(layout),

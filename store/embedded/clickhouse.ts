@@ -25,6 +25,8 @@ export type EmbeddedClickHouse = {
   /** Stops the engine. Idle keep-alive connections delay it by up to 5 s, so close clients first. */
   close(): Promise<void>
   pid(): number
+  /** The one folder that it may write backups to, and read them from. */
+  backupsFolder: string
 }
 
 const name = 'ClickHouse'
@@ -50,12 +52,14 @@ export async function openEmbeddedClickHouse(options: {
   const dataFolder = join(folder, 'data')
   const configFile = join(folder, 'config.xml')
   const usersFile = join(folder, 'users.xml')
+  const backupsFolder = join(folder, 'backups')
   const password = randomBytes(24).toString('hex')
   const wasFilled = existsSync(dataFolder)
 
   await makePrivateFolder(folder)
   await makePrivateFolder(dataFolder)
-  await writePrivateFile(configFile, toConfig({ memoryBytesMax, usersFile }))
+  await makePrivateFolder(backupsFolder)
+  await writePrivateFile(configFile, toConfig({ memoryBytesMax, usersFile, backupsFolder }))
   await writePrivateFile(usersFile, toClickHouseUsers(password))
 
   let port = 0
@@ -86,7 +90,7 @@ export async function openEmbeddedClickHouse(options: {
       })
     },
   })
-  return { url: `http://svc:${password}@127.0.0.1:${port}/svc`, close: engine.close, pid: engine.pid }
+  return { url: `http://svc:${password}@127.0.0.1:${port}/svc`, close: engine.close, pid: engine.pid, backupsFolder }
 }
 
 /** The engine's library, where it is installed for this platform. */
@@ -130,7 +134,15 @@ export async function writePrivateFile(file: string, text: string): Promise<void
   await chmod(file, 0o600)
 }
 
-function toConfig({ memoryBytesMax, usersFile }: { memoryBytesMax: number; usersFile: string }): string {
+function toConfig({
+  memoryBytesMax,
+  usersFile,
+  backupsFolder,
+}: {
+  memoryBytesMax: number
+  usersFile: string
+  backupsFolder: string
+}): string {
   // The shutdown settings: do not wait for queries of clients we no longer answer.
   return `<clickhouse>
   <users_config>${escapeXml(usersFile)}</users_config>
@@ -141,6 +153,7 @@ function toConfig({ memoryBytesMax, usersFile }: { memoryBytesMax: number; users
   <keep_alive_timeout>30</keep_alive_timeout>
   <shutdown_wait_unfinished>1</shutdown_wait_unfinished>
   <shutdown_wait_unfinished_queries>0</shutdown_wait_unfinished_queries>
+  <backups><allowed_path>${escapeXml(backupsFolder)}/</allowed_path></backups>
 </clickhouse>
 `
 }

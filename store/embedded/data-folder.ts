@@ -8,7 +8,14 @@ import { startOfProcess } from './live-process.ts'
 type Holder = { pid: number; start: string; token: string; since: string }
 
 /** Where the stores of a running service are. */
-export type PublishedStores = { clickhouseUrl: string; postgresUrl: string; redisUrl?: string }
+export type PublishedStores = {
+  clickhouseUrl: string
+  postgresUrl: string
+  redisUrl?: string
+  objectsUrl: string
+  /** Where the embedded ClickHouse may write backups to. */
+  backupsFolder?: string
+}
 
 export type DataFolderLock = {
   /** Lets other commands of the folder's owner reach the stores, for as long as the lock is held. */

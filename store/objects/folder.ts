@@ -3,7 +3,7 @@ import { access, constants, mkdir, open, readdir, rename, rm, stat } from 'node:
 import { hostname } from 'node:os'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { createMeasure, type ObjectStore, storeAway } from './object-store.ts'
+import { createMeasure, type ListedObject, type ObjectStore, storeAway } from './object-store.ts'
 
 /** Where objects are written until they are whole. A rename within one file system is all or nothing. */
 const incomingFolder = '.incoming'
@@ -59,12 +59,38 @@ export async function openFolder(folder: string): Promise<ObjectStore> {
       await rm(toPath(key), { force: true }).catch(rethrowAway)
     },
 
+    async *list(prefix) {
+      // A prefix may end within a name: only its folders are walked into.
+      const top = path.dirname(`${prefix}x`)
+      yield* walk(folder, top === '.' ? '' : top, prefix)
+    },
+
     async check() {
       await access(incoming, constants.R_OK | constants.W_OK | constants.X_OK)
     },
 
     close: async () => undefined,
   }
+}
+
+/** What goes away meanwhile is left out. */
+async function* walk(folder: string, below: string, prefix: string): AsyncGenerator<ListedObject> {
+  const entries = await readdir(path.join(folder, below), { withFileTypes: true }).catch(emptyIfAbsent)
+  for (const entry of entries) {
+    const key = below === '' ? entry.name : `${below}/${entry.name}`
+    if (key === incomingFolder) continue
+    if (entry.isDirectory()) {
+      if (key.startsWith(prefix) || prefix.startsWith(`${key}/`)) yield* walk(folder, key, prefix)
+    } else if (key.startsWith(prefix)) {
+      const found = await stat(path.join(folder, key)).catch(emptyIfAbsent)
+      if (!Array.isArray(found)) yield { key, bytes: found.size }
+    }
+  }
+}
+
+function emptyIfAbsent(error: NodeJS.ErrnoException): never[] {
+  if (error.code === 'ENOENT') return []
+  throw storeAway(error)
 }
 
 /** Removes what processes left that are no more. */

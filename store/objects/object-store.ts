@@ -10,6 +10,9 @@ export type StoredObject = {
   sha256: string
 }
 
+/** What a store says of an object without reading it; `etag` changes with the content, where the store has such a thing. */
+export type ListedObject = { key: string; bytes: number; etag?: string }
+
 /** The first and the last byte, both included. */
 export type ByteRange = { start: number; end: number }
 
@@ -24,6 +27,8 @@ export type ObjectStore = {
   get(key: string, range?: ByteRange): Promise<Readable>
   /** An object that is not there is fine. */
   delete(key: string): Promise<void>
+  /** The objects whose keys begin so, in no order. */
+  list(prefix: string): AsyncIterable<ListedObject>
   /** Resolves when objects can be kept and read. */
   check(): Promise<void>
   close(): Promise<void>
@@ -32,13 +37,14 @@ export type ObjectStore = {
 /**
  * Opens the store at an address: `file:///folder`, or `s3://access:secret@host:port/bucket/prefix?region=..&tls=false`.
  *
+ * @param setting where the address was given, as errors call it
  * @throws Error that says what to change
  */
-export async function openObjects(url: string): Promise<ObjectStore> {
+export async function openObjects(url: string, setting = 'OBJECTS_URL'): Promise<ObjectStore> {
   if (new URL(url).protocol === 'file:') return await openFolder(fileURLToPath(url))
   // The library takes a third of a second to load: only those who use it wait.
   const { openS3 } = await import('./s3.ts')
-  return await openS3(url)
+  return await openS3(url, setting)
 }
 
 /** Lets a stream through, and tells what it was once it has ended. */

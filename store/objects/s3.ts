@@ -5,11 +5,13 @@ import {
   GetObjectCommand,
   HeadBucketCommand,
   ListMultipartUploadsCommand,
+  ListObjectsV2Command,
   S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3'
 import { Upload } from '@aws-sdk/lib-storage'
 import { createMeasure, type ObjectStore, storeAway } from './object-store.ts'
+import { parseS3Url } from './s3-url.ts'
 
 /** An object has 10,000 parts at most: with these it may have 78 GiB. */
 const partBytes = 8 * 1024 * 1024
@@ -24,8 +26,8 @@ const silenceMsMax = 30_000
  * Objects in a bucket of anything that speaks S3. An upload of which a part fails is given up with all its parts; those
  * of a killed process are given up at a later start, a day after they began.
  */
-export async function openS3(url: string): Promise<ObjectStore> {
-  const { bucket, prefix, ...client } = parseS3Url(url)
+export async function openS3(url: string, setting: string): Promise<ObjectStore> {
+  const { bucket, prefix, ...client } = parseS3Url(url, setting)
   const s3 = new S3Client({
     ...client,
     requestChecksumCalculation: 'WHEN_REQUIRED',
@@ -41,7 +43,7 @@ export async function openS3(url: string): Promise<ObjectStore> {
     await giveUpAbandoned()
   } catch (error) {
     s3.destroy()
-    throw new Error(explainFault(error, new URL(url).host, bucket), { cause: error })
+    throw new Error(explainFault(error, { host: new URL(url).host, bucket, setting }), { cause: error })
   }
 
   async function giveUpAbandoned() {
@@ -89,6 +91,19 @@ export async function openS3(url: string): Promise<ObjectStore> {
       await s3.send(new DeleteObjectCommand(where(key))).catch(rethrowAway)
     },
 
+    async *list(start) {
+      let ContinuationToken: string | undefined
+      do {
+        const page = await s3
+          .send(new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix + start, ContinuationToken }))
+          .catch(rethrowAway)
+        for (const { Key = '', Size = 0, ETag } of page.Contents ?? []) {
+          yield { key: Key.slice(prefix.length), bytes: Size, etag: ETag }
+        }
+        ContinuationToken = page.NextContinuationToken
+      } while (ContinuationToken)
+    },
+
     check,
 
     async close() {
@@ -97,32 +112,14 @@ export async function openS3(url: string): Promise<ObjectStore> {
   }
 }
 
-/** Reads the address; without a key in it, the library looks for one where AWS keeps them. */
-function parseS3Url(url: string) {
-  const { username, password, host, hostname, pathname, searchParams } = new URL(url)
-  const [bucket = '', ...folders] = pathname.slice(1).split('/').map(decodeURIComponent)
-  if (host === '' || bucket === '') {
-    throw new Error('OBJECTS_URL: must name a host and a bucket: s3://access:secret@host:port/bucket?region=us-east-1')
-  }
-  const prefix = folders.filter(Boolean).map((it) => `${it}/`)
-  return {
-    bucket,
-    prefix: prefix.join(''),
-    endpoint: `${searchParams.get('tls') === 'false' ? 'http' : 'https'}://${host}`,
-    region: searchParams.get('region') ?? 'us-east-1',
-    // AWS puts the bucket into the host name; others do not, as their host may be an address.
-    forcePathStyle: !hostname.endsWith('.amazonaws.com'),
-    ...(username !== '' && {
-      credentials: { accessKeyId: decodeURIComponent(username), secretAccessKey: decodeURIComponent(password) },
-    }),
-  }
-}
-
-function explainFault(error: unknown, host: string, bucket: string): string {
+function explainFault(
+  error: unknown,
+  { host, bucket, setting }: { host: string; bucket: string; setting: string },
+): string {
   const status = error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined
   if (status === 404)
-    return `The object store at ${host} has no bucket "${bucket}": make it, or name another in OBJECTS_URL.`
-  if (status === 403) return `The object store at ${host} refuses the key of OBJECTS_URL for the bucket "${bucket}".`
+    return `The object store at ${host} has no bucket "${bucket}": make it, or name another in ${setting}.`
+  if (status === 403) return `The object store at ${host} refuses the key of ${setting} for the bucket "${bucket}".`
   const reason = error instanceof Error && error.message ? error.message : String(error)
   return `The object store at ${host} cannot be used: ${reason}`
 }

@@ -14,6 +14,7 @@ export type Act =
   | 'secret.deleted'
   | 'secrets.rewrapped'
   | 'limits.set'
+  | 'retention.set'
   | 'workspace-member.set'
   | 'webhooks.set'
   | 'webhook.enabled'

@@ -13,8 +13,11 @@ export async function expireLooseObject(queries: Queries, objectKey: string): Pr
   await queries.row('UPDATE loose_objects SET free_after = now() WHERE object_key = $1', [objectKey])
 }
 
+/** Held by whoever needs objects to stay that nobody refers to any more: a backup refers to them. */
+export const keepingLock = 7_392_006
+
 /** The tables that refer to objects, each by a column `object_key`. A row that goes tells so in `loose_objects`. */
-const referrers = ['assets', 'artifact_files', 'panels', 'registry_files']
+export const referrers = ['assets', 'artifact_files', 'panels', 'registry_files']
 
 const isUnreferred = referrers
   .map((table) => `NOT EXISTS (SELECT 1 FROM ${table} WHERE ${table}.object_key = loose.object_key)`)
@@ -27,7 +30,7 @@ const isUnreferred = referrers
  * An object gets a further reference only while one that it has is locked, and that nobody has one is looked up after its
  * row was taken: so none is freed that somebody refers to, and who lets go of it meanwhile adds a row that is met again.
  *
- * @returns how many there were
+ * @returns how many there were; none while a backup is made
  */
 export async function freeLooseObjects(
   database: Database,
@@ -35,6 +38,10 @@ export async function freeLooseObjects(
   free: (objectKeys: string[]) => Promise<void>,
 ): Promise<number> {
   return await database.transaction(async (queries) => {
+    const mayFree = await queries.row<{ isHeld: boolean }>('SELECT pg_try_advisory_xact_lock_shared($1) AS "isHeld"', [
+      keepingLock,
+    ])
+    if (!mayFree?.isHeld) return 0
     const taken = await queries.rows<{ objectKey: string }>(
       // As an array they are chosen once; with IN, Postgres may choose anew for every row of a table that has grown.
       `DELETE FROM loose_objects WHERE id = ANY (ARRAY(

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import pg from 'pg'
 import type { Queries } from './database.ts'
+import { checkRestored } from './restore-mark.ts'
 
 const folder = fileURLToPath(new URL('./migrations', import.meta.url))
 const migrationsTable = 'svc_migrations'
@@ -10,8 +11,19 @@ const migrationsTable = 'svc_migrations'
 const silent = { debug: nothing, info: nothing, warn: nothing, error: nothing }
 function nothing() {}
 
-/** Brings Postgres forward to the schema this version needs. Safe to repeat, and to run twice at once. */
-export async function migratePostgres(url: string): Promise<void> {
+/** The migrations of this version, in their order. */
+export function migrationNames(): string[] {
+  return readdirSync(folder)
+    .map((file) => file.replace(/\.sql$/, ''))
+    .sort()
+}
+
+/**
+ * Brings Postgres forward to the schema this version needs. Safe to repeat, and to run twice at once.
+ *
+ * @param count fewer migrations than there are, for tables as an earlier version had them
+ */
+export async function migratePostgres(url: string, count = Number.POSITIVE_INFINITY): Promise<void> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 })
   await client.connect()
   try {
@@ -20,7 +32,7 @@ export async function migratePostgres(url: string): Promise<void> {
       dir: folder,
       direction: 'up',
       migrationsTable,
-      count: Number.POSITIVE_INFINITY,
+      count,
       // Two migrations at once: the second waits, and finds nothing left to do.
       advisoryLockMode: 'wait',
       logger: silent,
@@ -36,7 +48,8 @@ export async function migratePostgres(url: string): Promise<void> {
  * @throws Error that says what to do
  */
 export async function checkPostgres(database: Queries): Promise<void> {
-  const needed = readdirSync(folder).map((file) => file.replace(/\.sql$/, ''))
+  await checkRestored(database)
+  const needed = migrationNames()
   const table = await database.row<{ found: string | null }>('SELECT to_regclass($1)::text AS found', [migrationsTable])
   const done = table?.found ? await database.rows<{ name: string }>(`SELECT name FROM ${migrationsTable}`) : []
   const names = new Set(done.map((it) => it.name))

@@ -209,6 +209,6 @@ const placeOfDataKey = (organizationId: string) => ['data key', organizationId]
 const placeOfSecret = (organizationId: string, name: string) => ['secret', organizationId, name]
 
 /** Tells master keys apart, and nothing about them. */
-function toFingerprint(key: Buffer): Buffer {
+export function toFingerprint(key: Buffer): Buffer {
   return createHash('sha256').update('svc master key').update(key).digest().subarray(0, 16)
 }

@@ -1,4 +1,4 @@
-import { createPostgresBackend, Queue, type QueueOptions, runMigrations, Worker } from 'bullmq'
+import { createPostgresBackend, type JobType, Queue, type QueueOptions, runMigrations, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { type Closers, createClosers } from '../closers.ts'
@@ -69,6 +69,13 @@ export type QueueBackend = {
   openProducer(name: QueueName): Promise<Producer>
   openConsumer(settings: ConsumerSettings): Promise<Consumer>
   openErrands(settings: ErrandSettings): Promise<Errands>
+  /**
+   * The blocks that are in a queue at the moment of the call and are not stored yet when they are looked at; some that are
+   * stored by then may be among them.
+   */
+  readBlocks(name: QueueName): AsyncIterable<Block>
+  /** Takes all blocks out of a queue, for good. */
+  discardBlocks(name: QueueName): Promise<void>
   /** Resolves when the queue can be used and will keep what it is given; rejects with what to change. */
   check(): Promise<void>
   /** What would make the queue keep more than it does; undefined when there is nothing. */
@@ -111,6 +118,18 @@ const defaultJobOptions: QueueOptions['defaultJobOptions'] = {
 
 // BullMQ keeps a stream of events that nobody here reads: a short one costs less.
 const streams = { events: { maxLen: 100 } }
+
+/** All states of a job that is not done. */
+const unfinished: JobType[] = ['wait', 'active', 'delayed', 'prioritized', 'waiting-children', 'failed']
+const jobsReadAtOnce = 50
+
+async function* readJobs(queue: Queue<JobData>, ids: string[]): AsyncGenerator<Block> {
+  queue.on('error', () => undefined)
+  for (let at = 0; at < ids.length; at += jobsReadAtOnce) {
+    const jobs = await Promise.all(ids.slice(at, at + jobsReadAtOnce).map((id) => queue.getJob(id)))
+    for (const job of jobs) if (job) yield toBlock(job.data)
+  }
+}
 
 type ErrandData = { name: string }
 
@@ -192,6 +211,19 @@ function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
         ...consumerOptions,
       })
       return startErrands(queue, worker, onError)
+    },
+    async *readBlocks(name) {
+      const queue = new Queue<JobData>(name, { connection: connect({ maxRetriesPerRequest: null }), prefix })
+      try {
+        // One script reads all of them: no job moves from one to the other meanwhile.
+        yield* readJobs(queue, await queue.getRanges(unfinished, 0, -1))
+      } finally {
+        await queue.close()
+      }
+    },
+    async discardBlocks(name) {
+      const queue = new Queue<JobData>(name, { connection: connect({ maxRetriesPerRequest: null }), prefix })
+      await queue.obliterate({ force: true }).finally(() => queue.close())
     },
     check: () => checkRedis(url),
     findWeakness: () => findRedisWeakness(url),
@@ -312,6 +344,26 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
         backend,
       )
       return startErrands(queue, worker, onError)
+    },
+    async *readBlocks(name) {
+      const queue = new Queue<JobData>(name, { connection: producing as never, streams }, backend)
+      try {
+        // BullMQ asks for each state apart, and a job may move between two questions.
+        const { rows } = await producing.query<{ id: string }>(
+          `SELECT id FROM job WHERE queue = $1 AND state <> 'completed'`,
+          [name],
+        )
+        yield* readJobs(
+          queue,
+          rows.map((it) => it.id),
+        )
+      } finally {
+        await queue.close()
+      }
+    },
+    async discardBlocks(name) {
+      const queue = new Queue<JobData>(name, { connection: producing as never, streams }, backend)
+      await queue.obliterate({ force: true }).finally(() => queue.close())
     },
     async check() {
       await producing.query('SELECT 1')

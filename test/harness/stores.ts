@@ -23,6 +23,8 @@ export type TestStores = {
   postgresUrl: string
   redisUrl: string | undefined
   objectsUrl: string
+  /** Where ClickHouse may write backups to, when it is one of ours. */
+  backupsFolder?: string | undefined
 }
 
 declare module 'vitest' {
@@ -50,6 +52,7 @@ export default async function setup(project: TestProject) {
       clickhouseUrl: clickhouse.url,
       redisUrl: redis?.url,
       objectsUrl: pathToFileURL(path.join(folder, 'objects')).href,
+      backupsFolder: clickhouse.backupsFolder,
     }
     await migrateStores({ ...stores, redisUrl: undefined }, undefined)
     project.provide('stores', stores)
@@ -60,7 +63,7 @@ export default async function setup(project: TestProject) {
   return () => closers.closeAll()
 }
 
-type OpenStore = { url: string; close(): Promise<unknown> }
+type OpenStore = { url: string; close(): Promise<unknown>; backupsFolder?: string }
 
 const givenStore = (url: string): OpenStore => ({ url, close: async () => undefined })
 const wantsDocker = process.env.SVC_TEST_DOCKER === '1'

@@ -161,7 +161,7 @@ test('a data folder has one holder at a time', () => {
 
 test('where its stores are is told as long as their holder lives', () => {
   const folder = aFolder()
-  const stores = { clickhouseUrl: 'http://a', postgresUrl: 'postgres://b' }
+  const stores = { clickhouseUrl: 'http://a', postgresUrl: 'postgres://b', objectsUrl: 'file:///c' }
   const lock = lockDataFolder(folder)
   expect(findPublishedStores(folder)).toBeUndefined()
   lock.publish(stores)

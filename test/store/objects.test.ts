@@ -69,6 +69,22 @@ describe.each(['folder', 's3'] as const)('objects in %s', (kind) => {
     }
   })
 
+  test('are listed by the beginning of their keys, with their sizes', async () => {
+    const folder = createObjectKey()
+    for (const name of ['a/1', 'a/2', 'ab', 'b']) await store.put(`${folder}/${name}`, Readable.from([name]))
+    const list = async (prefix: string) => {
+      const found = await Array.fromAsync(store.list(`${folder}${prefix}`))
+      return found.map(({ key, bytes }) => `${key.slice(folder.length + 1)} ${bytes}`).sort()
+    }
+
+    expect(await list('/')).toEqual(['a/1 3', 'a/2 3', 'ab 2', 'b 1'])
+    expect(await list('/a')).toEqual(['a/1 3', 'a/2 3', 'ab 2'])
+    expect(await list('/a/')).toEqual(['a/1 3', 'a/2 3'])
+    expect(await list('/c')).toEqual([])
+    const all = await Array.fromAsync(store.list(''))
+    expect(all.filter(({ key }) => key.startsWith(folder))).toHaveLength(4)
+  })
+
   test('come back in part', async () => {
     const bytes = randomBytes(100_000)
     const key = createObjectKey()

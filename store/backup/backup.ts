@@ -1,0 +1,199 @@
+import { Readable } from 'node:stream'
+import pg from 'pg'
+import { openClickHouse } from '../clickhouse/connection.ts'
+import { createClosers } from '../closers.ts'
+import { type ObjectStore, openObjects } from '../objects/object-store.ts'
+import { keepingLock } from '../postgres/loose-objects.ts'
+import { type Block, openQueueBackend } from '../queue/queue-backend.ts'
+import { queueNames } from '../queue/queues.ts'
+import { type ClickHouseRoute, copyClickHouse } from './clickhouse-copy.ts'
+import { createFiles, type Files, readLines } from './files.ts'
+import {
+  createBackupId,
+  type KeptObject,
+  listBackups,
+  type Manifest,
+  readManifest,
+  toFileKey,
+  toPoolKey,
+} from './manifest.ts'
+import { copyLaterDeadLetters, copyPostgres, readSequences } from './postgres-copy.ts'
+import { checkSpace } from './space.ts'
+
+/**
+ * A backup has everything that was acknowledged before it began, though the service goes on. What makes it so is the order:
+ *
+ * 1. Postgres, in one snapshot. Whatever is confirmed there (an event's prediction id, say) had its rows in the queue before.
+ * 2. The queue: the blocks that are in it at one moment. What is no longer in it is in ClickHouse.
+ * 3. ClickHouse, and then what was set aside as dead letters meanwhile.
+ * 4. Objects, of which none is freed from before the snapshot until they are all copied.
+ *
+ * So each store may know of more than those before it, and never of less. What is too much (rows of experiments and events
+ * that Postgres does not know of) is taken out by `restore`, which also stores the blocks of the queue: those that were
+ * half-way stored become whole, as rows that are stored twice are one. What ClickHouse derives is made anew.
+ */
+export type Stores = {
+  clickhouseUrl: string
+  postgresUrl: string
+  redisUrl: string | undefined
+  objectsUrl: string
+  queuePrefix: string
+}
+
+/** Shows what is being done; `say` tells how far it is. */
+export type Step = <T>(what: string, work: (say: (text: string) => void) => Promise<T>) => Promise<T>
+
+type Settings = {
+  stores: Stores
+  target: ObjectStore
+  targetUrl: string
+  route: ClickHouseRoute
+  /** Of svc. */
+  version: string
+  step: Step
+}
+
+/** One backup of a service is made at a time. */
+const backupLock = 7_392_005
+
+/** Makes a backup, and answers its manifest once all of it is in its place. */
+export async function makeBackup({ stores, target, targetUrl, route, version, step }: Settings): Promise<Manifest> {
+  const closers = createClosers()
+  const onError = () => undefined
+  try {
+    closers.push(await holdLocks(stores.postgresUrl))
+    const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
+    closers.push(() => clickhouse.close())
+    await checkSpace(clickhouse, route, targetUrl)
+    const { redisUrl, postgresUrl, queuePrefix: prefix } = stores
+    const backend = openQueueBackend({ redisUrl, postgresUrl, prefix, onError })
+    closers.push(() => backend.close())
+    const source = await openObjects(stores.objectsUrl)
+    closers.push(source.close)
+
+    const startedAt = new Date()
+    const id = createBackupId(startedAt)
+    const files = createFiles(target, id)
+    const copied = await step('Postgres', () => copyPostgres(postgresUrl, files))
+    const { masterKey, objectKeys, deadLetters, ...postgres } = copied
+    const queue = await step('queue', async (say) => {
+      const kept: Manifest['queue'] = []
+      for (const name of queueNames) kept.push(await copyQueue(name, backend.readBlocks(name), files, say))
+      return kept
+    })
+    const inClickhouse = await step('ClickHouse', (say) =>
+      copyClickHouse(clickhouse, route, { id, target, files }, say),
+    )
+    postgres.tables.push(...(await copyLaterDeadLetters(postgresUrl, files, deadLetters)))
+    postgres.sequences = await readSequences(postgresUrl)
+    const objects = await step('objects', (say) => copyObjects({ keys: objectKeys, source, target, files, say }))
+
+    const manifest: Manifest = {
+      format: 1,
+      id,
+      startedAt: startedAt.toISOString(),
+      finishedAt: new Date().toISOString(),
+      version,
+      masterKey,
+      postgres,
+      clickhouse: inClickhouse,
+      queue,
+      objects,
+      files: files.files,
+    }
+    await target.put(toFileKey(id, 'manifest.json'), toStream(`${JSON.stringify(manifest, null, 2)}\n`))
+    return manifest
+  } finally {
+    await closers.closeAll().catch(() => undefined)
+  }
+}
+
+/** Keeps objects from being freed, and other backups from being made, until what it answers is called. */
+async function holdLocks(postgresUrl: string): Promise<() => Promise<void>> {
+  const client = new pg.Client({ connectionString: postgresUrl, connectionTimeoutMillis: 10_000, keepAlive: true })
+  client.on('error', () => undefined)
+  await client.connect()
+  const { rows } = await client.query('SELECT pg_try_advisory_lock($1) AS "isHeld"', [backupLock])
+  if (!rows[0]?.isHeld) {
+    await client.end()
+    throw new Error('Another backup of this service is being made: wait for its end.')
+  }
+  await client.query('SELECT pg_advisory_lock($1)', [keepingLock])
+  return () => client.end()
+}
+
+async function copyQueue(name: string, blocks: AsyncIterable<Block>, files: Files, say: (text: string) => void) {
+  const kept = { name, blocks: 0, rows: 0, file: `queue/${name}.ndjson.zst` }
+  async function* toLines() {
+    for await (const { rows, receivedMs, bytes } of blocks) {
+      kept.blocks++
+      kept.rows += rows
+      say(`${name}: ${kept.blocks} blocks`)
+      yield { rows, receivedMs, block: bytes.toString('base64') }
+    }
+  }
+  await files.putLines(kept.file, toLines())
+  return kept
+}
+
+type Objects = { keys: string[]; source: ObjectStore; target: ObjectStore; files: Files; say(text: string): void }
+
+const objectsAtOnce = 4
+
+/** Copies those objects that no earlier backup has put into the pool. */
+async function copyObjects({ keys, source, target, files, say }: Objects): Promise<Manifest['objects']> {
+  const earlier = await findEarlier(target)
+  const pool = new Map<string, number>()
+  for await (const { key, bytes } of target.list(toPoolKey(''))) pool.set(key, bytes)
+  const kept: KeptObject[] = []
+  const missing: string[] = []
+  let bytes = 0
+  const waiting = keys.values()
+  const copyOn = async () => {
+    for (const key of waiting) {
+      const known = earlier.get(key)
+      const object = known && pool.get(toPoolKey(key)) === known.bytes ? known : await copyObject(key, source, target)
+      if (object) {
+        kept.push(object)
+        bytes += object.bytes
+        say(`${kept.length} of ${keys.length}, ${Math.round(bytes / 1e6)} MB`)
+      } else missing.push(key)
+    }
+  }
+  await Promise.all(Array.from({ length: objectsAtOnce }, copyOn))
+  const file = 'objects.ndjson.zst'
+  await files.putLines(
+    file,
+    kept.sort((a, b) => (a.key < b.key ? -1 : 1)),
+  )
+  return { count: kept.length, bytes, file, missing: missing.sort() }
+}
+
+async function copyObject(key: string, source: ObjectStore, target: ObjectStore): Promise<KeptObject | undefined> {
+  try {
+    return { key, ...(await target.put(toPoolKey(key), await source.get(key))) }
+  } catch (error) {
+    // One that is not there cannot be copied, and is no reason not to keep the others.
+    const { code, name } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || name === 'NoSuchKey') return undefined
+    throw error
+  }
+}
+
+/** What the newest whole backup says of the objects in the pool. */
+async function findEarlier(target: ObjectStore): Promise<Map<string, KeptObject>> {
+  const newest = (await listBackups(target)).filter((it) => it.isWhole).at(-1)
+  const found = new Map<string, KeptObject>()
+  if (!newest) return found
+  try {
+    const { objects } = await readManifest(target, newest.id)
+    for await (const object of readLines<KeptObject>(target, newest.id, objects.file)) found.set(object.key, object)
+    return found
+  } catch (error) {
+    if (error instanceof Error && error.name === 'StoreAway') throw error
+    // A damaged one is of no help: all are copied again.
+    return new Map()
+  }
+}
+
+const toStream = (text: string) => Readable.from([Buffer.from(text)])

@@ -1,0 +1,74 @@
+import type { ObjectStore } from '../objects/object-store.ts'
+import { measure, readLines } from './files.ts'
+import { type BackupFile, type KeptObject, type Manifest, toFileKey, toPoolKey } from './manifest.ts'
+
+/** A file of a backup that is gone or not as it was written. */
+export type Damage = { file: string; what: string }
+
+const atOnce = 4
+
+/**
+ * Reads everything a backup has and compares it with what was written. What lies on a disk of ClickHouse cannot be read from
+ * here; of what it has put into S3 the sizes and tags are compared.
+ *
+ * @param say is told how much has been read
+ */
+export async function verifyBackup(
+  target: ObjectStore,
+  manifest: Manifest,
+  say: (bytes: number) => void = () => {},
+): Promise<Damage[]> {
+  const damages: Damage[] = []
+  let bytes = 0
+  const note = (file: string, what: string | undefined) => {
+    if (what) damages.push({ file, what })
+  }
+  const listed = await listTagged(target, manifest)
+  for (const file of manifest.files) {
+    const key = toFileKey(manifest.id, file.name)
+    if (file.sha256 === undefined) note(key, compareTags(file, listed.get(file.name)))
+    else note(key, await compare(target, key, { bytes: file.bytes, sha256: file.sha256 }))
+    say((bytes += file.bytes))
+  }
+  // Where their list is damaged that is said already, and it cannot be read.
+  if (damages.length > 0) return damages
+  const pool = readLines<KeptObject>(target, manifest.id, manifest.objects.file)
+  const readOn = async () => {
+    for await (const object of pool) {
+      const key = toPoolKey(object.key)
+      note(key, await compare(target, key, object))
+      say((bytes += object.bytes))
+    }
+  }
+  await Promise.all(Array.from({ length: atOnce }, readOn))
+  return damages
+}
+
+async function compare(target: ObjectStore, key: string, expected: { bytes: number; sha256: string }) {
+  let found: { bytes: number; sha256: string }
+  try {
+    found = await measure(await target.get(key))
+  } catch (error) {
+    if (error instanceof Error && error.name === 'StoreAway') throw error
+    return 'is missing'
+  }
+  if (found.bytes !== expected.bytes) return `has ${found.bytes} bytes, not ${expected.bytes}`
+  return found.sha256 === expected.sha256 ? undefined : 'has other content than was written'
+}
+
+async function listTagged(target: ObjectStore, { id, files }: Manifest): Promise<Map<string, BackupFile>> {
+  const found = new Map<string, BackupFile>()
+  if (files.every((it) => it.sha256 !== undefined)) return found
+  const folder = toFileKey(id, '')
+  for await (const { key, bytes, etag } of target.list(folder)) {
+    const name = key.slice(folder.length)
+    found.set(name, { name, bytes, etag })
+  }
+  return found
+}
+
+function compareTags(expected: BackupFile, found: BackupFile | undefined): string | undefined {
+  if (!found) return 'is missing'
+  if (found.bytes !== expected.bytes) return `has ${found.bytes} bytes, not ${expected.bytes}`
+  return found.etag === expected.etag ? undefined : 'has other content than was written'
+}

@@ -1,0 +1,21 @@
+/** An insert that runs for minutes says so in headers of its answer, or else the client takes it for lost. */
+export const longInsert = { send_progress_in_http_headers: 1, http_headers_progress_interval_ms: '20000' }
+
+const rowsAtOnce = 20_000_000
+
+type Range = { first: string; last: string; rows: number }
+
+/** Neighbouring experiments, together about as many rows as one insert should have. */
+export function toRanges(experiments: { id: string; count: string }[]): Range[] {
+  const ranges: Range[] = []
+  for (const { id, count } of experiments) {
+    const open = ranges.at(-1)
+    if (open && open.rows + Number(count) <= rowsAtOnce) {
+      open.last = id
+      open.rows += Number(count)
+    } else {
+      ranges.push({ first: id, last: id, rows: Number(count) })
+    }
+  }
+  return ranges
+}
