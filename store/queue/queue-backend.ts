@@ -14,14 +14,18 @@ export type Block = {
   receivedMs: number
   /** One zstd frame. */
   bytes: Buffer
+  /** Where the traces of its requests go on, as `traceparent` says it; absent when none of them is traced. */
+  trace?: string
 }
 
-type JobData = { rows: number; receivedMs: number; block: string }
+type JobData = { rows: number; receivedMs: number; block: string; trace?: string }
 
 export type Producer = {
   /** Resolves once the queue has the block; rejects when it may not have it. */
   add(block: Block): Promise<void>
   load(): Promise<QueueLoad>
+  /** When the oldest block that is not stored yet was accepted, in ms since the Unix epoch; undefined when there is none. */
+  oldestReceivedMs(): Promise<number | undefined>
 }
 
 export type QueueLoad = {
@@ -379,8 +383,8 @@ async function startProducer({
   closers.push(() => waitAtMost(queue.close()))
   await queue.waitUntilReady()
   return {
-    async add({ rows, receivedMs, bytes }) {
-      await queue.add('block', { rows, receivedMs, block: bytes.toString('base64') })
+    async add({ rows, receivedMs, bytes, trace }) {
+      await queue.add('block', { rows, receivedMs, block: bytes.toString('base64'), ...(trace && { trace }) })
     },
     async load() {
       const [blocks, share] = await Promise.all([
@@ -388,6 +392,15 @@ async function startProducer({
         memoryShare(),
       ])
       return { blocks, memoryShare: share }
+    },
+    async oldestReceivedMs() {
+      // The first of each state: they are worked on in the order they came, but for those that are to be repeated.
+      const jobs = await Promise.all(
+        (['active', 'waiting', 'delayed'] as const).map((state) => queue.getJobs(state, 0, 0, true)),
+      )
+      // One that is done meanwhile is there no more.
+      const times = jobs.flat().flatMap((job) => job?.data?.receivedMs ?? [])
+      return times.length > 0 ? Math.min(...times) : undefined
     },
   }
 }
@@ -435,6 +448,6 @@ async function waitAtMost(closed: Promise<unknown>): Promise<void> {
   await Promise.race([closed, late]).finally(() => clearTimeout(timer))
 }
 
-function toBlock({ rows, receivedMs, block }: JobData): Block {
-  return { rows, receivedMs, bytes: Buffer.from(block, 'base64') }
+function toBlock({ rows, receivedMs, block, trace }: JobData): Block {
+  return { rows, receivedMs, bytes: Buffer.from(block, 'base64'), ...(trace && { trace }) }
 }
