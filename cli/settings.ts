@@ -46,6 +46,12 @@ const fields = z.object({
   SVC_DATA_DIR: z.string().default(defaultDataFolder),
   /** The address people reach the service at, when it stands behind a proxy: used in links. */
   SVC_PUBLIC_URL: url('https?').optional(),
+  /** Where the processes that run are, for "svc doctor", separated by commas; without it, one at SVC_HOST and SVC_PORT. */
+  SVC_URL: z
+    .string()
+    .default('')
+    .transform((urls) => urls.split(/[\s,]+/).filter(Boolean))
+    .pipe(z.array(url('https?'))),
   /** The first admin's key, for those who want to choose it: deployments by script, tests. */
   SVC_BOOTSTRAP_API_KEY: z
     .string()
@@ -238,6 +244,7 @@ function parse(
     port: it.SVC_PORT,
     dataFolder: it.SVC_DATA_DIR,
     publicUrl: it.SVC_PUBLIC_URL?.replace(/\/+$/, ''),
+    serviceUrls: it.SVC_URL.map((address) => address.replace(/\/+$/, '')),
     bootstrapApiKey: it.SVC_BOOTSTRAP_API_KEY,
     authHeaders: it.SVC_AUTH_HEADERS,
     masterKey: toKey(it.SVC_MASTER_KEY),
