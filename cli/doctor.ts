@@ -168,12 +168,13 @@ async function lookAtMasterKey(settings: Settings, database: Database): Promise<
   const secrets = openSecrets({ database, masterKey: key, previousMasterKey })
   await secrets.check()
   const { tried, unreadable } = await secrets.tryAll(secretsTriedMax)
-  if (unreadable.length === 0) return [ok(name, `opens ${tried} secrets`)]
+  const count = tried === 1 ? '1 secret' : `${tried} secrets`
+  if (unreadable.length === 0) return [ok(name, tried === 0 ? 'there are no secrets yet' : `opens ${count}`)]
   const names = unreadable.slice(0, 3).join(', ')
   return [
     wrong(
       name,
-      `does not open ${unreadable.length} of ${tried} secrets (${names}): their rows were changed or moved. Set them again.`,
+      `does not open ${unreadable.length} of ${count} (${names}): their rows were changed or moved. Set them again.`,
     ),
   ]
 }

@@ -138,13 +138,13 @@ describe('svc doctor', () => {
     const secret = JSON.stringify({ secretName: 'hook', secretValue: 'x' })
     expect((await client.send('PUT', `/write/organization/${organizationId}/secrets`, secret)).status).toBe(200)
 
-    expect(await look({ SVC_MASTER_KEY: testMasterKey })).toBe('ok: opens 1 secrets')
+    expect(await look({ SVC_MASTER_KEY: testMasterKey })).toBe('ok: opens 1 secret')
     expect(await look({})).toMatch(/^wrong: .*set SVC_MASTER_KEY/)
     expect(await look({ SVC_MASTER_KEY: Buffer.alloc(32, 9).toString('base64') })).toContain('svc secrets rotate')
 
     // One that was moved in the table opens nowhere else.
     await run(own.postgresUrl, "UPDATE organization_secrets SET name = 'moved'")
-    expect(await look({ SVC_MASTER_KEY: testMasterKey })).toMatch(/^wrong: does not open 1 of 1 secrets \(moved\)/)
+    expect(await look({ SVC_MASTER_KEY: testMasterKey })).toMatch(/^wrong: does not open 1 of 1 secret \(moved\)/)
   })
 
   it('tells a master key in the data folder that is damaged, or that others may read', async () => {
