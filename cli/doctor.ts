@@ -1,88 +1,97 @@
 import { access, constants, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { describeFault, runChecks } from '../http/health.ts'
+import { describeFault } from '../http/health.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
-import { checkClickHouse } from '../store/clickhouse/migrate.ts'
 import { createClosers } from '../store/closers.ts'
-import { checkFreeSpace } from '../store/embedded/data-folder.ts'
+import { checkFreeSpace, findPublishedStores } from '../store/embedded/data-folder.ts'
 import { findMasterKey } from '../store/embedded/master-key.ts'
-import { openObjects } from '../store/objects/object-store.ts'
 import { type Database, openDatabase } from '../store/postgres/database.ts'
-import { checkPostgres } from '../store/postgres/migrate.ts'
 import { isMasterKeyInUse, openSecrets } from '../store/postgres/secrets.ts'
 import { openQueueBackend } from '../store/queue/queue-backend.ts'
+import { clickhouseChecks } from './doctor/clickhouse.ts'
+import { type Check, type Finding, findAll, ok, warning, wrong } from './doctor/finding.ts'
+import { objectsCheck } from './doctor/objects.ts'
+import { postgresChecks } from './doctor/postgres.ts'
+import { queueCheck, redisCheck } from './doctor/queue.ts'
+import { serviceCheck } from './doctor/service.ts'
 import { warnOfExampleSecrets } from './example-secrets.ts'
 import { toUrlHost } from './service.ts'
 import { parseSettings, type Settings, toClickHouse } from './settings.ts'
-import { describeTerminal } from './terminal.ts'
+import { type Colour, describeTerminal } from './terminal.ts'
 import { version } from './version.ts'
 
-type Checks = Record<string, () => Promise<unknown>>
-
-/** Checks whatever a deployment needs, prints each finding, and exits with 1 when one of them is not well. */
+/**
+ * Looks at whatever a deployment needs and prints each finding with what to do: the settings, the stores with all that
+ * the alerts are about, and the processes that run. Exits with 1 when something is wrong; a warning alone is no reason.
+ */
 export async function doctor({ json }: { json: boolean }): Promise<void> {
   const findings = await examine()
-  const isWell = Object.values(findings).every((it) => it === 'ok')
-  if (json) process.stdout.write(`${JSON.stringify({ version, node: process.version, ok: isWell, findings })}\n`)
-  else printFindings(findings)
+  const isWell = findings.every((it) => it.state !== 'wrong')
+  if (json) {
+    const byName = findings.map(({ name, state, says }) => ({ name, state, says }))
+    process.stdout.write(`${JSON.stringify({ version, node: process.version, ok: isWell, findings: byName })}\n`)
+  } else printFindings(findings)
   process.exitCode = isWell ? 0 : 1
 }
 
-async function examine(): Promise<Record<string, string>> {
+async function examine(): Promise<Finding[]> {
   const closers = createClosers()
   try {
     const settings = parseSettings(process.env)
-    const stores = openStoreChecks(settings, closers.push)
-    const warning = warnOfExampleSecrets(process.env)
-    const known = warning && { 'example secrets': warning }
-    return {
-      settings: 'ok',
-      ...known,
-      ...(await runChecks({ ...stores, ...folderCheck(settings), ...serviceCheck(settings) })),
-    }
+    const checks = [...openStoreChecks(settings, closers.push), ...folderCheck(settings), ...serviceChecks(settings)]
+    const known = warnOfExampleSecrets(process.env)
+    const secrets = known === undefined ? [] : [warning('example secrets', known)]
+    return [ok('settings'), ...secrets, ...(await findAll(checks))]
   } catch (error) {
-    return { settings: describeFault(error) }
+    return [wrong('settings', describeFault(error))]
   } finally {
     // What could not be reached cannot be closed in order either.
     await closers.closeAll().catch(() => undefined)
   }
 }
 
-function printFindings(findings: Record<string, string>) {
-  const terminal = describeTerminal(process.stdout, process.env)
-  const width = Math.max(...Object.keys(findings).map((it) => it.length))
-  process.stdout.write(`svc ${version} on Node ${process.version}\n\n`)
-  for (const [name, outcome] of Object.entries(findings)) {
-    const isWell = outcome === 'ok'
-    process.stdout.write(`  ${name.padEnd(width)}  ${terminal.paint(isWell ? 'green' : 'red', outcome)}\n`)
+const colours: Record<Finding['state'], Colour> = { ok: 'green', warning: 'yellow', wrong: 'red' }
+
+function printFindings(findings: Finding[]) {
+  const out = process.stdout
+  const terminal = describeTerminal(out, process.env)
+  const width = Math.max(...findings.map((it) => it.name.length))
+  out.write(`svc ${version} on Node ${process.version}\n\n`)
+  for (const { name, state, says } of findings) {
+    const mark = terminal.paint(colours[state], state.padEnd('warning'.length))
+    out.write(`  ${name.padEnd(width)}  ${mark}  ${state === 'ok' ? terminal.paint('dim', says) : says}`.trimEnd())
+    out.write('\n')
   }
+  const count = (state: Finding['state']) => findings.filter((it) => it.state === state).length
+  const summary = [
+    count('wrong') > 0 && `${count('wrong')} wrong`,
+    count('warning') > 0 && `${count('warning')} to look at`,
+  ].filter(Boolean)
+  out.write(
+    `\n${summary.length > 0 ? `${summary.join(', ')}; deploy/runbooks.md has more on each.` : 'All is well.'}\n`,
+  )
 }
 
-function serviceCheck({ host, port }: Settings): Checks {
-  const url = `http://${toUrlHost(host)}:${port}`
-  return { [`service at ${url}`]: () => askReady(url) }
+function serviceChecks({ host, port, serviceUrls }: Settings): Check[] {
+  const urls = serviceUrls.length > 0 ? serviceUrls : [`http://${toUrlHost(host)}:${port}`]
+  return urls.map(serviceCheck)
 }
 
-async function askReady(url: string) {
-  const answer = await fetch(`${url}/readyz`).catch(() => {
-    throw new Error('does not answer: start it with "npm start", or name its port with SVC_PORT')
-  })
-  const { checks } = (await answer.json().catch(() => ({}))) as { checks?: Record<string, string> }
-  if (!checks) throw new Error('something else than svc answers there')
-  const faults = Object.entries(checks).filter(([, outcome]) => outcome !== 'ok')
-  if (faults.length > 0) throw new Error(faults.map((it) => it.join(': ')).join('; '))
-}
-
-function folderCheck({ clickhouseUrl, postgresUrl, dataFolder }: Settings): Checks {
-  if (clickhouseUrl && postgresUrl) return {}
+function folderCheck({ clickhouseUrl, postgresUrl, dataFolder }: Settings): Check[] {
+  if (clickhouseUrl && postgresUrl) return []
   const folder = path.resolve(dataFolder)
-  return {
-    [`data folder ${folder}`]: async () => {
-      const existing = await findExisting(folder)
-      await access(existing, constants.W_OK)
-      await checkFreeSpace(existing)
+  const name = `data folder ${folder}`
+  return [
+    {
+      name,
+      async look() {
+        const existing = await findExisting(folder)
+        await access(existing, constants.W_OK)
+        await checkFreeSpace(existing)
+        return [ok(name)]
+      },
     },
-  }
+  ]
 }
 
 /** The folder itself, or the one it will be made in. */
@@ -94,48 +103,81 @@ async function findExisting(folder: string): Promise<string> {
   return exists || folder === path.dirname(folder) ? folder : findExisting(path.dirname(folder))
 }
 
-/** Embedded stores are reached by the running service only; it reports on them itself. */
-function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unknown>) => void): Checks {
-  const { clickhouseUrl, postgresUrl, redisUrl, objectsUrl, objectsAreInDataFolder, queuePrefix } = settings
-  const checks: Checks = {}
+/** The stores that are given by address; those that are embedded while the service runs that has started them. */
+function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unknown>) => void): Check[] {
+  const given = {
+    clickhouseUrl: settings.clickhouseUrl,
+    postgresUrl: settings.postgresUrl,
+    redisUrl: settings.redisUrl,
+  }
+  const areGiven = given.clickhouseUrl !== undefined && given.postgresUrl !== undefined
+  const stores = areGiven ? given : (findPublishedStores(path.resolve(settings.dataFolder)) ?? given)
+  const { clickhouseUrl, postgresUrl, redisUrl } = stores
+  const checks: Check[] = []
   const onError = () => undefined
+  const nameOf = (store: string, url: string) => `${store} at ${new URL(url).host}`
+
   if (postgresUrl) {
-    const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError })
+    const database = openDatabase({ url: postgresUrl, connectionsMax: 3, onError })
     onClose(() => database.close())
-    checks[`Postgres at ${new URL(postgresUrl).host}`] = () => checkPostgres(database)
-    checks['master key'] = () => checkMasterKey(settings, database)
-  } else if (!settings.masterKey) checks['master key'] = async () => findMasterKey(settings.dataFolder)
+    const [server, ...others] = postgresChecks(nameOf('Postgres', postgresUrl), database)
+    if (server) checks.push(server)
+    checks.push({ name: 'master key', look: () => lookAtMasterKey(settings, database) }, ...others)
+  } else if (!settings.masterKey) {
+    checks.push({
+      name: 'master key',
+      async look() {
+        findMasterKey(settings.dataFolder)
+        return [ok('master key')]
+      },
+    })
+  }
   if (clickhouseUrl) {
     const clickhouse = openClickHouse(toClickHouse({ ...settings, clickhouseUrl }))
     onClose(() => clickhouse.close())
-    checks[`ClickHouse at ${new URL(clickhouseUrl).host}`] = () => checkClickHouse(clickhouse)
+    checks.push(...clickhouseChecks(nameOf('ClickHouse', clickhouseUrl), clickhouse))
   }
-  if (redisUrl) {
-    const backend = openQueueBackend({ redisUrl, postgresUrl: postgresUrl ?? '', prefix: queuePrefix, onError })
+  if (redisUrl || postgresUrl) {
+    const backend = openQueueBackend({
+      redisUrl,
+      postgresUrl: postgresUrl ?? '',
+      prefix: settings.queuePrefix,
+      onError,
+    })
     onClose(() => backend.close())
-    checks[`Redis at ${new URL(redisUrl).host}`] = async () => {
-      await backend.check()
-      const weakness = await backend.findWeakness()
-      if (weakness) throw new Error(weakness)
-    }
+    if (redisUrl) checks.push(redisCheck(nameOf('Redis', redisUrl), redisUrl, backend))
+    checks.push(queueCheck(backend, settings.queueMax))
   }
-  if (!objectsAreInDataFolder) {
-    const { host, pathname } = new URL(objectsUrl)
-    checks[`objects at ${host}${pathname}`] = async () => {
-      const objects = await openObjects(objectsUrl)
-      onClose(objects.close)
-      await objects.check()
-    }
+  if (!settings.objectsAreInDataFolder) {
+    const { host, pathname } = new URL(settings.objectsUrl)
+    checks.push(objectsCheck(`objects at ${host}${pathname}`, settings.objectsUrl))
   }
   return checks
 }
 
-async function checkMasterKey({ masterKey, previousMasterKey, dataFolder }: Settings, database: Database) {
+/** So many are opened: they would fail all together, or one by one by a hand in the tables. */
+const secretsTriedMax = 1_000
+
+async function lookAtMasterKey(settings: Settings, database: Database): Promise<Finding[]> {
+  const { masterKey, previousMasterKey, dataFolder } = settings
+  const name = 'master key'
   const key = masterKey ?? findMasterKey(dataFolder)
-  if (key) return await openSecrets({ database, masterKey: key, previousMasterKey }).check()
-  if (await isMasterKeyInUse(database)) {
-    throw new Error(
-      'is not set, and secrets in Postgres are encrypted with one: set SVC_MASTER_KEY, or no webhook is sent',
-    )
+  if (!key) {
+    if (!(await isMasterKeyInUse(database))) return [ok(name, 'none is set, and none is needed yet')]
+    const needed =
+      'is not set, and secrets in Postgres are encrypted with one: set SVC_MASTER_KEY, or no webhook is sent'
+    return [wrong(name, needed)]
   }
+  const secrets = openSecrets({ database, masterKey: key, previousMasterKey })
+  await secrets.check()
+  const { tried, unreadable } = await secrets.tryAll(secretsTriedMax)
+  const count = tried === 1 ? '1 secret' : `${tried} secrets`
+  if (unreadable.length === 0) return [ok(name, tried === 0 ? 'there are no secrets yet' : `opens ${count}`)]
+  const names = unreadable.slice(0, 3).join(', ')
+  return [
+    wrong(
+      name,
+      `does not open ${unreadable.length} of ${count} (${names}): their rows were changed or moved. Set them again.`,
+    ),
+  ]
 }

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { createLiveStreams, type LiveStreams } from '../api/live-streams.ts'
 import { createLooseObjects } from '../api/loose-objects.ts'
 import { createApiRoutes } from '../api/routes.ts'
@@ -33,10 +33,11 @@ import { type QueueName, queueNames } from '../store/queue/queues.ts'
 import { openSharedBuckets } from '../store/redis/token-buckets.ts'
 import { startAlerts } from '../workers/alerts/alerts.ts'
 import { startRollups } from '../workers/rollups.ts'
+import { startStoreFigures } from '../workers/store-figures.ts'
 import { startWebhooks } from '../workers/webhooks/webhooks.ts'
 import { startWorker } from '../workers/worker.ts'
 import { explainListenFault } from './port.ts'
-import { type Settings, type StoreUrls, toClickHouse } from './settings.ts'
+import { type Settings, type StoreUrls, toClickHouse, tracesProtocol } from './settings.ts'
 import { nameFault } from './store-fault.ts'
 import { version } from './version.ts'
 import { watchConnections } from './watch-connections.ts'
@@ -78,8 +79,17 @@ export async function startService(
   }
   const figures = new Registry()
   collectDefaultMetrics({ register: figures })
+  const roleInfo = new Gauge({
+    name: 'svc_role_info',
+    help: '1 for each role of this process',
+    labelNames: ['role', 'version'],
+    registers: [figures],
+  })
+  for (const role of roles) roleInfo.set({ role, version }, 1)
 
   try {
+    const tracing = await openTracing({ settings, roles, log })
+    if (tracing) closers.push(() => tracing.close())
     const database = openDatabase({ url: stores.postgresUrl, onError: onStoreFault('postgres') })
     closers.push(() => database.close())
     const clickhouse = openClickHouse(toClickHouse(stores))
@@ -115,10 +125,22 @@ export async function startService(
           deletedKeptForMs: settings.deletedKeptForMs,
           ingestionErrorsKeptDays: settings.ingestionErrorsKeptDays,
           figures,
+          tracing,
           log,
         }),
       )
       closers.push(() => worker.close())
+      const storeFigures = await nameQueueFault(
+        startStoreFigures({
+          backend,
+          queries: database,
+          clickhouse,
+          queueBlocksMax: settings.queueMax.blocks,
+          figures,
+          log,
+        }),
+      )
+      closers.push(() => storeFigures.close())
       const alerts = startAlerts({ database, clickhouse, figures, log })
       closers.push(() => alerts.close())
       const rollups = startRollups({ database, clickhouse, log })
@@ -128,7 +150,7 @@ export async function startService(
       if (secrets) {
         const { webhookPrivateHosts: privateHosts, webhookExtraCa: extraCa } = settings
         const webhooks = await nameQueueFault(
-          startWebhooks({ backend, database, secrets, privateHosts, extraCa, version, figures, log }),
+          startWebhooks({ backend, database, secrets, privateHosts, extraCa, version, figures, tracing, log }),
         )
         closers.push(() => webhooks.close())
       } else if (roles.size === 1) {
@@ -179,10 +201,11 @@ export async function startService(
           eventLeaseMs: settings.eventLeaseMs,
           queueMax: settings.queueMax,
           figures,
+          tracing,
         }),
       )
       closers.push(() => ingest.close())
-      routes.push(...ingest.routes)
+      routes.push(...ingest.routes.map((it) => ({ ...it, tier: 'ingest' as const })))
     }
     const appUrl = settings.publicUrl ?? `http://${toUrlHost(settings.host)}:${settings.port}`
     if (roles.has('api')) {
@@ -200,7 +223,17 @@ export async function startService(
       const { assetLimits } = settings
       const kept = { database, clickhouse, objects, looseObjects, liveStreams, assetLimits }
       const privateHosts = settings.webhookPrivateHosts
-      routes.push(...createApiRoutes({ ...kept, secrets, privateHosts, signs, throttle, counters, queueDepth, appUrl }))
+      const apiRoutes = createApiRoutes({
+        ...kept,
+        secrets,
+        privateHosts,
+        signs,
+        throttle,
+        counters,
+        queueDepth,
+        appUrl,
+      })
+      routes.push(...apiRoutes.map((it) => ({ ...it, tier: 'api' as const })))
     }
 
     const app = await createServer({
@@ -225,6 +258,7 @@ export async function startService(
         isDraining: () => draining,
       },
       version,
+      tracing,
       log,
     })
     const connections = watchConnections(app.server, app.quickLane)
@@ -252,6 +286,18 @@ export async function startService(
     await closers.closeAll().catch(() => undefined)
     throw error
   }
+}
+
+/** Undefined where no traces are wanted, or where they are wanted in a way that is not spoken here. */
+async function openTracing({ settings, roles, log }: { settings: Settings; roles: Iterable<Role>; log: Logger }) {
+  if (!settings.tracing) return undefined
+  const { protocol } = settings.tracing
+  if (protocol !== tracesProtocol) {
+    log.warn({ protocol }, `traces are not sent: set OTEL_EXPORTER_OTLP_PROTOCOL to ${tracesProtocol}`)
+    return undefined
+  }
+  const { openTracing: open } = await import('./tracing.ts')
+  return open({ settings: settings.tracing, roles, log })
 }
 
 /** Counts what waits in each queue. */

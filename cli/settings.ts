@@ -26,6 +26,18 @@ const objectsUrls = 'file:///folder, or s3://access:secret@host:port/bucket?regi
 const defaultDataFolder = 'data'
 const wrongMasterKey = 'must be 32 bytes in base64 or hex: make one with "openssl rand -base64 32"'
 
+/** The one that traces are sent with. */
+export const tracesProtocol = 'http/protobuf'
+const defaultSampler = 'parentbased_always_on'
+const samplers = [
+  'always_on',
+  'always_off',
+  'traceidratio',
+  'parentbased_always_on',
+  'parentbased_always_off',
+  'parentbased_traceidratio',
+] as const
+
 const fields = z.object({
   /** Where to listen. Anyone who wants others to reach the service sets 0.0.0.0. */
   SVC_HOST: z.string().default('127.0.0.1'),
@@ -34,6 +46,12 @@ const fields = z.object({
   SVC_DATA_DIR: z.string().default(defaultDataFolder),
   /** The address people reach the service at, when it stands behind a proxy: used in links. */
   SVC_PUBLIC_URL: url('https?').optional(),
+  /** Where the processes that run are, for "svc doctor", separated by commas; without it, one at SVC_HOST and SVC_PORT. */
+  SVC_URL: z
+    .string()
+    .default('')
+    .transform((urls) => urls.split(/[\s,]+/).filter(Boolean))
+    .pipe(z.array(url('https?'))),
   /** The first admin's key, for those who want to choose it: deployments by script, tests. */
   SVC_BOOTSTRAP_API_KEY: z
     .string()
@@ -152,6 +170,21 @@ const fields = z.object({
    */
   SVC_SHUTDOWN_DELAY_SECONDS: count(0).default(0),
   SVC_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).optional(),
+  /**
+   * Where traces go, by the standard variables of OpenTelemetry; those that are not here (headers, time-outs, certificates,
+   * attributes of the resource) its libraries read themselves. A platform may set them for everything it runs, so what does
+   * not fit is no reason not to start.
+   */
+  OTEL_SDK_DISABLED: z.string().optional(),
+  OTEL_TRACES_EXPORTER: z.string().optional(),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.string().optional(),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: z.string().optional(),
+  OTEL_EXPORTER_OTLP_PROTOCOL: z.string().optional(),
+  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: z.string().optional(),
+  OTEL_TRACES_SAMPLER: z.enum(samplers).catch(defaultSampler).default(defaultSampler),
+  OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).catch(1).default(1),
+  OTEL_BSP_MAX_QUEUE_SIZE: count(1).catch(2_048).default(2_048),
+  OTEL_BSP_SCHEDULE_DELAY: count(1).catch(5_000).default(5_000),
 })
 
 /** Where the stores of a process are. */
@@ -257,6 +290,7 @@ function parse(
     port: it.SVC_PORT,
     dataFolder: it.SVC_DATA_DIR,
     publicUrl: it.SVC_PUBLIC_URL?.replace(/\/+$/, ''),
+    serviceUrls: it.SVC_URL.map((address) => address.replace(/\/+$/, '')),
     bootstrapApiKey: it.SVC_BOOTSTRAP_API_KEY,
     authHeaders: it.SVC_AUTH_HEADERS,
     masterKey: toKey(it.SVC_MASTER_KEY),
@@ -292,6 +326,23 @@ function parse(
     drainMs: it.SVC_DRAIN_SECONDS * 1_000,
     shutdownDelayMs: it.SVC_SHUTDOWN_DELAY_SECONDS * 1_000,
     logLevel: it.SVC_LOG_LEVEL,
+    /** Undefined when nobody wants traces. */
+    tracing: toTracing(it),
+  }
+}
+
+/** Traces are on where the standard variables name a collector, or ask for the exporter that has one by default. */
+function toTracing(it: z.output<typeof fields>) {
+  const exporters = (it.OTEL_TRACES_EXPORTER ?? '').split(',').map((name) => name.trim())
+  const isNamed = it.OTEL_EXPORTER_OTLP_ENDPOINT ?? it.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
+  const isWanted = it.OTEL_TRACES_EXPORTER === undefined ? isNamed !== undefined : exporters.includes('otlp')
+  if (!isWanted || it.OTEL_SDK_DISABLED?.toLowerCase() === 'true') return undefined
+  return {
+    sampler: it.OTEL_TRACES_SAMPLER,
+    ratio: it.OTEL_TRACES_SAMPLER_ARG,
+    queueSpansMax: it.OTEL_BSP_MAX_QUEUE_SIZE,
+    everyMs: it.OTEL_BSP_SCHEDULE_DELAY,
+    protocol: it.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ?? it.OTEL_EXPORTER_OTLP_PROTOCOL ?? tracesProtocol,
   }
 }
 

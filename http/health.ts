@@ -15,7 +15,7 @@ export type Health = {
 const checkWaitMs = 2_000
 
 /** Runs all checks side by side; each is `ok` or the reason why not. */
-export async function runChecks(checks: Health['checks']): Promise<Record<string, string>> {
+async function runChecks(checks: Health['checks']): Promise<Record<string, string>> {
   const results = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => [name, await outcomeOf(check)] as const),
   )

@@ -41,6 +41,8 @@ export type Route = {
   summary: string
   /** The heading it stands under on the reference page. */
   topic: string
+  /** Which half of the service serves it: the label of its figures. */
+  tier?: 'ingest' | 'api'
   body?: Fields
   /**
    * The form of a route that takes a file instead of JSON: of any length, as a part of the form or as the whole body. It

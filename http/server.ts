@@ -24,7 +24,9 @@ import {
 import { openQuickLane, type QuickLane } from './quick-lane.ts'
 import { createQuickRoutes } from './quick-routes.ts'
 import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './refuse.ts'
+import { createRequestWatch, type RequestWatch } from './request-watch.ts'
 import { type Caller, checkPermission, type Route } from './route.ts'
+import type { Span, Tracing } from './tracing.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './upload-pace.ts'
 import { whenKnown } from './when-known.ts'
 
@@ -39,6 +41,8 @@ type Settings = {
   health: Health
   version: string
   log: Logger
+  /** When there is somebody to send spans to. */
+  tracing?: Tracing
   /** How long a caller may leave a long answer unread. */
   unreadMsMax?: number
   pressure?: PressureLimits
@@ -97,18 +101,19 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
   })
   await addReference(app, { version })
   addHealthRoutes(app, health)
+  const watch = createRequestWatch({ figures: health.figures, tracing: settings.tracing })
   await app.register(async (scope) => {
     const checkPressure = createPressureCheck(settings.pressure ?? defaultPressureLimits)
-    for (const it of routes) if (!it.upload) addRoute(scope, it, { ...settings, admit: checkPressure })
+    for (const it of routes) if (!it.upload) addRoute(scope, it, { ...settings, watch, admit: checkPressure })
   })
   await app.register(async (scope) => {
     leaveBodiesUnread(scope)
-    for (const it of routes) if (it.upload) addRoute(scope, it, { ...settings, admit: pace.admit })
+    for (const it of routes) if (it.upload) addRoute(scope, it, { ...settings, watch, admit: pace.admit })
   })
   const { checkKey } = settings
   const quickLane = openQuickLane({
     server: app.server,
-    routes: createQuickRoutes({ routes, prefixes, checkKey, bodyBytesMax: smallBodyBytes, safeHeaders, log }),
+    routes: createQuickRoutes({ routes, prefixes, checkKey, bodyBytesMax: smallBodyBytes, safeHeaders, watch, log }),
     bodyBytesMax: smallBodyBytes,
     restWaitMs,
     idleMsMax: keptAliveMs,
@@ -125,10 +130,15 @@ declare module 'fastify' {
   }
 }
 
-type RouteSettings = Pick<Settings, 'checkKey' | 'unreadMsMax'> & { admit: PressureCheck | UploadPace['admit'] }
+type RouteSettings = Pick<Settings, 'checkKey' | 'unreadMsMax'> & {
+  watch: RequestWatch
+  admit: PressureCheck | UploadPace['admit']
+}
 
 function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
-  const { checkKey, admit, unreadMsMax = unreadMsMaxDefault } = settings
+  const { checkKey, admit, watch, unreadMsMax = unreadMsMaxDefault } = settings
+  const { tracing } = watch
+  const watched = watch.route(it)
   const bodyLimit = it.bodyBytesMax ?? bodyBytesMaxDefault
   checkPermission(it)
   const checkCaller = toCallerCheck(it.permission, checkKey)
@@ -155,25 +165,36 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
       },
       validatorCompiler: () => () => true,
       serializerCompiler: () => (answer) => JSON.stringify(answer),
-      ...(it.permission !== 'anyone' && {
-        onRequest(request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) {
+      onRequest: [
+        function watchRequest(request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) {
+          const startedAt = performance.now()
+          const span = tracing && watched.begin(request.headers)
+          if (span) request.span = span
+          // Also when the connection breaks before the answer has gone.
+          reply.raw.once('close', () => watched.end(toStatus(reply), startedAt, span))
+          done()
+        },
+        function checkKeyFirst(request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) {
+          if (it.permission === 'anyone') return done()
           const remember = (caller: Caller) => {
             request.caller = caller
           }
           const goOn = (error?: Error) => (error ? done(error) : admit(request, reply, done))
           settle(() => checkCaller(request), remember, goOn)
         },
-      }),
+      ],
       handler: async (request, reply) => {
-        const answer = await it.handle({
-          body: it.checksOwnBody ? request.body : it.body && checkFields(it.body, request.body ?? {}),
-          query: it.query && checkFields(it.query, request.query),
-          params: it.params && checkFields(it.params, request.params),
-          caller: request.caller,
-          headers: request.headers,
-          request,
-          reply,
-        })
+        const handle = () =>
+          it.handle({
+            body: it.checksOwnBody ? request.body : it.body && checkFields(it.body, request.body ?? {}),
+            query: it.query && checkFields(it.query, request.query),
+            params: it.params && checkFields(it.params, request.params),
+            caller: request.caller,
+            headers: request.headers,
+            request,
+            reply,
+          })
+        const answer = await (tracing ? tracing.within(request.span, handle) : handle())
         if (reply.sent) return reply
         // A connection on which nothing moves for so long is ended, and the stream with it.
         if (isStream(answer)) reply.raw.setTimeout(unreadMsMax)
@@ -192,7 +213,15 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller
+    span?: Span
   }
+}
+
+/** What proxies call it when a caller goes away before it has its answer. */
+const clientGone = 499
+
+function toStatus({ raw }: FastifyReply): number {
+  return raw.headersSent ? raw.statusCode : clientGone
 }
 
 type CallerCheck = (request: FastifyRequest) => Caller | Promise<Caller>

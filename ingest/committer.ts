@@ -1,9 +1,11 @@
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import { unavailable } from '../http/errors.ts'
+import type { Span } from '../http/tracing.ts'
 import { createNativeBlock, type NativeBlock } from '../store/clickhouse/native-block.ts'
 import type { Table } from '../store/clickhouse/tables.ts'
 import type { Producer, QueueLoad } from '../store/queue/queue-backend.ts'
+import type { BlockTrace } from './block-trace.ts'
 
 /**
  * Group commit: requests add their rows to the open block of their table and wait. The block closes by size, or a few
@@ -15,7 +17,7 @@ import type { Producer, QueueLoad } from '../store/queue/queue-backend.ts'
  */
 type Settings<T extends Table> = {
   table: T
-  producer: Producer
+  producer: Pick<Producer, 'add' | 'load'>
   /** How long the first row waits for company, unless much is coming. */
   waitMs: number
   rowsMax: number
@@ -26,6 +28,8 @@ type Settings<T extends Table> = {
   queueMax: QueueMax
   onClosed(block: { rows: number; bytes: number; commitMs: number }): void
   onLoad(load: QueueLoad): void
+  /** Where tracing is on. */
+  trace?: BlockTrace
 }
 
 export type QueueMax = {
@@ -69,7 +73,14 @@ const zstdFastest = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }
 // Small blocks are compressed on the spot: handing them to another thread costs more than the work.
 const compressHereBytesMax = 64 * 1024
 
-type Commit = { receivedMs: number; requests: number; done: Promise<void>; settle: (outcome: Promise<void>) => void }
+type Commit = {
+  receivedMs: number
+  requests: number
+  /** Those of the requests that are traced. */
+  spans: Span[]
+  done: Promise<void>
+  settle: (outcome: Promise<void>) => void
+}
 
 export function createCommitter<T extends Table>(settings: Settings<T>): Committer<T> {
   const block = createNativeBlock(settings.table)
@@ -113,7 +124,7 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
   function openCommit(receivedMs: number): Commit {
     const { promise, resolve } = Promise.withResolvers<void>()
     timer = setTimeout(closeBlock, isBusy ? settings.waitMs * busyFactor : settings.waitMs)
-    return { receivedMs, requests: 0, done: promise, settle: resolve }
+    return { receivedMs, requests: 0, spans: [], done: promise, settle: resolve }
   }
 
   /** A row that is there in part would shift every row after it: nobody's rows in this block can be trusted. */
@@ -131,11 +142,11 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
     if (!open) return
     // While all ways to the queue are busy the block stays open and grows: the next one is larger, not later.
     if (onTheWay.size >= commitsAtOnce && block.byteLength() < settings.bytesMax) return
-    const { receivedMs, requests, settle } = open
+    const { receivedMs, requests, spans, settle } = open
     isBusy = requests >= busyRequests
     open = undefined
     const rows = block.rows
-    const sending = send(block.take(), rows, receivedMs)
+    const sending = send(block.take(), rows, receivedMs, spans)
     onTheWay.add(sending)
     settle(sending)
     const settled = () => {
@@ -145,18 +156,23 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
     sending.then(settled, settled)
   }
 
-  async function send(native: Buffer, rows: number, receivedMs: number) {
+  async function send(native: Buffer, rows: number, receivedMs: number, spans: Span[]) {
     const startedAt = performance.now()
+    const traced = settings.trace?.begin(spans, rows)
     pendingBytes += native.length
     try {
       const bytes =
         native.length <= compressHereBytesMax
           ? zlib.zstdCompressSync(native, zstdFastest)
           : await compress(native, zstdFastest)
-      await settings.producer.add({ rows, receivedMs, bytes })
+      const queued = traced?.queue()
+      await settings.producer.add({ rows, receivedMs, bytes, trace: queued?.traceparent })
+      queued?.end()
+      traced?.end()
       blockBytesAverage += (bytes.length - blockBytesAverage) * (blockBytesAverage === 0 ? 1 : newestWeight)
       settings.onClosed({ rows, bytes: bytes.length, commitMs: performance.now() - startedAt })
     } catch (error) {
+      traced?.end(error)
       throw unavailable('The queue does not take writes.', error)
     } finally {
       pendingBytes -= native.length
@@ -173,6 +189,8 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
       open ??= openCommit(receivedMs)
       const { done } = open
       open.requests++
+      const span = settings.trace?.current()
+      if (span) open.spans.push(span)
       try {
         append(block)
       } catch (error) {

@@ -1,8 +1,9 @@
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { Counter, Histogram, type Registry } from 'prom-client'
 import type { Route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
 import type { Counters } from '../http/throttle/counters.ts'
 import type { Throttle } from '../http/throttle/throttle.ts'
+import type { Tracing } from '../http/tracing.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import { countPointsBySeries, countSeries } from '../store/clickhouse/series-counts.ts'
 import type { Queries } from '../store/postgres/database.ts'
@@ -10,7 +11,9 @@ import { findWritableExperiment } from '../store/postgres/experiments.ts'
 import { addIngestionErrors } from '../store/postgres/ingestion-errors.ts'
 import { upsertReferenceSet } from '../store/postgres/reference-sets.ts'
 import type { QueueBackend } from '../store/queue/queue-backend.ts'
+import { openQueueFigures } from '../store/queue/queue-figures.ts'
 import { type QueueName, queues } from '../store/queue/queues.ts'
+import { createBlockTrace } from './block-trace.ts'
 import { createCommitter, type QueueMax } from './committer.ts'
 import { createExperimentCheck } from './experiments.ts'
 import { createCsvRoutes } from './monitoring/csv-upload.ts'
@@ -38,6 +41,7 @@ type Settings = {
   eventLeaseMs: number
   queueMax: QueueMax
   figures: Registry
+  tracing?: Tracing
 }
 
 export type Ingest = {
@@ -53,8 +57,10 @@ const voidsEveryMs = 5_000
 
 /** The write tier: its routes, with one committer for each data type. */
 export async function createIngest(settings: Settings): Promise<Ingest> {
-  const { queries, clickhouse, backend, signs, throttle, counters, figures } = settings
+  const { queries, clickhouse, backend, signs, throttle, counters, figures, tracing } = settings
   const count = createCounts(figures)
+  const queue = openQueueFigures(figures)
+  queue.blocksMax.set(settings.queueMax.blocks)
 
   async function openCommitter<Name extends QueueName>(name: Name) {
     const { table } = queues[name]
@@ -66,14 +72,15 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
       bytesMax,
       pendingBytesMax,
       queueMax: settings.queueMax,
+      trace: tracing && createBlockTrace(tracing, name),
       onClosed({ bytes, commitMs }) {
         count.blocks.inc({ table: table.name })
         count.bytes.inc({ table: table.name }, bytes)
         count.commits.observe({ table: table.name }, commitMs / 1000)
       },
       onLoad({ blocks, memoryShare }) {
-        count.depth.set({ queue: name }, blocks)
-        count.memoryShare.set(memoryShare)
+        queue.depth.set({ queue: name }, blocks)
+        queue.memoryShare.set(memoryShare)
       },
     })
   }
@@ -172,17 +179,6 @@ function createCounts(figures: Registry) {
       labelNames,
       registers,
       buckets: [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3],
-    }),
-    memoryShare: new Gauge({
-      name: 'svc_queue_memory_share',
-      help: 'The share of the memory it may use that the queue’s Redis uses; 0 where the queue is in Postgres',
-      registers,
-    }),
-    depth: new Gauge({
-      name: 'svc_queue_blocks',
-      help: 'Blocks that wait in the queue or are at work',
-      labelNames: ['queue'] as const,
-      registers,
     }),
   }
 }

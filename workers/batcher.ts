@@ -32,6 +32,8 @@ type Settings = {
   /** Called after each insert. */
   onStored(batch: { rows: number; oldestReceivedMs: number; insertMs: number }): void
   onFault(error: unknown, what: string): void
+  /** Runs the work on blocks that are to be inserted together, where that is traced. */
+  around?(blocks: Block[], work: () => Promise<void>): Promise<void>
 }
 
 type Waiting = { block: Block; done: () => void; failed: (error: unknown) => void }
@@ -80,7 +82,13 @@ export function createBatcher(settings: Settings) {
     bytes = 0
     lastFlushAt = nowMs
     blocksInserting += batch.length
-    const work = store(batch).finally(() => {
+    const storing = settings.around
+      ? settings.around(
+          batch.map((it) => it.block),
+          () => store(batch),
+        )
+      : store(batch)
+    const work = storing.finally(() => {
       inserting.delete(work)
       schedule()
     })

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { Tracing } from '../http/tracing.ts'
 import { type ClickHouse, isPermanent } from '../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../store/clickhouse/deletions.ts'
 import type { Database } from '../store/postgres/database.ts'
@@ -8,6 +9,7 @@ import { deleteExperiments, listDeletedBefore } from '../store/postgres/experime
 import { deleteIngestionErrors } from '../store/postgres/ingestion-errors.ts'
 import type { QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames, queues } from '../store/queue/queues.ts'
+import { createBatchTrace } from './batch-trace.ts'
 import { createBatcher } from './batcher.ts'
 import { expire } from './expiry.ts'
 import { storeAroundGuiltyRows } from './guilty-rows.ts'
@@ -23,6 +25,7 @@ type Settings = {
   /** How long it can be read what was wrong with events. */
   ingestionErrorsKeptDays: number
   figures: Registry
+  tracing?: Tracing
   log: Logger
 }
 
@@ -47,11 +50,12 @@ export async function startWorker({
   deletedKeptForMs,
   ingestionErrorsKeptDays,
   figures,
+  tracing,
   log,
 }: Settings): Promise<{ close(): Promise<void> }> {
   const count = createCounts(figures)
   const lines = await Promise.all(
-    queueNames.map((name) => startLine(name, { backend, queries, clickhouse, log, count })),
+    queueNames.map((name) => startLine(name, { backend, queries, clickhouse, tracing, log, count })),
   )
   const retention = createRetention({
     listDeletedBefore: (timeMs) => listDeletedBefore(queries, timeMs, sweptAtOnce),
@@ -73,15 +77,18 @@ export async function startWorker({
   }
 }
 
-type LineSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'log'> & {
+type LineSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'tracing' | 'log'> & {
   count: ReturnType<typeof createCounts>
 }
 
-async function startLine(name: QueueName, { backend, queries, clickhouse, log, count }: LineSettings) {
+async function startLine(name: QueueName, { backend, queries, clickhouse, tracing, log, count }: LineSettings) {
   const { table, jobsAtOnce } = queues[name]
-  const insert = (blocks: Buffer[]) => clickhouse.insertBlocks(table, blocks)
+  const trace = tracing && createBatchTrace(tracing, name, table.name)
+  const insertUntraced = (blocks: Buffer[]) => clickhouse.insertBlocks(table, blocks)
+  const insert = trace ? (blocks: Buffer[]) => trace.insert(() => insertUntraced(blocks)) : insertUntraced
   const batcher = createBatcher({
     insert,
+    around: trace?.batch,
     isPermanent,
     storeAround: (block, refusal) =>
       storeAroundGuiltyRows(block, refusal, {
@@ -102,6 +109,7 @@ async function startLine(name: QueueName, { backend, queries, clickhouse, log, c
     onStored({ rows, oldestReceivedMs, insertMs }) {
       count.rows.inc({ table: table.name }, rows)
       count.inserts.observe({ table: table.name }, insertMs / 1000)
+      count.batchRows.observe({ table: table.name }, rows)
       count.lag.set({ table: table.name }, (Date.now() - oldestReceivedMs) / 1000)
     },
     onFault(error, what) {
@@ -112,7 +120,7 @@ async function startLine(name: QueueName, { backend, queries, clickhouse, log, c
   const consumer = await backend.openConsumer({
     name,
     jobsAtOnce,
-    store: (block) => batcher.add(block),
+    store: trace ? (block) => trace.job(block, batcher.add) : batcher.add,
     onError: (error) => log.warn({ err: error, queue: name }, 'the queue reported a fault'),
   })
   return {
@@ -141,6 +149,13 @@ function createCounts(figures: Registry) {
       help: 'From the acceptance of the oldest row of the last insert to its being readable',
       labelNames,
       registers,
+    }),
+    batchRows: new Histogram({
+      name: 'svc_insert_rows',
+      help: 'Rows of an insert',
+      labelNames,
+      registers,
+      buckets: [1, 10, 100, 1_000, 10_000, 30_000, 100_000],
     }),
     inserts: new Histogram({
       name: 'svc_insert_seconds',

@@ -40,3 +40,11 @@ export async function findDeadLetter(
 export async function deleteDeadLetter(queries: Queries, id: bigint): Promise<boolean> {
   return (await queries.row('DELETE FROM dead_letters WHERE id = $1 RETURNING id', [id])) !== undefined
 }
+
+/** How many there are, and how many rows are in them. */
+export async function countDeadLetters(queries: Queries): Promise<{ letters: number; rows: number }> {
+  const row = await queries.row<{ letters: number; rows: number }>(
+    'SELECT count(*)::float8 AS letters, coalesce(sum(rows), 0)::float8 AS rows FROM dead_letters',
+  )
+  return row ?? { letters: 0, rows: 0 }
+}

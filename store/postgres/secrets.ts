@@ -123,6 +123,29 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
       return toText(name, unseal(toDataKey(organizationId, row), placeOfSecret(organizationId, name), row.encrypted))
     },
 
+    /** Opens up to `limit` secrets, to see that they can be; answers how many there were, and the names of those that do not. */
+    async tryAll(limit: number): Promise<{ tried: number; unreadable: string[] }> {
+      const rows = await database.rows<{
+        organizationId: string
+        name: string
+        encrypted: Buffer
+        wrapped: Buffer
+        fingerprint: Buffer
+      }>(
+        `SELECT s.organization_id AS "organizationId", s.name, s.encrypted, k.wrapped, m.fingerprint
+         FROM organization_secrets s JOIN organization_data_keys k ON k.organization_id = s.organization_id
+         CROSS JOIN master_key m ORDER BY 1, 2 LIMIT $1`,
+        [limit],
+      )
+      const opens = (row: (typeof rows)[number]) => {
+        const master = known.find((it) => row.fingerprint.equals(toFingerprint(it)))
+        if (!master) throw new WrongMasterKey()
+        const dataKey = unseal(master, placeOfDataKey(row.organizationId), row.wrapped)
+        return dataKey && unseal(dataKey, placeOfSecret(row.organizationId, row.name), row.encrypted) !== undefined
+      }
+      return { tried: rows.length, unreadable: rows.filter((row) => !opens(row)).map((it) => it.name) }
+    },
+
     /** Encrypts texts of an organization that are kept elsewhere, each so that it opens only in its place. */
     async sealTexts(queries: Queries, organizationId: string, texts: Placed<string>[]): Promise<Buffer[]> {
       const dataKey = await ensureDataKey(queries, organizationId)

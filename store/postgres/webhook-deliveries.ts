@@ -244,3 +244,13 @@ export async function deleteOldDeliveries(queries: Queries, beforeMs: number, li
   )
   return rows.length
 }
+
+/** Since when the delivery is due that has waited longest to be tried, in ms since the Unix epoch; undefined without one. */
+export async function findOldestDueMs(queries: Queries, nowMs: number): Promise<number | undefined> {
+  const row = await queries.row<{ dueMs: number | null }>(
+    `SELECT min(d.due_at_ms)::float8 AS "dueMs" FROM webhook_deliveries d
+     WHERE d.state = 'pending' AND d.due_at_ms <= $1 AND ${isFirstOfLine}`,
+    [nowMs],
+  )
+  return row?.dueMs ?? undefined
+}

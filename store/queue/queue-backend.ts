@@ -14,14 +14,18 @@ export type Block = {
   receivedMs: number
   /** One zstd frame. */
   bytes: Buffer
+  /** Where the traces of its requests go on, as `traceparent` says it; absent when none of them is traced. */
+  trace?: string
 }
 
-type JobData = { rows: number; receivedMs: number; block: string }
+type JobData = { rows: number; receivedMs: number; block: string; trace?: string }
 
 export type Producer = {
   /** Resolves once the queue has the block; rejects when it may not have it. */
   add(block: Block): Promise<void>
   load(): Promise<QueueLoad>
+  /** When the oldest block that is not stored yet was accepted, in ms since the Unix epoch; undefined when there is none. */
+  oldestReceivedMs(): Promise<number | undefined>
 }
 
 export type QueueLoad = {
@@ -190,7 +194,13 @@ function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
     kind: 'redis',
     openProducer(name) {
       const queue = new Queue<JobData>(name, { connection: producing, prefix, defaultJobOptions, streams })
-      return startProducer({ queue, memoryShare: () => readMemoryShare(producing), onError, closers })
+      return startProducer({
+        queue,
+        memoryShare: () => readMemoryShare(producing),
+        findOldest: findOldestJob,
+        onError,
+        closers,
+      })
     },
     openConsumer({ name, jobsAtOnce, store, onError }) {
       const connection = connect({ maxRetriesPerRequest: null })
@@ -313,6 +323,19 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
     shared = pool
     return pool
   }
+  /** On Postgres BullMQ lists the newest jobs first, whatever is asked for: the oldest is at the end of a long list. */
+  async function findOldest({ name }: Queue<JobData>): Promise<number | undefined> {
+    const states = ['active', 'waiting', 'delayed']
+    const firsts = states.map((_, at) => {
+      const oldest = `SELECT (data->>'receivedMs')::float8 AS ms FROM job WHERE queue = $1 AND state = $${at + 2}::job_state`
+      return `(${oldest} ORDER BY seq LIMIT 1)`
+    })
+    const answer = await producing.query(`SELECT min(ms) AS ms FROM (${firsts.join(' UNION ALL ')}) AS firsts`, [
+      name,
+      ...states,
+    ])
+    return answer.rows[0]?.ms ?? undefined
+  }
   // BullMQ's types know classes bound to a backend; its constructors take the backend as a last argument.
   const backend = createPostgresBackend as never
 
@@ -320,7 +343,7 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
     kind: 'postgres',
     openProducer(name) {
       const queue = new Queue<JobData>(name, { connection: producing as never, defaultJobOptions, streams }, backend)
-      return startProducer({ queue, memoryShare: async () => 0, onError, closers })
+      return startProducer({ queue, memoryShare: async () => 0, findOldest, onError, closers })
     },
     openConsumer({ name, jobsAtOnce, store, onError }) {
       const consuming = shareConsumingPool()
@@ -419,11 +442,13 @@ function meansAway(error: Error): boolean {
 async function startProducer({
   queue,
   memoryShare,
+  findOldest,
   onError,
   closers,
 }: {
   queue: Queue<JobData>
   memoryShare: () => Promise<number>
+  findOldest: (queue: Queue<JobData>) => Promise<number | undefined>
   onError: (error: Error) => void
   closers: Closers
 }): Promise<Producer> {
@@ -431,8 +456,8 @@ async function startProducer({
   closers.push(() => waitAtMost(queue.close()))
   await queue.waitUntilReady()
   return {
-    async add({ rows, receivedMs, bytes }) {
-      await queue.add('block', { rows, receivedMs, block: bytes.toString('base64') })
+    async add({ rows, receivedMs, bytes, trace }) {
+      await queue.add('block', { rows, receivedMs, block: bytes.toString('base64'), ...(trace && { trace }) })
     },
     async load() {
       const [blocks, share] = await Promise.all([
@@ -441,7 +466,17 @@ async function startProducer({
       ])
       return { blocks, memoryShare: share }
     },
+    oldestReceivedMs: () => findOldest(queue),
   }
+}
+
+/** The first of each state: they are worked on in the order they came, but for those that are to be repeated. */
+async function findOldestJob(queue: Queue<JobData>): Promise<number | undefined> {
+  const states = ['active', 'waiting', 'delayed'] as const
+  const jobs = await Promise.all(states.map((state) => queue.getJobs(state, 0, 0, true)))
+  // One that is done meanwhile is there no more.
+  const times = jobs.flat().flatMap((job) => job?.data?.receivedMs ?? [])
+  return times.length > 0 ? Math.min(...times) : undefined
 }
 
 /** Takes jobs from when it resolves; see `startProducer` for why it waits. */
@@ -487,6 +522,6 @@ async function waitAtMost(closed: Promise<unknown>): Promise<void> {
   await Promise.race([closed, late]).finally(() => clearTimeout(timer))
 }
 
-function toBlock({ rows, receivedMs, block }: JobData): Block {
-  return { rows, receivedMs, bytes: Buffer.from(block, 'base64') }
+function toBlock({ rows, receivedMs, block, trace }: JobData): Block {
+  return { rows, receivedMs, bytes: Buffer.from(block, 'base64'), ...(trace && { trace }) }
 }

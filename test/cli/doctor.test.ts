@@ -1,18 +1,44 @@
+import { spawnSync } from 'node:child_process'
 import { chmod, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { Redis } from 'ioredis'
+import pg from 'pg'
 import { afterEach, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../store/embedded/free-port.ts'
+import { openQueueBackend } from '../../store/queue/queue-backend.ts'
 import { openOrganization } from '../api/organization.ts'
+import { eventually } from '../harness/eventually.ts'
 import { openOwnStores, openTestService, storesWith, testMasterKey } from '../harness/service.ts'
-import { aFolder, svc } from './svc-process.ts'
+import { startRedisServer } from '../harness/stores.ts'
+import { aFolder, startUp, svc } from './svc-process.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)
 afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close()
 })
+
+type Found = { name: string; state: 'ok' | 'warning' | 'wrong'; says: string }
+
+function find(stdout: string, name: string): Found {
+  const { findings } = JSON.parse(stdout) as { findings: Found[] }
+  const found = findings.find((it) => it.name === name)
+  if (!found) throw new Error(`nothing was found of ${name} among ${findings.map((it) => it.name).join(', ')}`)
+  return found
+}
+
+async function run(url: string, sql: string) {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query(sql)
+  } finally {
+    await client.end()
+  }
+}
 
 async function givenStores() {
   const { clickhouseUrl, postgresUrl, objectsUrl = '' } = storesWith('postgres')
@@ -42,8 +68,11 @@ describe('svc doctor', () => {
       'objects at .*',
       `service at ${service.url}`,
     ]) {
-      expect(stdout).toMatch(new RegExp(`^  ${name} +ok$`, 'm'))
+      expect(stdout).toMatch(new RegExp(`^  ${name} +ok\\b`, 'm'))
     }
+    expect(stdout).toContain('written, read and deleted')
+    expect(stdout).toContain('ready; ingest, worker, api')
+    expect(stdout).not.toMatch(/\x1b\[/)
   })
 
   it('says the same as JSON', async () => {
@@ -55,8 +84,13 @@ describe('svc doctor', () => {
 
     const report = JSON.parse(stdout)
     expect(code).toBe(0)
-    expect(report).toMatchObject({ ok: true, node: process.version, findings: { settings: 'ok' } })
-    expect(new Set(Object.values(report.findings))).toEqual(new Set(['ok']))
+    expect(report).toMatchObject({ ok: true, node: process.version })
+    expect(report.findings).toContainEqual({ name: 'settings', state: 'ok', says: '' })
+    expect(report.findings.filter((it: Found) => it.state === 'wrong')).toEqual([])
+    const names = report.findings.map((it: Found) => it.name)
+    for (const name of ['clock of Postgres', 'clock of ClickHouse', 'ClickHouse parts', 'dead letters', 'queue']) {
+      expect(names).toContain(name)
+    }
   })
 
   it('ends with exit code 1 and names each part that is not well', async () => {
@@ -70,51 +104,65 @@ describe('svc doctor', () => {
 
     const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
 
-    const { ok, findings } = JSON.parse(stdout)
-    expect({ code, ok }).toEqual({ code: 1, ok: false })
-    expect(findings[`Postgres at ${away}`]).toContain('ECONNREFUSED')
-    expect(findings[`objects at ${away}/bucket`]).toContain(`The object store at ${away} cannot be used: `)
-    expect(findings[`Redis at ${away}`]).toMatch(/ECONNREFUSED|closed/)
-    expect(findings[`ClickHouse at ${new URL(env.CLICKHOUSE_URL).host}`]).toBe('ok')
-    expect(findings[`service at http://127.0.0.1:${env.SVC_PORT}`]).toContain(
-      'does not answer: start it with "npm start"',
-    )
+    expect(code).toBe(1)
+    expect(JSON.parse(stdout).ok).toBe(false)
+    const expectFound = (name: string, state: string, says: RegExp) => {
+      expect(find(stdout, name)).toEqual({ name, state, says: expect.stringMatching(says) })
+    }
+    expectFound(`Postgres at ${away}`, 'wrong', /ECONNREFUSED/)
+    expectFound(`objects at ${away}/bucket`, 'wrong', /The object store at .* cannot be used: /)
+    expectFound(`Redis at ${away}`, 'wrong', /ECONNREFUSED|closed/)
+    expectFound(`ClickHouse at ${new URL(env.CLICKHOUSE_URL).host}`, 'ok', /^\d+\.\d+/)
+    expectFound(`service at http://127.0.0.1:${env.SVC_PORT}`, 'wrong', /does not answer: start it with "npm start"/)
     expect(stdout).not.toContain('secret')
   })
 
   it('tells a master key that is missing, or not the one in use', async () => {
     const own = await openOwnStores('postgres')
     const { SVC_PORT } = await givenStores()
-    const env = { CLICKHOUSE_URL: own.clickhouseUrl, POSTGRES_URL: own.postgresUrl, SVC_PORT }
+    const env = {
+      CLICKHOUSE_URL: own.clickhouseUrl,
+      POSTGRES_URL: own.postgresUrl,
+      SVC_DATA_DIR: await aFolder(onClose),
+      SVC_PORT,
+    }
     const { client, organizationId, close } = await openOrganization({ stores: own })
     onClose(close)
-    const find = async (key: Record<string, string>) =>
-      JSON.parse((await svc(['doctor', '--json'], { ...env, ...key }, onClose)).stdout).findings['master key']
+    const look = async (key: Record<string, string>) => {
+      const { stdout } = await svc(['doctor', '--json'], { ...env, ...key }, onClose)
+      const { state, says } = find(stdout, 'master key')
+      return `${state}: ${says}`
+    }
 
-    expect(await find({})).toBe('ok')
+    expect(await look({})).toBe('ok: none is set, and none is needed yet')
     const secret = JSON.stringify({ secretName: 'hook', secretValue: 'x' })
     expect((await client.send('PUT', `/write/organization/${organizationId}/secrets`, secret)).status).toBe(200)
 
-    expect(await find({ SVC_MASTER_KEY: testMasterKey })).toBe('ok')
-    expect(await find({})).toContain('set SVC_MASTER_KEY')
-    expect(await find({ SVC_MASTER_KEY: Buffer.alloc(32, 9).toString('base64') })).toContain('svc secrets rotate')
+    expect(await look({ SVC_MASTER_KEY: testMasterKey })).toBe('ok: opens 1 secret')
+    expect(await look({})).toMatch(/^wrong: .*set SVC_MASTER_KEY/)
+    expect(await look({ SVC_MASTER_KEY: Buffer.alloc(32, 9).toString('base64') })).toContain('svc secrets rotate')
+
+    // One that was moved in the table opens nowhere else.
+    await run(own.postgresUrl, "UPDATE organization_secrets SET name = 'moved'")
+    expect(await look({ SVC_MASTER_KEY: testMasterKey })).toMatch(/^wrong: does not open 1 of 1 secret \(moved\)/)
   })
 
   it('tells a master key in the data folder that is damaged, or that others may read', async () => {
     const folder = await aFolder(onClose)
     const file = path.join(folder, 'master-key')
-    const find = async () => {
+    const look = async () => {
       const env = { SVC_DATA_DIR: folder, SVC_PORT: String(await findFreePort()) }
-      return JSON.parse((await svc(['doctor', '--json'], env, onClose)).stdout).findings['master key']
+      const { state, says } = find((await svc(['doctor', '--json'], env, onClose)).stdout, 'master key')
+      return `${state}: ${says}`
     }
 
-    expect(await find()).toBe('ok')
+    expect(await look()).toBe('ok: ')
     await writeFile(file, Buffer.alloc(32, 1).toString('base64'), { mode: 0o644 })
-    expect(await find()).toContain(`chmod 600`)
+    expect(await look()).toMatch(/^wrong: .*chmod 600/s)
     await chmod(file, 0o600)
-    expect(await find()).toBe('ok')
+    expect(await look()).toBe('ok: ')
     await writeFile(file, 'short')
-    expect(await find()).toContain('is damaged')
+    expect(await look()).toContain('is damaged')
   })
 
   it('before a first start asks whether the data folder can be made', async () => {
@@ -124,7 +172,7 @@ describe('svc doctor', () => {
     const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
 
     expect(code).toBe(1)
-    expect(JSON.parse(stdout).findings[`data folder ${folder}`]).toBe('ok')
+    expect(find(stdout, `data folder ${folder}`).state).toBe('ok')
   })
 
   it('tells a stranger on the port from the service', async () => {
@@ -145,7 +193,99 @@ describe('svc doctor', () => {
     const { code, stdout } = await svc(['doctor', '--json'], wrong, onClose)
 
     expect(code).toBe(1)
-    expect(JSON.parse(stdout).findings.settings).toMatch(/SVC_PORT: .*\n.*REDIS_URL: /)
+    expect(find(stdout, 'settings').says).toMatch(/SVC_PORT: .*\n.*REDIS_URL: /)
     expect((await svc(['doctor'], wrong, onClose)).stdout).toContain('SVC_PORT: must be a port')
+  })
+
+  it('looks at the embedded stores of a service that runs', async () => {
+    const folder = await aFolder(onClose)
+    const up = await startUp(folder, {}, onClose)
+    const env = { SVC_DATA_DIR: folder, SVC_PORT: new URL(up.url).port }
+
+    const { code, stdout } = await svc(['doctor'], env, onClose)
+
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/Postgres at .* ok .*ClickHouse at .* ok /s)])
+    expect(stdout).toMatch(/^ {2}queue +ok +empty$/m)
+  })
+
+  it('warns of what will go wrong, with what to do, and ends with 0', async () => {
+    const own = await openOwnStores('postgres')
+    const { url, close } = await openTestService({ stores: own })
+    onClose(close)
+    await run(
+      own.postgresUrl,
+      "INSERT INTO dead_letters (queue, rows, received_ms, reason, block) VALUES ('metrics', 7, 1, 'x', '')",
+    )
+    const env = {
+      CLICKHOUSE_URL: own.clickhouseUrl,
+      POSTGRES_URL: own.postgresUrl,
+      SVC_MASTER_KEY: testMasterKey,
+      SVC_URL: url,
+    }
+
+    const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
+
+    expect(find(stdout, 'dead letters')).toMatchObject({
+      state: 'warning',
+      says: expect.stringMatching(/^1 with 7 rows .*svc dead-letters list/),
+    })
+    expect([code, JSON.parse(stdout).ok]).toEqual([0, true])
+  })
+
+  it('tells what is in the queue and is not stored', async () => {
+    const own = await openOwnStores('postgres')
+    const backend = openQueueBackend({ ...own, prefix: 'svc', onError: () => undefined })
+    onClose(() => backend.close())
+    const producer = await backend.openProducer('output')
+    const env = { CLICKHOUSE_URL: own.clickhouseUrl, POSTGRES_URL: own.postgresUrl, SVC_MASTER_KEY: testMasterKey }
+    // A machine that is very busy may answer none of the stores in time.
+    const look = () =>
+      eventually(async () => find((await svc(['doctor', '--json'], env, onClose)).stdout, 'queue output'))
+
+    await producer.add({ rows: 1, receivedMs: Date.now() - 5 * 60_000, bytes: Buffer.from('x') })
+    await producer.add({ rows: 1, receivedMs: Date.now() - 60_000, bytes: Buffer.from('x') })
+    expect(await look()).toMatchObject({
+      state: 'warning',
+      says: expect.stringMatching(/^2 blocks, the oldest not stored for 5 min: do workers run/),
+    })
+  })
+
+  it('tells a folder for assets that cannot be written', async () => {
+    const file = path.join(await aFolder(onClose), 'file')
+    await writeFile(file, 'not a folder')
+    const env = { ...(await givenStores()), OBJECTS_URL: pathToFileURL(file).href }
+
+    const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
+
+    expect(code).toBe(1)
+    expect(find(stdout, `objects at ${file}`).state).toBe('wrong')
+  })
+})
+
+const canRunRedis = spawnSync('redis-server', ['--version']).status === 0
+
+describe.skipIf(!canRunRedis)('svc doctor of a Redis', () => {
+  it('looks at its memory, and at whether it takes writes', async () => {
+    const redis = await startRedisServer({ folder: await aFolder(onClose) })
+    if (!redis) throw new Error('redis-server did not start')
+    onClose(redis.close)
+    const client = new Redis(redis.url)
+    onClose(() => client.disconnect())
+    const env = { ...(await givenStores()), REDIS_URL: redis.url }
+    const name = `Redis at ${new URL(redis.url).host}`
+    const look = async () => find((await svc(['doctor', '--json'], env, onClose)).stdout, name)
+
+    expect(await look()).toMatchObject({ state: 'warning', says: expect.stringContaining('has no maxmemory') })
+    await client.config('SET', 'maxmemory', '1gb')
+    expect(await look()).toMatchObject({ state: 'ok', says: expect.stringMatching(/of 1\.1 GB used/) })
+    await client.set('filling', Buffer.alloc(20_000_000))
+    await client.config('SET', 'maxmemory', '24mb')
+    expect(await look()).toMatchObject({ state: 'wrong', says: expect.stringContaining('writes are refused') })
+    await client.config('SET', 'maxmemory', '1gb')
+    const other = await startRedisServer({ folder: await aFolder(onClose) })
+    if (!other) throw new Error('redis-server did not start')
+    onClose(other.close)
+    await client.replicaof('127.0.0.1', other.port)
+    expect(await look()).toMatchObject({ state: 'wrong', says: expect.stringContaining('it is a replica') })
   })
 })

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { PrivateHosts } from '../../http/receiver-url.ts'
+import type { Tracing } from '../../http/tracing.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Secrets } from '../../store/postgres/secrets.ts'
 import {
@@ -11,6 +12,7 @@ import {
 import type { QueueBackend } from '../../store/queue/queue-backend.ts'
 import { createResolver, resolveLocally } from './addresses.ts'
 import { createCourier } from './courier.ts'
+import { traceDeliveries } from './delivery-trace.ts'
 import { repeat } from './repeat.ts'
 import { createSender } from './sender.ts'
 
@@ -22,6 +24,7 @@ type Settings = {
   extraCa: string | undefined
   version: string
   figures: Registry
+  tracing?: Tracing
   log: Logger
 }
 
@@ -45,7 +48,7 @@ const sweptAtOnce = 1_000
  * under way is still due: it is sent again under the same id.
  */
 export async function startWebhooks(settings: Settings): Promise<{ close(): Promise<void> }> {
-  const { backend, database, secrets, privateHosts, extraCa, version, figures, log } = settings
+  const { backend, database, secrets, privateHosts, extraCa, version, figures, tracing, log } = settings
   const count = new Counter({
     name: 'svc_webhook_deliveries_total',
     help: 'Attempts to deliver a webhook, by what came of them: delivered, retried later, or failed for good',
@@ -62,17 +65,18 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
       if (count !== undefined) this.set(count)
     },
   })
+  const send = createSender({
+    privateHosts,
+    extraCa,
+    resolvePublic: createResolver({ timeoutMs: connectMsMax }),
+    resolvePrivate: resolveLocally,
+    connectMsMax,
+    answerMsMax,
+  })
   const courier = createCourier({
     database,
     secrets,
-    send: createSender({
-      privateHosts,
-      extraCa,
-      resolvePublic: createResolver({ timeoutMs: connectMsMax }),
-      resolvePrivate: resolveLocally,
-      connectMsMax,
-      answerMsMax,
-    }),
+    send: tracing ? traceDeliveries(tracing, send) : send,
     version,
     now: Date.now,
     random: Math.random,

@@ -1,0 +1,104 @@
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { checkClickHouse } from '../../store/clickhouse/migrate.ts'
+import { type ClickHouseState, readClickHouseState } from '../../store/clickhouse/state.ts'
+import { compareClock } from './clock.ts'
+import { bytes, type Check, duration, type Finding, ok, orOk, percent, warning, wrong } from './finding.ts'
+
+const versionMin = [25, 8] as const
+const diskShareLow = 0.15
+const diskShareLeast = 0.05
+const partsShareMax = 0.5
+const mergeSecondsMax = 6 * 3_600
+const replicaDelaySecondsMax = 300
+
+export function clickhouseChecks(name: string, clickhouse: ClickHouse): Check[] {
+  return [
+    {
+      name,
+      async look() {
+        const askedMs = Date.now()
+        const state = await readClickHouseState(clickhouse)
+        const clock = compareClock('clock of ClickHouse', state.nowMs, askedMs, Date.now())
+        await checkClickHouse(clickhouse)
+        return [
+          ...judgeServer(name, state),
+          ...judgeDisks(state),
+          ...judgeParts(state),
+          ...judgeMutations(state),
+          clock,
+        ]
+      },
+    },
+  ]
+}
+
+function judgeServer(name: string, { version, tables, replicas }: ClickHouseState): Finding[] {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const isOld = major < versionMin[0] || (major === versionMin[0] && minor < versionMin[1])
+  const total = tables.reduce((sum, it) => sum + it.bytes, 0)
+  return orOk(
+    name,
+    [
+      isOld && wrong(name, `is of version ${version}: svc needs ${versionMin.join('.')} or newer`),
+      replicas.readOnly > 0 &&
+        wrong(
+          name,
+          `has ${replicas.readOnly} replicated tables that take no writes: its Keeper is away, or has forgotten them ` +
+            '(SYSTEM RESTORE REPLICA)',
+        ),
+      replicas.delaySeconds > replicaDelaySecondsMax &&
+        warning(
+          name,
+          `is ${duration(replicas.delaySeconds)} behind its replicas, with ${replicas.queued} tasks in ` +
+            'system.replication_queue: look at last_exception there',
+        ),
+    ],
+    `${version}; ${bytes(total)} in ${tables.length} tables`,
+  )
+}
+
+function judgeDisks({ disks }: ClickHouseState): Finding[] {
+  return disks.map(({ disk, freeBytes, totalBytes }) => {
+    const name = `ClickHouse disk ${disk}`
+    const share = freeBytes / totalBytes
+    const left = `${percent(share)} of ${bytes(totalBytes)} free`
+    if (share < diskShareLeast) return wrong(name, `${left}: inserts are about to fail. Give it more, or keep less.`)
+    if (share < diskShareLow)
+      return warning(name, `${left}: large merges stop at about 10%. Give it more, or keep less.`)
+    return ok(name, left)
+  })
+}
+
+function judgeParts({ tables, partsSlowAt }: ClickHouseState): Finding[] {
+  const name = 'ClickHouse parts'
+  const many = tables.filter((it) => it.partsOfPartitionMax > partsSlowAt * partsShareMax)
+  const most = Math.max(0, ...tables.map((it) => it.partsOfPartitionMax))
+  return orOk(
+    name,
+    many.map((it) => {
+      const says =
+        `${it.table} has ${it.partsOfPartitionMax} in a partition; from ${partsSlowAt} on inserts are slowed down. See ` +
+        'whether merges run (system.merges), have room and keep up.'
+      return it.partsOfPartitionMax > partsSlowAt ? wrong(name, says) : warning(name, says)
+    }),
+    `at most ${most} in a partition; inserts are slowed down from ${partsSlowAt} on`,
+  )
+}
+
+function judgeMutations({ mutations, merges }: ClickHouseState): Finding[] {
+  const name = 'ClickHouse mutations'
+  return orOk(
+    name,
+    [
+      mutations.failing > 0 &&
+        warning(
+          name,
+          `${mutations.failing} fail again and again (${mutations.failReason.slice(0, 200)}): mend that, or KILL MUTATION; ` +
+            'see system.mutations',
+        ),
+      merges.oldestSeconds > mergeSecondsMax &&
+        warning(name, `a merge runs for ${duration(merges.oldestSeconds)}: see system.merges; is the disk slow?`),
+    ],
+    `${mutations.waiting} wait; ${merges.running} merges run`,
+  )
+}

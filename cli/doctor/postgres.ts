@@ -1,0 +1,98 @@
+import type { Database } from '../../store/postgres/database.ts'
+import { countDeadLetters } from '../../store/postgres/dead-letters.ts'
+import { checkPostgres } from '../../store/postgres/migrate.ts'
+import { readPostgresState } from '../../store/postgres/state.ts'
+import { countPendingDeliveries, findOldestDueMs } from '../../store/postgres/webhook-deliveries.ts'
+import { compareClock } from './clock.ts'
+import { bytes, type Check, duration, type Finding, ok, orOk, percent, warning, wrong } from './finding.ts'
+
+const versionMin = 14
+const connectionsShareMax = 0.8
+const transactionSecondsMax = 3_600
+const keptWalBytesMax = 1e9
+const dueSecondsMax = 300
+
+export function postgresChecks(name: string, database: Database): Check[] {
+  return [
+    { name, look: () => lookAtServer(name, database) },
+    { name: 'dead letters', look: () => lookAtDeadLetters(database) },
+    { name: 'webhooks', look: () => lookAtWebhooks(database) },
+  ]
+}
+
+async function lookAtServer(name: string, database: Database): Promise<Finding[]> {
+  const askedMs = Date.now()
+  const state = await readPostgresState(database)
+  const clock = compareClock('clock of Postgres', state.nowMs, askedMs, Date.now())
+  await checkPostgres(database)
+  const slots = await database.rows<{ name: string; bytes: number }>(
+    `SELECT slot_name AS name, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::float8 AS bytes
+     FROM pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL AND NOT pg_is_in_recovery()`,
+  )
+  const { connections, connectionsMax } = state
+  return [
+    ...orOk(
+      name,
+      [
+        state.versionNumber < versionMin * 10_000 &&
+          wrong(name, `is of version ${state.version}: svc needs ${versionMin} or newer`),
+        state.isInRecovery && wrong(name, 'takes no writes, it is a standby: name the primary in POSTGRES_URL'),
+        state.fsync === 'off' &&
+          wrong(name, 'runs with fsync off: what was acknowledged is lost when its machine fails. Turn it on.'),
+        state.synchronousCommit === 'off' &&
+          wrong(
+            name,
+            'runs with synchronous_commit off: it answers before it has written, and a crash loses that. Turn it on.',
+          ),
+        connections > connectionsMax * connectionsShareMax &&
+          warning(
+            name,
+            `has ${connections} of ${connectionsMax} connections in use: raise max_connections, or run fewer processes`,
+          ),
+        state.oldestTransactionSeconds > transactionSecondsMax &&
+          warning(
+            name,
+            `has a transaction that is open for ${duration(state.oldestTransactionSeconds)}: tables grow meanwhile. End it ` +
+              '(pg_stat_activity says whose it is).',
+          ),
+        ...slots
+          .filter((slot) => slot.bytes > keptWalBytesMax)
+          .map((slot) =>
+            warning(
+              name,
+              `keeps ${bytes(slot.bytes)} of WAL for the replication slot ${slot.name}, which nobody reads: drop it, or ` +
+                'the disk fills up',
+            ),
+          ),
+      ],
+      `${state.version}; ${connections} of ${connectionsMax} connections (${percent(connections / connectionsMax)}); ` +
+        bytes(state.databaseBytes),
+    ),
+    clock,
+  ]
+}
+
+async function lookAtDeadLetters(database: Database): Promise<Finding[]> {
+  const { letters, rows } = await countDeadLetters(database)
+  if (letters === 0) return [ok('dead letters', 'none')]
+  return [
+    warning(
+      'dead letters',
+      `${letters} with ${rows} rows that ClickHouse refused for good: see "svc dead-letters list"`,
+    ),
+  ]
+}
+
+async function lookAtWebhooks(database: Database): Promise<Finding[]> {
+  const nowMs = Date.now()
+  const dueMs = await findOldestDueMs(database, nowMs)
+  const waiting = await countPendingDeliveries(database)
+  const dueSeconds = dueMs === undefined ? 0 : (nowMs - dueMs) / 1_000
+  if (dueSeconds <= dueSecondsMax) return [ok('webhooks', `${waiting} wait`)]
+  return [
+    warning(
+      'webhooks',
+      `one is due for ${duration(dueSeconds)} and nobody sends it: run a worker that has SVC_MASTER_KEY, or more of them`,
+    ),
+  ]
+}

@@ -1,0 +1,150 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { hostname } from 'node:os'
+import {
+  type Span as OtelSpan,
+  ROOT_CONTEXT,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  trace,
+} from '@opentelemetry/api'
+import { parseTraceParent, setGlobalErrorHandler } from '@opentelemetry/core'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
+import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources'
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  type Sampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace'
+import type { Logger } from 'pino'
+import type { Span, Tracing } from '../http/tracing.ts'
+import type { Settings } from './settings.ts'
+import { version } from './version.ts'
+
+/**
+ * Sends traces to a collector of OpenTelemetry. This file is imported only where one is configured: the libraries cost
+ * memory and time to load. A collector that is away costs spans and nothing else: they wait in a short queue, what does not fit
+ * is dropped, and it is told at most once a minute.
+ */
+type Given = { settings: NonNullable<Settings['tracing']>; roles: Iterable<string>; log: Logger }
+
+const kinds = {
+  server: SpanKind.SERVER,
+  client: SpanKind.CLIENT,
+  producer: SpanKind.PRODUCER,
+  consumer: SpanKind.CONSUMER,
+  internal: SpanKind.INTERNAL,
+}
+
+const toldEveryMs = 60_000
+/** What is left to send when the process stops may take so long. */
+const closeMsMax = 3_000
+
+export function openTracing({ settings, roles, log }: Given): Tracing & { close(): Promise<void> } {
+  tellFaults(log)
+  const provider = new TracerProvider({
+    resource: defaultResource()
+      .merge(
+        resourceFromAttributes({
+          'service.name': `svc-${[...roles].join('-')}`,
+          'service.version': version,
+          'service.instance.id': `${hostname()}-${process.pid}`,
+        }),
+      )
+      // What the environment says of the service comes last, and wins.
+      .merge(detectResources({ detectors: [envDetector] })),
+    sampler: toSampler(settings),
+    spanProcessors: [
+      new BatchSpanProcessor({
+        exporter: new OTLPTraceExporter(),
+        maxQueueSize: settings.queueSpansMax,
+        scheduledDelayMillis: settings.everyMs,
+      }),
+    ],
+  })
+  const tracer = provider.getTracer('svc', version)
+  const active = new AsyncLocalStorage<Span | undefined>()
+
+  return {
+    start(name, { kind, from, links, attributes }) {
+      const parent = from === undefined ? undefined : parseTraceParent(from)
+      const context = parent ? trace.setSpanContext(ROOT_CONTEXT, { ...parent, isRemote: true }) : ROOT_CONTEXT
+      const span = tracer.startSpan(
+        name,
+        { kind: kinds[kind], attributes, links: links?.flatMap((it) => toLink(it) ?? []) },
+        context,
+      )
+      return span.isRecording() ? toSpan(span) : undefined
+    },
+    within: (span, work) => active.run(span, work),
+    current: () => active.getStore(),
+    async close() {
+      const sent = provider.shutdown().catch(() => undefined)
+      let timer: NodeJS.Timeout | undefined
+      const late = new Promise((resolve) => {
+        timer = setTimeout(resolve, closeMsMax)
+      })
+      await Promise.race([sent, late]).finally(() => clearTimeout(timer))
+    },
+  }
+}
+
+function toSpan(span: OtelSpan): Span {
+  return {
+    traceparent: toTraceparent(span.spanContext()),
+    link(traceparent) {
+      const link = toLink(traceparent)
+      if (link) span.addLink(link)
+    },
+    end({ error, attributes } = {}) {
+      if (attributes) span.setAttributes(attributes)
+      if (error !== undefined) {
+        span.setAttribute('error.type', toKind(error))
+        span.setStatus({ code: SpanStatusCode.ERROR })
+      }
+      span.end()
+    },
+  }
+}
+
+function toTraceparent({ traceId, spanId, traceFlags }: SpanContext): string {
+  return `00-${traceId}-${spanId}-${traceFlags & TraceFlags.SAMPLED ? '01' : '00'}`
+}
+
+function toLink(traceparent: string) {
+  const context = parseTraceParent(traceparent)
+  return context ? { context } : undefined
+}
+
+/** Never the message: it may hold what people have sent. */
+function toKind(error: unknown): string {
+  if (typeof error === 'string') return error
+  if (!(error instanceof Error)) return 'unknown'
+  return 'code' in error && error.code !== undefined ? String(error.code) : error.name
+}
+
+function toSampler({ sampler, ratio }: Given['settings']): Sampler {
+  const root = sampler.endsWith('always_off')
+    ? new AlwaysOffSampler()
+    : sampler.endsWith('traceidratio')
+      ? new TraceIdRatioBasedSampler(ratio)
+      : new AlwaysOnSampler()
+  return sampler.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root
+}
+
+function tellFaults(log: Logger) {
+  let toldAt = Number.NEGATIVE_INFINITY
+  setGlobalErrorHandler((fault) => {
+    const now = performance.now()
+    if (now - toldAt < toldEveryMs) return
+    toldAt = now
+    // The error itself may hold the headers of the request to the collector.
+    const reason = fault instanceof Error ? fault.message : typeof fault === 'string' ? fault : fault.name
+    log.warn({ reason }, 'traces could not be sent to the collector, and are dropped')
+  })
+}

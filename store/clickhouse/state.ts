@@ -1,0 +1,67 @@
+import type { ClickHouse } from './connection.ts'
+
+/** What whoever runs ClickHouse has to look after. It is of the server that answers; in a cluster of that one alone. */
+export type ClickHouseState = {
+  version: string
+  tables: { table: string; parts: number; partsOfPartitionMax: number; bytes: number; rows: number }[]
+  disks: { disk: string; freeBytes: number; totalBytes: number }[]
+  /** Mutations that are not done, and those of them that failed at least once. */
+  mutations: { waiting: number; failing: number; failReason: string }
+  /** Merges under way, and how long the oldest has been. */
+  merges: { running: number; oldestSeconds: number }
+  /** Replicated tables only: read-only ones, what waits to be fetched or merged, and by how much the slowest is late. */
+  replicas: { readOnly: number; queued: number; delaySeconds: number }
+  /** From so many parts of a partition on inserts are slowed down. */
+  partsSlowAt: number
+  nowMs: number
+}
+
+/** Disks of object stores say that they have all there is. */
+const endlessBytes = 1e18
+
+const numbers = <Row extends Record<string, unknown>>(rows: Row[]) =>
+  rows.map((row) =>
+    Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [
+        name,
+        typeof value === 'string' && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value,
+      ]),
+    ),
+  ) as unknown[]
+
+export async function readClickHouseState(clickhouse: ClickHouse): Promise<ClickHouseState> {
+  const { database } = clickhouse
+  const ask = async (query: string) => numbers(await clickhouse.rows<Record<string, unknown>>(query, { database }))
+  const [tables, disks, [mutations], [merges], [replicas], [server]] = await Promise.all([
+    ask(
+      `SELECT table, sum(parts_of) AS parts, max(parts_of) AS partsOfPartitionMax, sum(bytes_of) AS bytes,
+         sum(rows_of) AS rows
+       FROM (SELECT table, partition_id, count() AS parts_of, sum(bytes_on_disk) AS bytes_of, sum(rows) AS rows_of
+         FROM system.parts WHERE active AND database = {database:String} GROUP BY table, partition_id)
+       GROUP BY table ORDER BY table`,
+    ),
+    ask(
+      `SELECT name AS disk, free_space AS freeBytes, total_space AS totalBytes FROM system.disks
+       WHERE total_space > 0 AND total_space < ${endlessBytes}`,
+    ),
+    ask(
+      `SELECT count() AS waiting, countIf(latest_fail_reason != '') AS failing,
+         any(latest_fail_reason) AS failReason
+       FROM system.mutations WHERE NOT is_done AND database = {database:String}`,
+    ),
+    ask(
+      `SELECT count() AS running, max(elapsed) AS oldestSeconds FROM system.merges
+       WHERE database = {database:String}`,
+    ),
+    ask(
+      `SELECT countIf(is_readonly) AS readOnly, sum(queue_size) AS queued, max(absolute_delay) AS delaySeconds
+       FROM system.replicas WHERE database = {database:String}`,
+    ),
+    ask(
+      `SELECT version() AS version, toUnixTimestamp64Milli(now64(3)) AS nowMs,
+         (SELECT toUInt64(value) FROM system.merge_tree_settings WHERE name = 'parts_to_delay_insert') AS partsSlowAt`,
+    ),
+  ])
+  const { version, nowMs, partsSlowAt } = server as { version: string; nowMs: number; partsSlowAt: number }
+  return { tables, disks, mutations, merges, replicas, version: String(version), nowMs, partsSlowAt } as ClickHouseState
+}

@@ -1,0 +1,20 @@
+import { Gauge, type Registry } from 'prom-client'
+
+/**
+ * What is known of the queue. Ingest tells it as it looks whether it may go on, and workers as they look at all stores: one
+ * process may be both.
+ */
+export function openQueueFigures(figures: Registry) {
+  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[]) =>
+    (figures.getSingleMetric(name) as Gauge<Label> | undefined) ??
+    new Gauge({ name, help, labelNames, registers: [figures] })
+  return {
+    depth: gauge('svc_queue_blocks', 'Blocks that wait in the queue or are at work', ['queue']),
+    memoryShare: gauge(
+      'svc_queue_memory_share',
+      'The share of the memory it may use that the queue’s Redis uses; 0 where the queue is in Postgres',
+      [],
+    ),
+    blocksMax: gauge('svc_queue_blocks_max', 'What a queue may hold before writes are refused', []),
+  }
+}

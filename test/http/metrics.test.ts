@@ -1,0 +1,141 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, it } from 'vitest'
+import { createClosers } from '../../store/closers.ts'
+import { openDatabase } from '../../store/postgres/database.ts'
+import { insertDeadLetter } from '../../store/postgres/dead-letters.ts'
+import { openQueueBackend } from '../../store/queue/queue-backend.ts'
+import { aPoint } from '../harness/builders.ts'
+import { eventually } from '../harness/eventually.ts'
+import { availableQueues, openOwnStores, openTestService, uniqueName } from '../harness/service.ts'
+
+const closers = createClosers()
+afterEach(() => closers.closeAll())
+
+type Sample = { name: string; labels: Record<string, string>; value: number }
+
+async function readMetrics(url: string) {
+  const text = await (await fetch(`${url}/metrics`)).text()
+  const samples = [...text.matchAll(/^(\w+)(?:\{(.*)\})? (\S+)$/gm)].map(([, name, labels = '', value]) => ({
+    name: name as string,
+    labels: Object.fromEntries([...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, its]) => [key, its])),
+    value: Number(value),
+  })) as Sample[]
+  return {
+    text,
+    samples,
+    find: (name: string, labels: Record<string, string> = {}) =>
+      samples.find((it) => it.name === name && Object.entries(labels).every(([key, its]) => it.labels[key] === its))
+        ?.value,
+  }
+}
+
+async function openService(queue: 'postgres' | 'redis' = 'postgres', settings: Record<string, string> = {}) {
+  const stores = await openOwnStores(queue)
+  const service = await openTestService({ stores, settings: { SVC_QUEUE_PREFIX: uniqueName('queue'), ...settings } })
+  closers.push(() => service.close())
+  return { ...service, stores }
+}
+
+it('deploy/metrics.md lists each figure of ours as /metrics tells it, with its labels', async () => {
+  const { url, client } = await openService()
+  const experimentKey = await client.createExperiment()
+  await client.post('/write/experiment/metric', { experimentKey, ...aPoint() })
+  await client.readPoints(experimentKey, 'loss', 1)
+  const file = readFileSync(fileURLToPath(new URL('../../deploy/metrics.md', import.meta.url)), 'utf8')
+  const documented = [...file.matchAll(/^\| `(svc_\w+)` +\| (\w+) +\| (.*?) +\| (.*?) +\|$/gm)]
+
+  const { text, samples } = await eventually(async () => {
+    const metrics = await readMetrics(url)
+    expect(metrics.find('svc_clickhouse_parts', { table: 'points' })).toBeGreaterThan(0)
+    return metrics
+  })
+
+  const told = [...text.matchAll(/^# HELP (svc_\w+) (.*)\n# TYPE \S+ (\w+)$/gm)]
+  expect(documented.map(([, name, type, , help]) => [name, type, help])).toEqual(
+    told.map(([, name, help, type]) => [name, type, help]).toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1)),
+  )
+  const labelsOf = new Map(documented.map(([, name, , labels]) => [name, labels?.match(/\w+/g) ?? []]))
+  for (const { name, labels } of samples) {
+    const documentedLabels = labelsOf.get(name) ?? labelsOf.get(name.replace(/_(bucket|sum|count)$/, ''))
+    if (!name.startsWith('svc_')) continue
+    expect(documentedLabels, name).toEqual(Object.keys(labels).filter((it) => it !== 'le'))
+  }
+})
+
+it('counts and times requests by what was answered, whichever way they came', async () => {
+  const { url, client } = await openService()
+  const experimentKey = await client.createExperiment()
+  const route = { tier: 'ingest', method: 'POST', route: '/write/experiment/metric' }
+
+  for (let step = 1; step <= 3; step++) {
+    await client.post('/write/experiment/metric', { experimentKey, ...aPoint({ step }) })
+  }
+  await client.post('/write/experiment/metric', { experimentKey: 'unknown', ...aPoint() })
+  // An encoding keeps it from the quick lane.
+  const odd = { headers: { 'content-encoding': 'zip' } }
+  const { status } = await client.post('/write/experiment/metric', { experimentKey }, odd)
+  await client.post('/write/experiment/metric', { experimentKey }, { apiKey: 'nobody' })
+
+  await eventually(async () => {
+    const metrics = await readMetrics(url)
+    const count = (its: number) => metrics.find('svc_http_requests_total', { ...route, status: String(its) })
+    expect(count(200)).toBe(3)
+    expect(count(400)).toBe(status === 400 ? 2 : 1)
+    expect(count(401)).toBe(1)
+    expect(count(status)).toBeGreaterThan(0)
+    expect(metrics.find('svc_http_request_duration_seconds_count', route)).toBe(6)
+    expect(metrics.find('svc_http_request_duration_seconds_bucket', { ...route, le: '+Inf' })).toBe(6)
+    expect(metrics.find('svc_http_request_duration_seconds_sum', route)).toBeGreaterThan(0)
+    const tiers = new Set(
+      metrics.samples.filter((it) => it.name === 'svc_http_requests_total').map((it) => it.labels.tier),
+    )
+    expect([...tiers].toSorted()).toEqual(['api', 'ingest'])
+  })
+})
+
+describe.each(availableQueues())('with the queue in %s', (queue) => {
+  it('the age of the oldest block is known, also while no worker takes it', async () => {
+    const stores = await openOwnStores(queue)
+    const prefix = uniqueName('queue')
+    const backend = openQueueBackend({ ...stores, prefix, onError: () => undefined })
+    closers.push(() => backend.close())
+    const producer = await backend.openProducer('metrics')
+    expect(await producer.oldestReceivedMs()).toBeUndefined()
+
+    await producer.add({ rows: 1, receivedMs: 1_000, bytes: Buffer.from('first') })
+    await producer.add({ rows: 1, receivedMs: 2_000, bytes: Buffer.from('second') })
+    expect(await producer.oldestReceivedMs()).toBe(1_000)
+
+    let store = () => {}
+    const stored = new Promise<void>((resolve) => {
+      store = resolve
+    })
+    const consumer = await backend.openConsumer({
+      name: 'metrics',
+      jobsAtOnce: 2,
+      store: () => stored,
+      onError: () => undefined,
+    })
+    closers.push(() => consumer.close())
+    // Also while it is at work.
+    expect(await producer.oldestReceivedMs()).toBe(1_000)
+    store()
+    await eventually(async () => expect(await producer.oldestReceivedMs()).toBeUndefined())
+  })
+})
+
+it('dead letters are counted as long as they are there', async () => {
+  const { url, stores } = await openService()
+  const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
+  closers.push(() => database.close())
+  const letter = { queue: 'metrics', rows: 7, receivedMs: 1, reason: 'x', bytes: Buffer.from('x') }
+  await insertDeadLetter(database, letter)
+  await insertDeadLetter(database, letter)
+
+  await eventually(async () => {
+    const metrics = await readMetrics(url)
+    expect(metrics.find('svc_dead_letters')).toBe(2)
+    expect(metrics.find('svc_dead_letter_rows')).toBe(14)
+  })
+})
