@@ -60,7 +60,7 @@ describe('svc doctor', () => {
 
     const { code, stdout, stderr } = await svc(['doctor'], env, onClose)
 
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect({ code, stderr, stdout }).toMatchObject({ code: 0, stderr: '' })
     for (const name of [
       'settings',
       'Postgres at .*',
@@ -71,7 +71,7 @@ describe('svc doctor', () => {
       expect(stdout).toMatch(new RegExp(`^  ${name} +ok\\b`, 'm'))
     }
     expect(stdout).toContain('written, read and deleted')
-    expect(stdout).toContain('ready; ingest, worker, api')
+    expect(stdout).toContain('ready; ingest, worker, webhook-worker, api')
     expect(stdout).not.toMatch(/\x1b\[/)
   })
 
