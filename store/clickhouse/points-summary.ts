@@ -85,10 +85,10 @@ export function createSummary(database: string, settings: string): string[] {
 }
 
 /** What the view keeps of points; of all that are stored, it is the summary itself. */
-export const selectSummary = (database: string, where = 'true') =>
+export const selectSummary = (database: string, where = 'true', from: string = pointsTable.name) =>
   `WITH ${withTime}, ${currentKey} AS current_key
      SELECT ${series}, ${aggregates.map((it) => `${it.from} AS ${it.name}`).join(', ')}
-     FROM ${database}.${pointsTable.name} WHERE ${where} GROUP BY ${series}`
+     FROM ${database}.${from} WHERE ${where} GROUP BY ${series}`
 
 export type SummaryPart = 'minimum' | 'maximum' | 'current'
 
