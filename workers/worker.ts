@@ -63,8 +63,13 @@ export async function startWorker({
     deleteExperiments: (ids) => deleteExperiments(queries, ids),
     async deleteOld() {
       await deleteIngestionErrors(queries, ingestionErrorsKeptDays)
-      const rows = await expire({ database: queries, clickhouse })
-      if (rows > 0) log.info({ rows }, 'rows were deleted that their workspaces keep for some days only')
+      try {
+        const rows = await expire({ database: queries, clickhouse })
+        if (rows > 0) log.info({ rows }, 'rows were deleted that their workspaces keep for some days only')
+      } catch (error) {
+        // What was deleted by somebody is still to be swept.
+        log.warn({ err: error }, 'rows whose time has come could not be deleted; it will be tried again')
+      }
     },
     keptForMs: deletedKeptForMs,
     everyMs: sweepEveryMs,

@@ -74,6 +74,11 @@ export async function makeBackup({ stores, target, targetUrl, route, version, st
     const startedAt = new Date()
     const id = createBackupId(startedAt)
     const files = createFiles(target, id)
+    let isWhole = false
+    // What was broken off is no backup; there is no need to keep half of one either.
+    closers.push(async () => {
+      if (!isWhole) for await (const { key } of target.list(toFileKey(id, ''))) await target.delete(key)
+    })
     const copied = await step('Postgres', () => copyPostgres(postgresUrl, files))
     const { masterKey, objectKeys, deadLetters, ...postgres } = copied
     const queue = await step('queue', async (say) => {
@@ -102,6 +107,7 @@ export async function makeBackup({ stores, target, targetUrl, route, version, st
       files: files.files,
     }
     await target.put(toFileKey(id, 'manifest.json'), toStream(`${JSON.stringify(manifest, null, 2)}\n`))
+    isWhole = true
     return manifest
   } finally {
     await closers.closeAll().catch(() => undefined)

@@ -40,6 +40,12 @@ export async function copyClickHouse(
     'SELECT name, engine, total_rows AS rows, version() AS version FROM system.tables WHERE database = {database:String}',
     { database },
   )
+  if (tables.some((it) => it.engine === 'Distributed')) {
+    throw new Error(
+      'ClickHouse runs as a cluster, whose shards this command cannot copy: have ClickHouse do it (BACKUP ... ON CLUSTER), as ' +
+        'deploy/backup.md tells.',
+    )
+  }
   const isLeftOut = (it: { name: string; engine: string }) =>
     it.engine === 'MaterializedView' || (derivedTables as readonly string[]).includes(it.name)
   const leftOut = tables.filter(isLeftOut).map((it) => `${quote(database)}.${quote(it.name)}`)

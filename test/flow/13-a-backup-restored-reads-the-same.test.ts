@@ -1,7 +1,7 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterEach, describe, expect, inject, it } from 'vitest'
+import { afterEach, describe, expect, inject, it, vi } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../store/closers.ts'
 import { aFolder, clientOf, expectPlainFailure, type OnClose, startUp, svc } from '../cli/svc-process.ts'
@@ -17,6 +17,9 @@ afterEach(() => closers.closeAll())
 const onClose: OnClose = (close) => closers.push(async () => void (await close()))
 
 const apiKey = 'a-key-for-the-admin-of-this-test'
+
+/** Stores are started and filled several times over. */
+vi.setConfig({ testTimeout: 900_000, hookTimeout: 900_000 })
 
 /** `npm start` on a folder of its own, filled with something of everything. */
 async function startFilled() {
@@ -152,7 +155,7 @@ describe.skipIf(cannotRun)('with Redis and S3', () => {
     expect(points.map((it) => it.step)).toEqual(Array.from({ length: 25 }, (_, step) => step))
     expect((await client.post('/mpm/v2/events/batch', { data: [event] })).body.duplicates).toBe(1)
     const query = new URLSearchParams({ workspaceName: taking.workspaceName, modelName: 'queued', predictionId })
-    expect((await client.get(`/mpm/v2/event?${query}`)).body).toMatchObject({ features: { x: 1 } })
+    expect((await client.get(`/mpm/v2/event?${query}`)).body).toMatchObject({ features: [{ name: 'x', value: 1 }] })
     // A database that is in use is left alone.
     const inUse = await svc(['restore', made.id, '--replace'], toEnv(filled), onClose)
     expectPlainFailure(inUse, /other connections to the database in Postgres are open: stop every role/)
