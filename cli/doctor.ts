@@ -11,6 +11,7 @@ import { type Database, openDatabase } from '../store/postgres/database.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
 import { isMasterKeyInUse, openSecrets } from '../store/postgres/secrets.ts'
 import { openQueueBackend } from '../store/queue/queue-backend.ts'
+import { describeRedisAddress } from '../store/redis/address.ts'
 import { toUrlHost } from './service.ts'
 import { parseSettings, type Settings, toClickHouse } from './settings.ts'
 import { describeTerminal } from './terminal.ts'
@@ -104,9 +105,11 @@ function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unkn
     checks[`ClickHouse at ${new URL(clickhouseUrl).host}`] = () => checkClickHouse(clickhouse)
   }
   if (redisUrl) {
-    const backend = openQueueBackend({ redisUrl, postgresUrl: postgresUrl ?? '', prefix: queuePrefix, onError })
+    const { queueShards: shards, queueReplicas: replicas } = settings
+    const queue = { redisUrl, postgresUrl: postgresUrl ?? '', prefix: queuePrefix, shards, replicas }
+    const backend = openQueueBackend({ ...queue, onError })
     onClose(() => backend.close())
-    checks[`Redis at ${new URL(redisUrl).host}`] = async () => {
+    checks[`Redis at ${describeRedisAddress(redisUrl)}`] = async () => {
       await backend.check()
       const weakness = await backend.findWeakness()
       if (weakness) throw new Error(weakness)

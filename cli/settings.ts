@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { RateLimits } from '../http/throttle/throttle.ts'
 import { findPublishedStores } from '../store/embedded/data-folder.ts'
 import { isMistyped } from '../store/postgres/api-key.ts'
+import { parseRedisAddress } from '../store/redis/address.ts'
 
 /**
  * Every setting, with its default and who would change it. They come from the environment, or from a file `.env` where
@@ -64,7 +65,8 @@ const fields = z.object({
     .regex(/^(auto|[1-9]\d*)$/, 'must be a number, or auto')
     .default('auto'),
   POSTGRES_URL: url('postgres|postgresql').optional(),
-  REDIS_URL: url('redis|rediss').optional(),
+  /** One Redis, a cluster or Sentinels: see `store/redis/address.ts`. */
+  REDIS_URL: z.string().superRefine(checkRedisAddress).optional(),
   /** Where the bytes of assets are kept; without it, in the data folder. S3 is for several machines with an api. */
   OBJECTS_URL: z.url({ protocol: /^(file|s3)$/, error: `must be ${objectsUrls}` }).optional(),
   /**
@@ -91,6 +93,13 @@ const fields = z.object({
     .string()
     .regex(/^[\w-]+$/, 'must have letters, digits, _ and - only')
     .default('svc'),
+  /** Into how many parts each queue is divided: as many as a Redis Cluster has masters, so that each has its share. */
+  SVC_QUEUE_SHARDS: count(1).default(1),
+  /**
+   * On how many replicas of Redis a write is before it is acknowledged. By default on one where Redis may be replaced by a
+   * replica, a cluster or one behind Sentinels; with 0 what a lost master acknowledged last is lost with it.
+   */
+  SVC_QUEUE_REPLICAS: count(0).optional(),
   /**
    * What one queue may hold, in blocks and in compressed bytes; over it writes are refused with 503. Ten minutes of
    * 10,000 single points a second are some 250,000 blocks and 100 MB. Whatever these say, writes are refused while Redis
@@ -255,6 +264,8 @@ function parse(
     /** True when nobody said where assets are to be kept. */
     objectsAreInDataFolder: it.OBJECTS_URL === undefined,
     queuePrefix: it.SVC_QUEUE_PREFIX,
+    queueShards: it.SVC_QUEUE_SHARDS,
+    queueReplicas: it.SVC_QUEUE_REPLICAS,
     queueMax: { blocks: it.SVC_QUEUE_BLOCKS_MAX, bytes: it.SVC_QUEUE_BYTES_MAX },
     commitWaitMs: it.SVC_COMMIT_WAIT_MS,
     rateLimits: {
@@ -274,6 +285,14 @@ function parse(
     deletedKeptForMs: it.SVC_DELETED_KEPT_DAYS * 24 * 3_600_000,
     drainMs: it.SVC_DRAIN_SECONDS * 1_000,
     logLevel: it.SVC_LOG_LEVEL,
+  }
+}
+
+function checkRedisAddress(url: string, context: z.RefinementCtx): void {
+  try {
+    parseRedisAddress(url)
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: (error as Error).message })
   }
 }
 
