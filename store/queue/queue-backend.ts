@@ -101,7 +101,7 @@ const commandWaitMs = 5_000
 const connectWaitMs = 3_000
 const replicasWaitMs = 2_000
 /** How long a part of a queue that refused a block is asked last. */
-const avoidedMs = 2_000
+const avoidedMs = 10_000
 /** ioredis alone would wait longer each time: writes would be refused for seconds after Redis is back. */
 const reconnectAfterMs = 200
 /** Well below the time that a stopping process has (SVC_DRAIN_SECONDS, 25 s). */
@@ -290,7 +290,10 @@ function spreadOver(producers: Producer[]): Producer {
       throw faults[0]
     },
     async load() {
-      const loads = await Promise.all(producers.map((it) => it.load()))
+      const asked = producers.map((it) => it.load())
+      // What waits on a master that is away is not known, and goes on waiting.
+      const loads = (await Promise.allSettled(asked)).flatMap((it) => (it.status === 'fulfilled' ? [it.value] : []))
+      if (loads.length === 0) await asked[0]
       return {
         blocks: loads.reduce((sum, it) => sum + it.blocks, 0),
         memoryShare: Math.max(...loads.map((it) => it.memoryShare)),

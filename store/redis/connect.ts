@@ -59,7 +59,12 @@ export const isCluster = (redis: RedisConnection): redis is Cluster => redis.isC
 /** The servers that take writes. */
 export const listMasters = (redis: RedisConnection): Redis[] => (isCluster(redis) ? redis.nodes('master') : [redis])
 
-/** Asks something of each server that takes writes, over a connection of its own. */
+/**
+ * Asks something of each server that takes writes, over a connection of its own. Of a cluster, those are left out that cannot
+ * be reached: the others go on without them.
+ *
+ * @throws what `ask` throws, or why none could be reached
+ */
 export async function askMasters<T>(
   url: string,
   connectTimeout: number,
@@ -75,7 +80,12 @@ export async function askMasters<T>(
     await redis.connect().catch((error: unknown) => {
       throw reason ?? error
     })
-    return await Promise.all(listMasters(redis).map(ask))
+    const masters = listMasters(redis)
+    const pings = await Promise.allSettled(masters.map((it) => it.ping()))
+    const away = pings.find((it) => it.status === 'rejected')
+    const reached = masters.filter((_, at) => pings[at]?.status === 'fulfilled')
+    if (reached.length === 0) throw reason ?? away?.reason ?? new Error('there is no master')
+    return await Promise.all(reached.map(ask))
   } finally {
     redis.disconnect()
   }

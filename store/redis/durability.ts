@@ -97,7 +97,7 @@ function findMaster(redis: RedisConnection, key: string): Redis | undefined {
 }
 
 /**
- * The share of the memory it may use that Redis uses; of several masters, of the fullest. Without a limit of its own, Redis
+ * The share of the memory it may use that Redis uses; of several masters, of the fullest that answers. Without a limit of its own, Redis
  * may use what its machine has.
  */
 export async function readMemoryShare(redis: RedisConnection): Promise<number> {
@@ -107,5 +107,7 @@ export async function readMemoryShare(redis: RedisConnection): Promise<number> {
     const usable = figure('maxmemory') || figure('total_system_memory')
     return usable === 0 ? 0 : figure('used_memory') / usable
   })
-  return Math.max(0, ...(await Promise.all(shares)))
+  const known = (await Promise.allSettled(shares)).filter((it) => it.status === 'fulfilled')
+  if (known.length === 0) await shares[0]
+  return Math.max(0, ...known.map((it) => it.value))
 }
