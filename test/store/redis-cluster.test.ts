@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openQueueBackend } from '../../store/queue/queue-backend.ts'
+import { openQueueBackend, type QueueBackend } from '../../store/queue/queue-backend.ts'
 import { parseRedisAddress } from '../../store/redis/address.ts'
 import { toHashTag, toSlot } from '../../store/redis/slots.ts'
 import { openSharedBuckets } from '../../store/redis/token-buckets.ts'
@@ -123,6 +123,28 @@ describe.skipIf(!canRunRedis)('a Redis Cluster', () => {
     const producer = await backend.openProducer('metrics')
     await expect(producer.add({ rows: 1, receivedMs: 0, bytes: Buffer.from('x') })).rejects.toThrow(/on 0 replicas/)
     await backend.close()
+  })
+
+  it('has workers that empty also those parts of a queue that there no longer are', async () => {
+    const settings = { redisUrl: redis.url, postgresUrl: '', prefix: 'fewer', onError: () => undefined, replicas: 0 }
+    const [four, one] = [4, 1].map((shards) => openQueueBackend({ ...settings, shards })) as [
+      QueueBackend,
+      QueueBackend,
+    ]
+    const producer = await four.openProducer('metrics')
+    for (const rows of [1, 2, 3, 4]) await producer.add({ rows, receivedMs: 0, bytes: Buffer.from('x') })
+    expect((await producer.load()).blocks).toBe(4)
+
+    const stored = new Set<number>()
+    const consumer = await one.openConsumer({
+      name: 'metrics',
+      jobsAtOnce: 4,
+      store: async ({ rows }) => void stored.add(rows),
+      onError: () => undefined,
+    })
+    await eventually(() => expect(stored).toEqual(new Set([1, 2, 3, 4])))
+    await consumer.close()
+    await Promise.all([four.close(), one.close()])
   })
 
   it('goes on taking writes when a master is lost, by those that are left', async () => {
