@@ -27,7 +27,13 @@ export async function deadLetters([action, which, ...more]: string[], { json }: 
     closers.push(() => database.close())
     const clickhouse = openClickHouse(toClickHouse(settings))
     closers.push(() => clickhouse.close())
-    const backend = openQueueBackend({ ...settings, prefix: settings.queuePrefix, onError: () => undefined })
+    const backend = openQueueBackend({
+      ...settings,
+      prefix: settings.queuePrefix,
+      shards: settings.queueShards,
+      replicas: settings.queueReplicas,
+      onError: () => undefined,
+    })
     closers.push(() => backend.close())
     await act({ database, clickhouse, backend, json }, which)
   } finally {

@@ -8,6 +8,7 @@ import { findMasterKey } from '../store/embedded/master-key.ts'
 import { type Database, openDatabase } from '../store/postgres/database.ts'
 import { isMasterKeyInUse, openSecrets } from '../store/postgres/secrets.ts'
 import { openQueueBackend } from '../store/queue/queue-backend.ts'
+import { describeRedisAddress } from '../store/redis/address.ts'
 import { clickhouseChecks } from './doctor/clickhouse.ts'
 import { type Check, type Finding, findAll, ok, warning, wrong } from './doctor/finding.ts'
 import { objectsCheck } from './doctor/objects.ts'
@@ -138,14 +139,11 @@ function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unkn
     checks.push(...clickhouseChecks(nameOf('ClickHouse', clickhouseUrl), clickhouse))
   }
   if (redisUrl || postgresUrl) {
-    const backend = openQueueBackend({
-      redisUrl,
-      postgresUrl: postgresUrl ?? '',
-      prefix: settings.queuePrefix,
-      onError,
-    })
+    const { queuePrefix: prefix, queueShards: shards, queueReplicas: replicas } = settings
+    const queue = { redisUrl, postgresUrl: postgresUrl ?? '', prefix, shards, replicas }
+    const backend = openQueueBackend({ ...queue, onError })
     onClose(() => backend.close())
-    if (redisUrl) checks.push(redisCheck(nameOf('Redis', redisUrl), redisUrl, backend))
+    if (redisUrl) checks.push(redisCheck(`Redis at ${describeRedisAddress(redisUrl)}`, redisUrl, backend))
     checks.push(queueCheck(backend, settings.queueMax))
   }
   if (!settings.objectsAreInDataFolder) {

@@ -107,6 +107,8 @@ export async function startService(
       redisUrl: stores.redisUrl,
       postgresUrl: stores.postgresUrl,
       prefix: settings.queuePrefix,
+      shards: settings.queueShards,
+      replicas: settings.queueReplicas,
       onError: onStoreFault('queue'),
     })
     closers.push(() => backend.close())

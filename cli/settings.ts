@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { RateLimits } from '../http/throttle/throttle.ts'
 import { findPublishedStores } from '../store/embedded/data-folder.ts'
 import { isMistyped } from '../store/postgres/api-key.ts'
+import { parseRedisAddress } from '../store/redis/address.ts'
 
 /**
  * Every setting, with its default and who would change it. They come from the environment, or from a file `.env` where
@@ -82,7 +83,8 @@ const fields = z.object({
     .regex(/^(auto|[1-9]\d*)$/, 'must be a number, or auto')
     .default('auto'),
   POSTGRES_URL: url('postgres|postgresql').optional(),
-  REDIS_URL: url('redis|rediss').optional(),
+  /** One Redis, a cluster or Sentinels: see `store/redis/address.ts`. */
+  REDIS_URL: z.string().superRefine(checkRedisAddress).optional(),
   /** Where the bytes of assets are kept; without it, in the data folder. S3 is for several machines with an api. */
   OBJECTS_URL: z.url({ protocol: /^(file|s3)$/, error: `must be ${objectsUrls}` }).optional(),
   /** Where "svc backup" keeps backups, and "svc restore" finds them: as OBJECTS_URL. */
@@ -119,6 +121,13 @@ const fields = z.object({
     .string()
     .regex(/^[\w-]+$/, 'must have letters, digits, _ and - only')
     .default('svc'),
+  /** Into how many parts each queue is divided: as many as a Redis Cluster has masters, so that each has its share. */
+  SVC_QUEUE_SHARDS: count(1).default(1),
+  /**
+   * On how many replicas of Redis a write is before it is acknowledged. By default on one where Redis may be replaced by a
+   * replica, a cluster or one behind Sentinels; with 0 what a lost master acknowledged last is lost with it.
+   */
+  SVC_QUEUE_REPLICAS: count(0).optional(),
   /**
    * What one queue may hold, in blocks and in compressed bytes; over it writes are refused with 503. Ten minutes of
    * 10,000 single points a second are some 250,000 blocks and 100 MB. Whatever these say, writes are refused while Redis
@@ -306,6 +315,8 @@ function parse(
     backupUrl: it.SVC_BACKUP_URL,
     backupClickhouse: it.SVC_BACKUP_CLICKHOUSE,
     queuePrefix: it.SVC_QUEUE_PREFIX,
+    queueShards: it.SVC_QUEUE_SHARDS,
+    queueReplicas: it.SVC_QUEUE_REPLICAS,
     queueMax: { blocks: it.SVC_QUEUE_BLOCKS_MAX, bytes: it.SVC_QUEUE_BYTES_MAX },
     commitWaitMs: it.SVC_COMMIT_WAIT_MS,
     rateLimits: {
@@ -343,6 +354,14 @@ function toTracing(it: z.output<typeof fields>) {
     queueSpansMax: it.OTEL_BSP_MAX_QUEUE_SIZE,
     everyMs: it.OTEL_BSP_SCHEDULE_DELAY,
     protocol: it.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ?? it.OTEL_EXPORTER_OTLP_PROTOCOL ?? tracesProtocol,
+  }
+}
+
+function checkRedisAddress(url: string, context: z.RefinementCtx): void {
+  try {
+    parseRedisAddress(url)
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: (error as Error).message })
   }
 }
 

@@ -1,4 +1,5 @@
 import { describeFault } from '../http/health.ts'
+import { describeRedisAddress } from '../store/redis/address.ts'
 
 /**
  * Runs what needs a store, so that its fault names the store and where it was looked for. What already names the store
@@ -14,6 +15,9 @@ export async function nameFault<T>(
   } catch (error) {
     const text = describeFault(error)
     if (text.startsWith(store) || text.startsWith(`The ${store}`)) throw error
-    throw new Error(`${store} at ${new URL(url).host} cannot be used: ${text}`, { cause: error })
+    throw new Error(
+      `${store} at ${store === 'Redis' ? describeRedisAddress(url) : new URL(url).host} cannot be used: ${text}`,
+      { cause: error },
+    )
   }
 }

@@ -1,6 +1,6 @@
 import type { QueueBackend } from '../../store/queue/queue-backend.ts'
 import { queueNames } from '../../store/queue/queues.ts'
-import { readRedisState } from '../../store/redis/state.ts'
+import { type RedisState, readRedisStates } from '../../store/redis/state.ts'
 import { compareClock } from './clock.ts'
 import { bytes, type Check, duration, type Finding, orOk, percent, warning, wrong } from './finding.ts'
 
@@ -18,39 +18,45 @@ export function redisCheck(name: string, url: string, backend: QueueBackend): Ch
 
 async function lookAtRedis(name: string, url: string, backend: QueueBackend): Promise<Finding[]> {
   const askedMs = Date.now()
-  const state = await readRedisState(url)
-  const clock = compareClock('clock of Redis', state.nowMs, askedMs, Date.now())
+  const states = await readRedisStates(url)
+  const answeredMs = Date.now()
   await backend.check()
   const weakness = await backend.findWeakness()
+  // Of a cluster each master is named.
+  return states.flatMap((state) => {
+    const its = states.length === 1 ? '' : ` ${state.address}`
+    const clock = compareClock(`clock of Redis${its}`, state.nowMs, askedMs, answeredMs)
+    return [...lookAtServer(states.length === 1 ? name : `Redis${its}`, state, weakness), clock]
+  })
+}
+
+function lookAtServer(name: string, state: RedisState, weakness: string | undefined): Finding[] {
   const usable = state.maxBytes || state.systemBytes
   const share = usable > 0 ? state.usedBytes / usable : 0
   const used = `${bytes(state.usedBytes)} of ${bytes(usable)} used (${percent(share)})`
-  return [
-    ...orOk(
-      name,
-      [
-        Number.parseInt(state.version, 10) < versionMin &&
-          wrong(name, `is of version ${state.version}: svc needs ${versionMin} or newer`),
-        !state.isMaster && wrong(name, 'takes no writes, it is a replica: name the master in REDIS_URL'),
-        weakness !== undefined && wrong(name, weakness),
-        state.lastWriteFailed &&
-          wrong(name, 'could not write its append-only file the last time: its disk is full or broken'),
-        state.lastRewriteFailed &&
-          warning(
-            name,
-            'could not rewrite its append-only file the last time: is there room on its disk for a second one?',
-          ),
-        share > memoryShareMax && wrong(name, `${used}: writes are refused. Store what waits, or raise maxmemory.`),
-        share > memoryShareHigh &&
-          share <= memoryShareMax &&
-          warning(name, `${used}: at ${percent(memoryShareMax)} writes are refused. Raise maxmemory, or add workers.`),
-        state.maxBytes === 0 &&
-          warning(name, 'has no maxmemory: it may use up the memory of its machine and be killed. Set one.'),
-      ],
-      `${state.version}; ${used}; keeps what it is given`,
-    ),
-    clock,
-  ]
+  return orOk(
+    name,
+    [
+      Number.parseInt(state.version, 10) < versionMin &&
+        wrong(name, `is of version ${state.version}: svc needs ${versionMin} or newer`),
+      !state.isMaster && wrong(name, 'takes no writes, it is a replica: name the master in REDIS_URL'),
+      weakness !== undefined && wrong(name, weakness),
+      state.lastWriteFailed &&
+        wrong(name, 'could not write its append-only file the last time: its disk is full or broken'),
+      state.lastRewriteFailed &&
+        warning(
+          name,
+          'could not rewrite its append-only file the last time: is there room on its disk for a second one?',
+        ),
+      share > memoryShareMax && wrong(name, `${used}: writes are refused. Store what waits, or raise maxmemory.`),
+      share > memoryShareHigh &&
+        share <= memoryShareMax &&
+        warning(name, `${used}: at ${percent(memoryShareMax)} writes are refused. Raise maxmemory, or add workers.`),
+      state.maxBytes === 0 &&
+        warning(name, 'has no maxmemory: it may use up the memory of its machine and be killed. Set one.'),
+    ],
+    `${state.version}; ${used}; keeps what it is given`,
+  )
 }
 
 /** What waits in each queue, and since when. */

@@ -65,8 +65,8 @@ export async function makeBackup({ stores, target, targetUrl, route, version, st
     const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
     closers.push(() => clickhouse.close())
     await checkSpace(clickhouse, route, targetUrl)
-    const { redisUrl, postgresUrl, queuePrefix: prefix } = stores
-    const backend = openQueueBackend({ redisUrl, postgresUrl, prefix, onError })
+    const { postgresUrl, queuePrefix: prefix } = stores
+    const backend = openQueueBackend({ ...stores, prefix, onError })
     closers.push(() => backend.close())
     const source = await openObjects(stores.objectsUrl)
     closers.push(source.close)

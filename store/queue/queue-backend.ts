@@ -1,7 +1,15 @@
 import { createPostgresBackend, type JobType, Queue, type QueueOptions, runMigrations, Worker } from 'bullmq'
-import { Redis } from 'ioredis'
 import pg from 'pg'
 import { type Closers, createClosers } from '../closers.ts'
+import { connectRedis, isCluster, type RedisConnection } from '../redis/connect.ts'
+import {
+  checkRedis,
+  defaultReplicas,
+  findRedisWeakness,
+  readMemoryShare,
+  waitForReplicas,
+} from '../redis/durability.ts'
+import { toHashTag } from '../redis/slots.ts'
 import { type QueueName, queueNames } from './queues.ts'
 
 /**
@@ -92,12 +100,19 @@ type Settings = {
   postgresUrl: string
   /** Lets several deployments share one Redis. */
   prefix: string
+  /** Into how many parts each queue of the stream is divided, for the masters of a Redis Cluster. */
+  shards?: number | undefined
+  /** On how many replicas of Redis a block is before it is taken for kept; see `store/redis/durability.ts`. */
+  replicas?: number | undefined
   onError(error: Error): void
 }
 
 /** Longest wait for the queue to take a block before the request is refused. */
 const commandWaitMs = 5_000
 const connectWaitMs = 3_000
+const replicasWaitMs = 2_000
+/** How long a part of a queue that refused a block is asked last. */
+const avoidedMs = 10_000
 /** ioredis alone would wait longer each time: writes would be refused for seconds after Redis is back. */
 const reconnectAfterMs = 200
 /** Well below the time that a stopping process has (SVC_DRAIN_SECONDS, 25 s). */
@@ -174,10 +189,13 @@ export async function migrateQueue(postgresUrl: string): Promise<void> {
   }
 }
 
-function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
+function openOnRedis(
+  url: string,
+  { prefix, shards = 1, replicas = defaultReplicas(url), onError }: Settings,
+): QueueBackend {
   const closers = createClosers()
-  const connect = (options: object) => {
-    const redis = new Redis(url, { connectTimeout: connectWaitMs, retryStrategy: () => reconnectAfterMs, ...options })
+  const connect = (options: Parameters<typeof connectRedis>[1]) => {
+    const redis = connectRedis(url, { connectTimeout: connectWaitMs, retryAfterMs: reconnectAfterMs, ...options })
     redis.on('error', onError)
     closers.push(async () => redis.disconnect())
     return redis
@@ -189,120 +207,159 @@ function openOnRedis(url: string, { prefix, onError }: Settings): QueueBackend {
     commandTimeout: commandWaitMs,
     lazyConnect: true,
   })
+  let connecting: Promise<void> | undefined
+  /** Before the first command, which does not wait for a connection. */
+  const connectOnce = () => {
+    connecting ??= producing.connect().catch((error: unknown) => {
+      connecting = undefined
+      throw error
+    })
+    return connecting
+  }
+  const onCluster = isCluster(producing)
+  /** Of a cluster: each queue in braces of its own, for its keys must be in one slot. */
+  const toPrefix = (name: string, shard = 0) => (onCluster ? toHashTag(`${prefix}:${name}`, shard) : prefix)
+  const toName = (name: string, shard: number) => (shard === 0 ? name : `${name}-${shard}`)
+  const shardsKey = `${prefix}:queue-shards`
+  /** A queue's parts, also of those that it had once, for those who look at all of its jobs. */
+  async function openShards(name: QueueName): Promise<Queue<JobData>[]> {
+    await connectOnce()
+    const all = Math.max(shards, await noteShards(producing, shardsKey, shards))
+    const connection = connect({ maxRetriesPerRequest: null })
+    return Array.from(
+      { length: all },
+      (_, shard) => new Queue<JobData>(toName(name, shard), { connection, prefix: toPrefix(name, shard) }),
+    )
+  }
 
   return {
     kind: 'redis',
-    openProducer(name) {
-      const queue = new Queue<JobData>(name, { connection: producing, prefix, defaultJobOptions, streams })
-      return startProducer({
-        queue,
-        memoryShare: () => readMemoryShare(producing),
-        findOldest: findOldestJob,
-        onError,
-        closers,
+    async openProducer(name) {
+      await connectOnce()
+      await noteShards(producing, shardsKey, shards)
+      const producers = Array.from({ length: shards }, async (_, shard) => {
+        const key = toPrefix(name, shard)
+        const queue = new Queue<JobData>(toName(name, shard), {
+          connection: producing,
+          prefix: key,
+          defaultJobOptions,
+          streams,
+        })
+        const afterAdd = () => waitForReplicas(producing, key, replicas, replicasWaitMs)
+        return await startProducer({
+          queue,
+          afterAdd,
+          memoryShare: () => readMemoryShare(producing),
+          findOldest: findOldestJob,
+          onError,
+          closers,
+        })
       })
+      return spreadOver(await Promise.all(producers))
     },
-    openConsumer({ name, jobsAtOnce, store, onError }) {
-      const connection = connect({ maxRetriesPerRequest: null })
-      const worker = new Worker<JobData>(name, (job) => store(toBlock(job.data)), {
-        connection,
-        prefix,
-        concurrency: jobsAtOnce,
-        ...consumerOptions,
+    async openConsumer({ name, jobsAtOnce, store, onError }) {
+      await connectOnce()
+      // Of more that there once were, those may still have jobs.
+      const all = Math.max(shards, await noteShards(producing, shardsKey, shards))
+      const consumers = Array.from({ length: all }, (_, shard) => {
+        const worker = new Worker<JobData>(toName(name, shard), (job) => store(toBlock(job.data)), {
+          connection: connect({ maxRetriesPerRequest: null }),
+          prefix: toPrefix(name, shard),
+          concurrency: Math.ceil(jobsAtOnce / all),
+          ...consumerOptions,
+        })
+        return startConsumer(worker, onError)
       })
-      return startConsumer(worker, onError)
+      const running = await Promise.all(consumers)
+      return {
+        async close() {
+          await Promise.all(running.map((it) => it.close()))
+        },
+      }
     },
     async openErrands({ queue: name, atOnce, run, onError }) {
-      const queue = new Queue<ErrandData>(name, { connection: producing, prefix, ...errandOptions })
+      await connectOnce()
+      const own = toPrefix(name)
+      const queue = new Queue<ErrandData>(name, { connection: producing, prefix: own, ...errandOptions })
       const worker = new Worker<ErrandData>(name, (job) => run(job.data.name), {
         connection: connect({ maxRetriesPerRequest: null }),
-        prefix,
+        prefix: own,
         concurrency: atOnce,
         ...consumerOptions,
       })
       return startErrands(queue, worker, onError)
     },
     async *readBlocks(name) {
-      const queue = new Queue<JobData>(name, { connection: connect({ maxRetriesPerRequest: null }), prefix })
-      try {
-        // One script reads all of them: no job moves from one to the other meanwhile.
-        yield* readJobs(queue, await queue.getRanges(unfinished, 0, -1))
-      } finally {
-        await queue.close()
+      for (const queue of await openShards(name)) {
+        try {
+          // One script reads all of a part: no job moves from one state to the other meanwhile.
+          yield* readJobs(queue, await queue.getRanges(unfinished, 0, -1))
+        } finally {
+          await queue.close()
+        }
       }
     },
     async discardBlocks(name) {
-      const queue = new Queue<JobData>(name, { connection: connect({ maxRetriesPerRequest: null }), prefix })
-      await queue.obliterate({ force: true }).finally(() => queue.close())
+      for (const queue of await openShards(name)) await queue.obliterate({ force: true }).finally(() => queue.close())
     },
-    check: () => checkRedis(url),
-    findWeakness: () => findRedisWeakness(url),
+    check: () => checkRedis(url, replicas),
+    findWeakness: () => findRedisWeakness(url, replicas),
     close: closers.closeAll,
   }
 }
 
-/** What must hold of Redis for "acknowledged" to mean "kept". */
-async function checkRedis(url: string): Promise<void> {
-  await askRedis(url, async (redis) => {
-    const info = await redis.info('persistence')
-    const memory = await redis.info('memory')
-    if (!/aof_enabled:1/.test(info)) {
-      throw new Error(
-        'Redis keeps nothing on disk: start it with "--appendonly yes", or acknowledged data could be lost.',
-      )
-    }
-    if (!/maxmemory_policy:noeviction/.test(memory)) {
-      throw new Error('Redis evicts data when it is full: start it with "--maxmemory-policy noeviction".')
-    }
-  })
+/** Remembers the most parts that a queue ever had, and answers with it. */
+async function noteShards(redis: RedisConnection, key: string, shards: number): Promise<number> {
+  const known = Number((await redis.get(key)) ?? 0)
+  // Two that start at once with different numbers: the larger one starts again, or is started everywhere anyway.
+  if (shards > known) await redis.set(key, String(shards))
+  return Math.max(shards, known)
 }
 
 /**
- * With `appendfsync everysec`, its default, Redis answers before it has written when the disk is slow: it puts the write
- * off for up to two seconds while another fsync runs. Killed in that time, it forgets what it has answered (measured: 155
- * of 317,000 rows in 54 kills on a busy disk; none with `always`).
+ * A queue in several parts, which lie on different masters of a cluster: each takes its turn. What one does not take goes to
+ * another; should both have it, its rows collapse with themselves.
  */
-async function findRedisWeakness(url: string): Promise<string | undefined> {
-  return await askRedis(url, async (redis) => {
-    // A managed Redis may keep its settings to itself.
-    const answer = await redis.config('GET', 'appendfsync').catch(() => [])
-    const [, policy] = answer as string[]
-    if (policy === 'always') return undefined
-    return (
-      `Redis runs with "appendfsync ${policy ?? 'unknown'}": should it be killed, it may lose the last two seconds of ` +
-      'what was acknowledged. Start it with "--appendfsync always".'
-    )
-  })
-}
-
-async function askRedis<T>(url: string, ask: (redis: Redis) => Promise<T>): Promise<T> {
-  const redis = new Redis(url, {
-    lazyConnect: true,
-    maxRetriesPerRequest: 0,
-    connectTimeout: connectWaitMs,
-    retryStrategy: null,
-  })
-  // `connect` only rejects with "Connection is closed."; why it was closed is told here.
-  let reason: Error | undefined
-  redis.on('error', (error) => {
-    reason = error
-  })
-  try {
-    await redis.connect().catch((error: unknown) => {
-      throw reason ?? error
-    })
-    return await ask(redis)
-  } finally {
-    redis.disconnect()
+function spreadOver(producers: Producer[]): Producer {
+  if (producers.length === 1) return producers[0] as Producer
+  let turn = 0
+  const refusedAt = producers.map(() => Number.NEGATIVE_INFINITY)
+  return {
+    async add(block) {
+      const first = turn++ % producers.length
+      const order = producers.map((_, at) => (first + at) % producers.length)
+      // Those that refused lately are asked last: each of them may take its time to refuse again.
+      const isAway = (at: number) => performance.now() - (refusedAt[at] as number) < avoidedMs
+      const sorted = [...order.filter((it) => !isAway(it)), ...order.filter(isAway)]
+      const faults: unknown[] = []
+      for (const at of sorted) {
+        try {
+          return await (producers[at] as Producer).add(block)
+        } catch (error) {
+          refusedAt[at] = performance.now()
+          faults.push(error)
+        }
+      }
+      throw faults[0]
+    },
+    async load() {
+      const asked = producers.map((it) => it.load())
+      // What waits on a master that is away is not known, and goes on waiting.
+      const loads = (await Promise.allSettled(asked)).flatMap((it) => (it.status === 'fulfilled' ? [it.value] : []))
+      if (loads.length === 0) await asked[0]
+      return {
+        blocks: loads.reduce((sum, it) => sum + it.blocks, 0),
+        memoryShare: Math.max(...loads.map((it) => it.memoryShare)),
+      }
+    },
+    async oldestReceivedMs() {
+      const asked = await Promise.allSettled(producers.map((it) => it.oldestReceivedMs()))
+      const known = asked.flatMap((it) => (it.status === 'fulfilled' ? [it.value] : []))
+      if (known.length === 0) throw (asked[0] as PromiseRejectedResult).reason
+      const times = known.filter((it) => it !== undefined)
+      return times.length > 0 ? Math.min(...times) : undefined
+    },
   }
-}
-
-/** Without a limit of its own, Redis may use what its machine has. */
-async function readMemoryShare(redis: Redis): Promise<number> {
-  const info = await redis.info('memory')
-  const figure = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0)
-  const usable = figure('maxmemory') || figure('total_system_memory')
-  return usable === 0 ? 0 : figure('used_memory') / usable
 }
 
 function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
@@ -441,12 +498,15 @@ function meansAway(error: Error): boolean {
  */
 async function startProducer({
   queue,
+  afterAdd = async () => undefined,
   memoryShare,
   findOldest,
   onError,
   closers,
 }: {
   queue: Queue<JobData>
+  /** What must be done before a block is kept. */
+  afterAdd?: () => Promise<void>
   memoryShare: () => Promise<number>
   findOldest: (queue: Queue<JobData>) => Promise<number | undefined>
   onError: (error: Error) => void
@@ -458,6 +518,7 @@ async function startProducer({
   return {
     async add({ rows, receivedMs, bytes, trace }) {
       await queue.add('block', { rows, receivedMs, block: bytes.toString('base64'), ...(trace && { trace }) })
+      await afterAdd()
     },
     async load() {
       const [blocks, share] = await Promise.all([

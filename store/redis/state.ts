@@ -1,7 +1,9 @@
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
+import { askMasters } from './connect.ts'
 
 /** What whoever runs Redis has to look after. */
 export type RedisState = {
+  address: string
   version: string
   usedBytes: number
   /** 0 where it has no limit of its own. */
@@ -15,37 +17,24 @@ export type RedisState = {
 
 const connectWaitMs = 3_000
 
-/** Asks a Redis once, on a connection of its own. */
-export async function readRedisState(url: string): Promise<RedisState> {
-  const redis = new Redis(url, {
-    lazyConnect: true,
-    maxRetriesPerRequest: 0,
-    connectTimeout: connectWaitMs,
-    retryStrategy: null,
-  })
-  // `connect` only rejects with "Connection is closed."; why it was closed is told here.
-  let reason: Error | undefined
-  redis.on('error', (error) => {
-    reason = error
-  })
-  try {
-    await redis.connect().catch((error: unknown) => {
-      throw reason ?? error
-    })
-    const info = await redis.info()
-    const [seconds, micros] = await redis.time()
-    const find = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1]
-    return {
-      version: find('redis_version') ?? 'unknown',
-      usedBytes: Number(find('used_memory') ?? 0),
-      maxBytes: Number(find('maxmemory') ?? 0),
-      systemBytes: Number(find('total_system_memory') ?? 0),
-      isMaster: find('role') !== 'slave',
-      lastWriteFailed: find('aof_last_write_status') === 'err',
-      lastRewriteFailed: find('aof_last_bgrewrite_status') === 'err',
-      nowMs: Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000),
-    }
-  } finally {
-    redis.disconnect()
+/** Asks each server that takes writes once, on a connection of its own. */
+export async function readRedisStates(url: string): Promise<RedisState[]> {
+  return await askMasters(url, connectWaitMs, readState)
+}
+
+async function readState(redis: Redis): Promise<RedisState> {
+  const info = await redis.info()
+  const [seconds, micros] = await redis.time()
+  const find = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1]
+  return {
+    address: `${redis.options.host}:${redis.options.port}`,
+    version: find('redis_version') ?? 'unknown',
+    usedBytes: Number(find('used_memory') ?? 0),
+    maxBytes: Number(find('maxmemory') ?? 0),
+    systemBytes: Number(find('total_system_memory') ?? 0),
+    isMaster: find('role') !== 'slave',
+    lastWriteFailed: find('aof_last_write_status') === 'err',
+    lastRewriteFailed: find('aof_last_bgrewrite_status') === 'err',
+    nowMs: Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000),
   }
 }

@@ -1,4 +1,4 @@
-import { Redis } from 'ioredis'
+import { connectRedis, type RedisConnection } from './connect.ts'
 
 /**
  * Token buckets that several processes share. A process takes tokens in bulk and spends them in memory, so a point costs
@@ -55,13 +55,13 @@ type Settings = {
   onError(error: Error): void
 }
 
-type ScriptedRedis = Redis & {
+type ScriptedRedis = RedisConnection & {
   takeTokens(key: string, perMinute: number, need: number, want: number): Promise<[granted: number, remaining: number]>
 }
 
 /** Opens the buckets. Redis being away is no hindrance: `take` then rejects until it is back. */
 export async function openSharedBuckets({ url, prefix, onError }: Settings): Promise<SharedBuckets> {
-  const redis = new Redis(url, {
+  const redis = connectRedis(url, {
     lazyConnect: true,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,

@@ -102,7 +102,11 @@ describe('a start that cannot work says so in a sentence and ends with exit code
       CLICKHOUSE_URL: 'tcp://localhost:9000',
       POSTGRES_URL: 'localhost',
       REDIS_URL: 'http://localhost',
+      CLICKHOUSE_CLUSTER: 'a b',
+      CLICKHOUSE_INSERT_QUORUM: 'most',
       SVC_QUEUE_PREFIX: 'a b',
+      SVC_QUEUE_SHARDS: '0',
+      SVC_QUEUE_REPLICAS: '-1',
       SVC_COMMIT_WAIT_MS: '-1',
       SVC_DRAIN_SECONDS: '0',
       SVC_LOG_LEVEL: 'loud',
@@ -113,6 +117,8 @@ describe('a start that cannot work says so in a sentence and ends with exit code
     expectPlainFailure(outcome, /^svc: These settings are wrong:\n {2}/)
     for (const name of Object.keys(wrong)) expect(outcome.stderr).toContain(`\n  ${name}: `)
     expect(outcome.stderr).not.toContain('short')
+    const alone = await svc(['up'], { CLICKHOUSE_CLUSTER: 'name' }, onClose)
+    expect(alone.stderr).toContain('CLICKHOUSE_CLUSTER: needs CLICKHOUSE_URL')
   })
 
   it('a .env that cannot be read', async () => {

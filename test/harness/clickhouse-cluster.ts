@@ -133,7 +133,7 @@ type Passing = { nodes: Node[]; password: string; isReplicated: boolean; stateme
 
 /** To the first node, as a load balancer would; and statements for the cluster to every one. */
 async function passOn(inbound: IncomingMessage, outbound: ServerResponse, to: Passing): Promise<void> {
-  const { searchParams, pathname } = new URL(inbound.url ?? '/', 'http://cluster')
+  const { searchParams, search, pathname } = new URL(inbound.url ?? '/', 'http://cluster')
   const [first] = to.nodes as [Node, ...Node[]]
   const body = await buffer(inbound)
   const statement = searchParams.has('query') ? '' : body.toString('utf8')
@@ -144,7 +144,7 @@ async function passOn(inbound: IncomingMessage, outbound: ServerResponse, to: Pa
     outbound.writeHead(answer.status, answer.headers).end(answer.text)
     return
   }
-  const answer = await fetch(`http://127.0.0.1:${first.httpPort}${pathname}?${searchParams}`, {
+  const answer = await fetch(`http://127.0.0.1:${first.httpPort}${pathname}${search}`, {
     method: inbound.method ?? 'GET',
     headers: toHeaders(inbound),
     body: inbound.method === 'GET' ? null : body,

@@ -1,0 +1,38 @@
+/**
+ * Where a Redis Cluster keeps a key: one of 16,384 slots, by the CRC16 of what stands in its braces. All keys of one queue
+ * must be in one slot, so each queue has braces of its own.
+ */
+const slotCount = 16_384
+
+export function toSlot(key: string): number {
+  const tag = /\{([^}]+)\}/.exec(key)?.[1] ?? key
+  return crc16(Buffer.from(tag)) % slotCount
+}
+
+/** CRC-16/XMODEM, as the cluster specification of Redis has it. */
+function crc16(bytes: Buffer): number {
+  let crc = 0
+  for (const byte of bytes) {
+    crc ^= byte << 8
+    for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? ((crc << 1) ^ 0x1021) & 0xffff : (crc << 1) & 0xffff
+  }
+  return crc
+}
+
+/** Multiples of it, as fractions, divide a circle evenly however many they are. */
+const golden = 0.618_033_988_749_895
+const nearby = slotCount / 64
+
+/**
+ * The braces of a part of a queue. Parts of one queue lie far from each other, so that they are on different masters however
+ * many there are; the first ones stay where they are when more are added.
+ */
+export function toHashTag(queue: string, part: number): string {
+  const first = `${queue}-${part}`
+  const wanted = Math.floor((toSlot(queue) / slotCount + part * golden) * slotCount) % slotCount
+  for (let attempt = 0; attempt < 10_000; attempt++) {
+    const tag = `${first}.${attempt}`
+    if ((toSlot(tag) - wanted + slotCount) % slotCount < nearby) return `{${tag}}`
+  }
+  return `{${first}}`
+}
