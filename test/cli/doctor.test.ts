@@ -7,10 +7,12 @@ import { pathToFileURL } from 'node:url'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { afterEach, describe, expect, it } from 'vitest'
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { openQueueBackend } from '../../store/queue/queue-backend.ts'
 import { openOrganization } from '../api/organization.ts'
 import { eventually } from '../harness/eventually.ts'
+import { insertParts } from '../harness/parts.ts'
 import { openOwnStores, openTestService, storesWith, testMasterKey } from '../harness/service.ts'
 import { startRedisServer } from '../harness/stores.ts'
 import { aFolder, startUp, svc } from './svc-process.ts'
@@ -202,7 +204,11 @@ describe('svc doctor', () => {
     const up = await startUp(folder, {}, onClose)
     const env = { SVC_DATA_DIR: folder, SVC_PORT: new URL(up.url).port }
 
-    const { code, stdout } = await svc(['doctor'], env, onClose)
+    const { code, stdout } = await eventually(async () => {
+      const report = await svc(['doctor'], env, onClose)
+      expect(report.code, report.stdout).toBe(0)
+      return report
+    }, 120_000)
 
     expect([code, stdout]).toEqual([0, expect.stringMatching(/Postgres at .* ok .*ClickHouse at .* ok /s)])
     expect(stdout).toMatch(/^ {2}queue +ok +empty$/m)
@@ -223,13 +229,15 @@ describe('svc doctor', () => {
       SVC_URL: url,
     }
 
-    const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
-
-    expect(find(stdout, 'dead letters')).toMatchObject({
-      state: 'warning',
-      says: expect.stringMatching(/^1 with 7 rows .*svc dead-letters list/),
-    })
-    expect([code, JSON.parse(stdout).ok]).toEqual([0, true])
+    // On a machine that is very busy a store may not answer in time, which is wrong and more than a warning.
+    await eventually(async () => {
+      const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
+      expect(find(stdout, 'dead letters')).toMatchObject({
+        state: 'warning',
+        says: expect.stringMatching(/^1 with 7 rows .*svc dead-letters list/),
+      })
+      expect([code, JSON.parse(stdout).ok]).toEqual([0, true])
+    }, 120_000)
   })
 
   it('tells what is in the queue and is not stored', async () => {
@@ -240,7 +248,7 @@ describe('svc doctor', () => {
     const env = { CLICKHOUSE_URL: own.clickhouseUrl, POSTGRES_URL: own.postgresUrl, SVC_MASTER_KEY: testMasterKey }
     // A machine that is very busy may answer none of the stores in time.
     const look = () =>
-      eventually(async () => find((await svc(['doctor', '--json'], env, onClose)).stdout, 'queue output'))
+      eventually(async () => find((await svc(['doctor', '--json'], env, onClose)).stdout, 'queue output'), 120_000)
 
     await producer.add({ rows: 1, receivedMs: Date.now() - 5 * 60_000, bytes: Buffer.from('x') })
     await producer.add({ rows: 1, receivedMs: Date.now() - 60_000, bytes: Buffer.from('x') })
@@ -248,6 +256,35 @@ describe('svc doctor', () => {
       state: 'warning',
       says: expect.stringMatching(/^2 blocks, the oldest not stored for 5 min: do workers run/),
     })
+  })
+
+  it('tells parts that are not merged, and a mutation that fails again and again', async () => {
+    const own = await openOwnStores('postgres')
+    const clickhouse = openClickHouse({ url: own.clickhouseUrl })
+    onClose(() => clickhouse.close())
+    const table = `${clickhouse.database}.points`
+    await clickhouse.command(`SYSTEM STOP MERGES ${table}`)
+    await insertParts(clickhouse, 510)
+    const env = { CLICKHOUSE_URL: own.clickhouseUrl, POSTGRES_URL: own.postgresUrl, SVC_MASTER_KEY: testMasterKey }
+    const look = (name: string) =>
+      eventually(async () => find((await svc(['doctor', '--json'], env, onClose)).stdout, name), 120_000)
+
+    expect(await look('ClickHouse parts')).toMatchObject({
+      state: 'warning',
+      says: expect.stringMatching(/^points has \d+ in a partition; from \d+ on inserts are slowed down/),
+    })
+
+    await clickhouse.command(`SYSTEM START MERGES ${table}`)
+    await clickhouse.command(`ALTER TABLE ${table} DELETE WHERE throwIf(metric = 'many', 'cannot be') = 1`, {
+      mutations_sync: 0,
+      validate_mutation_query: 0,
+    })
+    await eventually(async () => {
+      const found = await look('ClickHouse mutations')
+      expect(found).toMatchObject({ state: 'warning', says: expect.stringContaining('1 fail again and again') })
+    }, 120_000)
+    await clickhouse.command(`KILL MUTATION WHERE database = '${clickhouse.database}' SYNC`)
+    expect(await look('ClickHouse mutations')).toMatchObject({ state: 'ok' })
   })
 
   it('tells a folder for assets that cannot be written', async () => {

@@ -5,6 +5,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Role } from '../../cli/service.ts'
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { createClosers } from '../../store/closers.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
@@ -12,6 +13,7 @@ import { deleteDeadLetter, insertDeadLetter, listDeadLetters } from '../../store
 import { aFolder, runCommand } from '../cli/svc-process.ts'
 import { aPoint } from '../harness/builders.ts'
 import { eventually } from '../harness/eventually.ts'
+import { insertParts } from '../harness/parts.ts'
 import { openProxy } from '../harness/proxy.ts'
 import { openOwnStores, openTestService } from '../harness/service.ts'
 
@@ -192,6 +194,15 @@ describe.skipIf(!hasPrometheus)('with a real Prometheus', () => {
     await eventually(async () => expect(await prometheus.raised()).toContain('SvcDeadLetters'), 60_000)
     for (const { id } of await listDeadLetters(database, 10)) await deleteDeadLetter(database, id)
     await eventually(async () => expect(await prometheus.raised()).not.toContain('SvcDeadLetters'), 60_000)
+
+    // Parts that nobody merges.
+    const clickhouse = openClickHouse({ url: service.stores.clickhouseUrl })
+    closers.push(() => clickhouse.close())
+    await clickhouse.command(`SYSTEM STOP MERGES ${clickhouse.database}.points`)
+    await insertParts(clickhouse, 510)
+    await eventually(async () => expect(await prometheus.raised()).toContain('SvcPartsMany'), 60_000)
+    await clickhouse.command(`SYSTEM START MERGES ${clickhouse.database}.points`)
+    await eventually(async () => expect(await prometheus.raised()).not.toContain('SvcPartsMany'), 120_000)
 
     await service.worker.close()
     await eventually(async () => expect(await prometheus.raised()).toContain('SvcRoleDown'), 60_000)

@@ -1,4 +1,5 @@
 import type { Tracing } from '../../http/tracing.ts'
+import { Undeliverable } from './failure.ts'
 import type { Send } from './sender.ts'
 
 /** Sends, and traces each attempt: a trace of its own, as the change it tells of may be hours old. */
@@ -18,7 +19,7 @@ export function traceDeliveries(tracing: Tracing, send: Send): Send {
       })
       return answer
     } catch (error) {
-      span?.end({ error })
+      span?.end({ error: error instanceof Undeliverable ? error.failure : error })
       throw error
     }
   }
