@@ -21,7 +21,7 @@ export type RollingResult = Awaited<ReturnType<typeof runRolling>>
 
 /** How pods leave, as in the chart's `drain` but shorter. */
 const preStopMs = 2_000
-const shutdownDelaySeconds = 4
+const shutdownDelaySeconds = 6
 /** Balancers hear of it at some moment before `preStop` is over. */
 const heardAfterMsMax = 1_500
 
