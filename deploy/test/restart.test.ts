@@ -14,7 +14,7 @@ it('what was acknowledged before all containers are taken down is there when new
   // As soon as the last batch is acknowledged: most of it still waits in the queue.
   const load = { client, experimentKey, writers: 8, batches: 10, pointsPerBatch: 100, onAcknowledged: () => undefined }
   const { ledger } = await runLoad(load)
-  await run('docker', ['compose', 'down', '--timeout', '60'])
+  await run('docker', ['compose', '--profile', '*', 'down', '--timeout', '60'])
   const { stdout } = await run('docker', ['compose', 'ps', '--all', '--quiet'])
   expect(stdout).toBe('')
   await run('docker', ['compose', 'up', '--detach', '--no-build'])
