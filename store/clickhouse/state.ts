@@ -1,6 +1,7 @@
+import { systemTable } from './cluster.ts'
 import type { ClickHouse } from './connection.ts'
 
-/** What whoever runs ClickHouse has to look after. It is of the server that answers; in a cluster of that one alone. */
+/** What whoever runs ClickHouse has to look after. In a cluster it is of one replica of each shard. */
 export type ClickHouseState = {
   version: string
   tables: { table: string; parts: number; partsOfPartitionMax: number; bytes: number; rows: number }[]
@@ -31,31 +32,34 @@ const numbers = <Row extends Record<string, unknown>>(rows: Row[]) =>
 
 export async function readClickHouseState(clickhouse: ClickHouse): Promise<ClickHouseState> {
   const { database } = clickhouse
+  const onlyServer = clickhouse.cluster === undefined
+  const of = (table: string) => systemTable(clickhouse, table)
   const ask = async (query: string) => numbers(await clickhouse.rows<Record<string, unknown>>(query, { database }))
   const [tables, disks, [mutations], [merges], [replicas], [server]] = await Promise.all([
     ask(
       `SELECT table, sum(parts_of) AS parts, max(parts_of) AS partsOfPartitionMax, sum(bytes_of) AS bytes,
          sum(rows_of) AS rows
-       FROM (SELECT table, partition_id, count() AS parts_of, sum(bytes_on_disk) AS bytes_of, sum(rows) AS rows_of
-         FROM system.parts WHERE active AND database = {database:String} GROUP BY table, partition_id)
+       FROM (SELECT hostName() AS host, table, partition_id, count() AS parts_of, sum(bytes_on_disk) AS bytes_of, sum(rows) AS rows_of
+         FROM ${of('parts')} WHERE active AND database = {database:String} GROUP BY host, table, partition_id)
        GROUP BY table ORDER BY table`,
     ),
     ask(
-      `SELECT name AS disk, free_space AS freeBytes, total_space AS totalBytes FROM system.disks
+      `SELECT ${onlyServer ? 'name' : "concat(hostName(), ' ', name)"} AS disk, free_space AS freeBytes, total_space AS totalBytes
+       FROM ${of('disks')}
        WHERE total_space > 0 AND total_space < ${endlessBytes}`,
     ),
     ask(
       `SELECT count() AS waiting, countIf(latest_fail_reason != '') AS failing,
          any(latest_fail_reason) AS failReason
-       FROM system.mutations WHERE NOT is_done AND database = {database:String}`,
+       FROM ${of('mutations')} WHERE NOT is_done AND database = {database:String}`,
     ),
     ask(
-      `SELECT count() AS running, max(elapsed) AS oldestSeconds FROM system.merges
+      `SELECT count() AS running, max(elapsed) AS oldestSeconds FROM ${of('merges')}
        WHERE database = {database:String}`,
     ),
     ask(
       `SELECT countIf(is_readonly) AS readOnly, sum(queue_size) AS queued, max(absolute_delay) AS delaySeconds
-       FROM system.replicas WHERE database = {database:String}`,
+       FROM ${of('replicas')} WHERE database = {database:String}`,
     ),
     ask(
       `SELECT version() AS version, toUnixTimestamp64Milli(now64(3)) AS nowMs,
