@@ -3,7 +3,7 @@ import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrate.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
-import { parseRoleSettings, type StoreUrls } from './settings.ts'
+import { parseRoleSettings, type StoreUrls, toClickHouse } from './settings.ts'
 import { nameFault } from './store-fault.ts'
 import { migrateStores } from './stores.ts'
 
@@ -31,9 +31,10 @@ export async function waitUntilMigrated(): Promise<void> {
   }
 }
 
-async function findWhatIsMissing({ postgresUrl, clickhouseUrl }: StoreUrls): Promise<string | undefined> {
+async function findWhatIsMissing(stores: StoreUrls): Promise<string | undefined> {
+  const { postgresUrl, clickhouseUrl } = stores
   const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
-  const clickhouse = openClickHouse({ url: clickhouseUrl })
+  const clickhouse = openClickHouse(toClickHouse(stores))
   try {
     await nameFault('Postgres', postgresUrl, checkPostgres(database))
     await nameFault('ClickHouse', clickhouseUrl, checkClickHouse(clickhouse))
