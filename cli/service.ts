@@ -14,7 +14,7 @@ import { createCounters } from '../http/throttle/counters.ts'
 import { createLeasedBuckets } from '../http/throttle/leases.ts'
 import { createThrottle } from '../http/throttle/throttle.ts'
 import { createLocalBuckets } from '../http/throttle/token-buckets.ts'
-import { createIngest } from '../ingest/ingest.ts'
+import { createIngest, describeIngest } from '../ingest/ingest.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrate.ts'
 import { createClosers } from '../store/closers.ts'
@@ -240,6 +240,8 @@ export async function startService(
 
     const app = await createServer({
       routes,
+      // Behind one address the api has the reference of the whole.
+      elsewhere: roles.has('api') && !roles.has('ingest') ? describeIngest() : [],
       checkKey: createKeyCheck({
         findCaller: (keyHash) => findAccount(database, keyHash),
         changes: keyChanges,

@@ -66,6 +66,14 @@ export type Route = {
   handleQuickly?(call: QuickCall<unknown>): Promise<string> | string
 }
 
+/** Where the routes are that are not `atRoot`. */
+export const prefix = '/api/rest/v2'
+
+/** The address of a route below a prefix, as the router has it. */
+export const toUrl = ({ path }: Route, base: string) => base + path.replaceAll(/\{(\w+)\}/g, ':$1')
+
+export const uploadTypes = ['multipart/form-data']
+
 type Typed<B extends Fields, Q extends Fields, P extends Fields, A extends Fields> = Omit<
   Route,
   'body' | 'query' | 'params' | 'answer' | 'handle' | 'handleQuickly'

@@ -13,7 +13,6 @@ import { adminOnly, Refusal } from './errors.ts'
 import { checkFields } from './fields.ts'
 import { addHealthRoutes, type Health } from './health.ts'
 import { addReference } from './openapi.ts'
-import { describeAnswers, toOperationId } from './openapi-schemas.ts'
 import {
   createPressureCheck,
   defaultPressureLimits,
@@ -25,18 +24,19 @@ import { openQuickLane, type QuickLane } from './quick-lane.ts'
 import { createQuickRoutes } from './quick-routes.ts'
 import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './refuse.ts'
 import { createRequestWatch, type RequestWatch } from './request-watch.ts'
-import { type Caller, checkPermission, type Route } from './route.ts'
+import { type Caller, checkPermission, prefix, type Route, toUrl, uploadTypes } from './route.ts'
 import type { Span, Tracing } from './tracing.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './upload-pace.ts'
 import { whenKnown } from './when-known.ts'
 
-const prefix = '/api/rest/v2'
 /** Older clients use this one for the same calls. */
 const clientPrefix = '/clientlib/rest/v2'
 const prefixes = [prefix, clientPrefix]
 
 type Settings = {
   routes: Route[]
+  /** What other processes serve behind the same address: the reference has it too. */
+  elsewhere?: Route[]
   checkKey(headers: FastifyRequest['headers']): Caller | Promise<Caller>
   health: Health
   version: string
@@ -99,7 +99,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     if (health.isDraining()) reply.header('connection', 'close')
     done()
   })
-  await addReference(app, { version })
+  addReference(app, { version, routes: [...routes, ...(settings.elsewhere ?? [])] })
   addHealthRoutes(app, health)
   const watch = createRequestWatch({ figures: health.figures, tracing: settings.tracing })
   await app.register(async (scope) => {
@@ -145,24 +145,11 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
   for (const base of it.atRoot ? [''] : prefixes) {
     app.route({
       method: it.method,
-      url: base + it.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      url: toUrl(it, base),
       bodyLimit,
       // Some writes are GETs, and a new key would be lost with the body of the answer.
       exposeHeadRoute: !it.path.startsWith('/write/'),
-      schema: {
-        operationId: toOperationId(it),
-        // The path is what a reader looks for in the list; the sentence then says what it does.
-        summary: it.path.slice(1),
-        description: it.summary,
-        tags: [it.topic],
-        hide: base === clientPrefix,
-        ...(it.body && { body: it.body }),
-        ...(it.upload && { body: it.upload, consumes: ['multipart/form-data'] }),
-        ...(it.query && { querystring: it.query }),
-        ...(it.params && { params: it.params }),
-        response: describeAnswers(it),
-        ...(it.permission !== 'anyone' && { security: [{ apiKey: [] }] }),
-      },
+      schema: { ...(it.body && { body: it.body }), ...(it.upload && { consumes: uploadTypes }) },
       validatorCompiler: () => () => true,
       serializerCompiler: () => (answer) => JSON.stringify(answer),
       onRequest: [

@@ -29,8 +29,10 @@ it('the chart sends to ingest exactly the paths that ingest registers', () => {
 })
 
 it('no route of the api lies on or below a path that the chart sends to ingest', () => {
-  expect(api.paths.length).toBeGreaterThan(100)
-  const taken = api.paths.filter((path) => listIngestPaths().some((prefix) => matchesPrefix(path, prefix)))
+  // The reference of the api has the calls of ingest too.
+  const own = api.paths.filter((it) => !ingest.paths.includes(it))
+  expect(own.length).toBeGreaterThan(100)
+  const taken = own.filter((path) => listIngestPaths().some((prefix) => matchesPrefix(path, prefix)))
   expect(taken).toEqual([])
 })
 

@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from 'vitest'
 import { runCommand } from '../cli/svc-process.ts'
 import { chartFile } from '../harness/chart.ts'
-import { openTestService, storesWith, uniqueName } from '../harness/service.ts'
+import { openOwnStores, openTestService } from '../harness/service.ts'
 
 /** What "helm test" runs in the cluster, against a service that is there and against one without workers. */
 const closers: (() => unknown)[] = []
@@ -32,11 +32,10 @@ it('helm test writes a point and reads it back', async () => {
 })
 
 it('helm test fails, and says so, when nothing is stored, with a wrong key, and without an answer', async () => {
-  const settings = { SVC_QUEUE_PREFIX: uniqueName('queue') }
+  // In stores of its own: workers of other tests would take what is in the queue of the common ones.
   const service = await openTestService({
-    stores: storesWith('postgres'),
+    stores: await openOwnStores('postgres'),
     roles: new Set(['ingest', 'api']),
-    settings,
   })
   onClose(service.close)
 

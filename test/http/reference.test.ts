@@ -245,3 +245,17 @@ it('/clientlib/isAlive/ver tells a version of the interface that clients accept'
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
   expect(major * 1e6 + minor * 1e3 + patch).toBeGreaterThanOrEqual(1_002_078)
 })
+
+it('an api behind the same address as ingest documents the writes of the stream too, and serves none of them', async () => {
+  const api = await openTestService({ roles: new Set(['api']) })
+  try {
+    const answer = await fetch(`${api.url}/openapi.json`)
+    expect(Object.keys(((await answer.json()) as OpenApi).paths).toSorted()).toEqual(
+      Object.keys(document.paths).toSorted(),
+    )
+    const written = await fetch(`${api.url}${prefix}/write/experiment/metric`, { method: 'POST' })
+    expect(written.status).toBe(404)
+  } finally {
+    await api.close()
+  }
+})
