@@ -85,7 +85,7 @@ async function openService(settings: Record<string, string> = {}) {
     return running
   }
   const service = await start('ingest', 'api')
-  const worker = await start('worker')
+  const worker = await start('worker', 'webhook-worker')
   const { client } = service
   const experimentKey = await client.createExperiment()
   const post = (step: number) => client.post('/write/experiment/metric', { experimentKey, ...aPoint({ step }) })

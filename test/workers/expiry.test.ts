@@ -37,7 +37,7 @@ const read = () => service.client.get(`/admin/retention?workspaceName=${service.
 async function age(table: string, where: string, days: number) {
   const columns = await clickhouse.rows<{ name: string }>(
     `SELECT name FROM system.columns WHERE database = {database:String} AND table = {table:String}
-     AND default_kind != 'EPHEMERAL'`,
+     AND default_kind NOT IN ('EPHEMERAL', 'MATERIALIZED')`,
     { database: clickhouse.database, table },
   )
   const names = columns.map((it) => it.name)
