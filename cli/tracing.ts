@@ -51,7 +51,7 @@ export function openTracing({ settings, roles, log }: Given): Tracing & { close(
     resource: defaultResource()
       .merge(
         resourceFromAttributes({
-          'service.name': `svc-${[...roles].join('-')}`,
+          'service.name': toServiceName([...roles]),
           'service.version': version,
           'service.instance.id': `${hostname()}-${process.pid}`,
         }),
@@ -147,4 +147,10 @@ function tellFaults(log: Logger) {
     const reason = fault instanceof Error ? fault.message : typeof fault === 'string' ? fault : fault.name
     log.warn({ reason }, 'traces could not be sent to the collector, and are dropped')
   })
+}
+
+/** As the command that started the process: a worker sends webhooks too, and `svc up` is all of them. */
+function toServiceName(roles: string[]): string {
+  const [first, ...more] = roles.filter((it) => it !== 'webhook-worker' || roles.length === 1)
+  return more.length === 0 ? `svc-${first}` : 'svc'
 }
