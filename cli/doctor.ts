@@ -10,7 +10,7 @@ import { isMasterKeyInUse, openSecrets } from '../store/postgres/secrets.ts'
 import { openQueueBackend } from '../store/queue/queue-backend.ts'
 import { describeRedisAddress } from '../store/redis/address.ts'
 import { clickhouseChecks } from './doctor/clickhouse.ts'
-import { type Check, type Finding, findAll, ok, warning, wrong } from './doctor/finding.ts'
+import { type Check, type Finding, findAll, ok, wrong } from './doctor/finding.ts'
 import { objectsCheck } from './doctor/objects.ts'
 import { postgresChecks } from './doctor/postgres.ts'
 import { queueCheck, redisCheck } from './doctor/queue.ts'
@@ -41,7 +41,7 @@ async function examine(): Promise<Finding[]> {
     const settings = parseSettings(process.env)
     const checks = [...openStoreChecks(settings, closers.push), ...folderCheck(settings), ...serviceChecks(settings)]
     const known = warnOfExampleSecrets(process.env)
-    const secrets = known === undefined ? [] : [warning('example secrets', known)]
+    const secrets = known === undefined ? [] : [wrong('example secrets', known)]
     return [ok('settings'), ...secrets, ...(await findAll(checks))]
   } catch (error) {
     return [wrong('settings', describeFault(error))]

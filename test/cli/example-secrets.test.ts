@@ -22,7 +22,9 @@ async function examine(env: Record<string, string>) {
   const { clickhouseUrl, postgresUrl } = storesWith('postgres')
   const given = { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, ...env }
   const { code, stdout } = await svc(['doctor', '--json'], given, onClose)
-  return { code, finding: JSON.parse(stdout).findings['example secrets'] as string | undefined }
+  const { findings } = JSON.parse(stdout) as { findings: { name: string; state: string; says: string }[] }
+  const found = findings.find((it) => it.name === 'example secrets')
+  return { code, finding: found && `${found.state}: ${found.says}` }
 }
 
 it('svc doctor names the settings that still have a secret of the example', async () => {
@@ -33,6 +35,7 @@ it('svc doctor names the settings that still have a secret of the example', asyn
     REDIS_URL: `redis://:${password}@127.0.0.1:1`,
   })
   expect(code).toBe(1)
+  expect(finding).toMatch(/^wrong: /)
   expect(finding).toContain('SVC_BOOTSTRAP_API_KEY, SVC_MASTER_KEY, REDIS_URL:')
   expect(finding).not.toContain(password)
 })
