@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { Refusal, restrictedAccount } from '../../http/errors.ts'
-import { flag, object, optional } from '../../http/fields.ts'
+import { flag, isStorable, object, optional } from '../../http/fields.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { Counters } from '../../http/throttle/counters.ts'
 import type { Throttle } from '../../http/throttle/throttle.ts'
@@ -105,7 +105,8 @@ export function createMonitoringRoutes({ models, throttle, rounds, counters, fau
   async function noteFaults({ faults, raw }: Batch, call: string, { userId }: Caller) {
     for (const fault of faults.slice(0, faultsShownMax)) {
       const { workspaceName, modelName, predictionId } = (raw[fault.index] ?? {}) as Record<string, unknown>
-      if (typeof workspaceName !== 'string') continue
+      // A name that no workspace can have is not looked up.
+      if (typeof workspaceName !== 'string' || !isStorable(workspaceName)) continue
       const workspace = await models.workspace(userId, workspaceName)
       if (!workspace || workspace.isWithheld) continue
       const sample = typeof predictionId === 'string' && predictionId !== '' ? predictionId : `[${fault.index}]`

@@ -31,10 +31,10 @@ export type EmbeddedPostgres = {
 const name = 'Postgres'
 /** After a crash it reads its log first, up to max_wal_size of it. */
 const startMsMax = { empty: 60_000, filled: 300_000 }
+const connectionsMaxDefault = 100
 const settings = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
-  max_connections: '100',
   shared_buffers: '128MB',
   max_wal_size: '1GB',
   timezone: 'UTC',
@@ -48,8 +48,12 @@ const settings = {
  * death. Fails with `EmbeddedStoreUnavailable` where there is no Postgres for this platform, and with what it said if it
  * does not start.
  */
-export async function openEmbeddedPostgres(options: { folder: string; log: Log }): Promise<EmbeddedPostgres> {
-  const { log } = options
+export async function openEmbeddedPostgres(options: {
+  folder: string
+  log: Log
+  connectionsMax?: number
+}): Promise<EmbeddedPostgres> {
+  const { log, connectionsMax = connectionsMaxDefault } = options
   const folder = resolve(options.folder)
   const dataFolder = join(folder, 'data')
   const programs = await findPrograms()
@@ -68,7 +72,7 @@ export async function openEmbeddedPostgres(options: { folder: string; log: Log }
       await endPredecessor(dataFolder)
       // Clients reconnect to where they were, so only a first start may look for another port.
       if (isFirst) port = await findFreePort()
-      const args = Object.entries({ ...settings, port }).flatMap(([key, value]) => ['-c', `${key}=${value}`])
+      const args = Object.entries({ ...settings, port, max_connections: connectionsMax }).flatMap(([key, value]) => ['-c', `${key}=${value}`])
       return startEngine({
         name,
         script: new URL('./postgres-process.ts', import.meta.url),

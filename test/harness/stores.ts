@@ -75,9 +75,12 @@ export const containerImages = {
   redis: 'redis:8',
 }
 
+/** Many tests share it, and some start a dozen processes. */
+const connectionsMax = 500
+
 async function openPostgres(folder: string, log: Logger): Promise<OpenStore> {
   if (process.env.POSTGRES_URL) return givenStore(process.env.POSTGRES_URL)
-  if (!wantsDocker) return await openEmbeddedPostgres({ folder, log })
+  if (!wantsDocker) return await openEmbeddedPostgres({ folder, log, connectionsMax })
   const environment = { POSTGRES_PASSWORD: 'test', POSTGRES_DB: 'svc' }
   const { address, close } = await startContainer({ image: containerImages.postgres, port: 5432, environment })
   return { url: `postgres://postgres:test@${address}/svc`, close }

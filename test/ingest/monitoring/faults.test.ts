@@ -36,6 +36,7 @@ const wrong: [what: string, changes: Record<string, unknown>, field: string, msg
   ['a prediction id that is a list', { predictionId: ['a'] }, 'predictionId', 'expected a string'],
   ['no model', { modelName: null }, 'modelName', 'is missing'],
   ['no workspace', { workspaceName: undefined }, 'workspaceName', 'is missing'],
+  ['a workspace with NUL', { workspaceName: '\0' }, 'workspaceName', /NUL/],
   ['a version that is an object', { modelVersion: {} }, 'modelVersion', 'expected a string'],
   ['seconds', { timestamp: 1_700_000_000 }, 'timestamp', /year 1970: send milliseconds .* not seconds/],
   ['microseconds', { timestamp: 1_700_000_000_000_000 }, 'timestamp', /5138: send milliseconds .* not micro/],
