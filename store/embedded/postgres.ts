@@ -72,7 +72,10 @@ export async function openEmbeddedPostgres(options: {
       await endPredecessor(dataFolder)
       // Clients reconnect to where they were, so only a first start may look for another port.
       if (isFirst) port = await findFreePort()
-      const args = Object.entries({ ...settings, port, max_connections: connectionsMax }).flatMap(([key, value]) => ['-c', `${key}=${value}`])
+      const args = Object.entries({ ...settings, port, max_connections: connectionsMax }).flatMap(([key, value]) => [
+        '-c',
+        `${key}=${value}`,
+      ])
       return startEngine({
         name,
         script: new URL('./postgres-process.ts', import.meta.url),
