@@ -168,6 +168,39 @@ it('a server of another system, or another database, refuses the start', async (
   await expect(openService(other.href)).rejects.toThrow(refusal)
 })
 
+it('reads that the replica ends halfway are answered by the primary', async () => {
+  const { create, list, countReads } = await openService(servers.replicaUrl)
+  const made = [await create()]
+  let isReading = true
+  let ended = 0
+  const ending = (async () => {
+    const client = new pg.Client({ connectionString: servers.replicaUrl })
+    await client.connect()
+    while (isReading) {
+      const { rowCount } = await client.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`,
+      )
+      ended += rowCount ?? 0
+    }
+    await client.end()
+  })()
+  try {
+    await eventually(async () => {
+      made.push(await create())
+      expect(await list()).toEqual({ listed: made, queried: made })
+      expect(ended).toBeGreaterThan(5)
+    })
+  } finally {
+    isReading = false
+    await ending
+  }
+  await eventually(async () => {
+    const { replica } = await countReads()
+    await list()
+    expect((await countReads()).replica).toBeGreaterThan(replica)
+  })
+})
+
 it('a replica that goes away, or is away at the start, is no fault that anyone notices', async () => {
   const { create, list, countReads } = await openService(servers.replicaUrl)
   const made = [await create()]
