@@ -10,7 +10,7 @@ import {
   listArtifacts,
   listArtifactVersions,
 } from '../store/postgres/artifacts.ts'
-import type { Database } from '../store/postgres/database.ts'
+import type { Database, Queries } from '../store/postgres/database.ts'
 import { type Access, toViewer } from './access.ts'
 import { type ArtifactAccess, artifactQuery, versionQuery } from './artifact-access.ts'
 import {
@@ -24,9 +24,9 @@ import {
 import { artifactTopic } from './artifacts.ts'
 import { sendZip } from './asset-bytes.ts'
 
-type Deps = { database: Database; objects: ObjectStore; access: Access; artifacts: ArtifactAccess }
+type Deps = { database: Database; reads: Queries; objects: ObjectStore; access: Access; artifacts: ArtifactAccess }
 
-export function createArtifactReadRoutes({ database, objects, access, artifacts }: Deps): Route[] {
+export function createArtifactReadRoutes({ database, reads, objects, access, artifacts }: Deps): Route[] {
   const version = route({
     method: 'GET',
     path: '/artifacts/version',
@@ -58,7 +58,7 @@ export function createArtifactReadRoutes({ database, objects, access, artifacts 
     async handle({ query, caller }) {
       const found = await artifacts.version(caller, query)
       const place = { artifactId: found.artifact.id, versionId: found.version.id }
-      const listed = await listArtifactFiles(database, found.version.id)
+      const listed = await listArtifactFiles(reads, found.version.id)
       return { files: listed.map((it) => toFileAnswer(it, place)) }
     },
   })
@@ -74,7 +74,7 @@ export function createArtifactReadRoutes({ database, objects, access, artifacts 
     shape: 'bytes',
     async handle({ query, caller, reply }) {
       const found = await artifacts.version(caller, query)
-      const listed = await listArtifactFiles(database, found.version.id)
+      const listed = await listArtifactFiles(reads, found.version.id)
       return sendZip(reply, objects, `${found.artifact.name}-${found.version.version}`, listed)
     },
   })
@@ -90,7 +90,7 @@ export function createArtifactReadRoutes({ database, objects, access, artifacts 
     shape: 'plain',
     async handle({ query, caller }) {
       const found = await artifacts.version(caller, query)
-      const listed = await listArtifactConsumers(database, toViewer(caller), found.version.id)
+      const listed = await listArtifactConsumers(reads, toViewer(caller), found.version.id)
       return {
         consumers: listed.map((it) => ({ experimentKey: it.experimentKey, firstUsed: toJsonInteger(it.firstAtMs) })),
       }
@@ -111,7 +111,7 @@ export function createArtifactReadRoutes({ database, objects, access, artifacts 
     shape: 'plain',
     async handle({ query, caller }) {
       const artifact = await artifacts.artifact(caller, query)
-      const versions = await listArtifactVersions(database, artifact.id)
+      const versions = await listArtifactVersions(reads, artifact.id)
       return {
         ...toArtifactAnswer(artifact),
         latestVersion: artifact.latestVersion,
@@ -135,7 +135,7 @@ export function createArtifactReadRoutes({ database, objects, access, artifacts 
     shape: 'plain',
     async handle({ query: { workspace, project, type }, caller }) {
       const filter = { workspaceName: workspace, projectName: project, type }
-      const found = await listArtifacts(database, toViewer(caller), filter)
+      const found = await listArtifacts(reads, toViewer(caller), filter)
       return { artifacts: found.map((it) => ({ ...toArtifactAnswer(it), latestVersion: it.latestVersion })) }
     },
   })

@@ -13,7 +13,7 @@ import {
   listAssets,
   removeAssetTag,
 } from '../store/postgres/assets.ts'
-import type { Database } from '../store/postgres/database.ts'
+import type { Database, Queries } from '../store/postgres/database.ts'
 import type { Access } from './access.ts'
 import type { ArtifactAccess } from './artifact-access.ts'
 import { assetAnswer, toAssetAnswer } from './asset-answer.ts'
@@ -63,6 +63,7 @@ const uploadFields = {
 
 type Deps = {
   database: Database
+  reads: Queries
   objects: ObjectStore
   looseObjects: LooseObjects
   keeper: AssetKeeper
@@ -74,7 +75,7 @@ type Deps = {
 }
 
 export function createAssetRoutes(deps: Deps): Route[] {
-  const { database, objects, looseObjects, keeper, access, artifacts, signs, charge, appUrl } = deps
+  const { database, reads, objects, looseObjects, keeper, access, artifacts, signs, charge, appUrl } = deps
 
   const upload = route({
     method: 'POST',
@@ -201,7 +202,7 @@ export function createAssetRoutes(deps: Deps): Route[] {
     async handle({ query, caller }) {
       const experiment = await access.experiment(caller, query.experimentKey)
       const type = query.type === 'all' || query.type === '' ? undefined : query.type
-      const assets = await listAssets(database, experiment.id, type)
+      const assets = await listAssets(reads, experiment.id, type)
       return { assets: assets.map((it) => toAssetAnswer(it, { experimentKey: experiment.key, appUrl })) }
     },
   })

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { object, optional, pageFields } from '../http/fields.ts'
 import { type Route, route } from '../http/route.ts'
 import { listAudit } from '../store/postgres/audit.ts'
-import type { Database } from '../store/postgres/database.ts'
+import type { Queries } from '../store/postgres/database.ts'
 
 const pageSizeMax = 1_000
 const pageSizeDefault = 100
@@ -16,7 +16,7 @@ const entryAnswer = z.object({
 })
 
 /** What admins did. */
-export function createAuditRoutes({ database }: { database: Database }): Route[] {
+export function createAuditRoutes({ reads }: { reads: Queries }): Route[] {
   return [
     route({
       method: 'GET',
@@ -32,7 +32,7 @@ export function createAuditRoutes({ database }: { database: Database }): Route[]
       answer: z.object({ entries: z.array(entryAnswer), nextPage: z.string().nullable() }),
       shape: 'plain',
       async handle({ query: { page, pageSize = pageSizeDefault }, caller }) {
-        const entries = await listAudit(database, {
+        const entries = await listAudit(reads, {
           organizationId: caller.organizationId,
           beforeId: page === undefined ? undefined : BigInt(page),
           limit: pageSize + 1,

@@ -4,7 +4,7 @@ import { type Route, route } from '../http/route.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import { listSeriesNames } from '../store/clickhouse/series-counts.ts'
 import { listExperimentIds, listValueColumns } from '../store/postgres/columns.ts'
-import type { Database } from '../store/postgres/database.ts'
+import type { Queries } from '../store/postgres/database.ts'
 import type { Access } from './access.ts'
 import { projectQuery } from './projects.ts'
 
@@ -32,10 +32,10 @@ const metadataColumns: Pick<Column, 'name' | 'type'>[] = [
 
 const sources = { parameter: 'params', other: 'log_other' } as const
 
-type Deps = { database: Database; clickhouse: ClickHouse; access: Access }
+type Deps = { reads: Queries; clickhouse: ClickHouse; access: Access }
 
 /** What the experiments of a project can be compared by. */
-export function createColumnRoutes({ database, clickhouse, access }: Deps): Route[] {
+export function createColumnRoutes({ reads, clickhouse, access }: Deps): Route[] {
   return [
     route({
       method: 'GET',
@@ -49,8 +49,8 @@ export function createColumnRoutes({ database, clickhouse, access }: Deps): Rout
       async handle({ query: { archived = false, ...reference }, caller }) {
         const { projectId } = await access.project(caller, reference)
         const [values, ids] = await Promise.all([
-          listValueColumns(database, projectId, archived),
-          listExperimentIds(database, projectId, archived),
+          listValueColumns(reads, projectId, archived),
+          listExperimentIds(reads, projectId, archived),
         ])
         const metrics = await listSeriesNames(clickhouse, ids)
         return {

@@ -5,7 +5,7 @@ import { toJsonInteger } from '../http/exact-json.ts'
 import { experimentKey, flag, object, optional, pageFields, text, timestampMs } from '../http/fields.ts'
 import { type Route, route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
-import { type Database, isUniqueViolation } from '../store/postgres/database.ts'
+import { type Database, isUniqueViolation, type Queries } from '../store/postgres/database.ts'
 import { type Experiment, insertExperiment, listExperiments, updateTimes } from '../store/postgres/experiments.ts'
 import { ensureProject } from '../store/postgres/projects.ts'
 import { type Access, toViewer } from './access.ts'
@@ -51,9 +51,9 @@ export const metadataAnswer = z.object({
   throttleReasons: z.array(z.string()).optional().describe('which limits, one sentence each'),
 })
 
-type Deps = { database: Database; access: Access; signs: SignsOfLife; charge: Charge; appUrl: string }
+type Deps = { database: Database; reads: Queries; access: Access; signs: SignsOfLife; charge: Charge; appUrl: string }
 
-export function createExperimentRoutes({ database, access, signs, charge, appUrl }: Deps): Route[] {
+export function createExperimentRoutes({ database, reads, access, signs, charge, appUrl }: Deps): Route[] {
   const create = route({
     method: 'POST',
     path: '/write/experiment/create',
@@ -184,7 +184,7 @@ export function createExperimentRoutes({ database, access, signs, charge, appUrl
     async handle({ query: { archived, page, pageSize, ...reference }, caller }) {
       const project = await access.project(caller, reference)
       const limit = pageSize ?? pageSizeMax
-      const experiments = await listExperiments(database, toViewer(caller), {
+      const experiments = await listExperiments(reads, toViewer(caller), {
         projectId: project.projectId,
         archived: archived ?? false,
         afterId: BigInt(page ?? 0),

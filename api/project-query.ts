@@ -5,7 +5,7 @@ import { type Route, route } from '../http/route.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import { readCurrentValues } from '../store/clickhouse/current-values.ts'
 import { type ComparedExperiment, listComparedExperiments } from '../store/postgres/compared-experiments.ts'
-import type { Database } from '../store/postgres/database.ts'
+import type { Queries } from '../store/postgres/database.ts'
 import { type Access, toViewer } from './access.ts'
 import { experimentPage, metadataAnswer, pageSizeMax, toMetadata } from './experiments.ts'
 import { type Column, listColumns, meets, parsePredicates, predicatesDescription } from './predicates.ts'
@@ -18,10 +18,10 @@ const metricNamesBytesMax = 100_000
 
 const kinds = { params: 'parameter', log_other: 'other' } as const
 
-type Deps = { database: Database; clickhouse: ClickHouse; access: Access }
+type Deps = { reads: Queries; clickhouse: ClickHouse; access: Access }
 
 /** Finds the experiments of a project that meet conditions. */
-export function createProjectQueryRoutes({ database, clickhouse, access }: Deps): Route[] {
+export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): Route[] {
   return [
     route({
       method: 'POST',
@@ -57,7 +57,7 @@ export function createProjectQueryRoutes({ database, clickhouse, access }: Deps)
         const found: ComparedExperiment[] = []
         for (let afterId = BigInt(page ?? 0); found.length <= limit; ) {
           const part = { projectId, archived, afterId, limit: lookedAtOnce }
-          const experiments = await listComparedExperiments(database, toViewer(caller), part, compared)
+          const experiments = await listComparedExperiments(reads, toViewer(caller), part, compared)
           const ids = experiments.map((it) => it.id)
           const metrics =
             metricNames.length > 0 && ids.length > 0 ? await readCurrentValues(clickhouse, ids, metricNames) : new Map()

@@ -3,7 +3,7 @@ import { Refusal } from '../http/errors.ts'
 import { object, optional, text } from '../http/fields.ts'
 import { type Caller, type Route, route } from '../http/route.ts'
 import type { ObjectStore } from '../store/objects/object-store.ts'
-import type { Database } from '../store/postgres/database.ts'
+import type { Database, Queries } from '../store/postgres/database.ts'
 import {
   findRegistryModel,
   findRegistryNotes,
@@ -46,12 +46,12 @@ const itemQuery = object({
 
 type Choice = Parameters<typeof findRegistryVersion>[2]
 
-type Deps = { database: Database; objects: ObjectStore; access: Access; appUrl: string }
+type Deps = { database: Database; reads: Queries; objects: ObjectStore; access: Access; appUrl: string }
 
 /** What is read of the registry. The newest version is the highest, whenever it was made. */
-export function createRegistryReadRoutes({ database, objects, access, appUrl }: Deps): Route[] {
+export function createRegistryReadRoutes({ database, reads, objects, access, appUrl }: Deps): Route[] {
   async function listModels(caller: Caller, workspace: string): Promise<RegistryModel[]> {
-    const models = await listRegistryModels(database, toViewer(caller), workspace)
+    const models = await listRegistryModels(reads, toViewer(caller), workspace)
     // A workspace of which the caller may see nothing must not be told from one that is not there.
     if (models.length === 0) await access.workspace(caller, workspace)
     return models
@@ -70,7 +70,7 @@ export function createRegistryReadRoutes({ database, objects, access, appUrl }: 
     const { workspaceName: _, modelName, ...choice } = query
     const model = await findModel(caller, query)
     const version = await findRegistryVersion(database, model.id, choice)
-    if (version) return { model, version, files: await listRegistryFiles(database, [version.id]) }
+    if (version) return { model, version, files: await listRegistryFiles(reads, [version.id]) }
     const wanted = Object.entries(choice).flatMap(([name, value]) => (value === undefined ? [] : `${name} "${value}"`))
     const what = wanted.length === 0 ? 'no versions' : `no version of ${wanted.join(' and ')}`
     throw new Refusal('registryVersionUnknown', `The registry model "${modelName}" has ${what}.`)
@@ -89,7 +89,7 @@ export function createRegistryReadRoutes({ database, objects, access, appUrl }: 
       async handle({ query, caller }) {
         const models = await listModels(caller, query.workspaceName)
         const ids = models.map((it) => it.id)
-        const latest = new Map((await listLatestVersions(database, ids)).map((it) => [it.modelId, it]))
+        const latest = new Map((await listLatestVersions(reads, ids)).map((it) => [it.modelId, it]))
         return { registryModels: models.map((it) => toOverview(it, latest.get(it.id))) }
       },
     }),
@@ -119,9 +119,9 @@ export function createRegistryReadRoutes({ database, objects, access, appUrl }: 
       shape: 'plain',
       async handle({ query, caller }) {
         const model = await findModel(caller, query)
-        const versions = await listRegistryVersions(database, model.id)
+        const versions = await listRegistryVersions(reads, model.id)
         const ids = versions.map((it) => it.id)
-        return toDetails(model, versions, await listRegistryFiles(database, ids), appUrl)
+        return toDetails(model, versions, await listRegistryFiles(reads, ids), appUrl)
       },
     }),
 

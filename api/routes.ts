@@ -5,7 +5,7 @@ import type { Counters } from '../http/throttle/counters.ts'
 import type { Throttle } from '../http/throttle/throttle.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import type { ObjectStore } from '../store/objects/object-store.ts'
-import type { Database } from '../store/postgres/database.ts'
+import type { Database, Queries } from '../store/postgres/database.ts'
 import type { Secrets } from '../store/postgres/secrets.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 import { createAccess } from './access.ts'
@@ -61,6 +61,8 @@ import { createWorkspaceRoutes } from './workspaces.ts'
 
 type Deps = {
   database: Database
+  /** Answers as new as those of `database`, for reads of many rows that decide nothing: see `read-replica.ts` there. */
+  reads: Queries
   clickhouse: ClickHouse
   objects: ObjectStore
   looseObjects: LooseObjects
@@ -81,6 +83,7 @@ type Deps = {
 /** Everything that is not the stream: the relational side, and every read. */
 export function createApiRoutes({
   database,
+  reads,
   clickhouse,
   objects,
   looseObjects,
@@ -100,16 +103,16 @@ export function createApiRoutes({
   const keeper = createAssetKeeper({ database, objects, looseObjects, limits })
   const artifacts = createArtifactAccess({ queries: database, access })
   const models = createMonitoredModels({ queries: database, access })
-  const assets = { database, objects, looseObjects, keeper, access, artifacts, signs, charge, appUrl }
+  const assets = { database, reads, objects, looseObjects, keeper, access, artifacts, signs, charge, appUrl }
   return [
     ...createWorkspaceRoutes({ database, access }),
     ...createProjectRoutes({ database, access }),
     ...createProjectPageRoutes({ database, access }),
     ...createVizStoreRoutes({ database, access }),
     ...createPanelRoutes(assets),
-    ...createColumnRoutes({ database, clickhouse, access }),
-    ...createProjectQueryRoutes({ database, clickhouse, access }),
-    ...createExperimentRoutes({ database, access, signs, charge, appUrl }),
+    ...createColumnRoutes({ reads, clickhouse, access }),
+    ...createProjectQueryRoutes({ reads, clickhouse, access }),
+    ...createExperimentRoutes({ database, reads, access, signs, charge, appUrl }),
     ...createCallRoutes({ database, access, signs, charge }),
     ...createLifecycleRoutes({ database, access, appUrl }),
     ...createDocumentRoutes({ database, clickhouse, access, signs, charge }),
@@ -128,7 +131,7 @@ export function createApiRoutes({
     ...createRegistryHistoryRoutes(assets),
     ...createChartRoutes({ database, clickhouse }),
     ...createWebhookRoutes({ database, access, secrets, privateHosts }),
-    ...createWebhookDeliveryRoutes({ database, access, secrets, appUrl }),
+    ...createWebhookDeliveryRoutes({ database, reads, access, secrets, appUrl }),
     ...createStreamReadRoutes({ clickhouse, access }),
     ...createExperimentStreamRoutes({ access, liveStreams }),
     ...createMonitoringModelRoutes({ database, clickhouse, access, models }),
@@ -143,6 +146,6 @@ export function createApiRoutes({
     ...createUserRoutes({ database }),
     ...createServiceAccountRoutes({ database }),
     ...createSecretRoutes({ secrets }),
-    ...createAuditRoutes({ database }),
+    ...createAuditRoutes({ reads }),
   ]
 }

@@ -63,6 +63,7 @@ const deliveryAnswer = z.object({
 
 type Deps = {
   database: Database
+  reads: Queries
   access: Access
   secrets: Secrets | undefined
   appUrl: string
@@ -71,7 +72,7 @@ type Deps = {
 type Reference = { workspaceName: string; modelName: string; url: string }
 
 /** What was sent to receivers and what came of it, and what can be done about it; for those who manage a workspace. */
-export function createWebhookDeliveryRoutes({ database, access, secrets, appUrl }: Deps): Route[] {
+export function createWebhookDeliveryRoutes({ database, reads, access, secrets, appUrl }: Deps): Route[] {
   /** Runs `work` with a receiver that is locked. */
   async function withReceiver<T>(
     caller: Caller,
@@ -220,7 +221,7 @@ export function createWebhookDeliveryRoutes({ database, access, secrets, appUrl 
         const url = query.url === undefined ? undefined : requireUrl(query.url, 'url', anyHost)
         const beforeId = page === undefined ? undefined : BigInt(page)
         const asked = { workspaceId, modelName, url, state, beforeId, limit: pageSize + 1 }
-        const found = await listDeliveries(database, asked)
+        const found = await listDeliveries(reads, asked)
         const shown = found.slice(0, pageSize)
         const nextPage = found.length > pageSize ? String(shown.at(-1)?.id) : null
         return { deliveries: shown.map(toAnswer), nextPage }

@@ -13,6 +13,7 @@ import { clickhouseChecks } from './doctor/clickhouse.ts'
 import { type Check, type Finding, findAll, ok, wrong } from './doctor/finding.ts'
 import { objectsCheck } from './doctor/objects.ts'
 import { postgresChecks } from './doctor/postgres.ts'
+import { postgresReplicaCheck } from './doctor/postgres-replica.ts'
 import { queueCheck, redisCheck } from './doctor/queue.ts'
 import { serviceCheck } from './doctor/service.ts'
 import { warnOfExampleSecrets } from './example-secrets.ts'
@@ -123,6 +124,12 @@ function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unkn
     onClose(() => database.close())
     const [server, ...others] = postgresChecks(nameOf('Postgres', postgresUrl), database)
     if (server) checks.push(server)
+    const { postgresReadUrl } = settings
+    if (postgresReadUrl) {
+      const replica = openDatabase({ url: postgresReadUrl, connectionsMax: 1, onError })
+      onClose(() => replica.close())
+      checks.push(postgresReplicaCheck(nameOf('Postgres replica', postgresReadUrl), database, replica))
+    }
     checks.push({ name: 'master key', look: () => lookAtMasterKey(settings, database) }, ...others)
   } else if (!settings.masterKey) {
     checks.push({

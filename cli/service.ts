@@ -26,6 +26,7 @@ import { updateSigns } from '../store/postgres/experiments.ts'
 import { openKeyChanges } from '../store/postgres/key-changes.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
 import { addToModelCounters } from '../store/postgres/monitored-models.ts'
+import { openReadReplica } from '../store/postgres/read-replica.ts'
 import { openSecrets } from '../store/postgres/secrets.ts'
 import { updateActivity } from '../store/postgres/users.ts'
 import { openQueueBackend, type Producer, type QueueBackend } from '../store/queue/queue-backend.ts'
@@ -212,6 +213,14 @@ export async function startService(
     const appUrl = settings.publicUrl ?? `http://${toUrlHost(settings.host)}:${settings.port}`
     if (roles.has('api')) {
       const queueDepth = await nameQueueFault(openQueueDepth(backend))
+      const reads = openReadReplica({
+        primary: database,
+        replicaUrl: settings.postgresReadUrl,
+        figures,
+        onError: onStoreFault('postgres replica'),
+      })
+      closers.push(() => reads.close())
+      await reads.check()
       objects = await openObjects(stores.objectsUrl)
       closers.push(objects.close)
       const looseObjects = createLooseObjects({
@@ -227,6 +236,7 @@ export async function startService(
       const privateHosts = settings.webhookPrivateHosts
       const apiRoutes = createApiRoutes({
         ...kept,
+        reads,
         secrets,
         privateHosts,
         signs,

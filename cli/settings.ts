@@ -83,6 +83,8 @@ const fields = z.object({
     .regex(/^(auto|[1-9]\d*)$/, 'must be a number, or auto')
     .default('auto'),
   POSTGRES_URL: url('postgres|postgresql').optional(),
+  /** A streaming replica of it, which answers reads of many rows when it is as new as they ask for. */
+  POSTGRES_READ_URL: url('postgres|postgresql').optional(),
   /** One Redis, a cluster or Sentinels: see `store/redis/address.ts`. */
   REDIS_URL: z.string().superRefine(checkRedisAddress).optional(),
   /** Where the bytes of assets are kept; without it, in the data folder. S3 is for several machines with an api. */
@@ -286,6 +288,11 @@ function parse(
       '  CLICKHOUSE_CLUSTER: needs CLICKHOUSE_URL, the address of its servers: an embedded ClickHouse is of no cluster',
     )
   }
+  if (given.POSTGRES_READ_URL !== undefined && given.POSTGRES_URL === undefined) {
+    faults.push(
+      '  POSTGRES_READ_URL: needs POSTGRES_URL, the address of its primary: an embedded Postgres has no replica',
+    )
+  }
   if (given.NODE_ENV === 'production' && given.POSTGRES_URL !== undefined && given.SVC_MASTER_KEY === undefined) {
     faults.push(
       '  SVC_MASTER_KEY: must be set when NODE_ENV is production: secrets in Postgres are encrypted with it. Make one ' +
@@ -308,6 +315,7 @@ function parse(
     clickhouseCluster: it.CLICKHOUSE_CLUSTER,
     clickhouseInsertQuorum: it.CLICKHOUSE_INSERT_QUORUM,
     postgresUrl: it.POSTGRES_URL,
+    postgresReadUrl: it.POSTGRES_READ_URL,
     redisUrl: it.REDIS_URL,
     objectsUrl: it.OBJECTS_URL ?? pathToFileURL(path.resolve(it.SVC_DATA_DIR, 'objects')).href,
     /** True when nobody said where assets are to be kept. */

@@ -17,18 +17,20 @@ export type Database = Queries & {
 type Settings = {
   url: string
   connectionsMax?: number
+  connectWaitMs?: number
   /** Called for faults of idle connections; the pool replaces them by itself. */
   onError(error: Error): void
 }
 
 /** Waiting longer than this for Postgres is answered as "unavailable". */
-const connectWaitMs = 2_000
+const connectWaitMsDefault = 2_000
 const statementWaitMs = 15_000
 
 const int8Oid = 20
 
 /** Opens a pool of connections; the first one is made by the first query. */
-export function openDatabase({ url, connectionsMax = 10, onError }: Settings): Database {
+export function openDatabase(settings: Settings): Database {
+  const { url, connectionsMax = 10, connectWaitMs = connectWaitMsDefault, onError } = settings
   const pool = new pg.Pool({
     connectionString: url,
     max: connectionsMax,

@@ -8,11 +8,14 @@ import { Redis } from 'ioredis'
 import pg from 'pg'
 import { afterEach, describe, expect, it } from 'vitest'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { createClosers } from '../../store/closers.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
+import { migratePostgres } from '../../store/postgres/migrate.ts'
 import { openQueueBackend } from '../../store/queue/queue-backend.ts'
 import { openOrganization } from '../api/organization.ts'
 import { eventually } from '../harness/eventually.ts'
 import { insertParts } from '../harness/parts.ts'
+import { openPostgresWithReplica } from '../harness/postgres-replica.ts'
 import { openOwnStores, openTestService, storesWith, testMasterKey } from '../harness/service.ts'
 import { startRedisServer } from '../harness/stores.ts'
 import { aFolder, startUp, svc } from './svc-process.ts'
@@ -296,6 +299,30 @@ describe('svc doctor', () => {
 
     expect(code).toBe(1)
     expect(find(stdout, `objects at ${file}`).state).toBe('wrong')
+  })
+})
+
+describe('svc doctor of a replica of Postgres', () => {
+  it('says whether it is one, how far behind it is, and what holds it up', async () => {
+    const { push, closeAll } = createClosers()
+    onClose(closeAll)
+    const { primaryUrl, replicaUrl, stopReplica } = await openPostgresWithReplica({ push, closeAll })
+    await migratePostgres(primaryUrl)
+    const env = { ...(await givenStores()), POSTGRES_URL: primaryUrl }
+    const look = async (url: string) => {
+      const { stdout } = await svc(['doctor', '--json'], { ...env, POSTGRES_READ_URL: url }, onClose)
+      const { state, says } = find(stdout, `Postgres replica at ${new URL(url).host}`)
+      return `${state}: ${says}`
+    }
+
+    expect(await look(primaryUrl)).toBe('ok: is the primary itself')
+    await eventually(async () => expect(await look(replicaUrl)).toMatch(/^ok: (up to date|\d+ ms behind)$/))
+    await run(replicaUrl, 'SELECT pg_wal_replay_pause()')
+    await run(primaryUrl, 'CREATE TABLE written_meanwhile (id int)')
+    expect(await look(replicaUrl)).toMatch(/^warning: does not replay, it is paused/)
+    expect(await look(storesWith('postgres').postgresUrl)).toMatch(/^wrong: is no replica of the one at POSTGRES_URL/)
+    await stopReplica()
+    expect(await look(replicaUrl)).toMatch(/^warning: .*ECONNREFUSED.*: the primary answers every read meanwhile$/)
   })
 })
 

@@ -93,6 +93,7 @@ describe('/openapi.json', () => {
     const unused = undefined as never
     const routes = createApiRoutes({
       database,
+      reads: database,
       clickhouse,
       objects: unused,
       looseObjects: unused,

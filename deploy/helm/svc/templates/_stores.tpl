@@ -42,6 +42,21 @@ stands in two Secrets. Argument: list of root and the name of the Secret that ho
   value: {{ $composed.url | quote }}
 {{- end }}
 {{- end }}
+{{- with $root.Values.postgres }}
+{{- if and .readUrl .existingSecretReadKey -}}
+{{- fail "postgres: set one of postgres.readUrl and postgres.existingSecretReadKey, not both" -}}
+{{- end -}}
+{{- if and .existingSecretReadKey (not .existingSecret) -}}
+{{- fail "postgres.existingSecretReadKey: is a key of postgres.existingSecret, which is not set" -}}
+{{- end -}}
+{{- if .readUrl }}
+- name: POSTGRES_READ_URL
+  valueFrom: { secretKeyRef: { name: {{ $given }}, key: POSTGRES_READ_URL } }
+{{- else if .existingSecretReadKey }}
+- name: POSTGRES_READ_URL
+  valueFrom: { secretKeyRef: { name: {{ .existingSecret }}, key: {{ .existingSecretReadKey }} } }
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* The addresses that were given as values: they hold passwords, so they are kept in a Secret. */}}
@@ -50,6 +65,9 @@ stands in two Secrets. Argument: list of root and the name of the Secret that ho
 {{- with (index $.Values $store).url }}
 {{ upper $store }}_URL: {{ . | quote }}
 {{- end }}
+{{- end }}
+{{- with .Values.postgres.readUrl }}
+POSTGRES_READ_URL: {{ . | quote }}
 {{- end }}
 {{- end -}}
 
