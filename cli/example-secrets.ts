@@ -6,6 +6,7 @@ const carrySecrets = [
   'SVC_MASTER_KEY',
   'CLICKHOUSE_URL',
   'POSTGRES_URL',
+  'POSTGRES_READ_URL',
   'REDIS_URL',
   'OBJECTS_URL',
 ]

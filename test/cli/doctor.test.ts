@@ -57,15 +57,23 @@ async function givenStores() {
   return { ...stores, SVC_PORT: String(await findFreePort()) }
 }
 
+/** On a busy machine a store may not answer in the time that the doctor gives it. */
+async function examineUntilWell(args: string[], env: Record<string, string>) {
+  return await eventually(async () => {
+    const outcome = await svc(args, env, onClose)
+    expect(outcome).toMatchObject({ code: 0, stderr: '' })
+    return outcome
+  }, 60_000)
+}
+
 describe('svc doctor', () => {
   it('ends with exit code 0 when all is well, and says what it looked at', async () => {
     const env = await givenStores()
     const service = await openTestService({ settings: { SVC_PORT: env.SVC_PORT } })
     onClose(() => service.close())
 
-    const { code, stdout, stderr } = await svc(['doctor'], env, onClose)
+    const { stdout } = await examineUntilWell(['doctor'], env)
 
-    expect({ code, stderr, stdout }).toMatchObject({ code: 0, stderr: '' })
     for (const name of [
       'settings',
       'Postgres at .*',
@@ -85,10 +93,9 @@ describe('svc doctor', () => {
     const service = await openTestService({ settings: { SVC_PORT: env.SVC_PORT } })
     onClose(() => service.close())
 
-    const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
+    const { stdout } = await examineUntilWell(['doctor', '--json'], env)
 
     const report = JSON.parse(stdout)
-    expect(code).toBe(0)
     expect(report).toMatchObject({ ok: true, node: process.version })
     expect(report.findings).toContainEqual({ name: 'settings', state: 'ok', says: '' })
     expect(report.findings.filter((it: Found) => it.state === 'wrong')).toEqual([])
