@@ -42,7 +42,7 @@ export const quantileLevels = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99] as const
 /**
  * The distribution of a numeric feature in each window: a histogram over bins that are the same for all of them, and what
  * sums it up; of the values themselves, or rounded. Those of rollups were, around a centre of theirs, and lie in the bin of
- * the least of those that became one. No quantile is moved beyond the bounds of its window. Bins are given by their bounds, or so many of one width are laid over all finite values. A bin has its lower
+ * what they were rounded to. No quantile is moved beyond the bounds of its window. Bins are given by their bounds, or so many of one width are laid over all finite values. A bin has its lower
  * bound, and the last one both; what is beyond the bounds is in no bin.
  */
 export async function readNumeric(
@@ -66,7 +66,7 @@ export async function readNumeric(
   )
   const bounds = all && all.n !== '0' ? all : undefined
   const edges = typeof bins === 'number' ? toEdges(bounds, bins) : bins
-  const inBin = `if(${isFinite}, toInt16(${edges.length === 0 ? noBin : toBin(edges)}), if(${isNumber}, ${infiniteBin}, ${otherBin}))`
+  const inBin = `if(${isFinite}, toInt16(${edges.length === 0 ? noBin : toBin(edges, bounds)}), if(${isNumber}, ${infiniteBin}, ${otherBin}))`
   const x = isExact ? 'number' : `if(is_rounded, number, ${rounded(bounds?.mean ?? 0)})`
   const rows = await readOnce<Row>(
     clickhouse,
@@ -120,8 +120,11 @@ type Row = { w: number; infinite: string; others: string; n: string; quantiles: 
   number | null
 > & { counted: [bins: number[], counts: string[]] }
 
+/** The least and the greatest of all values. */
+type Bounds = { least: number; most: number }
+
 /** Bounds of bins of one width; one value alone is in the middle of its bin. */
-function toEdges(bounds: { least: number; most: number } | undefined, bins: number): number[] {
+function toEdges(bounds: Bounds | undefined, bins: number): number[] {
   if (!bounds) return []
   const { least: low, most: high } = bounds
   if (low === high) return [low - 0.5, high + 0.5]
@@ -132,11 +135,12 @@ function toEdges(bounds: { least: number; most: number } | undefined, bins: numb
   return edges.filter((it, at) => at === 0 || it > (edges[at - 1] as number))
 }
 
-/** The number of the bin of the least of the values of a row. */
-function toBin(edges: number[]): string {
+/** The number of the bin of a value; one that was rounded out of the bounds of all is where it was. */
+function toBin(edges: number[], all: Bounds | undefined): string {
+  const value = all ? `greatest(least(least, ${literal(all.most)}), ${literal(all.least)})` : 'least'
   const last = edges.length - 1
-  const bounds = edges.slice(1, last).map((it) => `(least >= ${literal(it)})`)
-  return `if(least < ${literal(edges[0] as number)} OR least > ${literal(edges[last] as number)}, ${noBin}, ${['0', ...bounds].join(' + ')})`
+  const bounds = edges.slice(1, last).map((it) => `(${value} >= ${literal(it)})`)
+  return `if(${value} < ${literal(edges[0] as number)} OR ${value} > ${literal(edges[last] as number)}, ${noBin}, ${['0', ...bounds].join(' + ')})`
 }
 
 export type CategoricalWindow = {

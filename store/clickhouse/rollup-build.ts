@@ -226,10 +226,16 @@ function selectCounts(table: string, { sample, numbers, categories }: Look, befo
     ...(isHashed ? [`type = 4, ${hashOfCategory.replace('category', 'toString(text)')}`] : []),
   ]
   const text = texts.length === 0 ? 'text' : `multiIf(${texts.join(', ')}, toString(text))`
-  return `SELECT version, type, x AS number, t AS text, count() AS weight,
+  // Of all that was rounded only the bounds of the whole are kept: those of each cell would take as much room as the values.
+  const ofAlike = 'OVER (PARTITION BY version, type IN (1, 2) AND isFinite(x))'
+  return `SELECT version, type, x AS number, t AS text, weight,
       toUInt8(${isRounded ? 'type IN (1, 2) AND isFinite(x)' : '0'}) AS is_rounded, ${literal(isRounded ? center : 0)} AS center,
-      toUInt8(${isHashed ? 'type = 4' : '0'}) AS is_hashed, min(value) AS least, max(value) AS most
-    FROM (SELECT version, type, number AS value, ${x} AS x, ${text} AS t FROM ${table} WHERE NOT is_voided) GROUP BY version, type, x, t`
+      toUInt8(${isHashed ? 'type = 4' : '0'}) AS is_hashed,
+      if(low = min(low) ${ofAlike}, low, x) AS least, if(high = max(high) ${ofAlike}, high, x) AS most
+    FROM (
+      SELECT version, type, x, t, count() AS weight, min(value) AS low, max(value) AS high
+      FROM (SELECT version, type, number AS value, ${x} AS x, ${text} AS t FROM ${table} WHERE NOT is_voided)
+      GROUP BY version, type, x, t)`
 }
 
 /** Publishes a rollup whose values are there. */

@@ -27,8 +27,8 @@ const rollupsColumns = `model_id UInt64, kind UInt8, low UInt64, high UInt64, id
 const boundsOfValues = ['least', 'most'].map((name) => `${name} Float64 DEFAULT number CODEC(ZSTD(1))`)
 
 /**
- * `weight` values of a feature are alike. Of a feature with many different numbers they were rounded around `center`, from
- * `least` to `most`; and of one with many categories there are hashes.
+ * `weight` values of a feature are alike. Of a feature with many different numbers they were rounded around `center`, but
+ * `least` and `most` are exact where they are those of the feature; of one with many categories there are hashes.
  */
 const rollupValuesColumns = `model_id UInt64, kind UInt8, part UInt8, name LowCardinality(String), rollup UInt64,
       version LowCardinality(String), type UInt8 CODEC(ZSTD(1)), number Float64 CODEC(ZSTD(1)), text LowCardinality(String) CODEC(ZSTD(1)),
