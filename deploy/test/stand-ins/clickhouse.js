@@ -37,6 +37,7 @@ const engine = spawn(
   [
     '/app/store/embedded/clickhouse-process.ts',
     library,
+    'HTTP',
     `--config-file=${configFile}`,
     '--path=/var/lib/clickhouse',
     '--listen_host=0.0.0.0',
