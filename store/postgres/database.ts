@@ -45,6 +45,8 @@ export function openDatabase(settings: Settings): Database {
     ...toQueries((sql, values) => withPoolFaults(() => pool.query(sql, values))),
     async transaction(work) {
       const client = await withPoolFaults(() => pool.connect())
+      // A connection that ends between two statements says so here, or else it would end the process.
+      client.on('error', onError)
       const run = (sql: string, values?: unknown[]) => withPoolFaults(() => client.query(sql, values))
       try {
         await run('BEGIN')
@@ -60,6 +62,8 @@ export function openDatabase(settings: Settings): Database {
         )
         client.release(broken)
         throw error
+      } finally {
+        client.off('error', onError)
       }
     },
     close: () => pool.end(),
