@@ -80,7 +80,7 @@ export function createMonitoringDriftRoutes({ database, clickhouse, models }: De
         'For PSI an empty share is 0.0001, or a millionth of the least one when that is 0.0001 or less. Kolmogorov-Smirnov ' +
         '(greatest distance of the distribution functions, with its asymptotic p-value) and the Wasserstein distance divided ' +
         'by max(standard deviation of the reference, 0.001) are of the finite values themselves; with more than 250,000 ' +
-        'of them, of values rounded to 11 bits of their distance from one in their midst (method: rounded). A ' +
+        'of them, of values rounded to 10 bits of their distance from one in their midst (method: rounded). A ' +
         'feature has drifted when its measure reaches its threshold: normed Wasserstein 0.1 (up to 1,000 values on a ' +
         'side: p-value of Kolmogorov-Smirnov 0.05), categories Jensen-Shannon 0.1; all of it when half of the features have.',
       query: object({

@@ -112,7 +112,7 @@ export function createMonitoringFeatureRoutes({ clickhouse, models }: Deps): Rou
         'Reads how the values of a feature are distributed, in windows of time. Numeric: a histogram over bins that are the ' +
         'same in all windows (a bin has its lower bound, the last one both), least, greatest, mean, standard deviation of ' +
         'the population and quantiles (the least value that a share q does not exceed; of more than 250,000 events ' +
-        'they are rounded to 11 bits of their distance from one in their midst first). Categorical: how often the most frequent ' +
+        'they are rounded to 10 bits of their distance from one in their midst first). Categorical: how often the most frequent ' +
         'categories are there, the rest as one, and how many different ones (exact up to 100).',
       query: object({
         ...modelQuery.shape,

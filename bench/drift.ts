@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { describeTerminal } from '../cli/terminal.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { rollupLimits } from '../store/clickhouse/rollup-build.ts'
+import { rollupsTable } from '../store/clickhouse/rollup-tables.ts'
 import { createClosers } from '../store/closers.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { ensureMonitoredModel } from '../store/postgres/monitored-models.ts'
@@ -199,7 +200,7 @@ async function waitForRollups(
   for (;;) {
     const [row] = await rows<{ left: string }>(
       `SELECT count() AS left FROM ${database}.events WHERE ${ofKind} AND claim >
-         (SELECT if(count() = 0, -1, toInt64(max(high))) FROM ${database}.event_rollups FINAL WHERE ${ofKind} AND dropped = 0)`,
+         (SELECT if(count() = 0, -1, toInt64(max(high))) FROM ${database}.${rollupsTable} FINAL WHERE ${ofKind} AND dropped = 0)`,
     )
     if (Number(row?.left) < rollupLimits.eventsMin) return
     if (performance.now() > deadline)

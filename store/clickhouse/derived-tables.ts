@@ -4,16 +4,10 @@ import { pointsTable } from './experiment-tables.ts'
 import { longInsert, toRanges } from './long-inserts.ts'
 import { eventFeaturesTable, eventValuesTable, selectEventFeatures } from './monitoring-tables.ts'
 import { selectSummary, summaryTable } from './points-summary.ts'
-import { rollupFeaturesTable, rollupsTable, rollupValuesTable } from './rollup-tables.ts'
+import { rollupTables } from './rollup-tables.ts'
 
 /** Tables that hold nothing which cannot be made again of the others. */
-export const derivedTables = [
-  summaryTable,
-  eventFeaturesTable,
-  rollupsTable,
-  rollupValuesTable,
-  rollupFeaturesTable,
-] as const
+export const derivedTables = [summaryTable, eventFeaturesTable, ...rollupTables] as const
 
 /**
  * Makes the derived tables anew of what is stored; rollups are left to the workers. Nothing may be inserted meanwhile. Can be

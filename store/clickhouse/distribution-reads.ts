@@ -54,11 +54,12 @@ export async function readNumeric(
   const ground = await findGround(clickhouse, scope)
   const isExact = events <= exactValuesMax
   const ofTime = { ...scope, from: windows.from, to: windows.to }
+  const only = { part: feature.part, names: [feature.name] }
   const isWanted = () => !isExact
   // Of all windows together, which may be in rollups that reach over several of them.
   const [all] = await readOnce<{ least: number; most: number; mean: number; n: string }>(
     clickhouse,
-    [toCountedValues(clickhouse, ofTime, feature, ground, { isWanted })],
+    [toCountedValues(clickhouse, ofTime, only, ground, { isWanted })],
     ([
       values,
     ]) => `SELECT min(least) AS least, max(most) AS most, sum(number * weight) / sum(weight) AS mean, count() AS n
@@ -67,10 +68,10 @@ export async function readNumeric(
   const bounds = all && all.n !== '0' ? all : undefined
   const edges = typeof bins === 'number' ? toEdges(bounds, bins) : bins
   const inBin = `if(${isFinite}, toInt16(${edges.length === 0 ? noBin : toBin(edges, bounds)}), if(${isNumber}, ${infiniteBin}, ${otherBin}))`
-  const x = isExact ? 'number' : `if(is_rounded, number, ${rounded(bounds?.mean ?? 0)})`
+  const x = isExact ? 'number' : `if(is_rounded, number, ${rounded(literal(bounds?.mean ?? 0))})`
   const rows = await readOnce<Row>(
     clickhouse,
-    [toCountedValues(clickhouse, ofTime, feature, ground, { windows, isWanted })],
+    [toCountedValues(clickhouse, ofTime, only, ground, { windows, isWanted })],
     ([
       values,
     ]) => `SELECT w, infinite, others, n, min, max, mean, sqrt(arraySum((x, c) -> c * pow(x - mean, 2), xs, cs) / n) AS std, counted,
@@ -165,7 +166,8 @@ export async function readCategorical(
   const kind = { modelId: scope.modelId, kind: eventKinds[scope.kind] }
   const held = await findRolledFeatures(clickhouse, kind, ground.rollups)
   const ofTime = { ...scope, from: windows.from, to: windows.to }
-  const source = toCountedValues(clickhouse, ofTime, feature, ground, {
+  const only = { part: feature.part, names: [feature.name] }
+  const source = toCountedValues(clickhouse, ofTime, only, ground, {
     windows,
     isWanted(it) {
       const its = held.get(it)?.get(toFeatureKey(valueParts[feature.part], feature.name))
@@ -175,7 +177,7 @@ export async function readCategorical(
   const most = await readOnce<{ category: string }>(
     clickhouse,
     [source],
-    ([values = '']) => `SELECT category FROM ${gatherCategories(values, '0')}
+    ([values = '']) => `SELECT category FROM ${gatherCategories(values, [])}
       GROUP BY category ORDER BY sum(c) DESC, category LIMIT ${top}`,
   )
   const categories = most.map((it) => it.category)
@@ -185,9 +187,9 @@ export async function readCategorical(
   const rows = await readOnce<Row>(
     clickhouse,
     [source],
-    ([values = '']) => `SELECT by AS w, sum(c) AS n, sumMap([toUInt16(${place})], [c]) AS counted,
+    ([values = '']) => `SELECT w, sum(c) AS n, sumMap([toUInt16(${place})], [c]) AS counted,
         uniqUpTo(100)(category) AS few, uniqCombined64(17)(category) AS many
-      FROM ${gatherCategories(values, windowOf(windows))} GROUP BY w ORDER BY w`,
+      FROM ${gatherCategories(`(SELECT ${windowOf(windows)} AS w, * FROM ${values})`, ['w'])} GROUP BY w ORDER BY w`,
   )
   return {
     categories,

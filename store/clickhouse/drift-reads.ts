@@ -3,8 +3,10 @@ import {
   countWindows,
   type EventScope,
   type FeatureName,
+  type FeatureNames,
   findGround,
   type Ground,
+  placeOf,
   toCountedValues,
   type Windows,
   windowOf,
@@ -17,6 +19,7 @@ import {
   isMissing,
   isNumber,
   literal,
+  round,
   rounded,
   toFeatureType,
 } from './feature-reads.ts'
@@ -58,7 +61,7 @@ export type Reference = { scope: EventScope; events: number }
 export async function findProfiles(
   clickhouse: ClickHouse,
   { scope, events }: Reference,
-  names: FeatureName[],
+  { part, names }: FeatureNames,
 ): Promise<Profile[]> {
   const { voided } = await findGround(clickhouse, scope)
   const atOnce = Math.max(1, Math.min(50, Math.floor(20_000_000 / Math.max(1, events))))
@@ -69,33 +72,29 @@ export async function findProfiles(
     const read = voided === '' ? readLasting : readOnce
     const rows = await read<ProfileRow>(
       clickhouse,
-      some.map((it) => toCountedValues(clickhouse, scope, it, { voided, rollups: [] })),
-      (tables) =>
-        tables
-          .map(
-            (
-              table,
-              f,
-            ) => `SELECT ${f} AS f, countIf(${isNumber}) AS numbers, countIf(NOT ${isMissing} AND NOT ${isNumber}) AS others,
-              arraySort(groupUniqArrayIf(${ownBinsMax + 1})(number, ${finite})) AS different,
-              quantilesExactIf(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)(number, ${finite}) AS tenths,
-              arrayDistinct(tenths) AS deciles, tenths[5] AS median, stddevPopStableIf(number, ${finite}) AS deviation,
-              uniqIf(text, type = 4) AS categories FROM ${table}`,
-          )
-          .join(' UNION ALL '),
+      [toCountedValues(clickhouse, scope, { part, names: some }, { voided, rollups: [] })],
+      ([values]) => `SELECT ${placeOf(some)} AS f, countIf(${isNumber}) AS numbers,
+          countIf(NOT ${isMissing} AND NOT ${isNumber}) AS others,
+          arraySort(groupUniqArrayIf(${ownBinsMax + 1})(number, ${finite})) AS different,
+          quantilesExactIf(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)(number, ${finite}) AS tenths,
+          arrayDistinct(tenths) AS deciles, tenths[5] AS median, stddevPopStableIf(number, ${finite}) AS deviation,
+          uniqIf(text, type = 4) AS categories FROM ${values} GROUP BY f`,
     )
-    for (const row of rows.toSorted((a, b) => Number(a.f) - Number(b.f))) {
-      const [numbers, others] = [Number(row.numbers), Number(row.others)]
-      const isDeciles = row.different.length > ownBinsMax
+    const found = new Map(rows.map((it) => [Number(it.f), it]))
+    for (const [f, name] of some.entries()) {
+      const row = found.get(f)
+      const [numbers, others] = [Number(row?.numbers ?? 0), Number(row?.others ?? 0)]
+      const different = row?.different ?? []
+      const isDeciles = different.length > ownBinsMax
       profiles.push({
-        ...(some[Number(row.f)] as FeatureName),
+        ...{ part, name },
         type: toFeatureType({ numbers, categories: others }),
         values: numbers + others,
         isDeciles,
-        edges: isDeciles ? row.deciles : row.different,
-        median: row.median ?? 0,
-        deviation: row.deviation ?? 0,
-        categories: Number(row.categories),
+        edges: isDeciles ? (row?.deciles ?? []) : different,
+        median: row?.median ?? 0,
+        deviation: row?.deviation ?? 0,
+        categories: Number(row?.categories ?? 0),
       })
     }
   }
@@ -150,23 +149,27 @@ export async function measureDrift(
   comparison: Comparison,
   profiles: Profile[],
 ): Promise<Map<Profile, Drift[]>> {
-  const found = new Map<Profile, Drift[]>(profiles.map((it) => [it, []]))
-  for (const type of ['numeric', 'categorical'] as const) {
+  const { reference, current } = comparison
+  const [refGround, ground] = await Promise.all([
+    findGround(clickhouse, reference.scope),
+    findGround(clickhouse, current),
+  ])
+  const atOnce = Math.max(1, Math.min(featuresMax, Math.floor(cellsMax / countCells(comparison))))
+  const batches = (['numeric', 'categorical'] as const).flatMap((type) => {
     const ofType = profiles.filter((it) => it.type === type)
-    const atOnce = Math.max(1, Math.min(25, Math.floor(cellsMax / countCells(comparison))))
-    // Some steps of a query are done by one thread.
-    const each = Math.max(1, Math.min(atOnce, Math.ceil(ofType.length / 2)))
-    const batches = Array.from({ length: Math.ceil(ofType.length / each) }, (_, nth) =>
-      ofType.slice(nth * each, (nth + 1) * each),
-    )
-    await runInPairs(batches, async (some) => {
-      const rows = await compare(clickhouse, comparison, some, type)
-      for (const { f, ...row } of rows) {
-        const profile = some[Number(f)] as Profile
-        found.get(profile)?.push(toDrift(row, profile))
-      }
-    })
-  }
+    return Array.from({ length: Math.ceil(ofType.length / atOnce) }, (_, nth) => ({
+      type,
+      some: ofType.slice(nth * atOnce, (nth + 1) * atOnce),
+    }))
+  })
+  const found = new Map<Profile, Drift[]>(profiles.map((it) => [it, []]))
+  await runInPairs(batches, async ({ type, some }) => {
+    const rows = await compare(clickhouse, { ...comparison, refGround, ground }, some, type)
+    for (const { f, ...row } of rows) {
+      const profile = some[Number(f)] as Profile
+      found.get(profile)?.push(toDrift(row, profile))
+    }
+  })
   return found
 }
 
@@ -179,10 +182,11 @@ async function runInPairs<Item>(items: Item[], run: (item: Item) => Promise<void
   await Promise.all([lane(), lane()])
 }
 
-/** So many values, or what they were rounded to, are compared by one query. */
+/** So many features are compared by one query, and so many values, or what they were rounded to. */
+const featuresMax = 50
 const cellsMax = 6_000_000
 /** Many values that were rounded are about so many different ones. */
-const roundedCells = 30_000
+const roundedCells = 15_000
 
 /** How many different values a feature may have, on both sides and in all windows. */
 function countCells({ reference, events }: Comparison): number {
@@ -217,54 +221,50 @@ type DriftRow = {
   others: string
 }
 
-async function compare(clickhouse: ClickHouse, comparison: Comparison, profiles: Profile[], type: FeatureType) {
-  const { reference, current, windows, events } = comparison
+type Grounded = Comparison & { refGround: Ground; ground: Ground }
+
+async function compare(clickhouse: ClickHouse, comparison: Grounded, profiles: Profile[], type: FeatureType) {
+  const { reference, current, windows, events, refGround, ground } = comparison
   const scope = { ...current, from: windows.from, to: windows.to }
-  const [refGround, ground] = await Promise.all([
-    findGround(clickhouse, reference.scope),
-    findGround(clickhouse, current),
-  ])
   const all = events.reduce((sum, it) => sum + it, 0)
   const isExact = isExactly(comparison)
   const sides = await Promise.all([
-    toRolledSide(clickhouse, { scope: reference.scope, ground: refGround, profiles, type, isExact }),
-    toRolledSide(clickhouse, { scope, ground, profiles, type, isExact, windows }),
+    openSide(clickhouse, { scope: reference.scope, ground: refGround, profiles, type, isExact }),
+    openSide(clickhouse, { scope, ground, profiles, type, isExact, windows }),
   ])
-  const centers = profiles.map((it, f) => sides[1][f]?.center ?? sides[0][f]?.center ?? it.median)
-  const [refSources, curSources] = sides.map((side) => side.map((it, f) => it.toSource(centers[f] as number)))
-  const sources = profiles.flatMap((_, f) => [refSources?.[f] as Source, curSources?.[f] as Source])
+  const [ofReference, ofCurrent] = sides
+  const centers = profiles.map((it, f) => ofCurrent.centers[f] ?? ofReference.centers[f] ?? it.median)
+  const [refSources, curSources] = [ofReference.toSources(centers), ofCurrent.toSources(centers)]
+  const place = placeOf(profiles.map((it) => it.name))
   const crowded =
-    type === 'categorical' && all > categoriesMax ? await findCrowded(clickhouse, curSources as Source[]) : []
+    type === 'categorical' && all > categoriesMax ? await findCrowded(clickhouse, curSources, place) : new Set()
   const hashes = profiles.map(
-    (it, f) => it.categories > categoriesMax || crowded[f] === true || sides.some((side) => side[f]?.isHashed),
+    (it, f) => it.categories > categoriesMax || crowded.has(f) || sides.some((side) => side.areHashed[f]),
   )
-  return await readOnce<DriftRow>(clickhouse, sources, (tables) => {
-    const cells = profiles.flatMap((profile, f) => {
-      const select = (table = '', side = '') =>
-        type === 'numeric'
-          ? `SELECT ${f} AS f, * FROM (${selectCells(profile, { isExact, center: centers[f] as number, side, table })})`
-          : `SELECT ${f} AS f, by AS side, ${toCategory(hashes[f] === true)} AS x, sum(c) AS c
-             FROM ${gatherCategories(table, side)} GROUP BY side, x`
-      return [select(tables[2 * f], 'toInt32(-1)'), select(tables[2 * f + 1], windowOf(windows))]
+  return await readOnce<DriftRow>(clickhouse, [...refSources, ...curSources], (tables) => {
+    const rows = tables.map((table, at) => {
+      const side = at < refSources.length ? 'toInt32(-1)' : windowOf(windows)
+      return `SELECT ${place} AS f, ${side} AS side, type, number, text, weight, is_hashed FROM ${table}`
     })
+    const all = `(${rows.join(' UNION ALL ')})`
+    const cells = type === 'numeric' ? selectCells(all, profiles, { isExact, centers }) : selectCategories(all, hashes)
     const spread = `SELECT f, arrayJoin(if(side = -1, range(toInt32(${countWindows(windows)})), [side])) AS w, * EXCEPT (f, side, c),
-        if(side = -1, c, 0) AS rc, if(side = -1, 0, c) AS cc FROM (${cells.join(' UNION ALL ')})`
+        if(side = -1, c, 0) AS rc, if(side = -1, 0, c) AS cc FROM (${cells})`
     const counted = type === 'numeric' ? countNumbers(spread, isExact) : countCategories(spread, hashes)
     return selectMeasures(counted, comparison, profiles)
   })
 }
 
-/** Whether the current values of features have too many categories to count each. */
-async function findCrowded(clickhouse: ClickHouse, sources: Source[]): Promise<boolean[]> {
-  const rows = await readOnce<{ f: string; categories: string }>(clickhouse, sources, (tables) =>
-    tables.map((table, f) => `SELECT ${f} AS f, uniq(text) AS categories FROM ${table}`).join(' UNION ALL '),
-  )
-  const crowded = sources.map(() => false)
-  for (const { f, categories } of rows) crowded[Number(f)] = Number(categories) > categoriesMax
-  return crowded
+/** The features whose current values have too many categories to count each. */
+async function findCrowded(clickhouse: ClickHouse, sources: Source[], place: string): Promise<Set<number>> {
+  const rows = await readOnce<{ f: number }>(clickhouse, sources, (tables) => {
+    const all = tables.map((table) => `SELECT ${place} AS f, text FROM ${table}`).join(' UNION ALL ')
+    return `SELECT f FROM (${all}) GROUP BY f HAVING uniq(text) > ${categoriesMax}`
+  })
+  return new Set(rows.map((it) => Number(it.f)))
 }
 
-type RolledSide = {
+type SideScope = {
   scope: EventScope
   ground: Ground
   profiles: Profile[]
@@ -273,80 +273,106 @@ type RolledSide = {
   windows?: Windows
 }
 
+type Side = {
+  /** Around which the numbers of a feature were rounded, in most of what was summed up. */
+  centers: (number | undefined)[]
+  /** Whether the categories of a feature are hashes. */
+  areHashed: boolean[]
+  /** What the features are read from, when their numbers are rounded around these centres. */
+  toSources(centers: number[]): Source[]
+}
+
 /**
- * For each feature what it is read from, by rollups as far as they hold it as it is compared: numbers that were rounded
+ * What features are read from: rollups as far as they hold them as they are compared: numbers that were rounded
  * take the place of such that would be, around one centre; hashes that of categories that would be hashed.
  */
-async function toRolledSide(
+async function openSide(
   clickhouse: ClickHouse,
-  { scope, ground, profiles, type, isExact, windows }: RolledSide,
-): Promise<{ center: number | undefined; isHashed: boolean; toSource(center: number): Source }[]> {
+  { scope, ground, profiles, type, isExact, windows }: SideScope,
+): Promise<Side> {
   const kind = { modelId: scope.modelId, kind: eventKinds[scope.kind] }
   const held = await findRolledFeatures(clickhouse, kind, ground.rollups)
-  return profiles.map((profile) => {
-    const feature = (it: Rollup) => held.get(it)?.get(toFeatureKey(valueParts[profile.part], profile.name))
-    // The widest rollup has most of the values.
-    const widest = ground.rollups
-      .filter((it) => feature(it)?.center !== undefined)
-      .reduce<Rollup | undefined>(
-        (most, it) => (most && most.high - most.low >= it.high - it.low ? most : it),
-        undefined,
-      )
-    const { version, from = -Infinity, to = Infinity } = scope
-    // A rollup has hashes for having too many categories; as long as all of it is asked for, so has what is asked for.
-    const isHashed =
+  const find = (it: Rollup, { part, name }: FeatureName) => held.get(it)?.get(toFeatureKey(valueParts[part], name))
+  const { version, from = -Infinity, to = Infinity } = scope
+  // A rollup has hashes for having too many categories; as long as all of it is asked for, so has what is asked for.
+  const areHashed = profiles.map(
+    (profile) =>
       type === 'categorical' &&
       version === undefined &&
-      ground.rollups.some((it) => feature(it)?.isHashed && it.first >= from && it.last < to)
-    return {
-      center: type === 'numeric' && !isExact && widest ? feature(widest)?.center : undefined,
-      isHashed,
-      toSource: (center) =>
-        toCountedValues(clickhouse, scope, profile, ground, {
-          windows,
-          isWanted(it) {
-            const { center: its, isHashed: hasHashes } = feature(it) ?? {}
-            if (type === 'numeric') return its === undefined || (!isExact && its === center)
-            return its === undefined && (!hasHashes || isHashed || profile.categories > categoriesMax)
-          },
-        }),
-    }
+      ground.rollups.some((it) => find(it, profile)?.isHashed && it.first >= from && it.last < to),
+  )
+  const wide = ground.rollups.toSorted((a, b) => (a.high - a.low > b.high - b.low ? -1 : 1))
+  const centers = profiles.map((profile) => {
+    const widest =
+      type === 'numeric' && !isExact ? wide.find((it) => find(it, profile)?.center !== undefined) : undefined
+    return widest && find(widest, profile)?.center
   })
+  return {
+    centers,
+    areHashed,
+    toSources(centers) {
+      const isWanted = (it: Rollup, f: number) => {
+        const profile = profiles[f] as Profile
+        const { center, isHashed } = find(it, profile) ?? {}
+        if (type === 'numeric') return center === undefined || (!isExact && center === centers[f])
+        return center === undefined && (!isHashed || areHashed[f] === true || profile.categories > categoriesMax)
+      }
+      // Features that are in the same rollups are read together.
+      const alike = Map.groupBy(profiles.keys(), (f) =>
+        ground.rollups.map((it) => (isWanted(it, f) ? '1' : '0')).join(''),
+      )
+      return [...alike.values()].map((places) => {
+        const features = {
+          part: (profiles[0] as Profile).part,
+          names: places.map((f) => (profiles[f] as Profile).name),
+        }
+        const first = places[0] as number
+        const options = { windows, isWanted: (it: Rollup) => isWanted(it, first) }
+        return toCountedValues(clickhouse, scope, features, ground, options)
+      })
+    },
+  }
 }
 
 const missingBin = -1
 const otherBin = -2
 
 /**
- * The values of one side with their bins and how many there are of each, perhaps in more than one row. Where values are
+ * The values of both sides with their bins and how many there are of each, perhaps in more than one row. Where values are
  * rounded, bins are found for what they were rounded to: looking at the bounds for each of millions of values would take
  * twice as long as all the rest.
  */
 function selectCells(
-  profile: Profile,
-  { isExact, center, side, table }: { isExact: boolean; center: number; side: string; table: string },
+  rows: string,
+  profiles: Profile[],
+  { isExact, centers }: { isExact: boolean; centers: number[] },
 ): string {
   const state = `multiIf(${isMissing}, ${missingBin}, NOT ${isNumber}, ${otherBin}, 0)`
-  const bound = (it: number) => (isExact ? literal(it) : roundedLiteral(it, center))
-  const bin = `if(state < 0, toInt16(state), ${toBin(profile, bound)}) AS bin`
+  const edges = profiles.map((it, f) =>
+    isExact ? it.edges : it.edges.map((edge) => round(edge, centers[f] as number)),
+  )
+  // The number of edges that are below x, and for a number that is a bin of its own half a step more.
+  const isReached = edges.map((its, f) => (profiles[f]?.isDeciles ? [] : its))
+  const bin = `toInt16(if(state < 0, state, arrayCount(it -> x > it, ${ofFeature(edges)}) + arrayCount(it -> x >= it, ${ofFeature(isReached)})))`
   const values = (x: string) =>
-    `SELECT ${side} AS side, toInt8(${state}) AS state, if(${isNumber}, ${x}, 0) AS x, weight FROM ${table}`
-  if (isExact) return `SELECT side, ${bin}, x, weight AS c FROM (${values('number')})`
+    `SELECT f, side, toInt8(${state}) AS state, if(${isNumber}, ${x}, 0) AS x, weight FROM ${rows}`
+  if (isExact) return `SELECT f, side, ${bin} AS bin, x, weight AS c FROM (${values('number')})`
   // What was rounded stays as it is, but for what an earlier version rounded more finely.
-  const x = `if(isFinite(number), ${rounded(center)}, number)`
-  return `SELECT side, ${bin}, x, c FROM (SELECT side, state, x, sum(weight) AS c FROM (${values(x)}) GROUP BY side, state, x)`
+  const x = `if(isFinite(number), ${rounded(centers.length === 1 ? literal(centers[0] as number) : `[${centers.map(literal)}][f + 1]`)}, number)`
+  return `SELECT f, side, ${bin} AS bin, x, c
+    FROM (SELECT f, side, state, x, sum(weight) AS c FROM (${values(x)}) GROUP BY f, side, state, x)`
 }
 
-/** The number of edges that are below x, and for a number that is a bin of its own half a step more. */
-function toBin({ edges, isDeciles }: Profile, bound: (edge: number) => string): string {
-  const above = edges.map((it) => (isDeciles ? `(x > ${bound(it)})` : `(x >= ${bound(it)}) + (x > ${bound(it)})`))
-  return `toInt16(${['0', ...above].join(' + ')})`
+/** The numbers of a row's feature. */
+const ofFeature = (numbers: number[][]) =>
+  numbers.length === 1
+    ? `[${numbers[0]?.map(literal)}]::Array(Float64)`
+    : `CAST([${numbers.map((its) => `[${its.map(literal)}]`)}] AS Array(Array(Float64)))[f + 1]`
+
+function selectCategories(rows: string, hashes: boolean[]): string {
+  const x = `if([${hashes}][f + 1] AND NOT is_hashed, ${hashOfCategory}, category)`
+  return `SELECT f, side, ${x} AS x, sum(c) AS c FROM ${gatherCategories(rows, ['f', 'side'])} GROUP BY f, side, x`
 }
-
-/** An edge as a value that is equal to it is rounded. */
-const roundedLiteral = (edge: number, center: number) => rounded(center).replaceAll('number', literal(edge))
-
-const toCategory = (isHashed: boolean) => (isHashed ? `if(is_hashed, category, ${hashOfCategory})` : 'category')
 
 /**
  * How far the distribution functions of both sides are apart, from one value to the next. Values are put in order bin by
@@ -354,23 +380,21 @@ const toCategory = (isHashed: boolean) => (isHashed ? `if(is_hashed, category, $
  */
 function countNumbers(cells: string, isExact: boolean): string {
   const finite = 'bin >= 0 AND isFinite(x)'
-  return `SELECT f, w, keys, rb, cb, others, infinite, rn, cn, isExact,
-      arrayMax((d, gap) -> if(gap > 0, d, 0), ahead, gaps) / rn / cn AS ks,
-      arraySum((d, gap) -> d * gap, ahead, gaps) / rn / cn AS distance
-    FROM (
-      SELECT f, w, keys, rb, cb, others, infinite, rn, cn, ${isExact} AS isExact,
-        arrayPopFront(arrayDifference(arrayFlatten(binned.4))) AS gaps,
-        arrayMap(d -> abs(d), arrayPopBack(arrayCumSum(s -> s * if(s > 0, toFloat64(cn), toFloat64(rn)), arrayFlatten(binned.5)))) AS ahead
-      FROM (
-        SELECT f, w, arraySort(groupArray((bin, rs, cs, xs, ss))) AS binned, binned.1 AS keys, binned.2 AS rb, binned.3 AS cb,
-          sumIf(cs, bin = ${otherBin}) AS others, sum(infinite) AS infinite, sum(rf) AS rn, sum(cf) AS cn
-        FROM (
-          SELECT f, w, bin, sum(rc) AS rs, sum(cc) AS cs, sumIf(rc, ${finite}) AS rf, sumIf(cc, ${finite}) AS cf,
-            sumIf(cc, bin >= 0 AND isInfinite(x)) AS infinite, groupArrayIf(x, ${finite}) AS unsorted,
-            arraySort(unsorted) AS xs,
-            arraySort((s, x) -> x, groupArrayIf(toInt64(rc) - toInt64(cc), ${finite}), unsorted) AS ss
-          FROM (${cells}) GROUP BY f, w, bin)
-        GROUP BY f, w))`
+  const ofBins = `SELECT f, w, bin, sum(rc) AS rs, sum(cc) AS cs, sumIf(rc, ${finite}) AS rf, sumIf(cc, ${finite}) AS cf,
+      sumIf(cc, bin >= 0 AND isInfinite(x)) AS infinite, groupArrayIf(x, ${finite}) AS xs,
+      groupArrayIf(toInt64(rc) - toInt64(cc), ${finite}) AS ss
+    FROM (${cells}) GROUP BY f, w, bin`
+  const ofWindows = `SELECT f, w, arraySort(groupArray((bin, rs, cs, arraySort(xs), arraySort((s, x) -> x, ss, xs)))) AS binned,
+      sumIf(cs, bin = ${otherBin}) AS others, sum(infinite) AS infinite, sum(rf) AS rn, sum(cf) AS cn
+    FROM (${ofBins}) GROUP BY f, w`
+  const ordered = inSteps(ofWindows, [
+    'binned.1 AS keys, binned.2 AS rb, binned.3 AS cb, arrayFlatten(binned.4) AS xs, arrayFlatten(binned.5) AS ss',
+    'arrayPopFront(arrayDifference(xs)) AS gaps, arrayPopBack(arrayCumSum(s -> s * if(s > 0, toFloat64(cn), toFloat64(rn)), ss)) AS ahead',
+  ])
+  return `SELECT f, w, keys, rb, cb, others, infinite, rn, cn, ${isExact} AS isExact,
+      arrayMax((d, gap) -> if(gap > 0, abs(d), 0), ahead, gaps) / rn / cn AS ks,
+      arraySum((d, gap) -> abs(d) * gap, ahead, gaps) / rn / cn AS distance
+    FROM (${ordered})`
 }
 
 function countCategories(cells: string, hashes: boolean[]): string {
@@ -385,32 +409,35 @@ function countCategories(cells: string, hashes: boolean[]): string {
  */
 function selectMeasures(counted: string, { reference, events }: Comparison, profiles: Profile[]): string {
   const norms = profiles.map((it) => literal(Math.max(it.deviation, deviationMin)))
-  const isPositive = 'it -> it > 0'
-  const fill = (shares: string) => `arrayMin(arrayFilter(${isPositive}, ${shares}))`
-  const filled = (shares: string, zero: string) => `arrayMap(it -> if(it > 0, it, ${zero}), ${shares})`
-  // Missing values are those of rows that say so (bin ${missingBin}) and events without a row.
-  const lost = (bins: string, total: string) =>
-    `greatest(toInt64(${total}) - toInt64(arraySum(arrayMap((k, it) -> if(k = ${missingBin}, 0, it), ks0, ${bins}))), 0)`
+  const least = (shares: string) => `arrayMin(arrayFilter(it -> it > 0, ${shares}))`
+  const filled = (shares: string, least: string) =>
+    `arrayMap(it -> if(it > 0, it, if(${least} <= 0.0001, ${least} / 1e6, 0.0001)), ${shares})`
+  // Missing values are those of rows that say so and events without a row.
+  const told = (bins: string) => `arrayMap((k, it) -> if(k = ${missingBin}, 0, toInt64(it)), ks0, ${bins})`
+  const lost = (told: string, total: string) => `greatest(toInt64(${total}) - arraySum(${told}), 0)`
   return `SELECT f, w, keys, rb, cb, toString(refLost) AS refMissing, toString(lost) AS missing,
       if(rt = 0 OR ct = 0, nan, arraySum((a, b) -> (a - b) * log(a / b), pf, qf)) AS psi,
       if(rt = 0 OR ct = 0, nan, sqrt(greatest(arraySum((a, b) ->
         if(a > 0, a * log(2 * a / (a + b)), 0) + if(b > 0, b * log(2 * b / (a + b)), 0), p, q), 0) / 2)) AS js,
       if(rn = 0 OR cn = 0, nan, ks) AS ks, if(rn = 0 OR cn = 0, nan, distance / [${norms}][f + 1]) AS wasserstein,
       isExact, rn, cn, infinite, others
-    FROM (
-      SELECT *, if(empty(keys), arrayResize([toInt16(0)], length(rb), toInt16(0)), keys) AS ks0,
-        ${lost('rb', String(reference.events))} AS refLost, ${lost('cb', `[${events}][w + 1]`)} AS lost,
-        arrayPushBack(arrayMap((k, it) -> if(k = ${missingBin}, 0, toInt64(it)), ks0, rb), refLost) AS r0,
-        arrayPushBack(arrayMap((k, it) -> if(k = ${missingBin}, 0, toInt64(it)), ks0, cb), lost) AS c0,
-        arrayFilter((a, b) -> a + b > 0, r0, c0) AS r, arrayFilter((b, a) -> a + b > 0, c0, r0) AS c,
-        arraySum(r) AS rt, arraySum(c) AS ct,
-        arrayMap(it -> it / rt, r) AS p, arrayMap(it -> it / ct, c) AS q,
-        ${fill('p')} AS pMin, ${fill('q')} AS qMin,
-        ${filled('p', 'if(pMin <= 0.0001, pMin / 1e6, 0.0001)')} AS pf,
-        ${filled('q', 'if(qMin <= 0.0001, qMin / 1e6, 0.0001)')} AS qf
-      FROM (${counted}))
+    FROM (${inSteps(counted, [
+      'if(empty(keys), arrayResize([toInt16(0)], length(rb), toInt16(0)), keys) AS ks0',
+      `${told('rb')} AS toldReference, ${told('cb')} AS toldCurrent`,
+      `${lost('toldReference', String(reference.events))} AS refLost, ${lost('toldCurrent', `[${events}][w + 1]`)} AS lost`,
+      'arrayPushBack(toldReference, refLost) AS r0, arrayPushBack(toldCurrent, lost) AS c0',
+      'arrayFilter((a, b) -> a + b > 0, r0, c0) AS r, arrayFilter((b, a) -> a + b > 0, c0, r0) AS c',
+      'arraySum(r) AS rt, arraySum(c) AS ct',
+      'arrayMap(it -> it / rt, r) AS p, arrayMap(it -> it / ct, c) AS q',
+      `${least('p')} AS pMin, ${least('q')} AS qMin`,
+      `${filled('p', 'pMin')} AS pf, ${filled('q', 'qMin')} AS qf`,
+    ])})
     ORDER BY f, w`
 }
+
+/** Adds columns to a query, those of one step after those that they are made of: a name is put in wherever it is used. */
+const inSteps = (query: string, steps: string[]) =>
+  steps.reduce((from, columns) => `SELECT *, ${columns} FROM (${from})`, query)
 
 /** A reference that hardly deviates would make any distance large. As evidently has it. */
 const deviationMin = 0.001

@@ -9,7 +9,7 @@ import {
   voidedEventsTable,
 } from './monitoring-tables.ts'
 import { type Rolled, readOnce, type Source } from './read-once.ts'
-import { rollupValuesTable } from './rollup-tables.ts'
+import { rollupValuesTable, rollupVersionValuesTable } from './rollup-tables.ts'
 import { chooseRollups, listRollups, type Rollup } from './rollups.ts'
 
 /** Which events a figure is about: those of a kind of a model, of one version or all, from `from` up to before `to`. */
@@ -24,6 +24,15 @@ export type EventScope = {
 
 /** A column of what models report: the name alone is not enough, for a label may be called as a prediction is. */
 export type FeatureName = { part: ValuePart; name: string }
+
+/** Some of them, which are read together. */
+export type FeatureNames = { part: ValuePart; names: readonly string[] }
+
+/** The place of a row's feature among some, as an expression. */
+export const placeOf = (names: readonly string[]) =>
+  names.length === 1
+    ? 'toUInt16(0)'
+    : `toUInt16(transform(toString(name), [${names.map(quote).join(', ')}], range(${names.length}), 0))`
 
 /** Text as it stands in a statement: the statement travels as a body, so that thousands of names fit. */
 export const quote = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
@@ -59,26 +68,25 @@ export async function findGround(clickhouse: ClickHouse, { modelId, kind }: Even
 
 const columnsOfEvents = 'version, timestamp, timestamp AS latest, received, toUInt64(1) AS weight'
 const columnsOfValues =
-  'version, timestamp, type, number, number AS least, number AS most, text, toUInt64(1) AS weight, toUInt8(0) AS is_rounded, toUInt8(0) AS is_hashed'
+  'name, timestamp, type, number, number AS least, number AS most, text, toUInt64(1) AS weight, toUInt8(0) AS is_rounded, toUInt8(0) AS is_hashed'
 
 /** Events by their numbers: rows with all columns. */
 export function toEvents(scope: EventScope, { voided }: Ground): Source {
   const where = toCondition(scope) + voided
-  return { table: eventsTable, whole: toWhole(scope), where, columns: '*' }
+  return { table: eventsTable, whole: toWhole(scope), where, identity: 'claim, place', columns: '*' }
 }
 
 /** Values by the numbers of their events: rows with all columns. */
-export function toValues(scope: EventScope, feature: FeatureName, { voided }: Ground): Source {
-  const isOf = isOfFeature(feature)
+export function toValues(scope: EventScope, features: FeatureNames, { voided }: Ground): Source {
+  const isOf = isOfFeatures(features)
   const where = toCondition(scope) + isOf + voided
-  return { table: eventValuesTable, whole: toWhole(scope) + isOf, where, columns: '*' }
+  return { table: eventValuesTable, whole: toWhole(scope) + isOf, where, identity: 'name, claim, place', columns: '*' }
 }
 
 /**
  * Events as they are counted: each row stands for `weight` of them, from `timestamp` to `latest`, which are in one window.
  */
 function toCountedEvents(scope: EventScope, ground: Ground, windows?: Windows): Source {
-  const rollups = ground.rollups
   const toRows = (chosen: Rollup[]) => {
     const rows = chosen
       .flatMap((it) => it.versions)
@@ -87,7 +95,7 @@ function toCountedEvents(scope: EventScope, ground: Ground, windows?: Windows): 
     if (rows.length === 0) return undefined
     return `SELECT * FROM values('version String, timestamp Int64, latest Int64, received Int64, weight UInt64', ${rows.join(', ')})`
   }
-  const rolled = toRolled(scope, rollups, windows, toRows)
+  const rolled = toRolled(scope, ground.rollups, { windows, toRows })
   return { ...toEvents(scope, ground), columns: columnsOfEvents, rolled }
 }
 
@@ -98,30 +106,46 @@ function toCountedEvents(scope: EventScope, ground: Ground, windows?: Windows): 
 export function toCountedValues(
   clickhouse: ClickHouse,
   scope: EventScope,
-  feature: FeatureName,
+  features: FeatureNames,
   ground: Ground,
   { windows, isWanted = () => true }: { windows?: Windows | undefined; isWanted?: (rollup: Rollup) => boolean } = {},
 ): Source {
+  const { version } = scope
   const toRows = (chosen: Rollup[]) => {
-    if (chosen.length === 0) return undefined
-    const ids = chosen.map((it) => it.id)
-    const { version } = scope
-    return `SELECT version, transform(rollup, [${ids}]::Array(UInt64), [${chosen.map((it) => it.first)}]::Array(Int64), toInt64(0)) AS timestamp,
-        type, number, least, most, text, weight, is_rounded, is_hashed
-      FROM ${clickhouse.database}.${rollupValuesTable}
-      WHERE ${toWhole(scope)}${isOfFeature(feature)} AND rollup IN (${ids})
-        ${version === undefined ? '' : `AND version = ${quote(version)}`}`
+    const has = chosen.filter((it) => version === undefined || it.versions.some((its) => its.version === version))
+    const select = (table: string, some: Rollup[], condition: string) => {
+      if (some.length === 0) return []
+      const ids = some.map((it) => it.id)
+      return `SELECT name, transform(rollup, [${ids}]::Array(UInt64), [${some.map((it) => it.first)}]::Array(Int64), toInt64(0)) AS timestamp,
+          type, number, least, most, text, weight, is_rounded, is_hashed
+        FROM ${clickhouse.database}.${table} WHERE ${toWhole(scope)}${isOfFeatures(features)} AND rollup IN (${ids})${condition}`
+    }
+    const isApart = (it: Rollup) => version !== undefined && it.versions.length > 1
+    const selects = [
+      select(
+        rollupValuesTable,
+        has.filter((it) => !isApart(it)),
+        '',
+      ),
+      select(rollupVersionValuesTable, has.filter(isApart), ` AND version = ${quote(version ?? '')}`),
+    ].flat()
+    return selects.length === 0 ? undefined : selects.join(' UNION ALL ')
   }
-  const rolled = toRolled(scope, ground.rollups.filter(isWanted), windows, toRows)
-  return { ...toValues(scope, feature, ground), columns: columnsOfValues, rolled }
+  const rolled = toRolled(scope, ground.rollups, { windows, toRows, isWanted })
+  return { ...toValues(scope, features, ground), columns: columnsOfValues, rolled }
+}
+
+type RolledRows = {
+  windows: Windows | undefined
+  toRows: Rolled['toRows']
+  isWanted?: (rollup: Rollup) => boolean
 }
 
 /** Those rollups take the place of rows whose events are all in one window, or none of them in any. */
 function toRolled(
   { modelId, kind, from = -Infinity, to = Infinity }: EventScope,
-  rollups: Rollup[],
-  windows: Windows | undefined,
-  toRows: Rolled['toRows'],
+  known: Rollup[],
+  { windows, toRows, isWanted = () => true }: RolledRows,
 ): Rolled {
   const isAway = (it: Rollup) => it.last < from || it.first >= to
   const numberOf = (time: number) => (windows ? Math.floor((time - windows.from) / windows.intervalMs) : 0)
@@ -129,12 +153,14 @@ function toRolled(
   return {
     modelId,
     kind: eventKinds[kind],
-    rollups: chooseRollups(rollups, (it) => isAway(it) || isIn(it)),
+    known,
+    rollups: chooseRollups(known, (it) => isWanted(it) && (isAway(it) || isIn(it))),
     toRows: (chosen) => toRows(chosen.filter((it) => !isAway(it))),
   }
 }
 
-const isOfFeature = ({ part, name }: FeatureName) => ` AND part = ${valueParts[part]} AND name = ${quote(name)}`
+const isOfFeatures = ({ part, names }: FeatureNames) =>
+  ` AND part = ${valueParts[part]} AND name IN (${names.map(quote).join(', ')})`
 
 const toWhole = ({ modelId, kind }: EventScope) => `model_id = ${modelId} AND kind = ${eventKinds[kind]}`
 

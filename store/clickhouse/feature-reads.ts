@@ -1,5 +1,13 @@
 import type { ClickHouse } from './connection.ts'
-import { countEvents, type EventScope, type FeatureName, findGround, quote, toCountedValues } from './event-scope.ts'
+import {
+  countEvents,
+  type EventScope,
+  type FeatureName,
+  findGround,
+  placeOf,
+  quote,
+  toCountedValues,
+} from './event-scope.ts'
 import { type EventKind, eventFeaturesTable, eventKinds, type ValuePart, valueParts } from './monitoring-tables.ts'
 import { readOnce } from './read-once.ts'
 
@@ -59,24 +67,22 @@ export async function countFeatures(
     const features = names.filter((it) => it.part === part)
     for (let at = 0; at < features.length; at += featuresAtOnce) {
       const some = features.slice(at, at + featuresAtOnce)
+      const names = some.map((it) => it.name)
       const rows = await readOnce<Record<'f' | 'integers' | 'floats' | 'booleans' | 'strings', string>>(
         clickhouse,
-        some.map((it) => toCountedValues(clickhouse, ofPart, it, ground)),
-        (tables) =>
-          tables
-            .map(
-              (table, f) => `SELECT ${f} AS f, sumIf(weight, type = 1 AND NOT isNaN(number)) AS integers,
-                sumIf(weight, type = 2 AND NOT isNaN(number)) AS floats, sumIf(weight, type = 3) AS booleans,
-                sumIf(weight, type = 4) AS strings FROM ${table}`,
-            )
-            .join(' UNION ALL '),
+        [toCountedValues(clickhouse, ofPart, { part, names }, ground)],
+        ([values]) => `SELECT ${placeOf(names)} AS f, sumIf(weight, type = 1 AND NOT isNaN(number)) AS integers,
+          sumIf(weight, type = 2 AND NOT isNaN(number)) AS floats, sumIf(weight, type = 3) AS booleans,
+          sumIf(weight, type = 4) AS strings FROM ${values} GROUP BY f`,
       )
-      for (const { f, ...row } of rows.toSorted((a, b) => Number(a.f) - Number(b.f))) {
-        const [integers, floats] = [Number(row.integers), Number(row.floats)]
-        const [booleans, strings] = [Number(row.booleans), Number(row.strings)]
+      const found = new Map(rows.map((it) => [Number(it.f), it]))
+      for (const [f, feature] of some.entries()) {
+        const row = found.get(f)
+        const [integers, floats] = [Number(row?.integers ?? 0), Number(row?.floats ?? 0)]
+        const [booleans, strings] = [Number(row?.booleans ?? 0), Number(row?.strings ?? 0)]
         const values = integers + floats + booleans + strings
         counted.push({
-          ...(some[Number(f)] as FeatureName),
+          ...feature,
           type: toFeatureType({ numbers: integers + floats, categories: booleans + strings }),
           ...{ integers, floats, booleans, strings },
           missing: Math.max(0, events - values),
@@ -108,25 +114,35 @@ export const categoriesMax = 10_000
 export const hashOfCategory = 'toString(sipHash64(category) % 1024)'
 
 /**
- * How often each category is there, by another expression: rows of `by`, `category` and `c`, more than one for a category
- * perhaps. Rows are gathered by what is stored, which for text is a number, and only then are categories made of them.
+ * How often each category is there, for each of some other columns: rows of these, `category` and `c`, more than one for a
+ * category perhaps. Rows are gathered by what is stored, which for text is a number, and only then are categories made of them.
  */
-export const gatherCategories = (table: string, by: string) =>
-  `(SELECT by, ${categoryOf} AS category, is_hashed, c FROM (
-      SELECT ${by} AS by, type, text, number, is_hashed, sum(weight) AS c FROM ${table} WHERE NOT ${isMissing}
-      GROUP BY by, type, text, number, is_hashed))`
+export function gatherCategories(rows: string, by: readonly string[]): string {
+  const ofRow = [...by, 'type', 'text', 'number', 'is_hashed'].join(', ')
+  return `(SELECT ${[...by, `${categoryOf} AS category`, 'is_hashed', 'c'].join(', ')} FROM (
+      SELECT ${ofRow}, sum(weight) AS c FROM ${rows} WHERE NOT ${isMissing} GROUP BY ${ofRow}))`
+}
 
 /**
- * Rounds a value to 11 significant bits of its distance from a centre: where there are too many different values to sort
- * them all, this is the grid that takes their place, of some 20,000 numbers for millions of values. Integers within 2,047 of
- * the centre stay what they are. A value moves by a part in 4,096 of its distance from the centre at most.
+ * Rounds a value to 10 significant bits of its distance from a centre, which is an expression: where there are too many
+ * different values to sort them all, this is the grid that takes their place, of some 10,000 numbers for millions of values.
+ * Integers within 1,023 of a whole centre stay what they are. A value moves by a part in 2,048 of its distance from the centre
+ * at most.
  */
-export const rounded = (center: number) =>
-  `${literal(center)} + reinterpretAsFloat64(bitAnd(reinterpretAsUInt64(number - ${literal(center)})
-    + ${1n << (droppedBits - 1n)}, ${(1n << 64n) - (1n << droppedBits)}))`
+export const rounded = (center: string) =>
+  `${center} + reinterpretAsFloat64(bitAnd(reinterpretAsUInt64(number - ${center}) + ${halfStep}, ${keptBits}))`
 
 /** Of the 53 significant bits of a float. */
-const droppedBits = 42n
+const droppedBits = 43n
+const halfStep = 1n << (droppedBits - 1n)
+const keptBits = (1n << 64n) - (1n << droppedBits)
+
+/** What `rounded` makes of a number. */
+export function round(value: number, center: number): number {
+  const [bits] = new BigUint64Array(Float64Array.of(value - center).buffer)
+  const [distance] = new Float64Array(BigUint64Array.of(((bits as bigint) + halfStep) & keptBits).buffer)
+  return center + (distance as number)
+}
 
 /** A float as it stands in a statement: the shortest decimal that parses to the same bits. */
 export const literal = (value: number) => `toFloat64('${value}')`

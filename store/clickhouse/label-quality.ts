@@ -1,7 +1,7 @@
 import type { ClickHouse } from './connection.ts'
 import {
   type EventScope,
-  type FeatureName,
+  type FeatureNames,
   findGround,
   toCountedValues,
   toEvents,
@@ -122,14 +122,14 @@ async function readPairs<Row>(
   // Labels may come long after, or before; the version that they name does not matter.
   const told: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
   const [ofMade, ofTold] = await Promise.all([findGround(clickhouse, made), findGround(clickhouse, told)])
-  const value: FeatureName = { part: 'prediction', name: prediction }
+  const value: FeatureNames = { part: 'prediction', names: [prediction] }
   const ofId = 'claim, place, id_hash'
   const sources = [
     toCountedValues(clickhouse, made, value, ofMade, { windows }),
     { ...toEvents(made, ofMade), columns: ofId },
     toValues(made, value, ofMade),
     { ...toEvents(told, ofTold), columns: ofId },
-    toValues(told, { part: 'label', name: label }, ofTold),
+    toValues(told, { part: 'label', names: [label] }, ofTold),
   ]
   const asNumber = (type: string, other: string) => `(${type} = 3 AND ${other} IN (1, 2))`
   const category = (type: string, other: string, number: string, text: string) =>

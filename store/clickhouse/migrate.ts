@@ -2,7 +2,7 @@ import { fromLocal, systemTable, toLocal } from './cluster.ts'
 import type { ClickHouse } from './connection.ts'
 import { copyEarlierPoints, listEarlierPoints, renameEarlierPoints } from './earlier-points.ts'
 import { summaryTable } from './points-summary.ts'
-import { rollupFeaturesTable, rollupsTable, rollupValuesTable } from './rollup-tables.ts'
+import { rollupTables } from './rollup-tables.ts'
 import { createStatements, streamTables } from './tables.ts'
 
 /**
@@ -105,5 +105,5 @@ function checkTables(clickhouse: ClickHouse, tables: { name: string; engine: str
     }
     find(fromLocal(clickhouse, local))
   }
-  for (const name of [rollupsTable, rollupValuesTable, rollupFeaturesTable]) find(name)
+  for (const name of rollupTables) find(name)
 }

@@ -7,18 +7,21 @@ export type Part = {
   id: string
   /** 0 on a single server. Another shard may have a part of the same name. */
   shard: number
+  /** Its rows, of whatever they are. */
+  size: number
 }
 
 /** The parts of tables as they are now. A name alone may come again in a table that is made anew. */
 export async function listParts(clickhouse: ClickHouse, tables: string[]): Promise<Map<string, Part[]>> {
-  const rows = await clickhouse.rows<Part & { table: string }>(
-    `SELECT table, name, ${shardOf(clickhouse)} AS shard, concat(toString(shard), ' ', table, ' ', name, ' ', toString(rows), ' ',
+  const rows = await clickhouse.rows<Omit<Part, 'size'> & { table: string; size: string }>(
+    `SELECT table, name, rows AS size, ${shardOf(clickhouse)} AS shard, concat(toString(shard), ' ', table, ' ', name, ' ', toString(rows), ' ',
        toString(bytes_on_disk), ' ', toString(modification_time)) AS id
      FROM ${systemTable(clickhouse, 'parts')}
      WHERE active AND database = {database:String} AND table IN ({tables:Array(String)})`,
     { database: clickhouse.database, tables: tables.map((it) => toLocal(clickhouse, it)) },
   )
-  return Map.groupBy(rows, (it) => fromLocal(clickhouse, it.table))
+  const parts = rows.map(({ size, ...part }) => ({ ...part, size: Number(size) }))
+  return Map.groupBy(parts, (it) => fromLocal(clickhouse, it.table))
 }
 
 /** The shard that a row is on, as an expression. */

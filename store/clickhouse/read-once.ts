@@ -34,6 +34,8 @@ export type Source = {
   /** Which rows of the table may be among them, for whatever version and time: what is known of parts is known by it. */
   whole: string
   where: string
+  /** What no two rows have in common, unless they are one that was delivered twice. */
+  identity: string
   /** The columns that the figure is made of. */
   columns: string
   /** What is summed up already, and takes the place of rows. */
@@ -44,6 +46,8 @@ export type Source = {
 export type Rolled = {
   modelId: bigint
   kind: number
+  /** All that may be used at some time, whose rows are counted at once. */
+  known: Rollup[]
   /** Of what is in them and what is elsewhere nothing is twice. */
   rollups: Rollup[]
   /** Rows with the columns of the source; undefined when none of them are asked for. */
@@ -115,9 +119,7 @@ export async function runOnce(
     if (shared.some((it) => it.rows > hashedRowsMax || it.ranges.length > sharedRangesMax)) break
     await run(
       unrolled.map((source, at) =>
-        withRolled(
-          source,
-          standing[at],
+        withRolled(source, standing[at], parts[at]?.length === 0, () =>
           toTable(clickhouse, source, parts[at] as RangedPart[], shared[at]?.ranges ?? []),
         ),
       ),
@@ -165,10 +167,15 @@ function withoutRolled(source: Source, standing: Standing | undefined): Source {
   return { ...source, whole: source.whole + outside, where: source.where + outside }
 }
 
-function withRolled({ rolled }: Source, standing: Standing | undefined, table: string): string {
-  if (!rolled || !standing || standing.rollups.length === 0) return table
-  const rows = rolled.toRows(standing.rollups)
-  return rows === undefined ? table : `(SELECT * FROM ${table} UNION ALL ${rows})`
+function withRolled(
+  { rolled }: Source,
+  standing: Standing | undefined,
+  isRolledOnly: boolean,
+  toTable: () => string,
+): string {
+  const rows = standing && standing.rollups.length > 0 ? rolled?.toRows(standing.rollups) : undefined
+  if (rows === undefined) return toTable()
+  return isRolledOnly ? `(${rows})` : `(SELECT * FROM ${toTable()} UNION ALL ${rows})`
 }
 
 /** For each source the parts that have rows of it; undefined when parts went away meanwhile. */
@@ -230,10 +237,10 @@ async function findRanges(
 }
 
 function toTable({ database }: ClickHouse, source: Source, parts: RangedPart[], shared: ClaimRange[]): string {
-  const { table, where, columns } = source
+  const { table, where, columns, identity } = source
   const from = `FROM ${database}.${table.name} WHERE ${where} AND ${isAmong(parts)}`
   if (shared.length === 0) return `(SELECT ${columns} ${from})`
   const isShared = shared.map(([low, high]) => `claim BETWEEN ${low} AND ${high}`).join(' OR ')
   return `(SELECT ${columns} ${from} AND NOT (${isShared}) UNION ALL
-    SELECT ${columns} ${from} AND (${isShared}) LIMIT 1 BY claim, place)`
+    SELECT ${columns} ${from} AND (${isShared}) LIMIT 1 BY ${identity})`
 }

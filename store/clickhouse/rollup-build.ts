@@ -1,7 +1,6 @@
-import { randomBytes } from 'node:crypto'
 import { onCluster, toLocal } from './cluster.ts'
 import type { ClickHouse } from './connection.ts'
-import { type EventScope, type FeatureName, findGround, quote, toEvents, toValues } from './event-scope.ts'
+import { findGround, placeOf, toEvents, toValues } from './event-scope.ts'
 import { categoriesMax, hashOfCategory, isNumber, literal, rounded } from './feature-reads.ts'
 import {
   type EventKind,
@@ -15,16 +14,17 @@ import {
 } from './monitoring-tables.ts'
 import { listParts } from './parts.ts'
 import { readOnce, runOnce, type Source } from './read-once.ts'
-import { insertRollupFeatures, rollupFeaturesTable, rollupsTable, rollupValuesTable } from './rollup-tables.ts'
+import { joinRollups } from './rollup-joins.ts'
+import { createRollupId, dropRollup, insertRollupValues, publishRollup, type RolledModel } from './rollup-publish.ts'
 import {
-  chooseRollups,
-  findRolledFeatures,
-  keepStanding,
-  listRollups,
-  type RolledVersion,
-  type Rollup,
-  toFeatureKey,
-} from './rollups.ts'
+  cellColumns,
+  rollupFeaturesTable,
+  rollupsTable,
+  rollupValuesTable,
+  rollupVersionValuesTable,
+} from './rollup-tables.ts'
+
+import { chooseRollups, findRolledFeatures, keepStanding, listRollups, type Rollup, toFeatureKey } from './rollups.ts'
 
 /** When and how rollups are made. */
 export type RollupLimits = {
@@ -44,30 +44,26 @@ const numbersMax = 10_000
 const voidedMax = 1_000
 const featuresAtOnce = 10
 
-type Kind = Pick<EventScope, 'modelId' | 'kind'>
-
 /**
  * Makes rollups of what came since the last one, makes stale ones anew, and larger ones of small ones, so that the events of
- * a model are in some ten of them however many there are. Resolves with how many were made; calling it again goes on.
+ * a model are in a few of them however many there are. Resolves with how many were made; calling it again goes on.
  */
 export async function rollUp(
   clickhouse: ClickHouse,
-  model: Kind,
+  model: RolledModel,
   limits: RollupLimits,
   stop?: AbortSignal,
 ): Promise<number> {
   await dropStale(clickhouse, model)
-  let made = 0
-  for (;;) {
+  for (let made = 0; ; made++) {
+    made += await joinRollups(clickhouse, model)
     if (stop?.aborted) return made
     const range = await findRange(clickhouse, model, limits)
     if (!range || !(await buildRollup(clickhouse, model, range, stop))) return made
-    made++
-    while (await joinLast(clickhouse, model, limits)) made++
   }
 }
 
-const listOf = (clickhouse: ClickHouse, { modelId, kind }: Kind) =>
+const listOf = (clickhouse: ClickHouse, { modelId, kind }: RolledModel) =>
   listRollups(clickhouse, { modelId, kind: eventKinds[kind] })
 
 type Range = { low: bigint; high: bigint }
@@ -75,7 +71,7 @@ type Range = { low: bigint; high: bigint }
 /** The next numbers to be summed up, of those in no rollup: as many as have `eventsMax` events, if they are settled. */
 async function findRange(
   clickhouse: ClickHouse,
-  model: Kind,
+  model: RolledModel,
   { settledMs, eventsMin, eventsMax }: RollupLimits,
 ): Promise<Range | undefined> {
   const rollups = chooseRollups(await listOf(clickhouse, model), () => true)
@@ -83,13 +79,16 @@ async function findRange(
   for (const next of [...rollups, undefined]) {
     if (next === undefined || low < next.low) {
       const before = next === undefined ? '' : ` AND claim < ${next.low}`
+      const from = `FROM ${clickhouse.database}.${eventsTable.name}
+        WHERE model_id = ${model.modelId} AND kind = ${eventKinds[model.kind]} AND claim >= ${low}${before}`
+      // The next events are found by the order they lie in, without a look at those after them.
       const [found] = await clickhouse.rows<{ n: string; high: string; all: string }>(
         `SELECT sumIf(c, isIn) AS n, maxIf(claim, isIn) AS high, sum(c) AS all FROM (
            SELECT claim, c, newest <= ${Date.now() - settledMs} AND (total <= ${eventsMax} OR total = c) AS isIn FROM (
              SELECT claim, c, sum(c) OVER (ORDER BY claim) AS total, max(latest) OVER (ORDER BY claim) AS newest FROM (
-               SELECT claim, count() AS c, max(received) AS latest FROM ${clickhouse.database}.${eventsTable.name}
-               WHERE model_id = ${model.modelId} AND kind = ${eventKinds[model.kind]} AND claim >= ${low}${before}
-               GROUP BY claim ORDER BY claim LIMIT ${eventsMax})))`,
+               SELECT claim, count() AS c, max(received) AS latest ${from}
+               AND claim <= (SELECT max(claim) FROM (SELECT claim ${from} ORDER BY claim LIMIT ${eventsMax + 1}))
+               GROUP BY claim)))`,
       )
       // What is left between two rollups is closed however small it is, or else they could not be joined.
       const isAll = next !== undefined && found?.n === found?.all
@@ -105,7 +104,7 @@ async function findRange(
 /** Sums up all events of a range; false when nothing came of it. What comes to it meanwhile makes the rollup stale, and nothing else. */
 async function buildRollup(
   clickhouse: ClickHouse,
-  model: Kind,
+  model: RolledModel,
   range: Range,
   stop: AbortSignal | undefined,
 ): Promise<boolean> {
@@ -119,7 +118,8 @@ async function buildRollup(
   const voided = voids.length === 0 ? 'false' : `(claim, place) IN (${voids.map((it) => `(${it.claim}, ${it.place})`)})`
   const narrow = (source: Source): Source => ({
     ...source,
-    whole: source.whole + isIn,
+    // Of all features at once: what parts have in common is looked up once.
+    whole: ofModel + isIn,
     where: source.where + isIn,
     columns: `*, ${voided} AS is_voided`,
   })
@@ -138,42 +138,36 @@ async function buildRollup(
   const lastFeatures = last
     ? (await findRolledFeatures(clickhouse, { ...model, kind: eventKinds[model.kind] }, [last])).get(last)
     : undefined
-  const partNames = Object.fromEntries(Object.entries(valueParts).map(([name, code]) => [code, name as ValuePart]))
 
-  const id = createId()
+  const id = createRollupId()
+  const hasVersions = versions.length > 1
+  const [table, version] = hasVersions ? [rollupVersionValuesTable, 'version, '] : [rollupValuesTable, '']
   const looks: Look[] = []
-  for (let at = 0; at < features.length; at += featuresAtOnce) {
-    if (stop?.aborted) return false
-    const some = features.slice(at, at + featuresAtOnce)
-    const sources = some.map(({ part, name }): Source => {
-      const feature: FeatureName = { part: partNames[part] as ValuePart, name }
-      return narrow(toValues(model, feature, ground))
-    })
-    const found = await readOnce<Look>(clickhouse, sources, (tables) =>
-      tables.map((table, f) => lookAt(table, f)).join(' UNION ALL '),
-    )
-    looks.push(...found)
-    const withRows = found.filter((it) => it.all !== '0')
-    await runOnce(
-      clickhouse,
-      withRows.map(({ f }) => sources[Number(f)] as Source),
-      async (tables) => {
-        if (tables.length === 0) return
-        const selects = withRows.map((look, nth) => {
-          const { part, name } = some[Number(look.f)] as (typeof some)[number]
-          const before = lastFeatures?.get(toFeatureKey(part, name))?.center
-          return `SELECT ${part} AS part, ${quote(name)} AS name, * FROM (${selectCounts(tables[nth] as string, look, before)})`
-        })
-        await clickhouse.command(
-          `INSERT INTO ${database}.${rollupValuesTable}
-             (model_id, kind, part, name, rollup, version, type, number, text, weight, is_rounded, center, is_hashed, least, most)
-           SELECT ${model.modelId}, ${eventKinds[model.kind]}, part, name, ${id}, version, type, number, text, weight,
-             is_rounded, center, is_hashed, least, most
-           FROM (${selects.join(' UNION ALL ')})`,
-        )
-      },
-    )
+  for (const [part, code] of Object.entries(valueParts) as [ValuePart, number][]) {
+    const ofPart = features.filter((it) => it.part === code).map((it) => it.name)
+    for (let at = 0; at < ofPart.length; at += featuresAtOnce) {
+      if (stop?.aborted) return false
+      const source = narrow(toValues(model, { part, names: ofPart.slice(at, at + featuresAtOnce) }, ground))
+      const found = await readOnce<Look>(clickhouse, [source], ([values]) => lookAt(values as string))
+      if (found.length === 0) continue
+      looks.push(...found)
+      const grids = found.map((it) => toGrid(it, lastFeatures?.get(toFeatureKey(code, it.name))?.center))
+      await runOnce(clickhouse, [source], async ([values]) =>
+        clickhouse.command(
+          `INSERT INTO ${database}.${table} (${version}${cellColumns}, rollup, weight, least, most)
+           SELECT ${version}${cellColumns}, ${id}, weight, least, most
+           FROM (SELECT ${model.modelId} AS model_id, ${eventKinds[model.kind]} AS kind, ${code} AS part, *
+             FROM (${selectCounts(values as string, grids)}))`,
+        ),
+      )
+    }
   }
+  if (hasVersions)
+    await insertRollupValues(
+      clickhouse,
+      id,
+      `${database}.${rollupVersionValuesTable} WHERE ${ofModel} AND rollup = ${id}`,
+    )
   const [stored] = await clickhouse.rows<{ n: string }>(
     `SELECT sum(weight) AS n FROM ${database}.${rollupValuesTable} WHERE ${ofModel} AND rollup = ${id}`,
   )
@@ -182,6 +176,7 @@ async function buildRollup(
   const times = [...looks, ...versions].filter((it) => it.all !== '0')
   await publishRollup(clickhouse, model, {
     id,
+    level: 0,
     ...range,
     rows: { events: sum(versions, (it) => Number(it.all)), event_values: sum(looks, (it) => Number(it.all)) },
     voided: voids.length,
@@ -200,129 +195,82 @@ async function buildRollup(
 
 const sum = <T>(all: T[], toNumber: (it: T) => number) => all.reduce((total, it) => total + toNumber(it), 0)
 
-/** The time it was made at, which tells what nobody finished, and a number that no other one has. */
-const createId = () => String((BigInt(Date.now()) << 20n) | BigInt(randomBytes(4).readUInt32BE() & 0xfffff))
+type Look = Record<'name' | 'all' | 'voided' | 'first' | 'last' | 'numbers' | 'categories', string> & {
+  sample: number[]
+}
 
-type Look = Record<'f' | 'all' | 'voided' | 'first' | 'last' | 'numbers' | 'categories', string> & { sample: number[] }
-
-/** What a feature is like: how many different values it has, and some of its numbers, in order. */
-const lookAt = (table: string, f: number) => `SELECT ${f} AS f, count() AS all, countIf(is_voided) AS voided,
+/** What features are like: how many different values they have, and some of their numbers, in order. */
+const lookAt = (values: string) => `SELECT name, count() AS all, countIf(is_voided) AS voided,
     min(timestamp) AS first, max(timestamp) AS last,
     uniqIf(number, ${isNumber}) AS numbers, uniqIf(text, type = 4) AS categories,
-    arraySort(groupArraySampleIf(999, 1)(number, ${isNumber} AND isFinite(number))) AS sample FROM ${table}`
+    arraySort(groupArraySampleIf(999, 1)(number, ${isNumber} AND isFinite(number))) AS sample FROM ${values} GROUP BY name`
 
-/** Counts the values of a feature; many different numbers are rounded around `before`, if that is still among them. */
-function selectCounts(table: string, { sample, numbers, categories }: Look, before: number | undefined): string {
+/** How the values of a feature are counted. */
+type Grid = {
+  name: string
+  /** Around which numbers are rounded; undefined when each is counted. */
+  center: number | undefined
+  isHashed: boolean
+}
+
+/** Many different numbers are rounded around `before`, if that is still among them. */
+function toGrid({ name, sample, numbers, categories }: Look, before: number | undefined): Grid {
   const at = (share: number) => sample[Math.floor(share * (sample.length - 1))] ?? 0
   const [low, middle, high] = [at(0.25), at(0.5), at(0.75)]
   const isNear = before !== undefined && Math.abs(before - middle) <= 8 * (high - low)
-  const center = isNear ? before : middle
-  const isRounded = Number(numbers) > numbersMax
   const isHashed = Number(categories) > categoriesMax
-  const isFiniteNumber = `${isNumber} AND isFinite(number)`
-  const x = isRounded ? `if(${isFiniteNumber}, ${rounded(center)}, number)` : 'number'
-  const texts = [
-    ...(isRounded ? [`${isNumber}, ''`] : []),
-    ...(isHashed ? [`type = 4, ${hashOfCategory.replace('category', 'toString(text)')}`] : []),
-  ]
-  const text = texts.length === 0 ? 'text' : `multiIf(${texts.join(', ')}, toString(text))`
+  if (Number(numbers) <= numbersMax) return { name, center: undefined, isHashed }
+  return { name, center: isNear ? before : toCenter(middle, high - low), isHashed }
+}
+
+/** A number near the middle that events of the same kind have in common, so that what was rounded can be compared. */
+function toCenter(middle: number, spread: number): number {
+  const step = 2 ** Math.ceil(Math.log2(2 * spread))
+  const center = Math.round(middle / step) * step
+  return Number.isFinite(center) ? center : middle
+}
+
+/** Counts the values of features by version. */
+function selectCounts(values: string, grids: Grid[]): string {
+  const f = placeOf(grids.map((it) => it.name))
+  const centers = `[${grids.map((it) => literal(it.center ?? 0))}]::Array(Float64)`
+  const isRounded = `[${grids.map((it) => it.center !== undefined)}][f + 1]`
+  const isHashed = `[${grids.map((it) => it.isHashed)}][f + 1]`
+  const x = `if(${isRounded} AND ${isNumber} AND isFinite(number), ${rounded(`${centers}[f + 1]`)}, number)`
+  const hash = hashOfCategory.replace('category', 'toString(text)')
+  const text = `multiIf(${isRounded} AND ${isNumber}, '', ${isHashed} AND type = 4, ${hash}, toString(text))`
   // Of all that was rounded only the bounds of the whole are kept: those of each cell would take as much room as the values.
-  const ofAlike = 'OVER (PARTITION BY version, type IN (1, 2) AND isFinite(x))'
-  return `SELECT version, type, x AS number, t AS text, weight,
-      toUInt8(${isRounded ? 'type IN (1, 2) AND isFinite(x)' : '0'}) AS is_rounded, ${literal(isRounded ? center : 0)} AS center,
-      toUInt8(${isHashed ? 'type = 4' : '0'}) AS is_hashed,
+  const ofAlike = 'OVER (PARTITION BY f, version, type IN (1, 2) AND isFinite(x))'
+  return `SELECT name, version, type, x AS number, t AS text, weight,
+      toUInt8(${isRounded} AND type IN (1, 2) AND isFinite(x)) AS is_rounded,
+      if(${isRounded}, ${centers}[f + 1], 0) AS center, toUInt8(${isHashed} AND type = 4) AS is_hashed,
       if(low = min(low) ${ofAlike}, low, x) AS least, if(high = max(high) ${ofAlike}, high, x) AS most
     FROM (
-      SELECT version, type, x, t, count() AS weight, min(value) AS low, max(value) AS high
-      FROM (SELECT version, type, number AS value, ${x} AS x, ${text} AS t FROM ${table} WHERE NOT is_voided)
-      GROUP BY version, type, x, t)`
-}
-
-/** Publishes a rollup whose values are there. */
-async function publishRollup(clickhouse: ClickHouse, model: Kind, rollup: Rollup): Promise<void> {
-  const where = `model_id = ${model.modelId} AND kind = ${eventKinds[model.kind]} AND rollup = ${rollup.id}`
-  await clickhouse.command(insertRollupFeatures(clickhouse.database, where))
-  await insertRollup(clickhouse, model, rollup, 0)
-}
-
-async function insertRollup(
-  { command, database }: ClickHouse,
-  model: Kind,
-  rollup: Rollup,
-  dropped: number,
-): Promise<void> {
-  const { versions } = rollup
-  const values = [
-    ...[model.modelId, eventKinds[model.kind], rollup.low, rollup.high, rollup.id, dropped],
-    ...[rollup.rows.events, rollup.rows.event_values, rollup.voided, rollup.first, rollup.last],
-    `[${versions.map((it) => quote(it.version))}]`,
-    ...(['events', 'first', 'last', 'received'] as const).map((name) => `[${versions.map((it) => it[name])}]`),
-  ]
-  await command(`INSERT INTO ${database}.${rollupsTable} (model_id, kind, low, high, id, dropped, event_rows, value_rows, voided,
-      first, last, versions, counts, firsts, lasts, received) VALUES (${values.join(', ')})`)
-}
-
-/** Makes one of the last two rollups when they are of about one size, so that there are few however many events there are. */
-async function joinLast(clickhouse: ClickHouse, model: Kind, { eventsMax }: RollupLimits): Promise<boolean> {
-  const all = await listOf(clickhouse, model)
-  const [a, b] = chooseRollups(all, () => true).slice(-2)
-  if (!a || !b || a.high + 1n !== b.low || 2 * countOf(b) < countOf(a)) return false
-  const id = createId()
-  const { database } = clickhouse
-  const columns = 'model_id, kind, part, name, version, type, number, text, is_rounded, center, is_hashed'
-  await clickhouse.command(
-    `INSERT INTO ${database}.${rollupValuesTable} (${columns}, rollup, weight, least, most)
-     SELECT ${columns}, ${id}, sum(weight), min(least), max(most) FROM ${database}.${rollupValuesTable}
-     WHERE model_id = ${model.modelId} AND kind = ${eventKinds[model.kind]} AND rollup IN (${a.id}, ${b.id}) GROUP BY ${columns}`,
-  )
-  await publishRollup(clickhouse, model, {
-    id,
-    low: a.low,
-    high: b.high,
-    rows: {
-      events: countOf(a) + countOf(b),
-      event_values: (a.rows.event_values ?? 0) + (b.rows.event_values ?? 0),
-    },
-    voided: a.voided + b.voided,
-    first: Math.min(a.first, b.first),
-    last: Math.max(a.last, b.last),
-    versions: joinVersions([...a.versions, ...b.versions]),
-  })
-  // Windows of time are made of those that have about as many events as one may have at first, 8 times as many, 64 times.
-  const isKept = (it: Rollup) => Math.round(Math.log2(countOf(it) / eventsMax)) % 3 === 0
-  for (const it of [a, b]) if (!isKept(it)) await insertRollup(clickhouse, model, it, Date.now())
-  return true
-}
-
-const countOf = ({ rows }: Rollup) => rows.events ?? 0
-
-function joinVersions(versions: RolledVersion[]): RolledVersion[] {
-  return [...Map.groupBy(versions, (it) => it.version)].map(([version, its]) => ({
-    version,
-    events: sum(its, (it) => it.events),
-    first: its.reduce((least, it) => (it.first < least ? it.first : least), its[0]?.first ?? 0n),
-    last: its.reduce((most, it) => (it.last > most ? it.last : most), 0n),
-    received: its.reduce((most, it) => (it.received > most ? it.received : most), 0n),
-  }))
+      SELECT name, f, version, type, x, t, count() AS weight, min(value) AS low, max(value) AS high
+      FROM (
+        SELECT name, f, version, type, number AS value, ${x} AS x, ${text} AS t
+        FROM (SELECT *, ${f} AS f FROM ${values}) WHERE NOT is_voided)
+      GROUP BY name, f, version, type, x, t)`
 }
 
 /** Drops the rollups that something came to, or that do not know of all that was voided. */
-async function dropStale(clickhouse: ClickHouse, model: Kind): Promise<void> {
+async function dropStale(clickhouse: ClickHouse, model: RolledModel): Promise<void> {
   const all = await listOf(clickhouse, model)
   const widest = chooseRollups(all, () => true)
   if (await areStanding(clickhouse, model, widest)) return
   for (const it of all) {
-    if (!(await areStanding(clickhouse, model, [it]))) await insertRollup(clickhouse, model, it, Date.now())
+    if (!(await areStanding(clickhouse, model, [it]))) await dropRollup(clickhouse, model, it)
   }
 }
 
-async function areStanding(clickhouse: ClickHouse, model: Kind, rollups: Rollup[]): Promise<boolean> {
+async function areStanding(clickhouse: ClickHouse, model: RolledModel, rollups: Rollup[]): Promise<boolean> {
   if (rollups.length === 0) return true
   const { rollups: known } = await findGround(clickhouse, model)
   if (!rollups.every((it) => known.some(({ id }) => id === it.id))) return false
   for (const table of [eventsTable, eventValuesTable]) {
     const parts = (await listParts(clickhouse, [table.name])).get(table.name) ?? []
-    const standing = await keepStanding(clickhouse, rollups, { ...model, kind: eventKinds[model.kind], table, parts })
+    const whole = { ...model, kind: eventKinds[model.kind], table, parts, known }
+    const standing = await keepStanding(clickhouse, rollups, whole)
     // Parts that went away say nothing; the next round looks again.
     if (standing && standing.rollups.length < rollups.length) return false
   }
@@ -349,7 +297,7 @@ export async function sweepRollups(clickhouse: ClickHouse): Promise<void> {
     clickhouse.command(
       `DELETE FROM ${database}.${toLocal(clickhouse, table)}${onCluster(clickhouse)} WHERE ${condition}`,
     )
-  for (const table of [rollupValuesTable, rollupFeaturesTable]) {
+  for (const table of [rollupValuesTable, rollupVersionValuesTable, rollupFeaturesTable]) {
     await remove(table, `rollup IN (${[...dropped, ...unfinished].join(', ')})`)
   }
   await remove(rollupsTable, `id IN (${dropped.join(', ')})`)

@@ -1,4 +1,4 @@
-import { addColumn, createDistributed, type Layout, onCluster, toEngine, toLocal } from './cluster.ts'
+import { createDistributed, type Layout, onCluster, toEngine, toLocal } from './cluster.ts'
 
 /**
  * Rollups: how often a model's events have which value, summed up over all events of a range of numbers (`claim`). Most
@@ -9,31 +9,40 @@ import { addColumn, createDistributed, type Layout, onCluster, toEngine, toLocal
  * kept in step: not merges, not restarts, not other processes. What comes late, comes twice or is voided makes a rollup
  * count for nothing until it is made anew.
  *
- * The values are inserted first, and a rollup is there once it has its row in `event_rollups`.
+ * The values are inserted first, and a rollup is there once it has its row in `rollups`.
  */
-export const rollupsTable = 'event_rollups'
-export const rollupValuesTable = 'event_rollup_values'
-export const rollupFeaturesTable = 'event_rollup_features'
+export const rollupsTable = 'rollups'
+/** Of all versions together: what most reads ask for. */
+export const rollupValuesTable = 'rollup_values'
+/** Version by version, of rollups that have several. */
+export const rollupVersionValuesTable = 'rollup_version_values'
+export const rollupFeaturesTable = 'rollup_features'
+export const rollupTables = [rollupsTable, rollupValuesTable, rollupVersionValuesTable, rollupFeaturesTable] as const
+
+/** The level of a rollup of all there was; the others are made of events (0), or of some of the level below. */
+export const wholeLevel = 255
 
 /**
  * `first` and `last` are of the timestamps of all rows. The arrays have one element for each version. One that was `dropped`
  * (ms since the Unix epoch) is used by no new read, and goes once those under way have ended.
  */
-const rollupsColumns = `model_id UInt64, kind UInt8, low UInt64, high UInt64, id UInt64, dropped Int64,
+const rollupsColumns = `model_id UInt64, kind UInt8, low UInt64, high UInt64, id UInt64, dropped Int64, level UInt8,
       event_rows UInt64, value_rows UInt64, voided UInt64, first Int64, last Int64,
       versions Array(String), counts Array(UInt64), firsts Array(Int64), lasts Array(Int64), received Array(Int64)`
 
-/** Rollups of earlier versions have none. */
-const boundsOfValues = ['least', 'most'].map((name) => `${name} Float64 DEFAULT number CODEC(ZSTD(1))`)
+/** What is counted together. */
+export const cellColumns = 'model_id, kind, part, name, type, number, text, is_rounded, center, is_hashed'
 
 /**
  * `weight` values of a feature are alike. Of a feature with many different numbers they were rounded around `center`, but
  * `least` and `most` are exact where they are those of the feature; of one with many categories there are hashes.
  */
-const rollupValuesColumns = `model_id UInt64, kind UInt8, part UInt8, name LowCardinality(String), rollup UInt64,
-      version LowCardinality(String), type UInt8 CODEC(ZSTD(1)), number Float64 CODEC(ZSTD(1)), text LowCardinality(String) CODEC(ZSTD(1)),
+const toValuesColumns = (
+  version: string,
+) => `model_id UInt64, kind UInt8, part UInt8, name LowCardinality(String), rollup UInt64,
+      ${version}type UInt8 CODEC(ZSTD(1)), number Float64 CODEC(ZSTD(1)), text LowCardinality(String) CODEC(ZSTD(1)),
       weight UInt64 CODEC(T64, ZSTD(1)), is_rounded UInt8 CODEC(ZSTD(1)), center Float64 CODEC(ZSTD(1)), is_hashed UInt8 CODEC(ZSTD(1)),
-      ${boundsOfValues.join(', ')}`
+      least Float64 CODEC(ZSTD(1)), most Float64 CODEC(ZSTD(1))`
 
 /** How a rollup holds features: what its values say of themselves, without reading them. */
 const rollupFeaturesColumns = `model_id UInt64, kind UInt8, rollup UInt64, part UInt8, name LowCardinality(String),
@@ -57,12 +66,16 @@ export const createRollupTables = (layout: Layout, settings: string) => [
     orderBy: 'model_id, kind, rollup',
     settings,
   }),
-  ...createRollupTable(layout, rollupValuesTable, rollupValuesColumns, {
+  ...createRollupTable(layout, rollupValuesTable, toValuesColumns(''), {
+    engine: 'MergeTree',
+    orderBy: 'model_id, kind, part, name, rollup, type, number, text',
+    settings,
+  }),
+  ...createRollupTable(layout, rollupVersionValuesTable, toValuesColumns('version LowCardinality(String), '), {
     engine: 'MergeTree',
     orderBy: 'model_id, kind, part, name, rollup, version, type, number, text',
     settings,
   }),
-  ...boundsOfValues.flatMap((column) => addColumn(layout, rollupValuesTable, column)),
 ]
 
 function createRollupTable(

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { ClickHouse } from './connection.ts'
-import { areAllIn, findShared, isAmong, listParts, type Part, type Range, type RangedPart, shardOf } from './parts.ts'
+import { findShared, isAmong, type Part, type RangedPart } from './parts.ts'
+import { countRows } from './rollup-counts.ts'
 import { rollupFeaturesTable, rollupsTable } from './rollup-tables.ts'
 import type { Table } from './tables.ts'
 
@@ -10,6 +11,8 @@ export type RolledVersion = { version: string; events: number; first: bigint; la
 /** A range of numbers of events, both bounds within, that was summed up. */
 export type Rollup = {
   id: string
+  /** Of events 0, of rollups the one above theirs; `wholeLevel` when it is of all there was. */
+  level: number
   low: bigint
   high: bigint
   /** Rows that it was made of, those of voided events with them. */
@@ -24,7 +27,12 @@ export type Rollup = {
 
 type Kind = { modelId: bigint; kind: number }
 
-type Row = Record<'id' | 'low' | 'high' | 'event_rows' | 'value_rows' | 'voided' | 'first' | 'last', string> &
+const isOf = ({ modelId, kind }: Kind) => `model_id = ${modelId} AND kind = ${kind}`
+
+type Row = { level: number } & Record<
+  'id' | 'low' | 'high' | 'event_rows' | 'value_rows' | 'voided' | 'first' | 'last',
+  string
+> &
   Record<'versions' | 'counts' | 'firsts' | 'lasts' | 'received', string[]>
 
 /** The rollups of one kind of events of a model, from low to high, the wider first; stale ones may be among them. */
@@ -35,6 +43,7 @@ export async function listRollups(clickhouse: ClickHouse, { modelId, kind }: Kin
   )
   return rows.map((it) => ({
     id: it.id,
+    level: it.level,
     low: BigInt(it.low),
     high: BigInt(it.high),
     rows: { events: Number(it.event_rows), event_values: Number(it.value_rows) },
@@ -85,7 +94,8 @@ export function isOutside(rollups: Rollup[]): string {
   return `(${[...outside, `claim >= ${from}`].join(' OR ')})`
 }
 
-type Whole = Kind & { table: Table; parts: Part[] }
+/** All rows of a table, of one kind of events of a model; and all rollups that there are of them, which are counted together. */
+type Whole = Kind & { table: Table; parts: Part[]; known: Rollup[] }
 
 /** Rollups that hold all there is in their ranges, and the parts that have rows outside of them. */
 export type Standing = { rollups: Rollup[]; outside: Part[] }
@@ -103,7 +113,7 @@ export async function keepStanding(
 ): Promise<Standing | undefined> {
   let left = rollups
   for (let attempt = 0; attempt < attemptsMax && left.length > 0; attempt++) {
-    const counted = await countRows(clickhouse, left, whole)
+    const counted = await countRows(clickhouse, left, { ...whole, isOf: isOf(whole) })
     if (!counted) return undefined
     const surplus = counted.inside - left.reduce((sum, it) => sum + (it.rows[whole.table.name] ?? 0), 0)
     if (surplus === 0 || (surplus > 0 && surplus === (await countRepeated(clickhouse, left, whole, counted.parts)))) {
@@ -112,76 +122,6 @@ export async function keepStanding(
     left = left.slice(0, attempt === 0 ? -1 : Math.floor(left.length / 2))
   }
   return { rollups: [], outside: whole.parts }
-}
-
-/** What is known of a part, which never changes: its rows of a model, and how many of them are in which rollup. */
-type Counted = { range: Range | undefined; inRollups: Map<string, number> }
-
-const countedMax = 100_000
-const countedByStore = new WeakMap<ClickHouse, LRUCache<string, Counted>>()
-
-/**
- * Rows inside of rollups, and the parts that have some outside; undefined when parts went away meanwhile. Each part is
- * counted once for each rollup, whichever of them a read then goes by.
- */
-async function countRows(clickhouse: ClickHouse, rollups: Rollup[], { table, parts, ...model }: Whole) {
-  let known = countedByStore.get(clickhouse)
-  if (!known) {
-    const sizeCalculation = (it: Counted) => it.inRollups.size + 1
-    countedByStore.set(clickhouse, (known = new LRUCache({ maxSize: countedMax, sizeCalculation })))
-  }
-  const from = `FROM ${clickhouse.database}.${table.name} WHERE ${isOf(model)}`
-  const toKey = (part: Part) => `${part.id} ${isOf(model)}`
-  const counted = new Map<Part, Counted>(
-    parts.map((part) => [part, known.get(toKey(part)) ?? { range: undefined, inRollups: new Map() }]),
-  )
-  const unknown = parts.filter((part) => !known.has(toKey(part)))
-  if (unknown.length > 0) {
-    const rows = await clickhouse.rows<{ name: string; shard: number; n: string; low: string; high: string }>(
-      `SELECT _part AS name, ${shardOf(clickhouse)} AS shard, count() AS n, min(claim) AS low, max(claim) AS high
-       ${from} AND ${isAmong(unknown)} GROUP BY name, shard`,
-    )
-    for (const { name, shard, n, low, high } of rows) {
-      const its = counted.get(unknown.find((it) => it.name === name && it.shard === shard) as Part) as Counted
-      its.range = { rows: Number(n), low: BigInt(low), high: BigInt(high) }
-    }
-  }
-  const missing = new Map<Rollup, Part[]>()
-  for (const [part, { range, inRollups }] of counted) {
-    for (const it of rollups) {
-      if (inRollups.has(it.id)) continue
-      if (!range || range.high < it.low || range.low > it.high) inRollups.set(it.id, 0)
-      else if (it.low <= range.low && range.high <= it.high) inRollups.set(it.id, range.rows)
-      else missing.set(it, [...(missing.get(it) ?? []), part])
-    }
-  }
-  if (missing.size > 0) {
-    const asked = [...missing.keys()]
-    const some = [...new Set([...missing.values()].flat())]
-    const isIn = toRanges(asked).map(([low, high]) => `claim BETWEEN ${low} AND ${high}`)
-    // Rollups that are counted together do not lie within each other.
-    const rows = await clickhouse.rows<{ name: string; shard: number; low: string; n: string }>(
-      `SELECT _part AS name, ${shardOf(clickhouse)} AS shard, count() AS n,
-         roundDown(claim, [${asked.map((it) => it.low)}]::Array(UInt64)) AS low
-       ${from} AND ${isAmong(some)} AND (${isIn.join(' OR ')}) GROUP BY name, shard, low`,
-    )
-    const found = new Map(rows.map((it) => [`${it.shard} ${it.name} ${it.low}`, Number(it.n)]))
-    for (const [it, its] of missing)
-      for (const part of its)
-        counted.get(part)?.inRollups.set(it.id, found.get(`${part.shard} ${part.name} ${it.low}`) ?? 0)
-  }
-  // A part that has gone has no rows either.
-  const looked = [...unknown, ...[...missing.values()].flat()]
-  if (looked.length > 0 && !areAllIn(looked, await listParts(clickhouse, [table.name]))) return undefined
-  for (const [part, it] of counted) known.set(toKey(part), it)
-
-  const inside = ({ inRollups }: Counted) => rollups.reduce((sum, it) => sum + (inRollups.get(it.id) ?? 0), 0)
-  const all = [...counted].flatMap(([part, it]) => (it.range ? [{ ...part, ...it.range, inside: inside(it) }] : []))
-  return {
-    inside: all.reduce((sum, it) => sum + it.inside, 0),
-    outside: all.filter((it) => it.rows > it.inside).map(({ name, id, shard }): Part => ({ name, id, shard })),
-    parts: all,
-  }
 }
 
 /** With more rows than this that may be there twice, rollups are not used. */
@@ -206,8 +146,6 @@ async function countRepeated(
   )
   return Number(row?.n ?? 0)
 }
-
-const isOf = ({ modelId, kind }: Kind) => `model_id = ${modelId} AND kind = ${kind}`
 
 /** How a rollup holds the values of a feature. */
 export type RolledFeature = {

@@ -26,13 +26,10 @@ const partsByDefault: readonly ValuePart[] = ['feature', 'prediction']
 export async function readDrift(clickhouse: ClickHouse, query: DriftQuery): Promise<DriftOfWindow[]> {
   const { reference, windows, feature } = query
   const current = { ...query.current, from: windows.from, to: windows.to }
-  const events = await countEventsOfWindows(clickhouse, current, windows)
-  const names = feature
-    ? [feature]
-    : distinct([
-        ...(await listFeatureNames(clickhouse, reference.scope, partsByDefault)),
-        ...(await listFeatureNames(clickhouse, current, partsByDefault)),
-      ])
+  const [events, names] = await Promise.all([
+    countEventsOfWindows(clickhouse, current, windows),
+    feature ? [feature] : listNames(clickhouse, [reference.scope, current]),
+  ])
   const report = events.map((count, at): DriftOfWindow => ({ at, events: count, features: [] }))
   for (const part of new Set(names.map((it) => it.part))) {
     // Labels are events of their own, with times of their own.
@@ -41,11 +38,8 @@ export async function readDrift(clickhouse: ClickHouse, query: DriftQuery): Prom
       part === 'label'
         ? await Promise.all([countEventsOfWindows(clickhouse, ofPart, windows), toLabels(clickhouse, reference)])
         : [events, reference]
-    const profiles = await findProfiles(
-      clickhouse,
-      partReference,
-      names.filter((it) => it.part === part),
-    )
+    const ofName = names.filter((it) => it.part === part).map((it) => it.name)
+    const profiles = await findProfiles(clickhouse, partReference, { part, names: ofName })
     const measured = await measureDrift(
       clickhouse,
       { reference: partReference, current: ofPart, windows, events: partEvents },
@@ -61,6 +55,11 @@ export async function readDrift(clickhouse: ClickHouse, query: DriftQuery): Prom
 async function toLabels(clickhouse: ClickHouse, { scope }: Reference): Promise<Reference> {
   const ofLabels = { ...scope, kind: 'LATE_LABELS' } as const
   return { scope: ofLabels, events: (await countEvents(clickhouse, ofLabels)).events }
+}
+
+async function listNames(clickhouse: ClickHouse, scopes: EventScope[]): Promise<FeatureName[]> {
+  const names = await Promise.all(scopes.map((it) => listFeatureNames(clickhouse, it, partsByDefault)))
+  return distinct(names.flat())
 }
 
 function distinct(names: FeatureName[]): FeatureName[] {

@@ -150,7 +150,7 @@ it('a categorical feature has its most frequent values, the rest as one, and how
   expect(second).toMatchObject({ counts: [1, 0], rest: 1, distinct: 2, isExact: true, missing: 0 })
 })
 
-it('more events than can be sorted have the same counts, and quantiles to 11 bits', async () => {
+it('more events than can be sorted have the same counts, and quantiles to 10 bits', async () => {
   const { modelName, id } = await aModel()
   const { database } = stored.clickhouse
   const count = 1_100_000
@@ -166,7 +166,7 @@ it('more events than can be sorted have the same counts, and quantiles to 11 bit
   const [window] = answer.windows as (Record<string, number> & { quantiles: Record<string, number> })[]
   expect(window).toMatchObject({ values: count, counts: [275_000, 275_000, 275_000, 275_000], isExact: false })
   expect(window?.std).toBeCloseTo(1 / Math.sqrt(12), 5)
-  expect(Math.abs((window?.quantiles['0.95'] as number) - 1e6 - 0.95)).toBeLessThan(1e-4)
+  expect(Math.abs((window?.quantiles['0.95'] as number) - 1e6 - 0.95)).toBeLessThan(3e-4)
 })
 
 it('what is not there, or wrong, is told by its field', async () => {

@@ -196,7 +196,7 @@ describe('monitored models', () => {
         const [rollup] = await listRollups(clickhouse, { modelId, kind: 1 })
         expect(rollup).toMatchObject({ rows: { events: 200, event_values: 400 } })
       }
-      const homes = await Promise.all(models.map((it) => countOnNodes('event_rollup_values', `model_id = ${it}`)))
+      const homes = await Promise.all(models.map((it) => countOnNodes('rollup_values', `model_id = ${it}`)))
       for (const counts of homes) expect(counts.filter((it) => it > 0)).toHaveLength(1)
       const shards = new Set((await listParts(clickhouse, ['events'])).get('events')?.map((it) => it.shard))
       expect(shards).toEqual(new Set([1, 2]))
