@@ -25,7 +25,7 @@ export const jsonSettings = `SETTINGS output_format_json_array_of_rows = 1, outp
 
 /** The value as text that parses back to the same bits: the shortest decimal, or NaN, Infinity, -Infinity. */
 export const asText = (value: string) =>
-  `multiIf(isNaN(${value}), 'NaN', ${value} = inf, 'Infinity', ${value} = -inf, '-Infinity', toString(${value}))`
+  `transform(toString(${value}), ['nan', '-nan', 'inf', '-inf'], ['NaN', 'NaN', 'Infinity', '-Infinity'])`
 
 const has = (bit: number) => `bitAnd(present, ${bit}) != 0`
 export const timeOf = `if(${has(present.timestamp)}, timestamp, received)`
@@ -51,23 +51,23 @@ export function seriesParams({ experimentId, name, context }: SeriesName) {
   return {
     experiment: String(experimentId),
     name,
+    metrics: possibleMetrics(name),
     ...(context !== undefined && { context }),
   }
 }
 
 /**
- * What the metric of a series may be called: the whole name, or what follows one of its underscores. A constant, from which
- * the primary key finds the rows; a subquery that says the same takes as long as reading 400 points.
+ * What the metric of a series may be called: the whole name, or what follows one of its underscores. From these the primary
+ * key finds the rows.
  */
-const possibleMetrics = `arrayConcat([{name:String}], arrayMap(place -> substring({name:String}, place + 1),
-  arrayFilter(place -> substring({name:String}, place, 1) = '_', range(1, length({name:String}) + 1))))`
+const possibleMetrics = (name: string) => [name, ...[...name.matchAll(/_/g)].map((it) => name.slice(it.index + 1))]
 
 /** Resource usage is stored apart, and is read by the same call under its `sys.` names. */
 export const isOfSystem = ({ name }: SeriesName) => name.includes('sys.')
 
 /** Of points and of summaries. */
-export const matchesSeries = ({ context }: SeriesName) => `experiment_id = {experiment:UInt64}
-  AND has(${possibleMetrics}, metric) AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})
+export const matchesSeries = ({ name, context }: SeriesName) => `experiment_id = {experiment:UInt64}
+  AND ${name.includes('_') ? "metric IN {metrics:Array(String)} AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})" : 'metric = {name:String}'}
   ${context === undefined ? '' : 'AND context = {context:String}'}`
 
 /** The rows of a series. */

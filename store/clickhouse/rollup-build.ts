@@ -116,10 +116,9 @@ async function buildRollup(
   )
   if (voids.length > voidedMax) return false
   const voided = voids.length === 0 ? 'false' : `(claim, place) IN (${voids.map((it) => `(${it.claim}, ${it.place})`)})`
-  const narrow = (source: Source): Source => ({
+  const narrow = (source: Source, whole: string): Source => ({
     ...source,
-    // Of all features at once: what parts have in common is looked up once.
-    whole: ofModel + isIn,
+    whole,
     where: source.where + isIn,
     columns: `*, ${voided} AS is_voided`,
   })
@@ -127,7 +126,7 @@ async function buildRollup(
 
   const versions = await readOnce<Record<'version' | 'events' | 'all' | 'first' | 'last' | 'received', string>>(
     clickhouse,
-    [narrow(toEvents(model, ground))],
+    [narrow(toEvents(model, ground), ofModel + isIn)],
     ([events]) => `SELECT version, countIf(NOT is_voided) AS events, count() AS all, min(timestamp) AS first,
         max(timestamp) AS last, max(received) AS received FROM ${events} GROUP BY version`,
   )
@@ -147,7 +146,9 @@ async function buildRollup(
     const ofPart = features.filter((it) => it.part === code).map((it) => it.name)
     for (let at = 0; at < ofPart.length; at += featuresAtOnce) {
       if (stop?.aborted) return false
-      const source = narrow(toValues(model, { part, names: ofPart.slice(at, at + featuresAtOnce) }, ground))
+      const some = { part, names: ofPart.slice(at, at + featuresAtOnce) }
+      // Whatever their names: what parts have in common is looked up once.
+      const source = narrow(toValues(model, some, ground), `${ofModel}${isIn} AND part = ${code}`)
       const found = await readOnce<Look>(clickhouse, [source], ([values]) => lookAt(values as string))
       if (found.length === 0) continue
       looks.push(...found)

@@ -7,8 +7,9 @@ import { chooseRollups, listRollups, type RolledVersion, type Rollup } from './r
 
 /** So many neighbours of a level make one of the next. All are kept: windows of time are made of those that lie within them. */
 const neighboursJoined = 4
-/** When all events are in more rollups than this, one is made that holds them all. */
+/** When all events are in more rollups than this, and a good part of them not in the first, one is made that holds them all. */
 const widestMax = 4
+const beyondFirstMin = 1 / 9
 
 /** Joins rollups for as long as there are some to join, and resolves with how many it made. */
 export async function joinRollups(clickhouse: ClickHouse, model: RolledModel): Promise<number> {
@@ -36,8 +37,12 @@ function findNext(all: Rollup[]): Joined | undefined {
     if (some.every((it) => it.level === level) && areNeighbours(some)) return { rollups: some, level: level + 1 }
   }
   const widest = chooseRollups(all, () => true)
-  return widest.length > widestMax && areNeighbours(widest) ? { rollups: widest, level: wholeLevel } : undefined
+  const [first, events] = [countEvents(widest.slice(0, 1)), countEvents(widest)]
+  const isDue = widest.length > widestMax && events - first >= beyondFirstMin * events
+  return isDue && areNeighbours(widest) ? { rollups: widest, level: wholeLevel } : undefined
 }
+
+const countEvents = (rollups: Rollup[]) => rollups.reduce((sum, it) => sum + (it.rows.events ?? 0), 0)
 
 const areNeighbours = (rollups: Rollup[]) =>
   rollups.every((it, at) => at === 0 || it.low === (rollups[at - 1] as Rollup).high + 1n)
@@ -76,7 +81,7 @@ async function join(clickhouse: ClickHouse, model: RolledModel, { rollups, level
     level,
     low: (rollups[0] as Rollup).low,
     high: (rollups.at(-1) as Rollup).high,
-    rows: { events: sum((it) => it.rows.events ?? 0), event_values: sum((it) => it.rows.event_values ?? 0) },
+    rows: { events: countEvents(rollups), event_values: sum((it) => it.rows.event_values ?? 0) },
     voided: sum((it) => it.voided),
     first: Math.min(...rollups.map((it) => it.first)),
     last: Math.max(...rollups.map((it) => it.last)),

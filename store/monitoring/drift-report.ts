@@ -31,23 +31,22 @@ export async function readDrift(clickhouse: ClickHouse, query: DriftQuery): Prom
     feature ? [feature] : listNames(clickhouse, [reference.scope, current]),
   ])
   const report = events.map((count, at): DriftOfWindow => ({ at, events: count, features: [] }))
-  for (const part of new Set(names.map((it) => it.part))) {
-    // Labels are events of their own, with times of their own.
-    const ofPart = { ...current, kind: kindOfPart(part, current.kind) }
-    const [partEvents, partReference] =
-      part === 'label'
-        ? await Promise.all([countEventsOfWindows(clickhouse, ofPart, windows), toLabels(clickhouse, reference)])
-        : [events, reference]
-    const ofName = names.filter((it) => it.part === part).map((it) => it.name)
-    const profiles = await findProfiles(clickhouse, partReference, { part, names: ofName })
-    const measured = await measureDrift(
-      clickhouse,
-      { reference: partReference, current: ofPart, windows, events: partEvents },
-      profiles,
-    )
-    for (const [profile, drifts] of measured) {
-      for (const drift of drifts) report[drift.window]?.features.push({ profile, drift })
-    }
+  const parts = [...Map.groupBy(names, (it) => it.part)]
+  const measured = await Promise.all(
+    parts.map(async ([part, its]) => {
+      // Labels are events of their own, with times of their own.
+      const ofPart = { ...current, kind: kindOfPart(part, current.kind) }
+      const [partEvents, partReference] =
+        part === 'label'
+          ? await Promise.all([countEventsOfWindows(clickhouse, ofPart, windows), toLabels(clickhouse, reference)])
+          : [events, reference]
+      const profiles = await findProfiles(clickhouse, partReference, { part, names: its.map((it) => it.name) })
+      const comparison = { reference: partReference, current: ofPart, windows, events: partEvents }
+      return [...(await measureDrift(clickhouse, comparison, profiles))]
+    }),
+  )
+  for (const [profile, drifts] of measured.flat()) {
+    for (const drift of drifts) report[drift.window]?.features.push({ profile, drift })
   }
   return report
 }
