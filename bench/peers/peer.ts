@@ -9,6 +9,9 @@ import { startLoadProcess } from '../processes.ts'
 import type { Scenario } from '../scenarios.ts'
 import { toData } from '../service.ts'
 
+/** How long it may take until points that can be counted are found, too. */
+const countedMsMax = 20_000
+
 /** A running server of somebody else's. */
 export type PeerServer = {
   url: string
@@ -81,7 +84,13 @@ export async function openPeer(peer: Peer, settings: Settings): Promise<Contende
 
   /** A server that takes points and does not give them back has not stored them. */
   async function checkCount() {
-    const found = await server.countPoints()
+    const deadline = performance.now() + countedMsMax
+    let found = await server.countPoints()
+    // A series that is new may be found a moment after its points are counted.
+    while (found < acknowledged && performance.now() < deadline) {
+      await sleep(1_000)
+      found = await server.countPoints()
+    }
     if (found < acknowledged || found > acknowledged + unclear) {
       throw new Error(`${peer.name} has ${found} points; ${acknowledged} were acknowledged, ${unclear} may be there.`)
     }
