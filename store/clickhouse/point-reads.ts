@@ -58,17 +58,32 @@ export function seriesParams({ experimentId, name, context }: SeriesName) {
 
 /**
  * What the metric of a series may be called: the whole name, or what follows one of its underscores. From these the primary
- * key finds the rows.
+ * key finds the rows. ClickHouse makes them itself only of names with many: its analysis of that takes longer than reading
+ * 400 points.
  */
-const possibleMetrics = (name: string) => [name, ...[...name.matchAll(/_/g)].map((it) => name.slice(it.index + 1))]
+const possibleMetrics = (name: string) => {
+  const places = [...name.matchAll(/_/g)]
+  return places.length > underscoresMax ? [] : [name, ...places.map((it) => name.slice(it.index + 1))]
+}
+
+const underscoresMax = 16
+
+const possibleMetricsAsSql = `arrayConcat([{name:String}], arrayMap(place -> substring({name:String}, place + 1),
+  arrayFilter(place -> substring({name:String}, place, 1) = '_', range(1, length({name:String}) + 1))))`
 
 /** Resource usage is stored apart, and is read by the same call under its `sys.` names. */
 export const isOfSystem = ({ name }: SeriesName) => name.includes('sys.')
 
 /** Of points and of summaries. */
-export const matchesSeries = ({ name, context }: SeriesName) => `experiment_id = {experiment:UInt64}
-  AND ${name.includes('_') ? "metric IN {metrics:Array(String)} AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})" : 'metric = {name:String}'}
-  ${context === undefined ? '' : 'AND context = {context:String}'}`
+export function matchesSeries({ name, context }: SeriesName): string {
+  const isPossible =
+    possibleMetrics(name).length > 0 ? 'metric IN {metrics:Array(String)}' : `has(${possibleMetricsAsSql}, metric)`
+  const isNamed = name.includes('_')
+    ? `${isPossible} AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})`
+    : 'metric = {name:String}'
+  const inContext = context === undefined ? '' : ' AND context = {context:String}'
+  return `experiment_id = {experiment:UInt64} AND ${isNamed}${inContext}`
+}
 
 /** The rows of a series. */
 export function selectPoints(clickhouse: ClickHouse, series: SeriesName, { isFinal }: { isFinal: boolean }): string {

@@ -9,6 +9,9 @@ import { createDistributed, type Layout, onCluster, toEngine, toLocal } from './
  * kept in step: not merges, not restarts, not other processes. What comes late, comes twice or is voided makes a rollup
  * count for nothing until it is made anew.
  *
+ * Four neighbours make one of the next level, and one holds all there is (`rollup-joins.ts`), so that a read sums up few of
+ * them, whatever time it is about.
+ *
  * The values are inserted first, and a rollup is there once it has its row in `rollups`.
  */
 export const rollupsTable = 'rollups'

@@ -161,8 +161,8 @@ describe.skipIf(!canRunRedis)('a Redis Cluster', () => {
     }, 120_000)
     const points = await client.readPoints(experimentKey, 'loss', acknowledged.size)
     expect(new Set(points.map((it) => it.step))).toEqual(acknowledged)
-    // Nor does the service take itself for unfit.
-    expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
+    // Nor does the service take itself for unfit, once it knows which masters are left.
+    await eventually(async () => expect((await fetch(`${service.url}/readyz`)).status).toBe(200))
   })
 })
 
