@@ -84,13 +84,18 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
      * so after a kill between the two it takes the repetition for done as well, and the rows are nowhere (measured with
      * 26.7: the rename held up by strace, the server killed meanwhile).
      */
-    async insertBlocks({ name, columns }: Table, blocks: Buffer[]) {
+    async insertBlocks({ name, columns, eachOnceInPart = false }: Table, blocks: Buffer[]) {
       const names = columns.map((it) => it.name).join(', ')
       const answer = await writes.exec({
         query: `INSERT INTO ${database}.${name} (${names}) FORMAT Native`,
         values: Readable.from(blocks, { objectMode: false }),
         http_headers: { 'Content-Encoding': 'zstd' },
-        clickhouse_settings: { insert_deduplicate: 0, wait_end_of_query: 1, async_insert: 0 },
+        clickhouse_settings: {
+          insert_deduplicate: 0,
+          wait_end_of_query: 1,
+          async_insert: 0,
+          optimize_on_insert: eachOnceInPart ? 1 : 0,
+        },
       })
       for await (const _ of answer.stream) {
         // The answer is empty; reading it to its end gives the socket back.

@@ -64,6 +64,7 @@ export const eventsTable = {
   columns: eventColumns,
   primaryKey: ['model_id', 'kind', 'claim'],
   identity: ['place'],
+  eachOnceInPart: true,
 } satisfies Table
 
 export const eventValuesTable = {
@@ -71,6 +72,7 @@ export const eventValuesTable = {
   columns: valueColumns,
   primaryKey: ['model_id', 'kind', 'version', 'part', 'name', 'timestamp'],
   identity: ['claim', 'place'],
+  eachOnceInPart: true,
 } satisfies Table
 
 export const voidedEventsTable = {
@@ -78,6 +80,7 @@ export const voidedEventsTable = {
   columns: voidedColumns,
   primaryKey: ['model_id', 'kind', 'claim'],
   identity: ['place'],
+  eachOnceInPart: true,
 } satisfies Table
 
 export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable, voidedEventsTable]

@@ -17,7 +17,7 @@ import type { Table } from './tables.ts'
 
 /**
  * Reads events so that those which were delivered twice count once. `FINAL` does so by merging all that is read, which costs
- * twenty times as much as reading it. But a part has no row twice (inserts and merges see to that), and the numbers of
+ * twenty times as much as reading it. But a part has no row twice (inserts and merges see to that, see `eachOnceInPart`), and the numbers of
  * events grow with time, so that most parts have few in common: what parts share is made one of each by hashing, and all
  * else is read as it is.
  *

@@ -6,6 +6,7 @@ import { afterEach, expect, it } from 'vitest'
 import { type ClickHouse, openClickHouse } from '../../store/clickhouse/connection.ts'
 import { pointsTable, present } from '../../store/clickhouse/experiment-tables.ts'
 import { migrateClickHouse } from '../../store/clickhouse/migrate.ts'
+import { voidedEventsTable } from '../../store/clickhouse/monitoring-tables.ts'
 import { createNativeBlock } from '../../store/clickhouse/native-block.ts'
 import { summaryTable } from '../../store/clickhouse/points-summary.ts'
 import { createClosers } from '../../store/closers.ts'
@@ -68,6 +69,33 @@ it('an insert that is repeated is read once', async () => {
   for (let time = 0; time < 3; time++) await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
 
   expect(await readSteps(clickhouse)).toEqual([0, 1, 2])
+})
+
+it('a block that comes twice in one insert is read once, and kept once when parts are merged', async () => {
+  const { clickhouse } = await openOwnClickHouse()
+  const countRows = async () => {
+    const [row] = await clickhouse.rows<{ rows: string }>(`SELECT count() AS rows FROM ${clickhouse.database}.points`)
+    return Number(row?.rows)
+  }
+
+  await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3), aBlockOfPoints(3)])
+
+  expect(await readSteps(clickhouse)).toEqual([0, 1, 2])
+  expect(await countSeries(clickhouse)).toBe(1)
+  await clickhouse.command(`OPTIMIZE TABLE ${clickhouse.database}.points FINAL`)
+  expect(await countRows()).toBe(3)
+})
+
+it('an event that comes twice in one insert is kept once from the first', async () => {
+  const { clickhouse } = await openOwnClickHouse()
+  const block = createNativeBlock(voidedEventsTable)
+  for (const column of Object.values(block.columns)) column.fill(1, 2)
+  block.endRows(2)
+
+  await clickhouse.insertBlocks(voidedEventsTable, [zlib.zstdCompressSync(block.take())])
+
+  const rows = await clickhouse.rows(`SELECT count() AS rows FROM ${clickhouse.database}.${voidedEventsTable.name}`)
+  expect(rows).toEqual([{ rows: '1' }])
 })
 
 it('an insert that a kill cut short after ClickHouse had noted it is stored by its repetition', async () => {
