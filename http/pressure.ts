@@ -27,21 +27,34 @@ export const defaultPressureLimits: PressureLimits = {
   bodyBytesMax: getHeapStatistics().heap_size_limit * heapShareForBodies,
 }
 
-/** A check for requests whose caller is known and whose body has not been read. */
-export function createPressureCheck({ bodyBytesMax }: PressureLimits) {
-  let bodyBytes = 0
+/** Room for the larger bodies that are under way, by whichever way they come. */
+export type BodyRoom = {
+  /** Returns what is to be called once the body is gone again, or undefined when there is no room for it. */
+  take(bytes: number): (() => void) | undefined
+}
 
+export function createBodyRoom({ bodyBytesMax }: PressureLimits): BodyRoom {
+  let bodyBytes = 0
+  return {
+    take(bytes) {
+      if (bodyBytes > 0 && bodyBytes + bytes > bodyBytesMax) return undefined
+      bodyBytes += bytes
+      return () => {
+        bodyBytes -= bytes
+      }
+    },
+  }
+}
+
+/** A check for requests whose caller is known and whose body has not been read. */
+export function createPressureCheck(room: BodyRoom) {
   return function checkPressure(request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) {
     const bytes = reckonBody(request)
     if (bytes <= smallBodyBytes) return done()
-    if (bodyBytes > 0 && bodyBytes + bytes > bodyBytesMax) {
-      return done(unavailable('This process has too many large requests under way.'))
-    }
-    bodyBytes += bytes
+    const giveBack = room.take(bytes)
+    if (!giveBack) return done(unavailable('This process has too many large requests under way.'))
     // Also when the connection breaks.
-    reply.raw.once('close', () => {
-      bodyBytes -= bytes
-    })
+    reply.raw.once('close', giveBack)
     done()
   }
 }

@@ -3,22 +3,24 @@ import type { Socket } from 'node:net'
 import { createRecent } from './recent.ts'
 
 /**
- * The short way for small writes, which are most of what comes. A request to one of its routes that is plain in every way
- * is read from the socket and answered here: without the objects, streams and hooks that a request costs otherwise, which
- * are half of its time and more.
+ * The short way for writes of the stream, which are most of what comes. A request to one of its routes that is plain in every
+ * way is read from the socket and answered here: without the objects, streams and hooks that a request costs otherwise,
+ * which are half of the time of a small one and more.
  *
  * Plain means: HTTP/1.1, every header well formed and given once, a body of JSON that is not compressed and whose length is
  * told. Whatever is not plain goes to Node's own server with all its bytes, and its connection stays there; so nothing is
  * refused here, nothing odd is interpreted, and nothing slow is waited for: a request that is not whole within `restWaitMs`
  * goes to where slow senders are dealt with.
  *
- * A connection has one request under way. What comes meanwhile waits, and is not read further.
+ * A larger body is let in first, by its headers, so that neither strangers nor a crowd cost memory. A connection has one
+ * request under way. What comes meanwhile waits, and is not read further.
  */
 type Settings = {
   server: Server
   /** What answers, by method and address: `POST /path`. */
   routes: ReadonlyMap<string, QuickRoute>
-  bodyBytesMax: number
+  /** A body of so many bytes need not be let in. */
+  smallBodyBytes: number
   /** How long the rest of a request may take to come, and a new connection to ask anything. */
   restWaitMs: number
   /** How long a connection may ask nothing further. */
@@ -27,8 +29,17 @@ type Settings = {
   isDraining(): boolean
 }
 
-/** Answers a request; it never fails, nor does its promise. */
-export type QuickRoute = (headers: IncomingHttpHeaders, body: Buffer) => QuickAnswer | Promise<QuickAnswer>
+/** Neither of the two ever fails, nor does its promise. */
+export type QuickRoute = {
+  /** A request with a longer body goes to Node's own server. */
+  bodyBytesMax: number
+  /** Lets a larger body in before it is read, or not: then it goes to Node's own server, which tells why. */
+  letIn(headers: IncomingHttpHeaders, bodyBytes: number): LetIn | Promise<LetIn>
+  answer(headers: IncomingHttpHeaders, body: Buffer): QuickAnswer | Promise<QuickAnswer>
+}
+
+/** What to call once the body is not held any more; undefined when it may not come in. */
+type LetIn = (() => void) | undefined
 
 /** The status line and headers, each with its line end, and the body whose length they tell. */
 export type QuickAnswer = { head: string; body: string }
@@ -42,13 +53,13 @@ export type QuickLane = {
 
 type Head = { route: QuickRoute; headers: IncomingHttpHeaders; bodyBytes: number }
 
-/** A request that is there as a whole. `next` is where the one after it begins. */
-type Whole = { head: Head; body: Buffer; next: number }
+/** A request whose head is there: where its body begins, and the request after it. */
+type Coming = { head: Head; bodyAt: number; next: number }
 
 export function openQuickLane({
   server,
   routes,
-  bodyBytesMax,
+  smallBodyBytes,
   restWaitMs,
   idleMsMax,
   isDraining,
@@ -56,15 +67,19 @@ export function openQuickLane({
   const ofNode = server.listeners('connection') as ((socket: Socket) => void)[]
   server.removeAllListeners('connection')
   const keeping = `connection: keep-alive\r\nkeep-alive: timeout=${Math.floor(idleMsMax / 1_000)}\r\n\r\n`
-  const readRequest = createRequestReader(routes, bodyBytesMax)
+  const readRequest = createRequestReader(routes, smallBodyBytes)
   const busy = new Set<Socket>()
   /** Those that ask nothing at this moment, and never have or have been answered. */
   const idle = new Set<Socket>()
   let lettingGo = false
 
   server.on('connection', (socket: Socket) => {
-    /** What has come and was not used yet. */
+    /** What has come and was not used yet: all of it, but for what follows while a request is coming. */
     let rest: Buffer | undefined
+    let following: Buffer[] = []
+    let followingBytes = 0
+    let coming: Coming | undefined
+    let letGoOfBody: LetIn
     /** Since when the rest of a request is waited for. */
     let waitingSinceMs: number | undefined
     let hasAsked = false
@@ -74,24 +89,64 @@ export function openQuickLane({
     idle.add(socket)
 
     function onData(chunk: Buffer) {
-      rest = rest === undefined ? chunk : Buffer.concat([rest, chunk])
+      if (rest === undefined) {
+        rest = chunk
+      } else {
+        following.push(chunk)
+        followingBytes += chunk.length
+      }
       if (busy.has(socket)) socket.pause()
       else goOn()
     }
 
+    /** Chunks are put together once, however many there are. */
+    function gather(): Buffer | undefined {
+      if (rest === undefined || followingBytes === 0) return rest
+      rest = Buffer.concat([rest, ...following], rest.length + followingBytes)
+      following = []
+      followingBytes = 0
+      return rest
+    }
+
     function goOn() {
-      if (rest === undefined) return void idle.add(socket)
+      if (coming) return takeBody(coming)
+      const bytes = gather()
+      if (bytes === undefined) return void idle.add(socket)
       idle.delete(socket)
-      const found = lettingGo ? 'odd' : readRequest(rest)
+      const found = lettingGo ? 'odd' : readRequest(bytes)
       if (found === 'odd') return handOver()
       if (found === 'unfinished') return waitForRest()
+      coming = found
+      const { route, headers, bodyBytes } = found.head
+      if (bodyBytes <= smallBodyBytes) return takeBody(found)
+      const letIn = route.letIn(headers, bodyBytes)
+      if (!(letIn instanceof Promise)) return enter(letIn)
+      busy.add(socket)
+      letIn.then((it) => {
+        busy.delete(socket)
+        if (socket.isPaused()) socket.resume()
+        enter(it)
+      })
+    }
+
+    function enter(letIn: LetIn) {
+      letGoOfBody = letIn
+      if (socket.destroyed) return onClose()
+      if (letIn === undefined) handOver()
+      else if (coming) takeBody(coming)
+    }
+
+    function takeBody({ head, bodyAt, next }: Coming) {
+      if (lettingGo) return handOver()
+      if ((rest?.length ?? 0) + followingBytes < next) return waitForRest()
+      const bytes = gather() as Buffer
+      coming = undefined
       waitingSinceMs = undefined
-      rest = found.next === rest.length ? undefined : rest.subarray(found.next)
+      rest = next === bytes.length ? undefined : bytes.subarray(next)
       hasAsked = true
       waitFor(false)
       busy.add(socket)
-      const { route, headers } = found.head
-      const answer = route(headers, found.body)
+      const answer = head.route.answer(head.headers, bytes.subarray(bodyAt, next))
       if (answer instanceof Promise) answer.then(send)
       else send(answer)
     }
@@ -112,6 +167,7 @@ export function openQuickLane({
     }
 
     function send({ head, body }: QuickAnswer) {
+      holdNoBody()
       if (socket.destroyed) return
       const isLast = hasEnded || lettingGo || isDraining()
       const isTaken = socket.write(head + (isLast ? closing : keeping) + body)
@@ -143,8 +199,15 @@ export function openQuickLane({
     }
 
     function onClose() {
+      // What is being answered is held until then.
+      if (coming) holdNoBody()
       busy.delete(socket)
       idle.delete(socket)
+    }
+
+    function holdNoBody() {
+      letGoOfBody?.()
+      letGoOfBody = undefined
     }
 
     const listeners = { data: onData, end: onEnd, timeout: onTimeout, close: onClose, error: ignore }
@@ -155,8 +218,10 @@ export function openQuickLane({
       socket.pause()
       for (const [event, listener] of Object.entries(listeners)) socket.off(event, listener)
       socket.setTimeout(0)
+      holdNoBody()
       if (hasEnded) return void socket.end()
-      if (rest) socket.unshift(rest)
+      const bytes = gather()
+      if (bytes) socket.unshift(bytes)
       for (const listener of ofNode) listener.call(server, socket)
       socket.resume()
     }
@@ -175,29 +240,27 @@ export function openQuickLane({
 function ignore() {}
 
 /** Reads requests. Callers send the same heads again and again, but for the length of the body: those are remembered. */
-function createRequestReader(routes: ReadonlyMap<string, QuickRoute>, bodyBytesMax: number) {
+function createRequestReader(routes: ReadonlyMap<string, QuickRoute>, smallBodyBytes: number) {
   const heads = createRecent<Head>(headsMax)
 
   function findHead(text: string): Head | undefined {
     const known = heads.get(text)
     if (known) return known
     const head = readHead(text, routes)
-    if (!head || head.bodyBytes > bodyBytesMax) return undefined
-    // A head that names its request will not come again.
-    if (head.headers['idempotency-key'] === undefined) heads.set(text, head)
+    if (!head || head.bodyBytes > head.route.bodyBytesMax) return undefined
+    // A head that names its request will not come again, nor will most lengths of larger bodies.
+    if (head.headers['idempotency-key'] === undefined && head.bodyBytes <= smallBodyBytes) heads.set(text, head)
     return head
   }
 
-  return function readRequest(bytes: Buffer): Whole | 'odd' | 'unfinished' {
+  return function readRequest(bytes: Buffer): Coming | 'odd' | 'unfinished' {
     const headEnd = bytes.indexOf(headEndMark)
     if (headEnd > headBytesMax) return 'odd'
     if (headEnd < 0) return mayBecomePlain(bytes) ? 'unfinished' : 'odd'
     const head = findHead(bytes.toString('latin1', 0, headEnd))
     if (!head) return 'odd'
     const bodyAt = headEnd + headEndMark.length
-    const next = bodyAt + head.bodyBytes
-    if (next > bytes.length) return 'unfinished'
-    return { head, body: bytes.subarray(bodyAt, next), next }
+    return { head, bodyAt, next: bodyAt + head.bodyBytes }
   }
 }
 

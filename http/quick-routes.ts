@@ -1,9 +1,10 @@
 import { type IncomingHttpHeaders, STATUS_CODES } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { createBodyReader } from './body.ts'
+import { bodyBytesMaxDefault, createBodyReader } from './body.ts'
 import { toErrorEnvelope, toRefusal } from './errors.ts'
 import { checkFields } from './fields.ts'
+import type { BodyRoom } from './pressure.ts'
 import type { QuickAnswer, QuickRoute } from './quick-lane.ts'
 import { logRefusal } from './refuse.ts'
 import type { RequestWatch } from './request-watch.ts'
@@ -15,23 +16,27 @@ type Settings = {
   routes: Route[]
   /** What every address begins with. */
   prefixes: string[]
-  checkKey(headers: Parameters<QuickRoute>[0]): Caller | Promise<Caller>
-  bodyBytesMax: number
+  checkKey(headers: IncomingHttpHeaders): Caller | Promise<Caller>
+  room: BodyRoom
   /** Sent with every answer. */
   safeHeaders: Record<string, string>
   watch: RequestWatch
   log: Logger
 }
 
+/** Longer bodies come seldom, and may take long to arrive. */
+const bodyBytesMaxOfAll = 1024 * 1024
+
 /** The routes of the quick lane: they do, in the same order, what the other way does for a plain request. */
 export function createQuickRoutes(settings: Settings): Map<string, QuickRoute> {
-  const { checkKey, bodyBytesMax, log, watch } = settings
+  const { checkKey, room, log, watch } = settings
   const { tracing } = watch
   const readJsonBody = createBodyReader()
   const toAnswer = createAnswers(settings.safeHeaders)
 
   function toQuickRoute(it: Route, handle: NonNullable<Route['handleQuickly']>): QuickRoute {
     const watched = watch.route(it)
+    const bodyBytesMax = Math.min(it.bodyBytesMax ?? bodyBytesMaxDefault, bodyBytesMaxOfAll)
     function work(headers: IncomingHttpHeaders, bytes: Buffer) {
       return whenKnown(checkKey(headers), (caller) =>
         whenKnown(readJsonBody(bytes, undefined, bodyBytesMax), (body) =>
@@ -39,7 +44,16 @@ export function createQuickRoutes(settings: Settings): Map<string, QuickRoute> {
         ),
       )
     }
-    return function answer(headers, bytes) {
+    /** Whoever is not let in is refused by the other way, which also knows how. */
+    function letIn(headers: IncomingHttpHeaders, bodyBytes: number) {
+      try {
+        const known = whenKnown(checkKey(headers), () => room.take(bodyBytes))
+        return known instanceof Promise ? known.catch(() => undefined) : known
+      } catch {
+        return undefined
+      }
+    }
+    function answer(headers: IncomingHttpHeaders, bytes: Buffer): QuickAnswer | Promise<QuickAnswer> {
       const startedAt = performance.now()
       const span: Span | undefined = tracing && watched.begin(headers)
       const toDone = (body: string) => {
@@ -60,13 +74,14 @@ export function createQuickRoutes(settings: Settings): Map<string, QuickRoute> {
         return refuse(error)
       }
     }
+    return { bodyBytesMax, letIn, answer }
   }
 
   const found = new Map<string, QuickRoute>()
   for (const it of settings.routes) {
     if (!it.handleQuickly) continue
-    const answer = toQuickRoute(it, it.handleQuickly)
-    for (const prefix of it.atRoot ? [''] : settings.prefixes) found.set(`${it.method} ${prefix}${it.path}`, answer)
+    const quick = toQuickRoute(it, it.handleQuickly)
+    for (const prefix of it.atRoot ? [''] : settings.prefixes) found.set(`${it.method} ${prefix}${it.path}`, quick)
   }
   return found
 }

@@ -104,10 +104,13 @@ type QuickTyped<B extends Fields> = Omit<Route, 'body' | 'query' | 'params' | 'h
   handle(call: QuickCall<z.output<B>>): Promise<string> | string
 }
 
-/** Declares a small write that is called very often: plain requests to it take the quick lane (see `quick-lane.ts`). */
+/** Declares a write of the stream, which is called very often: plain requests to it take the quick lane (see `quick-lane.ts`). */
 export function quickRoute<B extends Fields>(typed: QuickTyped<B>): Route {
   return { ...typed, handleQuickly: typed.handle } as unknown as Route
 }
+
+/** An answer with the fields that all of them have. */
+export const toEnvelope = (answer: object) => ({ msg: 'Ok', ...answer, code: 200, data: null, sdk_error_code: 0 })
 
 /**
  * Types are not checked when the service runs: a route from elsewhere may lack what they demand.

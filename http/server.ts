@@ -14,6 +14,7 @@ import { checkFields } from './fields.ts'
 import { addHealthRoutes, type Health } from './health.ts'
 import { addReference } from './openapi.ts'
 import {
+  createBodyRoom,
   createPressureCheck,
   defaultPressureLimits,
   type PressureCheck,
@@ -24,7 +25,7 @@ import { openQuickLane, type QuickLane } from './quick-lane.ts'
 import { createQuickRoutes } from './quick-routes.ts'
 import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './refuse.ts'
 import { createRequestWatch, type RequestWatch } from './request-watch.ts'
-import { type Caller, checkPermission, prefix, type Route, toUrl, uploadTypes } from './route.ts'
+import { type Caller, checkPermission, prefix, type Route, toEnvelope, toUrl, uploadTypes } from './route.ts'
 import type { Span, Tracing } from './tracing.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './upload-pace.ts'
 import { whenKnown } from './when-known.ts'
@@ -102,8 +103,9 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
   addReference(app, { version, routes: [...routes, ...(settings.elsewhere ?? [])] })
   addHealthRoutes(app, health)
   const watch = createRequestWatch({ figures: health.figures, tracing: settings.tracing })
+  const room = createBodyRoom(settings.pressure ?? defaultPressureLimits)
   await app.register(async (scope) => {
-    const checkPressure = createPressureCheck(settings.pressure ?? defaultPressureLimits)
+    const checkPressure = createPressureCheck(room)
     for (const it of routes) if (!it.upload) addRoute(scope, it, { ...settings, watch, admit: checkPressure })
   })
   await app.register(async (scope) => {
@@ -113,8 +115,8 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
   const { checkKey } = settings
   const quickLane = openQuickLane({
     server: app.server,
-    routes: createQuickRoutes({ routes, prefixes, checkKey, bodyBytesMax: smallBodyBytes, safeHeaders, watch, log }),
-    bodyBytesMax: smallBodyBytes,
+    routes: createQuickRoutes({ routes, prefixes, checkKey, room, safeHeaders, watch, log }),
+    smallBodyBytes,
     restWaitMs,
     idleMsMax: keptAliveMs,
     isDraining: health.isDraining,
@@ -190,7 +192,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         if (it.shape === 'text') return reply.type('text/plain').send(answer)
         if (typeof answer === 'string' || isStream(answer)) return reply.type('application/json').send(answer)
         if (it.shape === 'plain') return answer
-        return { msg: 'Ok', ...(answer as object), code: 200, data: null, sdk_error_code: 0 }
+        return toEnvelope(answer as object)
       },
     })
   }

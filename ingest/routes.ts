@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
 import { Refusal } from '../http/errors.ts'
 import type { ExactJson } from '../http/exact-json.ts'
-import { type Caller, quickRoute, type Route, route } from '../http/route.ts'
+import { type Caller, quickRoute, type Route, toEnvelope } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
 import type { Counters } from '../http/throttle/counters.ts'
 import type { Throttle } from '../http/throttle/throttle.ts'
@@ -152,7 +152,7 @@ export function createIngestRoutes(deps: Deps): Route[] {
     },
   })
 
-  const metricsBatch = route({
+  const metricsBatch = quickRoute({
     ...common,
     path: '/write/experiment/metrics/batch',
     summary: 'Logs many points, as rows or as columns. A point that is wrong is told and does not sink the others.',
@@ -171,7 +171,14 @@ export function createIngestRoutes(deps: Deps): Route[] {
       await writePoints.commit({ experiment, caller, identity, admitted }, points.length, (block, origin) => {
         pushPoints(block, origin, points, places)
       })
-      return { msg: 'Saved' as const, accepted: points.length, rejected, rejectedCount, throttled }
+      const answer: z.input<typeof batchAnswer> = {
+        msg: 'Saved',
+        accepted: points.length,
+        rejected,
+        rejectedCount,
+        throttled,
+      }
+      return JSON.stringify(toEnvelope(answer))
     },
   })
 

@@ -8,7 +8,8 @@ import { openTwoUsers } from '../api/two-users.ts'
 import { aPoint } from '../harness/builders.ts'
 import { eventually } from '../harness/eventually.ts'
 
-const bodyBytesMax = 1_000
+const smallBodyBytes = 1_000
+const bodyBytesMax = 300_000
 const restWaitMs = 150
 const idleMsMax = 2_000
 
@@ -18,8 +19,13 @@ describe('a connection', () => {
   let isDraining = false
   let sockets: Socket[]
   let hold: Promise<unknown> | undefined
+  /** Bytes of larger bodies that were let in and are not gone again. */
+  let held: number
+  let hasRoom: boolean
   beforeEach(async () => {
     hold = undefined
+    held = 0
+    hasRoom = true
     sockets = []
     server = createServer(async (request, answer) => {
       const chunks = await request.toArray().catch(() => [])
@@ -29,11 +35,22 @@ describe('a connection', () => {
       head: `HTTP/1.1 200 OK\r\ncontent-length: ${body.length + 6}\r\n`,
       body: `quick ${body}`,
     })
+    const letIn = (_: unknown, bytes: number) => {
+      if (!hasRoom) return undefined
+      held += bytes
+      return () => {
+        held -= bytes
+      }
+    }
     const routes = new Map<string, QuickRoute>([
-      ['POST /now', echo],
-      ['POST /later', async (headers: unknown, body: Buffer) => (await hold, echo(headers, body))],
+      ['POST /now', { bodyBytesMax, letIn, answer: echo }],
+      ['POST /later', { bodyBytesMax, letIn, answer: async (headers, body) => (await hold, echo(headers, body)) }],
+      [
+        'POST /asked',
+        { bodyBytesMax, letIn: async (headers, bytes) => (await hold, letIn(headers, bytes)), answer: echo },
+      ],
     ])
-    lane = openQuickLane({ server, routes, bodyBytesMax, restWaitMs, idleMsMax, isDraining: () => isDraining })
+    lane = openQuickLane({ server, routes, smallBodyBytes, restWaitMs, idleMsMax, isDraining: () => isDraining })
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
   })
@@ -158,6 +175,80 @@ describe('a connection', () => {
     expect(received()).not.toContain('quick')
   })
 
+  const large = '1'.repeat(bodyBytesMax)
+
+  it.each(['/now', '/later', '/asked'])(
+    'may send larger bodies, which are held until they are answered: %s',
+    async (path) => {
+      const release = Promise.withResolvers<void>()
+      hold = release.promise
+      const { send, answers } = await open()
+      send(request(large, { path }) + request('22') + request(large, { path }))
+      await sleep(50)
+      if (path !== '/now') expect(held).toBe(path === '/later' ? bodyBytesMax : 0)
+      release.resolve()
+      expect(await answers(3)).toEqual([`quick ${large}`, 'quick 22', `quick ${large}`])
+      expect(held).toBe(0)
+    },
+  )
+
+  it('may send a larger body in many pieces', async () => {
+    const { send, answers } = await open()
+    const text = request(large) + request('22')
+    for (let at = 0; at < text.length; at += 30_000) {
+      send(text.slice(at, at + 30_000))
+      await sleep(2)
+    }
+    expect(await answers(2)).toEqual([`quick ${large}`, 'quick 22'])
+    expect(held).toBe(0)
+  })
+
+  it('goes to Node with a larger body that is not let in, and holds nothing', async () => {
+    hasRoom = false
+    const [sync, asked] = [await open(), await open()]
+    sync.send(request(large))
+    asked.send(request(large, { path: '/asked' }))
+    expect(await sync.answers(1)).toEqual([`node POST ${large}`])
+    expect(await asked.answers(1)).toEqual([`node POST ${large}`])
+  })
+
+  it('holds nothing any more of a larger body that does not come in time, or never as a whole', async () => {
+    const [slow, broken] = [await open(), await open()]
+    slow.send(request(large).slice(0, -3))
+    broken.send(request(large).slice(0, -3))
+    await eventually(() => expect(held).toBe(2 * bodyBytesMax))
+    broken.socket.resetAndDestroy()
+    await eventually(() => expect(held).toBe(bodyBytesMax))
+    await sleep(restWaitMs * 2)
+    slow.send('111')
+    expect(await slow.answers(1)).toEqual([`node POST ${large}`])
+    expect(held).toBe(0)
+  })
+
+  it('holds nothing of a larger body whose connection breaks before it is let in, or while it is answered', async () => {
+    const release = Promise.withResolvers<void>()
+    hold = release.promise
+    const [asked, later] = [await open(), await open()]
+    asked.send(request(large, { path: '/asked' }))
+    later.send(request(large, { path: '/later' }))
+    await eventually(() => expect(held).toBe(bodyBytesMax))
+    for (const { socket } of [asked, later]) socket.resetAndDestroy()
+    await sleep(50)
+    expect(held).toBe(bodyBytesMax)
+    release.resolve()
+    await eventually(() => expect(held).toBe(0))
+  })
+
+  it('goes to Node with the rest of a larger body when the lane lets go meanwhile', async () => {
+    const { send, answers } = await open()
+    send(request(large).slice(0, -3))
+    await eventually(() => expect(held).toBe(bodyBytesMax))
+    lane.letGo()
+    send('111')
+    expect(await answers(1)).toEqual([`node POST ${large}`])
+    expect(held).toBe(0)
+  })
+
   it('goes to Node when the rest of a request does not follow, or nothing comes', async () => {
     const [slow, silent] = [await open(), await open()]
     slow.send(request('12345').slice(0, -3))
@@ -187,7 +278,7 @@ describe('a connection', () => {
     const { socket, send } = await open()
     const [ofServer] = (await accepted) as [Socket]
     socket.pause()
-    const body = 'x'.repeat(bodyBytesMax)
+    const body = 'x'.repeat(smallBodyBytes)
     for (let sent = 0; sent < 20_000; sent++) send(request(body))
     await eventually(() => expect(ofServer.destroyed).toBe(true))
   })
@@ -230,7 +321,7 @@ describe('a connection', () => {
     const { socket, send, answers } = await open()
     const [ofServer] = (await accepted) as [Socket]
     socket.pause()
-    const body = '"x'.padEnd(bodyBytesMax - 1, 'y').concat('"')
+    const body = '"x'.padEnd(smallBodyBytes - 1, 'y').concat('"')
     const count = 20_000
     for (let sent = 0; sent < count; sent++) send(request(body))
     await eventually(() => expect(ofServer.writableNeedDrain).toBe(true))
@@ -283,6 +374,8 @@ describe('a write', () => {
       })
       const path = '/api/rest/v2/write/experiment/metric'
       const point = JSON.stringify({ experimentKey, ...aPoint() })
+      const batch = '/api/rest/v2/write/experiment/metrics/batch'
+      const manySeries = Array.from({ length: 400 }, () => ({ metricName: 'x'.repeat(200), values: [] }))
       const key = `authorization: ${service.apiKey}`
       const cases: Record<string, { path?: string; head?: string[]; body?: string }> = {
         'a point': {},
@@ -306,6 +399,13 @@ describe('a write', () => {
         'an unknown experiment': { body: JSON.stringify({ experimentKey: 'x'.repeat(32), ...aPoint() }) },
         'no experiment': { body: JSON.stringify(aPoint()) },
         'a bad Idempotency-Key': { head: [key, `idempotency-key: ${'x'.repeat(201)}`] },
+        'a batch': { path: batch, body: JSON.stringify({ experimentKey, metrics: [aPoint(), { metricName: 'x' }] }) },
+        'a large batch': { path: batch, body: JSON.stringify({ experimentKey, series: manySeries }) },
+        'a large batch, no key': { path: batch, head: [], body: JSON.stringify({ experimentKey, series: manySeries }) },
+        'a batch over the limit': {
+          path: batch,
+          body: JSON.stringify({ experimentKey, metrics: [], more: 'x'.repeat(17 * 1024 * 1024) }),
+        },
         'too much': { body: JSON.stringify({ experimentKey: limited, ...aPoint() }) },
       }
       for (const [name, { path: address = path, head = [key], body = point }] of Object.entries(cases)) {
