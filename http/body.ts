@@ -77,7 +77,7 @@ function toJson(bytes: Buffer): ExactJson {
   // Of ASCII, which most bodies are, making a string is copying it.
   const text = bytes.toString(isAscii(bytes) ? 'latin1' : 'utf8')
   try {
-    return parseExactJson(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)
+    return parseExactJson(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text, bytes)
   } catch (error) {
     if (error instanceof RangeError) throw new Refusal('badJson', 'The body is nested too deeply.', { cause: error })
     const hint = /\b(NaN|Infinity)\b/.test(text.slice(0, 100_000))

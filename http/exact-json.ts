@@ -10,45 +10,52 @@ const digitsMax = 400
  * Parses JSON without rounding integers. `JSON.parse` alone turns 9007199254740993 into 9007199254740992: a step would
  * be altered. Only texts that hold such a literal pay for the reviver.
  *
+ * @param bytes the text as it came, when it is at hand
  * @throws SyntaxError when the text is not JSON
  */
-export function parseExactJson(text: string): ExactJson {
-  return mayHoldLongInteger(text) ? JSON.parse(text, keepLongIntegers) : JSON.parse(text)
+export function parseExactJson(text: string, bytes: Uint8Array = Buffer.from(text)): ExactJson {
+  return mayHoldLongInteger(bytes) ? JSON.parse(text, keepLongIntegers) : JSON.parse(text)
 }
 
 /**
- * Looks for an integer literal of 16 digits or more. Only every sixteenth character needs to be looked at, for a run that
- * long has one of them (measured: a regular expression took a tenth of the time of a batch). Digits inside strings may
- * pass for a literal: they only cost the slower way.
+ * Looks for an integer literal of 16 digits or more. Only every sixteenth byte needs to be looked at, for a run that long has
+ * one of them (measured: a regular expression took a tenth of the time of a batch). Digits inside strings may pass for a
+ * literal: they only cost the slower way.
+ *
+ * Of bytes and not of characters: how fast those are told apart depends on what the engine made of the rest of the process
+ * (measured: between 0.1 and 0.6 ms for 39 KB).
  */
-function mayHoldLongInteger(text: string): boolean {
+function mayHoldLongInteger(bytes: Uint8Array): boolean {
+  const { length } = bytes
   let after = 0
-  for (let at = longDigits - 1; at < text.length; at = after + longDigits) {
-    if (!isDigit(text, at)) {
+  for (let at = longDigits - 1; at < length; at = after + longDigits) {
+    if (!isDigit(bytes[at] as number)) {
       after = at
       continue
     }
     let first = at
-    while (first > after && isDigit(text, first - 1)) first--
+    while (first > after && isDigit(bytes[first - 1] as number)) first--
     let end = at + 1
-    while (isDigit(text, end)) end++
-    if (end - first >= longDigits && standsAlone(text, first, end)) return true
+    while (end < length && isDigit(bytes[end] as number)) end++
+    if (end - first >= longDigits && standsAlone(bytes, first, end)) return true
     after = end
   }
   return false
 }
 
-function isDigit(text: string, at: number): boolean {
-  const code = text.charCodeAt(at)
-  return code >= 48 && code <= 57
-}
+const isDigit = (byte: number) => byte >= 48 && byte <= 57
+const [minus, point] = Buffer.from('-.')
+const standBefore = new Set(Buffer.from(':[, \t\r\n'))
+const standAfter = new Set(Buffer.from(',]} \t\r\n'))
 
 /** False for the digits of a fraction, an exponent or a word. */
-function standsAlone(text: string, first: number, end: number): boolean {
-  const before = text[first - 1] === '-' ? first - 2 : first - 1
-  return (
-    (before < 0 || /[:[,\s]/.test(text.charAt(before))) && (end === text.length || /[\s,\]}]/.test(text.charAt(end)))
-  )
+function standsAlone(bytes: Uint8Array, first: number, end: number): boolean {
+  const before = bytes[first - 1]
+  // Most are fractions.
+  if (before === point) return false
+  const beforeSign = before === minus ? bytes[first - 2] : before
+  const after = bytes[end]
+  return (beforeSign === undefined || standBefore.has(beforeSign)) && (after === undefined || standAfter.has(after))
 }
 
 function keepLongIntegers(_name: string, value: unknown, context?: { source?: string }) {
