@@ -1,5 +1,7 @@
 import { restrictedAccount, unknownExperiment } from '../http/errors.ts'
+import { createJointQuestions } from '../http/joint-questions.ts'
 import { createLookup } from '../http/lookup.ts'
+import { createRecent } from '../http/recent.ts'
 import { whenKnown } from '../http/when-known.ts'
 import type { SoughtExperiment, WritableExperiment } from '../store/postgres/experiments.ts'
 
@@ -12,17 +14,31 @@ const freshForMs = 10_000
 const absentForMs = 500
 const experimentsMax = 200_000
 
-type Find = (userId: string, key: string) => Promise<SoughtExperiment | undefined>
+const usersMax = 10_000
+
+type Find = (userId: string, keys: string[]) => Promise<Map<string, SoughtExperiment>>
 
 /**
  * Finds the experiments that callers write to, without a query per point: answers are remembered for a short time, and
- * those already known go on working while Postgres is away.
+ * those already known go on working while Postgres is away. What one user asks for at the same time is one query: of what
+ * one costs, finding the rows is the least.
  *
- * @param find looks up an experiment that the user may write to, or that is kept from a restricted service account
+ * @param find looks up experiments that the user may write to, or that are kept from a restricted service account
  */
 export function createExperimentCheck(find: Find) {
+  const ofUsers = createRecent<(key: string) => Promise<SoughtExperiment | undefined>>(usersMax)
+
+  function askFor(userId: string, key: string): Promise<SoughtExperiment | undefined> {
+    let ofUser = ofUsers.get(userId)
+    if (!ofUser) {
+      ofUser = createJointQuestions((keys: string[]) => find(userId, keys))
+      ofUsers.set(userId, ofUser)
+    }
+    return ofUser(key)
+  }
+
   const lookUp = createLookup<SoughtExperiment, { userId: string; key: string }>({
-    find: (_id, { userId, key }) => find(userId, key),
+    find: (_id, { userId, key }) => askFor(userId, key),
     freshForMs: { found: freshForMs, absent: absentForMs },
     entriesMax: experimentsMax,
   })

@@ -1,4 +1,5 @@
 import { Counter, Histogram, type Registry } from 'prom-client'
+import { createJointQuestions } from '../http/joint-questions.ts'
 import type { Route } from '../http/route.ts'
 import type { SignsOfLife } from '../http/signs-of-life.ts'
 import type { Counters } from '../http/throttle/counters.ts'
@@ -7,7 +8,7 @@ import type { Tracing } from '../http/tracing.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import { countPointsBySeries, countSeries } from '../store/clickhouse/series-counts.ts'
 import type { Queries } from '../store/postgres/database.ts'
-import { findWritableExperiment } from '../store/postgres/experiments.ts'
+import { findWritableExperiments } from '../store/postgres/experiments.ts'
 import { addIngestionErrors } from '../store/postgres/ingestion-errors.ts'
 import { upsertReferenceSet } from '../store/postgres/reference-sets.ts'
 import type { QueueBackend } from '../store/queue/queue-backend.ts'
@@ -23,7 +24,6 @@ import { createRounds } from './monitoring/rounds.ts'
 import { createMonitoringRoutes } from './monitoring/routes.ts'
 import { createVoids } from './monitoring/voids.ts'
 import { createIngestRoutes } from './routes.ts'
-import { createSeriesCensus } from './series-census.ts'
 import { createSeriesLimits, type SeriesLimits } from './series-limits.ts'
 
 type Settings = {
@@ -132,10 +132,10 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     }),
   ]
   const routes = createIngestRoutes({
-    findExperiment: createExperimentCheck((userId, key) => findWritableExperiment(queries, userId, key)),
+    findExperiment: createExperimentCheck((userId, keys) => findWritableExperiments(queries, userId, keys)),
     throttle,
     limitSeries: createSeriesLimits({
-      askTotals: createSeriesCensus((ids) => countSeries(clickhouse, ids)),
+      askTotals: createJointQuestions((ids: bigint[]) => countSeries(clickhouse, ids)),
       askPointsBySeries: (id) => countPointsBySeries(clickhouse, id),
       onError: settings.onClickHouseFault,
       defaults: settings.seriesLimits,

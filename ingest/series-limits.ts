@@ -15,8 +15,8 @@ import type { Point } from './point.ts'
  * never hold up a write.
  */
 type Settings = {
-  /** The size of an experiment as an upper bound. */
-  askTotals(experimentId: bigint): Promise<SeriesTotals>
+  /** The size of an experiment as an upper bound; undefined when it has no points. */
+  askTotals(experimentId: bigint): Promise<SeriesTotals | undefined>
   askPointsBySeries(experimentId: bigint): Promise<Map<string, number>>
   onError(error: unknown): void
   defaults: SeriesLimits
@@ -100,7 +100,7 @@ export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defa
   }
 
   async function learnTotals(id: bigint, counted: Counted) {
-    counted.before = await askTotals(id)
+    counted.before = (await askTotals(id)) ?? nothing
   }
 
   async function learnNames(id: bigint, counted: Counted) {

@@ -70,18 +70,19 @@ export type WritableExperiment = Pick<Experiment, 'id' | 'limits'>
 /** An experiment that the user may write to, or one that is kept from a service account restricted to other workspaces. */
 export type SoughtExperiment = WritableExperiment & { isWithheld: boolean }
 
-/** An experiment to write to; absent and foreign look the same. */
-export async function findWritableExperiment(
+/** Experiments to write to, by their keys; those that are absent or foreign are not among them. */
+export async function findWritableExperiments(
   queries: Queries,
   userId: string,
-  key: string,
-): Promise<SoughtExperiment | undefined> {
-  return await queries.row<SoughtExperiment>(
-    `SELECT e.id, w.limits || p.limits AS limits, NOT ${mayWrite('w')} AS "isWithheld" FROM experiments e
+  keys: string[],
+): Promise<Map<string, SoughtExperiment>> {
+  const rows = await queries.rows<SoughtExperiment & { key: string }>(
+    `SELECT e.key, e.id, w.limits || p.limits AS limits, NOT ${mayWrite('w')} AS "isWithheld" FROM experiments e
      JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
-     WHERE (${mayWrite('w')} OR ${isWithheld('w')}) AND e.key = $2 AND e.deleted_at IS NULL`,
-    [userId, key],
+     WHERE (${mayWrite('w')} OR ${isWithheld('w')}) AND e.key = ANY($2) AND e.deleted_at IS NULL`,
+    [userId, keys],
   )
+  return new Map(rows.map(({ key, ...experiment }) => [key, experiment]))
 }
 
 /** An experiment that the viewer may see; absent, deleted and foreign look the same. */

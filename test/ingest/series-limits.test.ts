@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Point } from '../../ingest/point.ts'
-import { createSeriesCensus } from '../../ingest/series-census.ts'
 import { createSeriesLimits } from '../../ingest/series-limits.ts'
 import type { GivenLimits } from '../../store/limits.ts'
 import { eventually } from '../harness/eventually.ts'
@@ -130,29 +129,6 @@ describe('limits by count', () => {
       overPoints: 0,
     })
   })
-})
-
-it('questions about many experiments are asked together', async () => {
-  const asked: bigint[][] = []
-  const askTotals = createSeriesCensus(async (ids) => {
-    asked.push(ids)
-    return new Map(ids.map((id) => [id, { series: Number(id), pointsMost: 1 }]))
-  })
-  const ids = Array.from({ length: 2_500 }, (_, at) => BigInt(at + 1))
-  const answers = await Promise.all(ids.map((id) => askTotals(id)))
-  expect(answers.map((it) => it.series)).toEqual(ids.map(Number))
-  expect(asked.map((it) => it.length)).toEqual([1_000, 1_000, 500])
-})
-
-it('a question that fails fails for those who asked it, and the next one is asked', async () => {
-  let isAway = true
-  const askTotals = createSeriesCensus(async () => {
-    if (isAway) throw new Error('away')
-    return new Map()
-  })
-  await expect(askTotals(1n)).rejects.toThrow('away')
-  isAway = false
-  expect(await askTotals(1n)).toEqual({ series: 0, pointsMost: 0 })
 })
 
 describe('over HTTP', () => {
