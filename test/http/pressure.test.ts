@@ -4,7 +4,7 @@ import { Registry } from 'prom-client'
 import { afterEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import type { PressureLimits } from '../../http/pressure.ts'
-import { type Caller, route } from '../../http/route.ts'
+import { type Caller, quickRoute } from '../../http/route.ts'
 import { createServer } from '../../http/server.ts'
 import { createClosers } from '../../store/closers.ts'
 import { aPoint } from '../harness/builders.ts'
@@ -15,25 +15,31 @@ import { createUser, openOwnStores, startRole } from '../harness/service.ts'
 const closers = createClosers()
 afterEach(() => closers.closeAll())
 
+const ways = ['by Node’s server', 'by the quick lane'] as const
+
+type Way = (typeof ways)[number]
+
 /** A server with one route that holds its answers until it is told to give them. */
-async function openServer(pressure: PressureLimits) {
+async function openServer(way: Way, pressure: PressureLimits) {
   const answers = Promise.withResolvers<void>()
+  const held = quickRoute({
+    method: 'POST',
+    path: '/held',
+    permission: 'caller',
+    summary: '',
+    topic: '',
+    body: z.unknown(),
+    checksOwnBody: true,
+    answer: z.object({ msg: z.string() }),
+    shape: 'envelope',
+    async handle() {
+      await answers.promise
+      return '{"msg":"Ok"}'
+    },
+  })
+  const { handleQuickly: _, ...heldByNode } = held
   const app = await createServer({
-    routes: [
-      route({
-        method: 'POST',
-        path: '/held',
-        permission: 'caller',
-        summary: '',
-        topic: '',
-        answer: z.object({ msg: z.string() }),
-        shape: 'envelope',
-        async handle() {
-          await answers.promise
-          return { msg: 'Ok' }
-        },
-      }),
-    ],
+    routes: [way === 'by the quick lane' ? held : heldByNode],
     checkKey: () => ({ isAdmin: false }) as Caller,
     health: { checks: {}, figures: new Registry(), isDraining: () => false },
     version: '0.0.0',
@@ -59,9 +65,9 @@ async function openServer(pressure: PressureLimits) {
 /** Most of these never come to an end before the test does. */
 const started = (work: Promise<unknown>) => work.catch(() => undefined)
 
-describe('large bodies', () => {
+describe.each(ways)('large bodies %s', (way) => {
   it('over what all may take together are refused before they are read, small ones go on', async () => {
-    const { post, answer } = await openServer({ bodyBytesMax: 250_000 })
+    const { post, answer } = await openServer(way, { bodyBytesMax: 250_000 })
     const held = [post(100_000), post(100_000)]
     const refused = await eventually(async () => {
       const tried = await post(100_000, AbortSignal.timeout(2_000))
@@ -80,7 +86,7 @@ describe('large bodies', () => {
   })
 
   it('of a connection that breaks are given back', async () => {
-    const { post, answer, url } = await openServer({ bodyBytesMax: 250_000 })
+    const { post, answer, url } = await openServer(way, { bodyBytesMax: 250_000 })
     for (let round = 0; round < 5; round++) {
       const sending = request(url, { method: 'POST', headers: { 'content-length': 200_000 } })
       started(new Promise((_, reject) => sending.once('error', reject)))
@@ -93,7 +99,7 @@ describe('large bodies', () => {
   })
 
   it('a single one is always let in', async () => {
-    const { post, answer } = await openServer({ bodyBytesMax: 10 })
+    const { post, answer } = await openServer(way, { bodyBytesMax: 10 })
     answer()
     expect((await post(100_000)).status).toBe(200)
   })
