@@ -17,9 +17,9 @@ import type { Table } from './tables.ts'
 
 /**
  * Reads events so that those which were delivered twice count once. `FINAL` does so by merging all that is read, which costs
- * twenty times as much as reading it. But a part has no row twice (inserts and merges see to that, see `eachOnceInPart`), and the numbers of
- * events grow with time, so that most parts have few in common: what parts share is made one of each by hashing, and all
- * else is read as it is.
+ * twenty times as much as reading it. But a part has no row twice (inserts and merges see to that: `eachOnceInPart`), and the
+ * numbers of events grow with time, so that most parts have few in common: what parts share is made one of each by hashing,
+ * and all else is read as it is.
  *
  * The parts are named in the query. One that is inserted meanwhile is not read; one that is merged meanwhile might be
  * missing, and then all is done again. Should that happen again and again, or parts share too much, `FINAL` is used after

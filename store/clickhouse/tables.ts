@@ -48,7 +48,7 @@ export type Table = {
   identity: string[]
   /**
    * True where reads rely on a part that holds no row twice. Then ClickHouse looks for repeated rows in what it inserts,
-   * as it does later when parts are merged: a sixth of its work for a block of 100,000 points (measured).
+   * as it does later when parts are merged: a fifth of its work for a block of 100,000 points (measured).
    */
   eachOnceInPart?: boolean
 }
