@@ -127,14 +127,12 @@ export async function runOnce(
     )
     if (areAllIn(parts.flat(), await listParts(clickhouse, tables))) return
   }
-  await run(
-    sources.map(
-      ({ table, where, columns }) =>
-        `(SELECT ${columns} FROM ${clickhouse.database}.${table.name} FINAL WHERE ${where})`,
-    ),
-    undefined,
-  )
+  await run(toFinal(clickhouse, sources), undefined)
 }
+
+/** Table expressions of rows that count once however often they were delivered, and whatever is merged meanwhile. */
+export const toFinal = ({ database }: ClickHouse, sources: Source[]): string[] =>
+  sources.map(({ table, where, columns }) => `(SELECT ${columns} FROM ${database}.${table.name} FINAL WHERE ${where})`)
 
 /** For each source the rollups that hold what there is; undefined when parts went away meanwhile. */
 async function findStanding(

@@ -13,7 +13,7 @@ import {
   voidedEventsTable,
 } from './monitoring-tables.ts'
 import { listParts } from './parts.ts'
-import { readOnce, runOnce, type Source } from './read-once.ts'
+import { readOnce, runOnce, type Source, toFinal } from './read-once.ts'
 import { joinRollups } from './rollup-joins.ts'
 import { createRollupId, dropRollup, insertRollupValues, publishRollup, type RolledModel } from './rollup-publish.ts'
 import {
@@ -59,8 +59,30 @@ export async function rollUp(
     made += await joinRollups(clickhouse, model)
     if (stop?.aborted) return made
     const range = await findRange(clickhouse, model, limits)
-    if (!range || !(await buildRollup(clickhouse, model, range, stop))) return made
+    if (!range) return made
+    let outcome = await buildRollup(clickhouse, model, { range, insert: insertOnce }, stop)
+    if (outcome === 'disturbed') {
+      outcome = await buildRollup(clickhouse, model, { range, insert: insertFinal }, stop)
+    }
+    if (outcome !== 'made') return made
   }
+}
+
+/** Inserts what comes of the rows of a source; false when a merge came between, and it may be there twice or in part. */
+type Insert = (clickhouse: ClickHouse, source: Source, toStatement: (table: string) => string) => Promise<boolean>
+
+const insertOnce: Insert = async (clickhouse, source, toStatement) => {
+  let attempts = 0
+  await runOnce(clickhouse, [source], async ([table]) => {
+    if (attempts++ === 0) await clickhouse.command(toStatement(table as string))
+  })
+  return attempts === 1
+}
+
+/** Costs many times as much, and no merge can come between. */
+const insertFinal: Insert = async (clickhouse, source, toStatement) => {
+  await clickhouse.command(toStatement(toFinal(clickhouse, [source])[0] as string))
+  return true
 }
 
 const listOf = (clickhouse: ClickHouse, { modelId, kind }: RolledModel) =>
@@ -101,20 +123,20 @@ async function findRange(
   return undefined
 }
 
-/** Sums up all events of a range; false when nothing came of it. What comes to it meanwhile makes the rollup stale, and nothing else. */
+/** Sums up all events of a range, or leaves it for another time. What comes to it meanwhile makes the rollup stale, and nothing else. */
 async function buildRollup(
   clickhouse: ClickHouse,
   model: RolledModel,
-  range: Range,
+  { range, insert }: { range: Range; insert: Insert },
   stop: AbortSignal | undefined,
-): Promise<boolean> {
+): Promise<'made' | 'left' | 'disturbed'> {
   const { database } = clickhouse
   const ofModel = `model_id = ${model.modelId} AND kind = ${eventKinds[model.kind]}`
   const isIn = ` AND claim BETWEEN ${range.low} AND ${range.high}`
   const voids = await clickhouse.rows<{ claim: string; place: number }>(
     `SELECT DISTINCT claim, place FROM ${database}.${voidedEventsTable.name} WHERE ${ofModel}${isIn} LIMIT ${voidedMax + 1}`,
   )
-  if (voids.length > voidedMax) return false
+  if (voids.length > voidedMax) return 'left'
   const voided = voids.length === 0 ? 'false' : `(claim, place) IN (${voids.map((it) => `(${it.claim}, ${it.place})`)})`
   const narrow = (source: Source, whole: string): Source => ({
     ...source,
@@ -145,7 +167,7 @@ async function buildRollup(
   for (const [part, code] of Object.entries(valueParts) as [ValuePart, number][]) {
     const ofPart = features.filter((it) => it.part === code).map((it) => it.name)
     for (let at = 0; at < ofPart.length; at += featuresAtOnce) {
-      if (stop?.aborted) return false
+      if (stop?.aborted) return 'left'
       const some = { part, names: ofPart.slice(at, at + featuresAtOnce) }
       // Whatever their names: what parts have in common is looked up once.
       const source = narrow(toValues(model, some, ground), `${ofModel}${isIn} AND part = ${code}`)
@@ -153,14 +175,15 @@ async function buildRollup(
       if (found.length === 0) continue
       looks.push(...found)
       const grids = found.map((it) => toGrid(it, lastFeatures?.get(toFeatureKey(code, it.name))?.center))
-      await runOnce(clickhouse, [source], async ([values]) =>
-        clickhouse.command(
-          `INSERT INTO ${database}.${table} (${version}${cellColumns}, rollup, weight, least, most)
-           SELECT ${version}${cellColumns}, ${id}, weight, least, most
-           FROM (SELECT ${model.modelId} AS model_id, ${eventKinds[model.kind]} AS kind, ${code} AS part, *
-             FROM (${selectCounts(values as string, grids)}))`,
-        ),
+      const isWhole = await insert(
+        clickhouse,
+        source,
+        (values) => `INSERT INTO ${database}.${table} (${version}${cellColumns}, rollup, weight, least, most)
+          SELECT ${version}${cellColumns}, ${id}, weight, least, most
+          FROM (SELECT ${model.modelId} AS model_id, ${eventKinds[model.kind]} AS kind, ${code} AS part, *
+            FROM (${selectCounts(values, grids)}))`,
       )
+      if (!isWhole) return 'disturbed'
     }
   }
   if (hasVersions)
@@ -172,8 +195,8 @@ async function buildRollup(
   const [stored] = await clickhouse.rows<{ n: string }>(
     `SELECT sum(weight) AS n FROM ${database}.${rollupValuesTable} WHERE ${ofModel} AND rollup = ${id}`,
   )
-  // Something came meanwhile, or a part went away and its rows were inserted twice: next time.
-  if (Number(stored?.n ?? 0) !== sum(looks, (it) => Number(it.all) - Number(it.voided))) return false
+  // Something came meanwhile: next time.
+  if (Number(stored?.n ?? 0) !== sum(looks, (it) => Number(it.all) - Number(it.voided))) return 'left'
   const times = [...looks, ...versions].filter((it) => it.all !== '0')
   await publishRollup(clickhouse, model, {
     id,
@@ -191,7 +214,7 @@ async function buildRollup(
       received: BigInt(it.received),
     })),
   })
-  return true
+  return 'made'
 }
 
 const sum = <T>(all: T[], toNumber: (it: T) => number) => all.reduce((total, it) => total + toNumber(it), 0)
