@@ -321,6 +321,39 @@ it.each(['before', 'after'])('a merge just %s values are summed up costs none an
   }
 })
 
+it('a worker that dies in the middle of a rollup leaves every read as it was, and the next one goes on', async () => {
+  const model = await aModel()
+  for (let nth = 0; nth < 5; nth++) await model.write(toEvents(someValues(40, nth), start + nth * hour, `${nth % 2}`))
+  const before = await model.readAll()
+  const readCounts = async () => {
+    const count = { modelName: model.modelName, feature: 'count' }
+    return [await read('features', { modelName: model.modelName }), await read('distribution', count)]
+  }
+  const counts = await readCounts()
+  const rollUpFor = (statements: number) => {
+    let left = statements
+    const command = (statement: string) =>
+      left-- > 0 ? stored.clickhouse.command(statement) : Promise.reject(new Error('the worker died'))
+    return rollUp({ ...stored.clickhouse, command }, model.model, { ...limits, eventsMax: 40 })
+  }
+  let deaths = 0
+  for (; ; deaths++) {
+    try {
+      await rollUpFor(deaths)
+      break
+    } catch (error) {
+      expect(error).toEqual(new Error('the worker died'))
+    }
+    expect(await readCounts()).toEqual(counts)
+  }
+  // Values, those of versions, the features and the rollup itself: after none, one, two, three of them, and between.
+  expect(deaths).toBeGreaterThan(3)
+  expect(await model.countStanding()).toBe(200)
+  const levels = (await listRollups(stored.clickhouse, { modelId: model.id, kind: 1 })).map((it) => it.level)
+  expect(levels.toSorted()).toEqual([0, 0, 0, 0, 0, 1])
+  expect(await model.readAll()).toEqual(before)
+})
+
 it('another process, and one that starts anew, read the same rollups', async () => {
   const model = await aModel()
   await model.write(toEvents(someValues(200)))
