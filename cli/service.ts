@@ -2,9 +2,6 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
-import { createLiveStreams, type LiveStreams } from '../api/live-streams.ts'
-import { createLooseObjects } from '../api/loose-objects.ts'
-import { createApiRoutes } from '../api/routes.ts'
 import { createActivity } from '../http/activity.ts'
 import { createKeyCheck } from '../http/key-check.ts'
 import type { Route } from '../http/route.ts'
@@ -14,11 +11,9 @@ import { createCounters } from '../http/throttle/counters.ts'
 import { createLeasedBuckets } from '../http/throttle/leases.ts'
 import { createThrottle } from '../http/throttle/throttle.ts'
 import { createLocalBuckets } from '../http/throttle/token-buckets.ts'
-import { createIngest, describeIngest } from '../ingest/ingest.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrate.ts'
 import { createClosers } from '../store/closers.ts'
-import { type ObjectStore, openObjects } from '../store/objects/object-store.ts'
 import { findAccount } from '../store/postgres/accounts.ts'
 import { addToCounters, upsertThrottled } from '../store/postgres/counters.ts'
 import { openDatabase } from '../store/postgres/database.ts'
@@ -26,18 +21,13 @@ import { updateSigns } from '../store/postgres/experiments.ts'
 import { openKeyChanges } from '../store/postgres/key-changes.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
 import { addToModelCounters } from '../store/postgres/monitored-models.ts'
-import { openReadReplica } from '../store/postgres/read-replica.ts'
 import { openSecrets } from '../store/postgres/secrets.ts'
 import { updateActivity } from '../store/postgres/users.ts'
-import { openQueueBackend, type Producer, type QueueBackend } from '../store/queue/queue-backend.ts'
-import { type QueueName, queueNames } from '../store/queue/queues.ts'
+import { openQueueBackend } from '../store/queue/queue-backend.ts'
 import { openSharedBuckets } from '../store/redis/token-buckets.ts'
-import { startAlerts } from '../workers/alerts/alerts.ts'
-import { startRollups } from '../workers/rollups.ts'
-import { startStoreFigures } from '../workers/store-figures.ts'
-import { startWebhooks } from '../workers/webhooks/webhooks.ts'
-import { startWorker } from '../workers/worker.ts'
 import { explainListenFault } from './port.ts'
+import type { Api } from './roles/api.ts'
+import type { Parts, RouteParts } from './roles/parts.ts'
 import { type Settings, type StoreUrls, toClickHouse, tracesProtocol } from './settings.ts'
 import { nameFault } from './store-fault.ts'
 import { version } from './version.ts'
@@ -48,7 +38,6 @@ export type Role = 'ingest' | 'worker' | 'webhook-worker' | 'api'
 
 const signsEveryMs = 1_000
 const activityEveryMs = 1_000
-const looseObjectsEveryMs = 60_000
 
 /**
  * Starts roles in this process, on stores that are there and migrated, behind one address. `close` drains: no new
@@ -119,43 +108,20 @@ export async function startService(
     const weakness = await nameQueueFault(backend.findWeakness())
     if (weakness) log.warn({ store: 'redis' }, weakness)
 
+    const parts: Parts = {
+      ...{ stores, settings, database, clickhouse, backend, secrets, figures, tracing, closers, log },
+      onStoreFault,
+      nameQueueFault,
+    }
+    // A role that is not asked for is not loaded: its libraries would cost memory and time.
     if (roles.has('worker')) {
-      const worker = await nameQueueFault(
-        startWorker({
-          backend,
-          queries: database,
-          clickhouse,
-          deletedKeptForMs: settings.deletedKeptForMs,
-          ingestionErrorsKeptDays: settings.ingestionErrorsKeptDays,
-          figures,
-          tracing,
-          log,
-        }),
-      )
-      closers.push(() => worker.close())
-      const storeFigures = await nameQueueFault(
-        startStoreFigures({
-          backend,
-          queries: database,
-          clickhouse,
-          queueBlocksMax: settings.queueMax.blocks,
-          figures,
-          log,
-        }),
-      )
-      closers.push(() => storeFigures.close())
-      const alerts = startAlerts({ database, clickhouse, figures, log })
-      closers.push(() => alerts.close())
-      const rollups = startRollups({ database, clickhouse, log })
-      closers.push(() => rollups.close())
+      const { openWorker } = await import('./roles/worker.ts')
+      await openWorker(parts)
     }
     if (roles.has('webhook-worker')) {
       if (secrets) {
-        const { webhookPrivateHosts: privateHosts, webhookExtraCa: extraCa } = settings
-        const webhooks = await nameQueueFault(
-          startWebhooks({ backend, database, secrets, privateHosts, extraCa, version, figures, tracing, log }),
-        )
-        closers.push(() => webhooks.close())
+        const { openWebhookWorker } = await import('./roles/webhook-worker.ts')
+        await openWebhookWorker(parts, secrets)
       } else if (roles.size === 1) {
         throw new Error('SVC_MASTER_KEY must be set: what webhooks are signed with is encrypted with it.')
       } else log.warn('webhooks are not sent by this worker: it was started without SVC_MASTER_KEY')
@@ -185,73 +151,26 @@ export async function startService(
     closers.push(() => counters.close())
     const throttle = createThrottle({ buckets: await openBuckets(), ...settings.rateLimits, counters, now })
 
+    const routeParts: RouteParts = { ...parts, signs, throttle, counters }
     const routes: Route[] = []
-    let objects: ObjectStore | undefined
-    let liveStreams: LiveStreams | undefined
     if (roles.has('ingest')) {
-      const ingest = await nameQueueFault(
-        createIngest({
-          queries: database,
-          clickhouse,
-          backend,
-          signs,
-          throttle,
-          counters,
-          seriesLimits: settings.seriesLimits,
-          onClickHouseFault: onStoreFault('clickhouse'),
-          onPostgresFault: onStoreFault('postgres'),
-          commitWaitMs: settings.commitWaitMs,
-          eventLeaseMs: settings.eventLeaseMs,
-          queueMax: settings.queueMax,
-          figures,
-          tracing,
-        }),
-      )
-      closers.push(() => ingest.close())
-      routes.push(...ingest.routes.map((it) => ({ ...it, tier: 'ingest' as const })))
+      const { openIngest } = await import('./roles/ingest.ts')
+      routes.push(...(await openIngest(routeParts)))
     }
-    const appUrl = settings.publicUrl ?? `http://${toUrlHost(settings.host)}:${settings.port}`
+    let api: Api | undefined
+    let elsewhere: Route[] = []
     if (roles.has('api')) {
-      const queueDepth = await nameQueueFault(openQueueDepth(backend))
-      const reads = openReadReplica({
-        primary: database,
-        replicaUrl: settings.postgresReadUrl,
-        figures,
-        onError: onStoreFault('postgres replica'),
-      })
-      closers.push(() => reads.close())
-      await reads.check()
-      objects = await openObjects(stores.objectsUrl)
-      closers.push(objects.close)
-      const looseObjects = createLooseObjects({
-        database,
-        objects,
-        everyMs: looseObjectsEveryMs,
-        onError: onStoreFault('objects'),
-      })
-      closers.push(() => looseObjects.close())
-      liveStreams = createLiveStreams({ database, clickhouse, queueDepth, onError: onStoreFault('live streams') })
-      const { assetLimits } = settings
-      const kept = { database, clickhouse, objects, looseObjects, liveStreams, assetLimits }
-      const privateHosts = settings.webhookPrivateHosts
-      const apiRoutes = createApiRoutes({
-        ...kept,
-        reads,
-        secrets,
-        privateHosts,
-        signs,
-        throttle,
-        counters,
-        queueDepth,
-        appUrl,
-      })
-      routes.push(...apiRoutes.map((it) => ({ ...it, tier: 'api' as const })))
+      const { openApi } = await import('./roles/api.ts')
+      const appUrl = settings.publicUrl ?? `http://${toUrlHost(settings.host)}:${settings.port}`
+      api = await openApi(routeParts, appUrl)
+      routes.push(...api.routes)
+      // Behind one address the api has the reference of the whole.
+      if (!roles.has('ingest')) elsewhere = (await import('../ingest/ingest.ts')).describeIngest()
     }
 
     const app = await createServer({
       routes,
-      // Behind one address the api has the reference of the whole.
-      elsewhere: roles.has('api') && !roles.has('ingest') ? describeIngest() : [],
+      elsewhere,
       checkKey: createKeyCheck({
         findCaller: (keyHash) => findAccount(database, keyHash),
         changes: keyChanges,
@@ -263,7 +182,7 @@ export async function startService(
           postgres: () => database.row('SELECT 1'),
           clickhouse: () => clickhouse.ping(),
           queue: () => backend.check(),
-          ...(objects && { objects: objects.check }),
+          ...(api && { objects: api.objects.check }),
         },
         // Ingest still takes writes without ClickHouse, and those of known keys without Postgres: a balancer that left
         // out every ingest because one of these is away would refuse them all.
@@ -282,7 +201,7 @@ export async function startService(
       await closed
     })
     // First of all, for they end only when they are told to.
-    closers.push(async () => liveStreams?.close())
+    closers.push(async () => api?.liveStreams.close())
     await app.listen({ host: settings.host, port: settings.port }).catch((error: unknown) => {
       throw explainListenFault(error, settings)
     })
@@ -312,13 +231,6 @@ async function openTracing({ settings, roles, log }: { settings: Settings; roles
   }
   const { openTracing: open } = await import('./tracing.ts')
   return open({ settings: settings.tracing, roles, log })
-}
-
-/** Counts what waits in each queue. */
-async function openQueueDepth(backend: QueueBackend): Promise<(name: QueueName) => Promise<number>> {
-  const opened = await Promise.all(queueNames.map(async (name) => [name, await backend.openProducer(name)] as const))
-  const producers = new Map(opened)
-  return async (name) => (await (producers.get(name) as Producer).load()).blocks
 }
 
 /** How this machine reaches a server that listens on `host`. */

@@ -1,0 +1,62 @@
+import { createLiveStreams } from '../../api/live-streams.ts'
+import { createLooseObjects } from '../../api/loose-objects.ts'
+import { createApiRoutes } from '../../api/routes.ts'
+import type { Route } from '../../http/route.ts'
+import { openObjects } from '../../store/objects/object-store.ts'
+import { openReadReplica } from '../../store/postgres/read-replica.ts'
+import type { Producer, QueueBackend } from '../../store/queue/queue-backend.ts'
+import { type QueueName, queueNames } from '../../store/queue/queues.ts'
+import type { RouteParts } from './parts.ts'
+
+const looseObjectsEveryMs = 60_000
+
+/** Reads, and writes of everything relational. @param appUrl where the service is for whoever is sent there */
+export async function openApi(parts: RouteParts, appUrl: string) {
+  const { stores, settings, database, clickhouse, backend, secrets, signs, throttle, counters } = parts
+  const { figures, closers, onStoreFault, nameQueueFault } = parts
+  const queueDepth = await nameQueueFault(openQueueDepth(backend))
+  const reads = openReadReplica({
+    primary: database,
+    replicaUrl: settings.postgresReadUrl,
+    figures,
+    onError: onStoreFault('postgres replica'),
+  })
+  closers.push(() => reads.close())
+  await reads.check()
+  const objects = await openObjects(stores.objectsUrl)
+  closers.push(objects.close)
+  const looseObjects = createLooseObjects({
+    database,
+    objects,
+    everyMs: looseObjectsEveryMs,
+    onError: onStoreFault('objects'),
+  })
+  closers.push(() => looseObjects.close())
+  const liveStreams = createLiveStreams({ database, clickhouse, queueDepth, onError: onStoreFault('live streams') })
+  const routes = createApiRoutes({
+    database,
+    clickhouse,
+    objects,
+    looseObjects,
+    liveStreams,
+    assetLimits: settings.assetLimits,
+    reads,
+    secrets,
+    privateHosts: settings.webhookPrivateHosts,
+    signs,
+    throttle,
+    counters,
+    queueDepth,
+    appUrl,
+  })
+  return { objects, liveStreams, routes: routes.map((it): Route => ({ ...it, tier: 'api' })) }
+}
+
+export type Api = Awaited<ReturnType<typeof openApi>>
+
+/** Counts what waits in each queue. */
+async function openQueueDepth(backend: QueueBackend): Promise<(name: QueueName) => Promise<number>> {
+  const opened = await Promise.all(queueNames.map(async (name) => [name, await backend.openProducer(name)] as const))
+  const producers = new Map(opened)
+  return async (name) => (await (producers.get(name) as Producer).load()).blocks
+}

@@ -1,0 +1,29 @@
+import type { Route } from '../../http/route.ts'
+import { createIngest } from '../../ingest/ingest.ts'
+import type { RouteParts } from './parts.ts'
+
+/** Takes what is logged and reported, and puts it into the queue. */
+export async function openIngest(parts: RouteParts): Promise<Route[]> {
+  const { settings, database, clickhouse, backend, signs, throttle, counters } = parts
+  const { figures, tracing, closers, onStoreFault, nameQueueFault } = parts
+  const ingest = await nameQueueFault(
+    createIngest({
+      queries: database,
+      clickhouse,
+      backend,
+      signs,
+      throttle,
+      counters,
+      seriesLimits: settings.seriesLimits,
+      onClickHouseFault: onStoreFault('clickhouse'),
+      onPostgresFault: onStoreFault('postgres'),
+      commitWaitMs: settings.commitWaitMs,
+      eventLeaseMs: settings.eventLeaseMs,
+      queueMax: settings.queueMax,
+      figures,
+      tracing,
+    }),
+  )
+  closers.push(() => ingest.close())
+  return ingest.routes.map((it) => ({ ...it, tier: 'ingest' as const }))
+}

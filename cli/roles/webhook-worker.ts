@@ -1,0 +1,14 @@
+import type { Secrets } from '../../store/postgres/secrets.ts'
+import { startWebhooks } from '../../workers/webhooks/webhooks.ts'
+import { version } from '../version.ts'
+import type { Parts } from './parts.ts'
+
+/** Delivers webhooks. */
+export async function openWebhookWorker(parts: Parts, secrets: Secrets): Promise<void> {
+  const { settings, database, backend, figures, tracing, closers, log, nameQueueFault } = parts
+  const { webhookPrivateHosts: privateHosts, webhookExtraCa: extraCa } = settings
+  const webhooks = await nameQueueFault(
+    startWebhooks({ backend, database, secrets, privateHosts, extraCa, version, figures, tracing, log }),
+  )
+  closers.push(() => webhooks.close())
+}
