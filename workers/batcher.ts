@@ -41,8 +41,9 @@ type Waiting = { block: Block; done: () => void; failed: (error: unknown) => voi
 const insertsAtOnce = 2
 /** Between two inserts so many times what one took. */
 const gapPerInsert = 3
-/** How long a burst is remembered. */
-const rateOverMs = 2_000
+/** What comes is averaged over so long, and counts as so many times what is much at most: else a burst were remembered for long. */
+const rateOverMs = 1_000
+const busyTimesMax = 2
 const retryFirstMs = 100
 const retryLongestMs = 5_000
 
@@ -76,7 +77,8 @@ export function createBatcher(settings: Settings) {
     const batch = waiting
     const nowMs = performance.now()
     const weight = 1 - Math.exp((lastFlushAt - nowMs) / rateOverMs)
-    if (Number.isFinite(lastFlushAt)) rowsPerSecond += weight * ((rows * 1_000) / (nowMs - lastFlushAt) - rowsPerSecond)
+    const rate = Math.min((rows * 1_000) / (nowMs - lastFlushAt), busyRowsPerSecond * busyTimesMax)
+    rowsPerSecond += weight * (rate - rowsPerSecond)
     waiting = []
     rows = 0
     bytes = 0

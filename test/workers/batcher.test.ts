@@ -112,6 +112,22 @@ describe('a batcher', () => {
     expect(inserts.map((it) => it.blocks)).toEqual([['slow'], ['a'], ['b']])
   })
 
+  it('soon forgets that much came, however much it was', async () => {
+    const { batcher, inserts } = openBatcher({ gapMs: 1, gapMsMax: 10 ** 9, busyRowsPerSecond: 1_000 }, ({ blocks }) =>
+      sleep(blocks.includes('burst') ? 0 : 500),
+    )
+    for (let nth = 0; nth < 100; nth++) await batcher.add(aBlock('burst', 10 ** 9))
+    await sleep(3_000)
+    inserts.length = 0
+
+    await batcher.add(aBlock('slow'))
+    const one = batcher.add(aBlock('a'))
+    await sleep(100)
+    await Promise.all([one, batcher.add(aBlock('b'))])
+
+    expect(inserts.map((it) => it.blocks)).toEqual([['slow'], ['a'], ['b']])
+  })
+
   it('repeats an insert that fails with the same blocks until it succeeds', async () => {
     let failures = 3
     const { batcher, inserts } = openBatcher({}, async () => {
