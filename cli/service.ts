@@ -109,7 +109,16 @@ export async function startService(
     if (weakness) log.warn({ store: 'redis' }, weakness)
 
     const parts: Parts = {
-      ...{ stores, settings, database, clickhouse, backend, secrets, figures, tracing, closers, log },
+      stores,
+      settings,
+      database,
+      clickhouse,
+      backend,
+      secrets,
+      figures,
+      tracing,
+      closers,
+      log,
       onStoreFault,
       nameQueueFault,
     }

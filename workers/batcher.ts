@@ -41,8 +41,9 @@ type Waiting = { block: Block; done: () => void; failed: (error: unknown) => voi
 const insertsAtOnce = 2
 /** Between two inserts so many times what one took. */
 const gapPerInsert = 3
-/** What comes is averaged over so long, and counts as so many times what is much at most: else a burst were remembered for long. */
+/** How long a burst is remembered. */
 const rateOverMs = 1_000
+/** However much comes, it counts as so many times what is much: or else a larger burst would be remembered for longer. */
 const busyTimesMax = 2
 const retryFirstMs = 100
 const retryLongestMs = 5_000

@@ -5,8 +5,8 @@ import { startWorker } from '../../workers/worker.ts'
 import type { Parts } from './parts.ts'
 
 /** Stores what the queue has, and does what there is to do in the background. */
-export async function openWorker({ settings, closers, nameQueueFault, ...parts }: Parts): Promise<void> {
-  const { database, clickhouse, backend, figures, tracing, log } = parts
+export async function openWorker(parts: Parts): Promise<void> {
+  const { settings, database, clickhouse, backend, figures, tracing, closers, log, nameQueueFault } = parts
   const worker = await nameQueueFault(
     startWorker({
       backend,
