@@ -1,14 +1,19 @@
 import { Refusal, restrictedAccount, unknownExperiment } from '../http/errors.ts'
 import type { Caller } from '../http/route.ts'
+import { isPlaceWithheld, type Place } from '../store/postgres/accounts/restrictions.ts'
+import type { Viewer } from '../store/postgres/accounts/visibility.ts'
+import {
+  findManagedWorkspace,
+  findWorkspace,
+  managesWorkspace,
+  type Workspace,
+} from '../store/postgres/accounts/workspaces.ts'
 import type { Queries } from '../store/postgres/database.ts'
-import { type Experiment, findExperiment } from '../store/postgres/experiments.ts'
-import { findProject, type Project, type ProjectReference } from '../store/postgres/projects.ts'
-import { isPlaceWithheld, type Place } from '../store/postgres/restrictions.ts'
-import type { Viewer } from '../store/postgres/visibility.ts'
-import { findManagedWorkspace, findWorkspace, managesWorkspace, type Workspace } from '../store/postgres/workspaces.ts'
+import { type Experiment, findExperiment } from '../store/postgres/experiments/experiments.ts'
+import { findProject, type Project, type ProjectReference } from '../store/postgres/projects/projects.ts'
 
 /**
- * What a caller may see and change; `store/postgres/visibility.ts` has the rules. What is foreign answers the same as what
+ * What a caller may see and change; `store/postgres/accounts/visibility.ts` has the rules. What is foreign answers the same as what
  * is not there; what may be read but not changed says so.
  */
 export function createAccess(queries: Queries) {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { describeTerminal } from '../cli/terminal.ts'
-import { type Closers, createClosers } from '../store/closers.ts'
-import type { AppendFsync } from './stores.ts'
+import { describeTerminal } from '../cli/terminal/terminal.ts'
+import { type Closers, createClosers } from '../runtime/closers.ts'
+import type { AppendFsync } from './contenders/stores.ts'
 
 /** What the commands of the bench have in common: their options, an end by signal that leaves nothing running, and what they say. */
 type Values = { rounds: number; seconds: number; fsync: AppendFsync; json: boolean }

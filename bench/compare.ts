@@ -2,22 +2,22 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { describeTerminal } from '../cli/terminal.ts'
-import { type Closers, createClosers } from '../store/closers.ts'
+import { describeTerminal } from '../cli/terminal/terminal.ts'
+import { type Closers, createClosers } from '../runtime/closers.ts'
 import { readNumbers, runCommand, say } from './command.ts'
-import { type Comparison, comparisons, type Side } from './comparisons.ts'
-import { type Contender, type Measured, measure } from './contender.ts'
+import { type Comparison, comparisons, type Side } from './contenders/comparisons.ts'
+import { type Contender, type Measured, measure } from './contenders/contender.ts'
+import { type Scenario, scenarios } from './contenders/scenarios.ts'
+import { openService } from './contenders/service.ts'
+import { type AppendFsync, openBenchStores } from './contenders/stores.ts'
+import { besideSlowClients } from './load/slow-clients.ts'
 import { mlflowPackage } from './peers/mlflow.ts'
 import { openPeer, type Peer } from './peers/peer.ts'
 import { PeerAbsent } from './peers/program.ts'
 import { installPackage } from './peers/python.ts'
 import { trackioPackage } from './peers/trackio.ts'
-import { renderComparison } from './report.ts'
-import { describeMachine, keepResults } from './results.ts'
-import { type Scenario, scenarios } from './scenarios.ts'
-import { openService } from './service.ts'
-import { besideSlowClients } from './slow-clients.ts'
-import { type AppendFsync, openBenchStores } from './stores.ts'
+import { renderComparison } from './report/report.ts'
+import { describeMachine, keepResults } from './report/results.ts'
 
 /**
  * `npm run bench:compare [-- NAME ...]`: us, our baselines and others' servers in one run, alternated round by round.
@@ -89,7 +89,7 @@ async function main(closers: Closers) {
     }
   }
   if (options.json) process.stdout.write(`${JSON.stringify(results)}\n`)
-  else process.stdout.write(`\n${describeMachine()}; kept in bench/results, see "npm run bench:report"\n`)
+  else process.stdout.write(`\n${describeMachine()}; kept in bench/report/results, see "npm run bench:report"\n`)
 }
 
 async function compare(comparison: Comparison, options: Options, closers: Closers): Promise<Compared> {

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describeTerminal } from '../cli/terminal.ts'
+import { describeTerminal } from '../cli/terminal/terminal.ts'
+import type { Closers } from '../runtime/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
-import type { Closers } from '../store/closers.ts'
 import { readCommand, runCommand, say } from './command.ts'
-import { createExperiments } from './experiments.ts'
-import { median, renderTable, spread } from './report.ts'
-import { describeMachine, keepResults } from './results.ts'
-import { type Scenario, scenarios } from './scenarios.ts'
-import { openService, type ServiceContender } from './service.ts'
-import { type BenchStores, openBenchStores } from './stores.ts'
+import { type Scenario, scenarios } from './contenders/scenarios.ts'
+import { openService, type ServiceContender } from './contenders/service.ts'
+import { type BenchStores, openBenchStores } from './contenders/stores.ts'
+import { createExperiments } from './load/experiments.ts'
+import { median, renderTable, spread } from './report/report.ts'
+import { describeMachine, keepResults } from './report/results.ts'
 
 /**
  * `npm run bench:latency`: how long an acknowledged point takes until a read finds it. A probe sends a point every 10 ms

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { describeTerminal } from '../cli/terminal.ts'
+import { describeTerminal } from '../cli/terminal/terminal.ts'
+import { createClosers } from '../runtime/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
-import { createClosers } from '../store/closers.ts'
-import { dataSet } from './curves.ts'
-import { createExperiments } from './experiments.ts'
-import { startLoadProcess } from './processes.ts'
-import { median } from './report.ts'
-import { openBenchStores } from './stores.ts'
-import { startSystem } from './system.ts'
+import { dataSet } from '../test/kit/curves.ts'
+import { startLoadProcess } from './contenders/processes.ts'
+import { openBenchStores } from './contenders/stores.ts'
+import { startSystem } from './contenders/system.ts'
+import { createExperiments } from './load/experiments.ts'
+import { median } from './report/report.ts'
 
 /**
  * `npm run bench:neighbour`: what a runaway experiment does to a quiet one. The quiet one sends a point every 20 ms, alone

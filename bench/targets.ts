@@ -1,10 +1,10 @@
 import { runCommand } from './command.ts'
 import type { Compared } from './compare.ts'
-import type { Measured, Round } from './contender.ts'
+import type { Measured, Round } from './contenders/contender.ts'
 import type { Latency } from './latency.ts'
 import type { Read } from './reads.ts'
-import { median, totalCpu } from './report.ts'
-import { type Kept, readResults } from './results.ts'
+import { median, totalCpu } from './report/report.ts'
+import { type Kept, readResults } from './report/results.ts'
 
 /**
  * `npm run bench:report`: every figure we want to reach beside what was measured last, as Markdown. It reads what

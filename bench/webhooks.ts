@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { describeTerminal } from '../cli/terminal.ts'
-import { createClosers } from '../store/closers.ts'
-import { createCertificate, openReceiver } from '../test/harness/receiver.ts'
-import { median } from './report.ts'
-import { openBenchStores } from './stores.ts'
-import { startSystem } from './system.ts'
+import { describeTerminal } from '../cli/terminal/terminal.ts'
+import { createClosers } from '../runtime/closers.ts'
+import { createCertificate, openReceiver } from '../test/kit/receiver.ts'
+import { openBenchStores } from './contenders/stores.ts'
+import { startSystem } from './contenders/system.ts'
+import { median } from './report/report.ts'
 
 /**
  * `npm run bench:webhooks`: how soon a receiver hears of a change, alone and beside receivers that never answer. The two are

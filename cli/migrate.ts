@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
-import { checkClickHouse } from '../store/clickhouse/migrate.ts'
+import { checkClickHouse } from '../store/clickhouse/migrations/migrate.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
 import { parseRoleSettings, type StoreUrls, toClickHouse } from './settings.ts'
-import { nameFault } from './store-fault.ts'
+import { nameFault } from './store-error.ts'
 import { migrateStores } from './stores.ts'
 
 const lookEveryMs = 1_000

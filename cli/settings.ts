@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { z } from 'zod'
-import type { RateLimits } from '../http/throttle/throttle.ts'
 import { findPublishedStores } from '../store/embedded/data-folder.ts'
-import { isMistyped } from '../store/postgres/api-key.ts'
+import { isMistyped } from '../store/postgres/accounts/api-key.ts'
 import { parseRedisAddress } from '../store/redis/address.ts'
+import type { RateLimits } from '../throttle/throttle.ts'
 
 /**
  * Every setting, with its default and who would change it. They come from the environment, or from a file `.env` where
@@ -201,7 +201,7 @@ const fields = z.object({
 /** Where the stores of a process are. */
 export type StoreUrls = {
   clickhouseUrl: string
-  /** The cluster it is of, and how inserts are done there; see `store/clickhouse/cluster.ts`. */
+  /** The cluster it is of, and how inserts are done there; see `store/clickhouse/cluster/layout.ts`. */
   clickhouseCluster?: string | undefined
   clickhouseInsertQuorum?: string | undefined
   postgresUrl: string

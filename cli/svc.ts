@@ -50,7 +50,7 @@ const commands: Record<string, Command> = {
   doctor: {
     summary: 'Check settings, stores and the running service',
     options: { json: { type: 'boolean', help: 'Print the findings as JSON' } },
-    run: async ({ json }) => (await import('./doctor.ts')).doctor({ json: json === true }),
+    run: async ({ json }) => (await import('./doctor/doctor.ts')).doctor({ json: json === true }),
   },
   backup: {
     summary: 'Copy everything that is kept, while the service goes on; look at copies, check and delete them',
@@ -65,7 +65,7 @@ const commands: Record<string, Command> = {
       json: { type: 'boolean', help: 'Print the outcome as JSON' },
     },
     run: async ({ to, keep, json }, words) =>
-      (await import('./backup.ts')).backup(words, {
+      (await import('./backup/backup.ts')).backup(words, {
         place: to === undefined ? undefined : String(to),
         keep: keep === undefined ? undefined : String(keep),
         json: json === true,
@@ -80,7 +80,7 @@ const commands: Record<string, Command> = {
       json: { type: 'boolean', help: 'Print the outcome as JSON' },
     },
     run: async ({ from, replace, json }, words) =>
-      (await import('./restore.ts')).restore(words, {
+      (await import('./backup/restore.ts')).restore(words, {
         place: from === undefined ? undefined : String(from),
         replace: replace === true,
         json: json === true,
@@ -90,7 +90,8 @@ const commands: Record<string, Command> = {
     summary: 'Look at rows that ClickHouse refused for good, and replay them once the reason is gone',
     words: 'list | show ID | replay ID | replay all | discard ID',
     options: { json: { type: 'boolean', help: 'Print what is found as JSON' } },
-    run: async ({ json }, words) => (await import('./dead-letters.ts')).deadLetters(words, { json: json === true }),
+    run: async ({ json }, words) =>
+      (await import('./admin/dead-letters.ts')).deadLetters(words, { json: json === true }),
   },
   users: {
     summary: 'List, add and remove users, and make keys for them',
@@ -103,7 +104,7 @@ const commands: Record<string, Command> = {
       json: { type: 'boolean', help: 'Print what is found or made as JSON' },
     },
     run: async ({ organization, workspace, admin, rotate, json }, words) =>
-      (await import('./users.ts')).users(words, {
+      (await import('./admin/users.ts')).users(words, {
         organization: String(organization ?? 'default'),
         workspace: workspace === undefined ? undefined : String(workspace),
         admin: admin === true,
@@ -115,7 +116,7 @@ const commands: Record<string, Command> = {
     summary: 'Take a new master key into use for the secrets of organizations',
     words: 'rotate',
     options: { json: { type: 'boolean', help: 'Print the outcome as JSON' } },
-    run: async ({ json }, words) => (await import('./secrets.ts')).secrets(words, { json: json === true }),
+    run: async ({ json }, words) => (await import('./admin/secrets.ts')).secrets(words, { json: json === true }),
   },
   demo: {
     summary: 'Train a small model, log it over HTTP, and read everything back',
@@ -128,7 +129,7 @@ const commands: Record<string, Command> = {
       seed: { type: 'string', value: 'N', help: 'For another run of the dice (default: 7)' },
       json: { type: 'boolean', help: 'Print the report as JSON' },
     },
-    run: async (options) => (await import('./demo-command.ts')).demo(options),
+    run: async (options) => (await import('./demo/command.ts')).demo(options),
   },
 }
 

@@ -22,7 +22,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
-import type { Span, Tracing } from '../http/tracing.ts'
+import type { Span, Tracing } from '../runtime/tracing.ts'
 import type { Settings } from './settings.ts'
 import { version } from './version.ts'
 

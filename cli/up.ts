@@ -1,14 +1,14 @@
-import { createClosers } from '../store/closers.ts'
+import { createClosers } from '../runtime/closers.ts'
 import { ensureMasterKey } from '../store/embedded/master-key.ts'
-import { describeStarted } from './banner.ts'
 import { drainOnSignal } from './drain.ts'
 import { openLog } from './log.ts'
 import { checkPort } from './port.ts'
-import { createProgress } from './progress.ts'
 import { startService } from './service.ts'
 import { parseSettings } from './settings.ts'
 import { migrateStores, openStores } from './stores.ts'
-import { describeTerminal } from './terminal.ts'
+import { describeStarted } from './terminal/banner.ts'
+import { createProgress } from './terminal/progress.ts'
+import { describeTerminal } from './terminal/terminal.ts'
 import { version } from './version.ts'
 
 /** Runs the whole service in this process, and tells how to use it. */

@@ -1,6 +1,6 @@
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { QuickLane } from '../http/quick-lane.ts'
+import type { QuickLane } from '../http/fast-path/fast-path.ts'
 
 /** What a client has sent already gets here within this time. */
 const silenceMsMax = 500

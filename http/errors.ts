@@ -1,4 +1,4 @@
-import { ActorChanged } from '../store/postgres/audit.ts'
+import { ActorChanged } from '../store/postgres/accounts/audit.ts'
 
 /**
  * Every refusal that a caller can meet, in one table: the name used in code, the HTTP status, the `sdk_error_code`

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import { isMistyped } from '../store/postgres/api-key.ts'
+import { type Changes, createLookup } from '../runtime/read-through-cache.ts'
+import { isMistyped } from '../store/postgres/accounts/api-key.ts'
 import { Refusal, unknownKey } from './errors.ts'
-import { type Changes, createLookup } from './lookup.ts'
 import type { Caller } from './route.ts'
 
 /** While changes of keys are not told, a revoked one works for at most this long in a process that remembers it. */

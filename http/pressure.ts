@@ -1,6 +1,6 @@
 import { getHeapStatistics } from 'node:v8'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { bodyBytesMaxDefault } from './body.ts'
+import { bodyBytesMaxDefault } from './body/body.ts'
 import { unavailable } from './errors.ts'
 
 /**

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { MetricObjectWithValues, MetricValue, Registry } from 'prom-client'
+import type { Span, Tracing } from '../runtime/tracing.ts'
 import type { Route } from './route.ts'
-import type { Span, Tracing } from './tracing.ts'
 
 /**
  * Counts and times the requests of each route, and traces them where tracing is on. This is done for every point that comes

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
-import type { Account } from '../store/postgres/accounts.ts'
+import type { Account } from '../store/postgres/accounts/accounts.ts'
 
 /**
  * Who may call a route. The types demand it, and a server with a route that declares none does not start:

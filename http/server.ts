@@ -8,11 +8,17 @@ import fastify, {
   LogController,
 } from 'fastify'
 import type { Logger } from 'pino'
-import { bodyBytesMaxDefault, createBodyReader } from './body.ts'
+import { whenKnown } from '../runtime/map-maybe-async.ts'
+import type { Span, Tracing } from '../runtime/tracing.ts'
+import { bodyBytesMaxDefault, createBodyReader } from './body/body.ts'
+import { checkFields } from './body/fields.ts'
+import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './body/upload-pace.ts'
+import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './error-answers.ts'
 import { adminOnly, Refusal } from './errors.ts'
-import { checkFields } from './fields.ts'
+import { openQuickLane, type QuickLane } from './fast-path/fast-path.ts'
+import { createQuickRoutes } from './fast-path/routes.ts'
 import { addHealthRoutes, type Health } from './health.ts'
-import { addReference } from './openapi.ts'
+import { addReference } from './openapi/openapi.ts'
 import {
   createBodyRoom,
   createPressureCheck,
@@ -21,14 +27,8 @@ import {
   type PressureLimits,
   smallBodyBytes,
 } from './pressure.ts'
-import { openQuickLane, type QuickLane } from './quick-lane.ts'
-import { createQuickRoutes } from './quick-routes.ts'
-import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './refuse.ts'
 import { createRequestWatch, type RequestWatch } from './request-watch.ts'
 import { type Caller, checkPermission, prefix, type Route, toEnvelope, toUrl, uploadTypes } from './route.ts'
-import type { Span, Tracing } from './tracing.ts'
-import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './upload-pace.ts'
-import { whenKnown } from './when-known.ts'
 
 /** Older clients use this one for the same calls. */
 const clientPrefix = '/clientlib/rest/v2'

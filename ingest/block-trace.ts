@@ -1,4 +1,4 @@
-import type { Span, Tracing } from '../http/tracing.ts'
+import type { Span, Tracing } from '../runtime/tracing.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 
 /**

@@ -1,9 +1,9 @@
 import { restrictedAccount, unknownExperiment } from '../http/errors.ts'
-import { createJointQuestions } from '../http/joint-questions.ts'
-import { createLookup } from '../http/lookup.ts'
-import { createRecent } from '../http/recent.ts'
-import { whenKnown } from '../http/when-known.ts'
-import type { SoughtExperiment, WritableExperiment } from '../store/postgres/experiments.ts'
+import { createJointQuestions } from '../runtime/batch-loader.ts'
+import { createRecent } from '../runtime/lru-cache.ts'
+import { whenKnown } from '../runtime/map-maybe-async.ts'
+import { createLookup } from '../runtime/read-through-cache.ts'
+import type { SoughtExperiment, WritableExperiment } from '../store/postgres/experiments/experiments.ts'
 
 /**
  * An experiment that was moved or deleted is still written to for at most this long by a process that knows it; limits

@@ -1,25 +1,25 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
+import type { ExactJson } from '../http/body/exact-json.ts'
 import { Refusal } from '../http/errors.ts'
-import type { ExactJson } from '../http/exact-json.ts'
 import { type Caller, quickRoute, type Route, toEnvelope } from '../http/route.ts'
-import type { SignsOfLife } from '../http/signs-of-life.ts'
-import type { Counters } from '../http/throttle/counters.ts'
-import type { Throttle } from '../http/throttle/throttle.ts'
-import type { outputLinesTable, pointsTable, systemPointsTable } from '../store/clickhouse/experiment-tables.ts'
-import type { NativeBlock } from '../store/clickhouse/native-block.ts'
+import type { NativeBlock } from '../store/clickhouse/blocks/native-block.ts'
+import type { outputLinesTable, pointsTable, systemPointsTable } from '../store/clickhouse/points/tables.ts'
 import type { Table } from '../store/clickhouse/tables.ts'
 import type { ExperimentType } from '../store/limits.ts'
-import type { WritableExperiment } from '../store/postgres/experiments.ts'
+import type { WritableExperiment } from '../store/postgres/experiments/experiments.ts'
+import type { SignsOfLife } from '../store/postgres/experiments/heartbeats.ts'
 import type { QueueName } from '../store/queue/queues.ts'
-import { type Batch, batchFields, countPoints, readBatch, readEnvelope } from './batch.ts'
+import type { Counters } from '../throttle/counters.ts'
+import type { Throttle } from '../throttle/throttle.ts'
 import type { Committer } from './committer.ts'
 import { createIdentities, type RequestId, toRequestId } from './identity.ts'
-import { metricFields, readMetric } from './metric.ts'
-import { outputFields } from './output-line.ts'
-import type { Point } from './point.ts'
-import { type Origin, pushLine, pushPoints } from './rows.ts'
-import type { Dropped } from './series-limits.ts'
+import { outputFields } from './output/output-line.ts'
+import { type Batch, batchFields, countPoints, readBatch, readEnvelope } from './points/batch.ts'
+import { metricFields, readMetric } from './points/metric.ts'
+import type { Point } from './points/point.ts'
+import { type Origin, pushLine, pushPoints } from './points/rows.ts'
+import type { Dropped } from './points/series-limits.ts'
 import {
   cpuFields,
   gpuFields,
@@ -32,7 +32,7 @@ import {
   toLoadReading,
   toRamReading,
   toSystemPoints,
-} from './system-metrics.ts'
+} from './points/system-metrics.ts'
 
 /**
  * The writes of the stream. Each goes the same way: whose experiment is it, may it send that much now, is every part of

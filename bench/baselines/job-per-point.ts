@@ -2,10 +2,10 @@ import zlib from 'node:zlib'
 import { Queue, Worker } from 'bullmq'
 import fastify from 'fastify'
 import { Redis } from 'ioredis'
-import { pushPoints } from '../../ingest/rows.ts'
+import { pushPoints } from '../../ingest/points/rows.ts'
+import { createNativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
-import { pointsTable } from '../../store/clickhouse/experiment-tables.ts'
-import { createNativeBlock } from '../../store/clickhouse/native-block.ts'
+import { pointsTable } from '../../store/clickhouse/points/tables.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 
 /**

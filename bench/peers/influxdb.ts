@@ -1,7 +1,7 @@
 import { readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Closers } from '../../store/closers.ts'
+import type { Closers } from '../../runtime/closers.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { ask, nameExperiments, type Peer, type PeerServer } from './peer.ts'
 import { type Program, readFolderBytes, startProgram } from './program.ts'

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { Closers } from '../../store/closers.ts'
+import type { Closers } from '../../runtime/closers.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { ask, type Peer, type PeerServer } from './peer.ts'
 import { readFolderBytes, startProgram } from './program.ts'

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Closers } from '../../store/closers.ts'
+import type { Closers } from '../../runtime/closers.ts'
 
 /** A peer is not installed: the bench says so, with what to do, and goes on without it. */
 export class PeerAbsent extends Error {}

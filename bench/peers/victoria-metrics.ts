@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Closers } from '../../store/closers.ts'
+import type { Closers } from '../../runtime/closers.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { ask, nameExperiments, type Peer, type PeerServer } from './peer.ts'
 import { readFolderBytes, startProgram } from './program.ts'

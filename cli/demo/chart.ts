@@ -1,4 +1,4 @@
-import type { Colour, Terminal } from '../terminal.ts'
+import type { Colour, Terminal } from '../terminal/terminal.ts'
 
 // A line chart in text, both axes logarithmic. A series is drawn either with braille dots (2 x 4 to a character) or
 // with a mark of its own, so that two series can be told apart without colours. What cannot be placed is not hidden:

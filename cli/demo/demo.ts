@@ -1,4 +1,4 @@
-import { describeTerminal, type Output } from '../terminal.ts'
+import { describeTerminal, type Output } from '../terminal/terminal.ts'
 import { accountAnswer } from './answers.ts'
 import { createClient } from './client.ts'
 import { loadDigits, splitSamples } from './digits.ts'

@@ -1,4 +1,4 @@
-import type { Output, Terminal } from '../terminal.ts'
+import type { Output, Terminal } from '../terminal/terminal.ts'
 import type { RunProgress } from './run.ts'
 
 // A bar that is drawn over itself on a terminal; a plain line now and then where there is none.

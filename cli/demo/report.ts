@@ -1,4 +1,4 @@
-import type { Terminal } from '../terminal.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 import { type ChartFrame, type ChartSeries, renderChart } from './chart.ts'
 import { toWireNumber } from './ledger.ts'
 import type { ReadBack } from './read-back.ts'

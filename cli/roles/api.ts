@@ -1,5 +1,5 @@
-import { createLiveStreams } from '../../api/live-streams.ts'
-import { createLooseObjects } from '../../api/loose-objects.ts'
+import { createLooseObjects } from '../../api/assets/orphaned-objects.ts'
+import { createLiveStreams } from '../../api/live/streams.ts'
 import { createApiRoutes } from '../../api/routes.ts'
 import type { Route } from '../../http/route.ts'
 import { openObjects } from '../../store/objects/object-store.ts'

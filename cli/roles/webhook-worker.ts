@@ -1,4 +1,4 @@
-import type { Secrets } from '../../store/postgres/secrets.ts'
+import type { Secrets } from '../../store/postgres/accounts/secrets.ts'
 import { startWebhooks } from '../../workers/webhooks/webhooks.ts'
 import { version } from '../version.ts'
 import type { Parts } from './parts.ts'

@@ -1,6 +1,6 @@
 import { startAlerts } from '../../workers/alerts/alerts.ts'
-import { startRollups } from '../../workers/rollups.ts'
-import { startStoreFigures } from '../../workers/store-figures.ts'
+import { startRollups } from '../../workers/rollups/rollups.ts'
+import { startStoreFigures } from '../../workers/store-metrics.ts'
 import { startWorker } from '../../workers/worker.ts'
 import type { Parts } from './parts.ts'
 

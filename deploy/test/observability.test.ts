@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { expect, it } from 'vitest'
-import { eventually } from '../../test/harness/eventually.ts'
+import { eventually } from '../../test/kit/eventually.ts'
 import { given } from './given.ts'
 
 const prometheus = given('SVC_REHEARSAL_PROMETHEUS')

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { createClient } from '../../test/harness/client.ts'
-import { expectLedger, runLoad } from '../../test/harness/ledger.ts'
+import { createClient } from '../../test/kit/client.ts'
+import { expectLedger, runLoad } from '../../test/kit/ledger.ts'
 import { given } from './given.ts'
 
 /** The address stays the same: SVC_PORT, which compose publishes, is set by whoever runs this. */

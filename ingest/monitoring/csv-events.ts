@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
+import { decimal, toNotFinite } from '../../http/body/fields.ts'
 import { Refusal } from '../../http/errors.ts'
-import { decimal, toNotFinite } from '../../http/fields.ts'
 import type { CsvRecord } from './csv.ts'
 import {
   checkProbability,

@@ -1,4 +1,4 @@
-import { isStorable } from '../../http/fields.ts'
+import { isStorable } from '../../http/body/fields.ts'
 
 /**
  * What a feature, a part of a prediction or a label is; null is a value that is missing. JSON cannot tell 1.0 from 1, and a

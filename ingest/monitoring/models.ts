@@ -1,7 +1,7 @@
-import { createLookup } from '../../http/lookup.ts'
+import { createLookup } from '../../runtime/read-through-cache.ts'
+import { findWritableWorkspace, type SoughtWorkspace } from '../../store/postgres/accounts/workspaces.ts'
 import type { Queries } from '../../store/postgres/database.ts'
-import { ensureMonitoredModel } from '../../store/postgres/monitored-models.ts'
-import { findWritableWorkspace, type SoughtWorkspace } from '../../store/postgres/workspaces.ts'
+import { ensureMonitoredModel } from '../../store/postgres/monitoring/models.ts'
 
 /** A workspace that a user was taken out of is still written to for at most this long; limits change after it at the latest. */
 const freshForMs = 10_000

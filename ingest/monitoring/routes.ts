@@ -1,16 +1,16 @@
 import { z } from 'zod'
+import { flag, isStorable, object, optional } from '../../http/body/fields.ts'
 import { Refusal, restrictedAccount } from '../../http/errors.ts'
-import { flag, isStorable, object, optional } from '../../http/fields.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
-import type { Counters } from '../../http/throttle/counters.ts'
-import type { Throttle } from '../../http/throttle/throttle.ts'
-import type { SoughtWorkspace } from '../../store/postgres/workspaces.ts'
+import type { SoughtWorkspace } from '../../store/postgres/accounts/workspaces.ts'
+import type { Counters } from '../../throttle/counters.ts'
+import type { Throttle } from '../../throttle/throttle.ts'
 import { type Batch, describeFault, eventsBody, labelsBody, readBatch, rejectItem } from './batch.ts'
+import type { Rounds } from './claim-batches.ts'
+import type { FaultLog } from './error-log.ts'
 import type { Item } from './event.ts'
-import type { FaultLog } from './fault-log.ts'
-import { type Kept, keepItems } from './keeper.ts'
 import { type ModelCheck, modelsPerWorkspaceMax } from './models.ts'
-import type { Rounds } from './rounds.ts'
+import { type Kept, keepItems } from './writer.ts'
 
 /**
  * Events of deployed models, many in one request. Each goes the same way: is it right, whose model is it, may it send that

@@ -1,6 +1,6 @@
-import { type eventsTable, type eventValuesTable, valueTypes } from '../../store/clickhouse/monitoring-tables.ts'
-import type { NativeBlock } from '../../store/clickhouse/native-block.ts'
-import type { ClaimedId } from '../../store/postgres/event-claims.ts'
+import type { NativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
+import { type eventsTable, type eventValuesTable, valueTypes } from '../../store/clickhouse/monitoring/tables.ts'
+import type { ClaimedId } from '../../store/postgres/monitoring/event-claims.ts'
 import type { Scalar, Scalars } from './event.ts'
 
 /** An event, or a set of labels, that is to be stored if it is the first of its prediction id. */

@@ -1,7 +1,7 @@
 import { mkdir, stat, statfs } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { ClickHouse } from '../clickhouse/connection.ts'
-import { derivedTables } from '../clickhouse/derived-tables.ts'
+import { derivedTables } from '../clickhouse/migrations/derived-tables.ts'
 import type { ClickHouseRoute } from './clickhouse-copy.ts'
 
 /** Room for what else is written, which is compressed. */

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
-import { clusterReadSettings, clusterWriteSettings } from './cluster.ts'
+import { clusterReadSettings, clusterWriteSettings } from './cluster/layout.ts'
 import type { Table } from './tables.ts'
 
 type Settings = {

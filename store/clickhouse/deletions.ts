@@ -1,7 +1,7 @@
-import { onCluster, toLocal } from './cluster.ts'
+import { onCluster, toLocal } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
-import { experimentTables } from './experiment-tables.ts'
-import { summaryTable } from './points-summary.ts'
+import { summaryTable } from './points/summary.ts'
+import { experimentTables } from './points/tables.ts'
 
 /**
  * Takes all rows of some experiments out of every table that has any. Resolves when they are off the disk. The parts that

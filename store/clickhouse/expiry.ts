@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { onCluster, systemTable, toLocal } from './cluster.ts'
+import { onCluster, systemTable, toLocal } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
-import { pointsTable } from './experiment-tables.ts'
 import { longInsert } from './long-inserts.ts'
-import { eventFeaturesTable, eventsTable, eventValuesTable, selectEventFeatures } from './monitoring-tables.ts'
-import { selectSummary, summaryTable } from './points-summary.ts'
+import { eventFeaturesTable, eventsTable, eventValuesTable, selectEventFeatures } from './monitoring/tables.ts'
+import { selectSummary, summaryTable } from './points/summary.ts'
+import { pointsTable } from './points/tables.ts'
 import type { Table } from './tables.ts'
 
 /**

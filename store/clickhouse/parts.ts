@@ -1,4 +1,4 @@
-import { fromLocal, systemTable, toLocal } from './cluster.ts'
+import { fromLocal, systemTable, toLocal } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
 
 /** A part of a table, which never changes: rows come in new ones, and merges make one of several. */

@@ -1,4 +1,4 @@
-import { systemTable } from './cluster.ts'
+import { systemTable } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
 
 /** What whoever runs ClickHouse has to look after. In a cluster it is of one replica of each shard. */

@@ -6,8 +6,8 @@ import {
   type ShardedBy,
   toEngine,
   toLocal,
-} from './cluster.ts'
-import { experimentTables } from './experiment-tables.ts'
+} from './cluster/layout.ts'
+import { createRollupTables } from './monitoring/rollups/tables.ts'
 import {
   addClaimIndex,
   addIdHash,
@@ -16,9 +16,9 @@ import {
   eventValuesTable,
   monitoringTables,
   selectEventFeatures,
-} from './monitoring-tables.ts'
-import { createSummary, summaryTable } from './points-summary.ts'
-import { createRollupTables } from './rollup-tables.ts'
+} from './monitoring/tables.ts'
+import { createSummary, summaryTable } from './points/summary.ts'
+import { experimentTables } from './points/tables.ts'
 
 /**
  * The tables of the stream, each column written once: the DDL and the encoder of blocks are both made from this list.

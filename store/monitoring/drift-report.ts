@@ -1,14 +1,14 @@
 import type { ClickHouse } from '../clickhouse/connection.ts'
-import { type Drift, findProfiles, measureDrift, type Profile, type Reference } from '../clickhouse/drift-reads.ts'
+import { type Drift, findProfiles, measureDrift, type Profile, type Reference } from '../clickhouse/monitoring/drift.ts'
+import { kindOfPart, listFeatureNames } from '../clickhouse/monitoring/features.ts'
 import {
   countEvents,
   countEventsOfWindows,
   type EventScope,
   type FeatureName,
   type Windows,
-} from '../clickhouse/event-scope.ts'
-import { kindOfPart, listFeatureNames } from '../clickhouse/feature-reads.ts'
-import type { ValuePart } from '../clickhouse/monitoring-tables.ts'
+} from '../clickhouse/monitoring/scope.ts'
+import type { ValuePart } from '../clickhouse/monitoring/tables.ts'
 
 export type DriftOfWindow = { at: number; events: number; features: { profile: Profile; drift: Drift }[] }
 

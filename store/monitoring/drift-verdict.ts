@@ -1,4 +1,4 @@
-import type { Drift, Profile } from '../clickhouse/drift-reads.ts'
+import type { Drift, Profile } from '../clickhouse/monitoring/drift.ts'
 import { toPValue } from './kolmogorov.ts'
 
 /** From where on a measure says that a feature has drifted. */

@@ -1,7 +1,12 @@
 import type { ClickHouse } from '../clickhouse/connection.ts'
-import type { EventScope, Windows } from '../clickhouse/event-scope.ts'
-import { countFeatures, listFeatureNames } from '../clickhouse/feature-reads.ts'
-import { type ClassQuality, type LabelledWindow, readClasses, readErrors } from '../clickhouse/label-quality.ts'
+import { countFeatures, listFeatureNames } from '../clickhouse/monitoring/features.ts'
+import {
+  type ClassQuality,
+  type LabelledWindow,
+  readClasses,
+  readErrors,
+} from '../clickhouse/monitoring/label-quality.ts'
+import type { EventScope, Windows } from '../clickhouse/monitoring/scope.ts'
 
 export const tasks = ['classification', 'regression'] as const
 type Task = (typeof tasks)[number]

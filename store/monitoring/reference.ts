@@ -1,9 +1,9 @@
 import type { ClickHouse } from '../clickhouse/connection.ts'
-import type { Reference } from '../clickhouse/drift-reads.ts'
-import { countEvents } from '../clickhouse/event-scope.ts'
+import type { Reference } from '../clickhouse/monitoring/drift.ts'
+import { countEvents } from '../clickhouse/monitoring/scope.ts'
 import type { Queries } from '../postgres/database.ts'
-import { findMonitoredModel } from '../postgres/monitored-models.ts'
-import { listReferenceSets } from '../postgres/reference-sets.ts'
+import { findMonitoredModel } from '../postgres/monitoring/models.ts'
+import { listReferenceSets } from '../postgres/monitoring/reference-sets.ts'
 
 export type FoundReference = Reference & { datasetName: string; lastReceivedAt: number }
 

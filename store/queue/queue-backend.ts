@@ -1,6 +1,6 @@
 import { createPostgresBackend, type JobType, Queue, type QueueOptions, runMigrations, Worker } from 'bullmq'
 import pg from 'pg'
-import { type Closers, createClosers } from '../closers.ts'
+import { type Closers, createClosers } from '../../runtime/closers.ts'
 import { connectRedis, isCluster, type RedisConnection } from '../redis/connect.ts'
 import {
   checkRedis,

@@ -1,5 +1,5 @@
-import { outputLinesTable, pointsTable, systemPointsTable } from '../clickhouse/experiment-tables.ts'
-import { eventsTable, eventValuesTable, voidedEventsTable } from '../clickhouse/monitoring-tables.ts'
+import { eventsTable, eventValuesTable, voidedEventsTable } from '../clickhouse/monitoring/tables.ts'
+import { outputLinesTable, pointsTable, systemPointsTable } from '../clickhouse/points/tables.ts'
 
 /**
  * The queues of the stream: one for each data type, so that one type never starves another. `jobsAtOnce` is how many

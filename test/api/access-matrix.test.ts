@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { insertServiceAccount } from '../../store/postgres/accounts/service-accounts.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { insertServiceAccount } from '../../store/postgres/service-accounts.ts'
-import { aPoint } from '../harness/builders.ts'
-import { createClient, type TestClient } from '../harness/client.ts'
-import { eventually } from '../harness/eventually.ts'
-import { anEvent } from '../harness/monitoring.ts'
-import { createRegistryClient, type Source } from '../harness/registry.ts'
-import { createUser, openTestService, storesWith, uniqueName } from '../harness/service.ts'
+import { aPoint } from '../kit/builders.ts'
+import { createClient, type TestClient } from '../kit/client.ts'
+import { anEvent } from '../kit/clients/monitoring.ts'
+import { createRegistryClient, type Source } from '../kit/clients/registry.ts'
+import { eventually } from '../kit/eventually.ts'
+import { createUser, openTestService, storesWith, uniqueName } from '../kit/service.ts'
 
 /**
- * Every route that is about a project or what is in it, for every kind of caller: store/postgres/visibility.ts says who
+ * Every route that is about a project or what is in it, for every kind of caller: store/postgres/accounts/visibility.ts says who
  * may read and write, and this holds each route to it. A route that is missing here fails the first test.
  */
 type Kind = (typeof kinds)[number]

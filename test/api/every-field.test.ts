@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { parseExactJson } from '../../http/exact-json.ts'
-import { codes, expectRefusal } from './refusal.ts'
-import { openTwoUsers, type TwoUsers } from './two-users.ts'
+import { parseExactJson } from '../../http/body/exact-json.ts'
+import { openTwoUsers, type TwoUsers } from './accounts/two-users.ts'
+import { codes, expectRefusal } from './http-error.ts'
 
 /**
  * What every write promises of every field: present, of its kind and storable, or else refused by name with nothing kept;

@@ -2,10 +2,10 @@ import pg from 'pg'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { migrateStores } from '../../cli/stores.ts'
-import { createClosers } from '../../store/closers.ts'
-import { eventually } from '../harness/eventually.ts'
-import { openPostgresWithReplica } from '../harness/postgres-replica.ts'
-import { openTestService, storesWith, uniqueName } from '../harness/service.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { eventually } from '../kit/eventually.ts'
+import { openTestService, storesWith, uniqueName } from '../kit/service.ts'
+import { openPostgresWithReplica } from '../kit/stores/postgres-replica.ts'
 
 const closers = createClosers()
 afterAll(() => closers.closeAll())

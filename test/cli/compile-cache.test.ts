@@ -2,9 +2,9 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, expect, it } from 'vitest'
-import { createClosers } from '../../store/closers.ts'
-import { eventually } from '../harness/eventually.ts'
-import { startRole, storesWith } from '../harness/service.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { eventually } from '../kit/eventually.ts'
+import { startRole, storesWith } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

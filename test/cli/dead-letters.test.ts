@@ -1,9 +1,9 @@
 import { afterEach, expect, it } from 'vitest'
+import { createClosers } from '../../runtime/closers.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
-import { createClosers } from '../../store/closers.ts'
-import { aPoint } from '../harness/builders.ts'
-import { eventually } from '../harness/eventually.ts'
-import { openOwnStores, openTestService, spawnSvc } from '../harness/service.ts'
+import { aPoint } from '../kit/builders.ts'
+import { eventually } from '../kit/eventually.ts'
+import { openOwnStores, openTestService, spawnSvc } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

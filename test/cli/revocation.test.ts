@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from 'vitest'
-import { aPoint } from '../harness/builders.ts'
-import { createClient, type TestClient } from '../harness/client.ts'
-import { createUser, startRole, storesWith, uniqueName } from '../harness/service.ts'
+import { aPoint } from '../kit/builders.ts'
+import { createClient, type TestClient } from '../kit/client.ts'
+import { createUser, startRole, storesWith, uniqueName } from '../kit/service.ts'
 
 const closers: (() => unknown)[] = []
 afterEach(async () => {

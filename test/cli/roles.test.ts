@@ -6,11 +6,11 @@ import type { Role } from '../../cli/service.ts'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
-import { aPoint } from '../harness/builders.ts'
-import { createClient } from '../harness/client.ts'
-import { eventually } from '../harness/eventually.ts'
-import { availableQueues, createUser, openOwnStores, startRole, storesWith, uniqueName } from '../harness/service.ts'
-import { aFolder, expectPlainFailure, runSvc, svc } from './svc-process.ts'
+import { aPoint } from '../kit/builders.ts'
+import { createClient } from '../kit/client.ts'
+import { eventually } from '../kit/eventually.ts'
+import { availableQueues, createUser, openOwnStores, startRole, storesWith, uniqueName } from '../kit/service.ts'
+import { aFolder, expectPlainFailure, runSvc, svc } from '../kit/svc-process.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

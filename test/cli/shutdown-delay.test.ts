@@ -1,11 +1,11 @@
 import { Agent, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { afterEach, expect, it } from 'vitest'
-import { createClosers } from '../../store/closers.ts'
-import { aPoint } from '../harness/builders.ts'
-import { createClient } from '../harness/client.ts'
-import { eventually } from '../harness/eventually.ts'
-import { createUser, startRole, storesWith } from '../harness/service.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { aPoint } from '../kit/builders.ts'
+import { createClient } from '../kit/client.ts'
+import { eventually } from '../kit/eventually.ts'
+import { createUser, startRole, storesWith } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
-import { createClosers } from '../../store/closers.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { openSecrets } from '../../store/postgres/accounts/secrets.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { openSecrets } from '../../store/postgres/secrets.ts'
-import { createClient } from '../harness/client.ts'
-import { eventually } from '../harness/eventually.ts'
-import { openOwnStores, openTestService, uniqueName } from '../harness/service.ts'
-import { expectPlainFailure, svc } from './svc-process.ts'
+import { createClient } from '../kit/client.ts'
+import { eventually } from '../kit/eventually.ts'
+import { openOwnStores, openTestService, uniqueName } from '../kit/service.ts'
+import { expectPlainFailure, svc } from '../kit/svc-process.ts'
 
 const closers = createClosers()
 const onClose = (close: () => unknown) => closers.push(async () => close())

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { expect, it } from 'vitest'
 import { parseSettings } from '../../cli/settings.ts'
-import { createCertificate } from '../harness/receiver.ts'
-import { uniqueName } from '../harness/service.ts'
+import { createCertificate } from '../kit/receiver.ts'
+import { uniqueName } from '../kit/service.ts'
 
 it('private hosts are kept as URLs spell them, with the port where one was given', () => {
   const hosts = 'Hooks.Internal, 10.0.0.5:8443,0x7f.1 [::1] [0:0::1]:443, b.internal:443'

@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Role } from '../../cli/service.ts'
-import { createClosers } from '../../store/closers.ts'
-import { aPoint } from '../harness/builders.ts'
-import { createClient } from '../harness/client.ts'
-import { eventually } from '../harness/eventually.ts'
-import { createCertificate, openReceiver } from '../harness/receiver.ts'
-import { createRegistryClient } from '../harness/registry.ts'
-import { availableQueues, createUser, openOwnStores, startRole, testMasterKey, uniqueName } from '../harness/service.ts'
-import { createWebhookClient } from '../harness/webhooks.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { aPoint } from '../kit/builders.ts'
+import { createClient } from '../kit/client.ts'
+import { createRegistryClient } from '../kit/clients/registry.ts'
+import { createWebhookClient } from '../kit/clients/webhooks.ts'
+import { eventually } from '../kit/eventually.ts'
+import { createCertificate, openReceiver } from '../kit/receiver.ts'
+import { availableQueues, createUser, openOwnStores, startRole, testMasterKey, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { openTestService } from '../harness/service.ts'
+import { openTestService } from '../kit/service.ts'
 import { type Row, specification } from './specification.ts'
 
 /** Rows that no route serves yet. One that is served must be taken out of here. */

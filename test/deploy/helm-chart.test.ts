@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { version } from '../../cli/version.ts'
-import { readChartFile } from '../harness/chart.ts'
+import { readChartFile } from '../kit/chart.ts'
 
 const readRepositoryFile = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Role } from '../../cli/service.ts'
-import { createClosers } from '../../store/closers.ts'
-import { listIngestPaths, matchesPrefix } from '../harness/chart.ts'
-import { openTestService } from '../harness/service.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { listIngestPaths, matchesPrefix } from '../kit/chart.ts'
+import { openTestService } from '../kit/service.ts'
 
 const closers = createClosers()
 afterAll(() => closers.closeAll())

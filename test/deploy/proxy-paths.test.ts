@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { openTestService } from '../harness/service.ts'
+import { openTestService } from '../kit/service.ts'
 
 let ingest: Awaited<ReturnType<typeof openTestService>>
 

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
-import { describeTerminal } from '../../cli/terminal.ts'
-import { type Closers, createClosers } from '../../store/closers.ts'
-import type { QueueKind } from '../harness/service.ts'
+import { describeTerminal } from '../../cli/terminal/terminal.ts'
+import { type Closers, createClosers } from '../../runtime/closers.ts'
+import type { QueueKind } from '../kit/service.ts'
 import { createStatusLine, type StatusLine } from './status-line.ts'
 
 /** What both commands share: options, a Ctrl-C that leaves nothing behind, and the exit code. */

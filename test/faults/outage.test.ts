@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { createClosers } from '../../store/closers.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { type OutageName, outages } from './cluster/outages.ts'
+import { NoSmallDisk } from './cluster/small-disk.ts'
 import { hasRedisServer } from './command-line.ts'
-import { listOutageFaults, runOutage } from './outage-run.ts'
-import { type OutageName, outages } from './outages.ts'
-import { NoSmallDisk } from './small-disk.ts'
+import { listOutageFaults, runOutage } from './outage/run.ts'
 
 /** The short form of `npm run outage`: nothing here is about speed. */
 const closers = createClosers()

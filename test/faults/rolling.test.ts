@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { createClosers } from '../../store/closers.ts'
-import type { QueueKind } from '../harness/service.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import type { QueueKind } from '../kit/service.ts'
 import { hasRedisServer } from './command-line.ts'
-import { listRefusals, runRolling } from './rolling-run.ts'
-import { listDifferences } from './verification.ts'
+import { listRefusals, runRolling } from './rolling/run.ts'
+import { listDifferences } from './verify/verification.ts'
 
 /** The short form of `npm run rolling`; that one replaces every process three times. */
 const closers = createClosers()

@@ -1,4 +1,4 @@
-import type { Output, Terminal } from '../../cli/terminal.ts'
+import type { Output, Terminal } from '../../cli/terminal/terminal.ts'
 
 /** Tells how it goes, again and again. */
 export type StatusLine = {

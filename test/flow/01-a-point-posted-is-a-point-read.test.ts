@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { aPoint } from '../harness/builders.ts'
-import { availableQueues, openTestService, storesWith } from '../harness/service.ts'
+import { aPoint } from '../kit/builders.ts'
+import { availableQueues, openTestService, storesWith } from '../kit/service.ts'
 
 describe.each(availableQueues())('with the queue in %s', (queue) => {
   let service: Awaited<ReturnType<typeof openTestService>>

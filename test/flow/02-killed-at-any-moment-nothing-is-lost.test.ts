@@ -4,12 +4,12 @@ import path from 'node:path'
 import { pino } from 'pino'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
-import { createClosers } from '../../store/closers.ts'
+import { createClosers } from '../../runtime/closers.ts'
 import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
-import { createClient } from '../harness/client.ts'
-import { expectLedger, runLoad } from '../harness/ledger.ts'
-import { availableQueues, createUser, openOwnStores, uniqueName } from '../harness/service.ts'
-import { superviseRole } from '../harness/supervised-role.ts'
+import { createClient } from '../kit/client.ts'
+import { expectLedger, runLoad } from '../kit/ledger.ts'
+import { availableQueues, createUser, openOwnStores, uniqueName } from '../kit/service.ts'
+import { superviseRole } from '../kit/supervised-role.ts'
 
 /**
  * Each role is a process of its own, as in production. While clients write 100,000 points, processes are ended one after

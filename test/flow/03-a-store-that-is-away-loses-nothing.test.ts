@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { createClosers } from '../../store/closers.ts'
-import { aPoint } from '../harness/builders.ts'
-import { createClient, type TestClient } from '../harness/client.ts'
-import { eventually } from '../harness/eventually.ts'
-import { openProxy } from '../harness/proxy.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { aPoint } from '../kit/builders.ts'
+import { createClient, type TestClient } from '../kit/client.ts'
+import { eventually } from '../kit/eventually.ts'
+import { openProxy } from '../kit/proxy.ts'
 import {
   availableQueues,
   openOwnStores,
@@ -11,7 +11,7 @@ import {
   type QueueKind,
   startRole,
   uniqueName,
-} from '../harness/service.ts'
+} from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, it } from 'vitest'
-import { openTestService } from '../harness/service.ts'
+import { openTestService } from '../kit/service.ts'
 import { checkSequences } from '../model/check.ts'
 
 /**

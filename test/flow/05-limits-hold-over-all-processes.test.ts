@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Role } from '../../cli/service.ts'
-import { createClosers } from '../../store/closers.ts'
-import { aPoint } from '../harness/builders.ts'
-import { createClient, type TestClient } from '../harness/client.ts'
-import { eventually } from '../harness/eventually.ts'
-import { availableQueues, createUser, openOwnStores, startRole, uniqueName } from '../harness/service.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { aPoint } from '../kit/builders.ts'
+import { createClient, type TestClient } from '../kit/client.ts'
+import { eventually } from '../kit/eventually.ts'
+import { availableQueues, createUser, openOwnStores, startRole, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
-import { createClosers } from '../../store/closers.ts'
-import type { Answer } from '../harness/client.ts'
-import { eventually } from '../harness/eventually.ts'
-import { availableQueues, openOwnStores, openTestService } from '../harness/service.ts'
-import { startRedisServer } from '../harness/stores.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import type { Answer } from '../kit/client.ts'
+import { eventually } from '../kit/eventually.ts'
+import { availableQueues, openOwnStores, openTestService } from '../kit/service.ts'
+import { startRedisServer } from '../kit/stores.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -1,9 +1,9 @@
 import { execFile, spawnSync } from 'node:child_process'
 import { promisify } from 'node:util'
 import { afterEach, expect, it } from 'vitest'
-import { createClosers } from '../../store/closers.ts'
-import { openOwnObjects } from '../harness/assets.ts'
-import { openTestService } from '../harness/service.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { openOwnObjects } from '../kit/clients/assets.ts'
+import { openTestService } from '../kit/service.ts'
 
 /** The script beside this file is the test; here it only gets a service to talk to. */
 const script = new URL('./07-a-training-run-told-with-curl.sh', import.meta.url)

@@ -1,12 +1,12 @@
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { afterEach, expect, it } from 'vitest'
-import { createClosers } from '../../store/closers.ts'
-import { openOrganization } from '../api/organization.ts'
-import { aForm, createAssetClient } from '../harness/assets.ts'
-import { aPoint } from '../harness/builders.ts'
-import { expectNowhere, openSearchableStores } from '../harness/dump.ts'
-import { availableQueues, spawnSvc, testMasterKey, uniqueName } from '../harness/service.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { openOrganization } from '../api/accounts/organization.ts'
+import { aPoint } from '../kit/builders.ts'
+import { aForm, createAssetClient } from '../kit/clients/assets.ts'
+import { expectNowhere, openSearchableStores } from '../kit/dump.ts'
+import { availableQueues, spawnSvc, testMasterKey, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

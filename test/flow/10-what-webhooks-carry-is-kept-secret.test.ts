@@ -1,13 +1,13 @@
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { afterEach, expect, it } from 'vitest'
-import { createClosers } from '../../store/closers.ts'
-import { expectNowhere, openSearchableStores } from '../harness/dump.ts'
-import { eventually } from '../harness/eventually.ts'
-import { createCertificate, openReceiver } from '../harness/receiver.ts'
-import { createRegistryClient } from '../harness/registry.ts'
-import { availableQueues, openTestService } from '../harness/service.ts'
-import { createWebhookClient } from '../harness/webhooks.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { createRegistryClient } from '../kit/clients/registry.ts'
+import { createWebhookClient } from '../kit/clients/webhooks.ts'
+import { expectNowhere, openSearchableStores } from '../kit/dump.ts'
+import { eventually } from '../kit/eventually.ts'
+import { createCertificate, openReceiver } from '../kit/receiver.ts'
+import { availableQueues, openTestService } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

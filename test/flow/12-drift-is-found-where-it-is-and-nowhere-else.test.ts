@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { loadDigits, splitSamples } from '../../cli/demo/digits.ts'
-import { eventually } from '../harness/eventually.ts'
-import { openTestService, uniqueName } from '../harness/service.ts'
+import { eventually } from '../kit/eventually.ts'
+import { openTestService, uniqueName } from '../kit/service.ts'
 
 /**
  * A classifier of handwritten digits in production, on the images that the demo trains with (cli/demo/README.md has their

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Role } from '../../cli/service.ts'
-import { createClosers } from '../../store/closers.ts'
+import { createClosers } from '../../runtime/closers.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
-import { aPoint } from '../harness/builders.ts'
-import { createClient } from '../harness/client.ts'
-import { eventually } from '../harness/eventually.ts'
-import { type CollectedSpan, type Collector, openCollector } from '../harness/otlp-collector.ts'
-import { availableQueues, createUser, openOwnStores, startRole, uniqueName } from '../harness/service.ts'
+import { aPoint } from '../kit/builders.ts'
+import { createClient } from '../kit/client.ts'
+import { eventually } from '../kit/eventually.ts'
+import { type CollectedSpan, type Collector, openCollector } from '../kit/otlp-collector.ts'
+import { availableQueues, createUser, openOwnStores, startRole, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

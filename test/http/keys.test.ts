@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createApiKey } from '../../store/postgres/api-key.ts'
+import { createApiKey } from '../../store/postgres/accounts/api-key.ts'
+import { insertApiKey } from '../../store/postgres/accounts/keys.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { insertApiKey } from '../../store/postgres/keys.ts'
-import { codes, expectRefusal } from '../api/refusal.ts'
-import { openTestService, storesWith } from '../harness/service.ts'
+import { codes, expectRefusal } from '../api/http-error.ts'
+import { openTestService, storesWith } from '../kit/service.ts'
 
 let service: Awaited<ReturnType<typeof openTestService>>
 beforeAll(async () => {

@@ -4,13 +4,13 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { createBodyReader } from '../../http/body.ts'
-import { wrapStream } from '../../http/json-stream.ts'
+import { createBodyReader } from '../../http/body/body.ts'
+import { wrapStream } from '../../http/body/json-stream.ts'
 import { type Caller, route } from '../../http/route.ts'
 import { createServer } from '../../http/server.ts'
-import { createClosers } from '../../store/closers.ts'
-import { aPoint } from '../harness/builders.ts'
-import { openTestService } from '../harness/service.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { aPoint } from '../kit/builders.ts'
+import { openTestService } from '../kit/service.ts'
 
 /** What test/malformed sends by the thousand, is told apart here: each refusal by what it says. */
 

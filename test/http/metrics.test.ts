@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
-import { createClosers } from '../../store/closers.ts'
+import { createClosers } from '../../runtime/closers.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { insertDeadLetter } from '../../store/postgres/dead-letters.ts'
 import { openQueueBackend } from '../../store/queue/queue-backend.ts'
-import { aPoint } from '../harness/builders.ts'
-import { eventually } from '../harness/eventually.ts'
-import { availableQueues, openOwnStores, openTestService, uniqueName } from '../harness/service.ts'
+import { aPoint } from '../kit/builders.ts'
+import { eventually } from '../kit/eventually.ts'
+import { availableQueues, openOwnStores, openTestService, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

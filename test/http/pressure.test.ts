@@ -6,11 +6,11 @@ import { z } from 'zod'
 import type { PressureLimits } from '../../http/pressure.ts'
 import { type Caller, quickRoute } from '../../http/route.ts'
 import { createServer } from '../../http/server.ts'
-import { createClosers } from '../../store/closers.ts'
-import { aPoint } from '../harness/builders.ts'
-import { createClient } from '../harness/client.ts'
-import { eventually } from '../harness/eventually.ts'
-import { createUser, openOwnStores, startRole } from '../harness/service.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { aPoint } from '../kit/builders.ts'
+import { createClient } from '../kit/client.ts'
+import { eventually } from '../kit/eventually.ts'
+import { createUser, openOwnStores, startRole } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

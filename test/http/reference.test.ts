@@ -3,7 +3,7 @@ import { createApiRoutes } from '../../api/routes.ts'
 import { parseSettings } from '../../cli/settings.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { openTestService } from '../harness/service.ts'
+import { openTestService } from '../kit/service.ts'
 
 let service: Awaited<ReturnType<typeof openTestService>>
 let document: OpenApi

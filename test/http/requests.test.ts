@@ -1,10 +1,10 @@
 import { Agent, request } from 'node:http'
 import zlib from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { codes, expectRefusal } from '../api/refusal.ts'
-import { openTwoUsers, type TwoUsers } from '../api/two-users.ts'
-import { aPoint } from '../harness/builders.ts'
-import type { Answer } from '../harness/client.ts'
+import { openTwoUsers, type TwoUsers } from '../api/accounts/two-users.ts'
+import { codes, expectRefusal } from '../api/http-error.ts'
+import { aPoint } from '../kit/builders.ts'
+import type { Answer } from '../kit/client.ts'
 
 let service: TwoUsers
 let experimentKey: string

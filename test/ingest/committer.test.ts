@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import zlib from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createCommitter } from '../../ingest/committer.ts'
-import { pushPoints } from '../../ingest/rows.ts'
-import { pointsTable } from '../../store/clickhouse/experiment-tables.ts'
-import { readNativeBlock } from '../../store/clickhouse/native-slice.ts'
+import { pushPoints } from '../../ingest/points/rows.ts'
+import { readNativeBlock } from '../../store/clickhouse/blocks/native-slice.ts'
+import { pointsTable } from '../../store/clickhouse/points/tables.ts'
 import type { Block, QueueLoad } from '../../store/queue/queue-backend.ts'
-import { eventually } from '../harness/eventually.ts'
+import { eventually } from '../kit/eventually.ts'
 
 type Options = Partial<Parameters<typeof createCommitter<typeof pointsTable>>[0]> & {
   add?(block: Block): Promise<void>

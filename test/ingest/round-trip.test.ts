@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { parseExactJson } from '../../http/exact-json.ts'
-import { openTestService } from '../harness/service.ts'
+import { parseExactJson } from '../../http/body/exact-json.ts'
+import { openTestService } from '../kit/service.ts'
 
 /** Whatever can be sent is read back: the same points, to the bit, however they were packed and in whatever order. */
 let service: Awaited<ReturnType<typeof openTestService>>

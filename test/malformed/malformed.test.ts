@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { openOwnStores } from '../harness/service.ts'
+import { openOwnStores } from '../kit/service.ts'
 import { renderReport } from './report.ts'
 import { runMalformed } from './run.ts'
 

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { startOfProcess } from '../../store/embedded/live-process.ts'
-import { eventually } from '../harness/eventually.ts'
+import { eventually } from '../kit/eventually.ts'
 
 const command = fileURLToPath(new URL('../../cli/svc.ts', import.meta.url))
 const outputCharactersMax = 20_000

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { codes, expectRefusal } from '../api/refusal.ts'
-import { openTwoUsers, type TwoUsers } from '../api/two-users.ts'
-import { storesWith, uniqueName } from '../harness/service.ts'
+import { openTwoUsers, type TwoUsers } from '../api/accounts/two-users.ts'
+import { codes, expectRefusal } from '../api/http-error.ts'
+import { storesWith, uniqueName } from '../kit/service.ts'
 import { Float, openStoredEvents, type Scalar, type StoredEvents } from './stored-events.ts'
 
 /** The calls are /mpm/v2/features and /mpm/v2/distribution. */

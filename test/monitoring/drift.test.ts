@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { codes, expectRefusal } from '../api/refusal.ts'
-import { openTwoUsers, type TwoUsers } from '../api/two-users.ts'
-import { storesWith, uniqueName } from '../harness/service.ts'
+import { openTwoUsers, type TwoUsers } from '../api/accounts/two-users.ts'
+import { codes, expectRefusal } from '../api/http-error.ts'
+import { storesWith, uniqueName } from '../kit/service.ts'
 import { openStoredEvents, type Scalar, type StoredEvent, type StoredEvents } from './stored-events.ts'
 
 /** Data sets, and what scipy and evidently say of them; reference-values.py makes them, and says how. */

@@ -1,5 +1,6 @@
 import { zstdCompressSync } from 'node:zlib'
 import { type StoreUrls, toClickHouse } from '../../cli/settings.ts'
+import { createNativeBlock, type NativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import {
   type EventKind,
@@ -10,11 +11,10 @@ import {
   valueParts,
   valueTypes,
   voidedEventsTable,
-} from '../../store/clickhouse/monitoring-tables.ts'
-import { createNativeBlock, type NativeBlock } from '../../store/clickhouse/native-block.ts'
+} from '../../store/clickhouse/monitoring/tables.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { ensureMonitoredModel } from '../../store/postgres/monitored-models.ts'
-import { upsertReferenceSet } from '../../store/postgres/reference-sets.ts'
+import { ensureMonitoredModel } from '../../store/postgres/monitoring/models.ts'
+import { upsertReferenceSet } from '../../store/postgres/monitoring/reference-sets.ts'
 
 export type Scalar = number | string | boolean | null
 

@@ -1,11 +1,11 @@
 import { afterEach, expect, it } from 'vitest'
+import { createClosers } from '../../runtime/closers.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
-import { createClosers } from '../../store/closers.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { openQueueBackend } from '../../store/queue/queue-backend.ts'
 import type { QueueName } from '../../store/queue/queues.ts'
-import { eventually } from '../harness/eventually.ts'
-import { openOwnStores, openTestService } from '../harness/service.ts'
+import { eventually } from '../kit/eventually.ts'
+import { openOwnStores, openTestService } from '../kit/service.ts'
 
 /**
  * What deploy/upgrading.md promises. Blocks of each version stand here as it wrote them: they are never written anew. A

@@ -1,10 +1,10 @@
 import pg from 'pg'
 import { afterEach, describe, expect, inject, it } from 'vitest'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
-import { checkClickHouse, migrateClickHouse } from '../../store/clickhouse/migrate.ts'
+import { checkClickHouse, migrateClickHouse } from '../../store/clickhouse/migrations/migrate.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { checkPostgres, migratePostgres } from '../../store/postgres/migrate.ts'
-import { uniqueName } from '../harness/service.ts'
+import { uniqueName } from '../kit/service.ts'
 
 const closers: (() => Promise<unknown>)[] = []
 afterEach(async () => {

@@ -7,12 +7,12 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createClosers } from '../../store/closers.ts'
+import { createClosers } from '../../runtime/closers.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { createObjectKey } from '../../store/objects/object-key.ts'
 import { type ObjectStore, openObjects } from '../../store/objects/object-store.ts'
-import { openProxy } from '../harness/proxy.ts'
-import { startS3 } from '../harness/s3.ts'
+import { openProxy } from '../kit/proxy.ts'
+import { startS3 } from '../kit/stores/s3.ts'
 
 const closers = createClosers()
 let folder: string

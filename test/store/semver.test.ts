@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { nextPatch, parseSemver, toPrecedence } from '../../store/semver.ts'
+import { nextPatch, parseSemver, toPrecedence } from '../../store/registry/semver.ts'
 
 const precedence = (version: string) => {
   const parsed = parseSemver(version)

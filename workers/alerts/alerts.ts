@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { Counter, type Registry } from 'prom-client'
+import { repeat } from '../../runtime/poll.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import type { Database } from '../../store/postgres/database.ts'
 import {
   type AlertRule,
   endAlertRound,
   holdAlertRound,
   keepEvaluation,
   listDueAlertRules,
-} from '../../store/postgres/alerts.ts'
-import type { Database } from '../../store/postgres/database.ts'
-import { repeat } from '../webhooks/repeat.ts'
+} from '../../store/postgres/monitoring/alerts.ts'
 import { evaluateWindow } from './evaluate.ts'
 
 const lookEveryMs = 2_000

@@ -1,14 +1,14 @@
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import { countEvents, type EventScope } from '../../store/clickhouse/event-scope.ts'
-import { countFeatures, listFeatureNames } from '../../store/clickhouse/feature-reads.ts'
-import { readMetricWindow } from '../../store/clickhouse/metric-windows.ts'
+import { countFeatures, listFeatureNames } from '../../store/clickhouse/monitoring/features.ts'
+import { countEvents, type EventScope } from '../../store/clickhouse/monitoring/scope.ts'
+import { readMetricWindow } from '../../store/clickhouse/points/windows.ts'
 import { readDrift } from '../../store/monitoring/drift-report.ts'
 import { judge, type MeasureName, measureNames, thresholdDefaults } from '../../store/monitoring/drift-verdict.ts'
 import { findJudgement, type Quality, readQuality } from '../../store/monitoring/judgement.ts'
 import { findReference } from '../../store/monitoring/reference.ts'
-import type { AlertRule, Found } from '../../store/postgres/alerts.ts'
 import type { Queries } from '../../store/postgres/database.ts'
-import { findMonitoredModel } from '../../store/postgres/monitored-models.ts'
+import type { AlertRule, Found } from '../../store/postgres/monitoring/alerts.ts'
+import { findMonitoredModel } from '../../store/postgres/monitoring/models.ts'
 
 type Deps = { queries: Queries; clickhouse: ClickHouse }
 type Stretch = { fromMs: number; toMs: number }

@@ -1,7 +1,7 @@
 import { lookup, Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { isPublicAddress } from '../../http/public-address.ts'
-import { isAllowedPrivate, type PrivateHosts, toHost } from '../../http/receiver-url.ts'
+import { isPublicAddress } from '../../http/outgoing/public-address.ts'
+import { isAllowedPrivate, type PrivateHosts, toHost } from '../../http/outgoing/receiver-url.ts'
 import { Undeliverable } from './failure.ts'
 
 export type Address = { address: string; family: number }

@@ -1,4 +1,4 @@
-import type { Tracing } from '../../http/tracing.ts'
+import type { Tracing } from '../../runtime/tracing.ts'
 import { Undeliverable } from './failure.ts'
 import type { Send } from './sender.ts'
 

@@ -1,8 +1,8 @@
 import { Agent, type RequestOptions, request } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { getCACertificates } from 'node:tls'
-import { isPublicAddress } from '../../http/public-address.ts'
-import { isAllowedPrivate, type PrivateHosts, parseReceiverUrl, toHost } from '../../http/receiver-url.ts'
+import { isPublicAddress } from '../../http/outgoing/public-address.ts'
+import { isAllowedPrivate, type PrivateHosts, parseReceiverUrl, toHost } from '../../http/outgoing/receiver-url.ts'
 import { type Address, findAddresses, type Resolve } from './addresses.ts'
 import { Undeliverable } from './failure.ts'
 

@@ -1,19 +1,19 @@
 import type { Logger } from 'pino'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import type { PrivateHosts } from '../../http/receiver-url.ts'
-import type { Tracing } from '../../http/tracing.ts'
+import type { PrivateHosts } from '../../http/outgoing/receiver-url.ts'
+import { repeat } from '../../runtime/poll.ts'
+import type { Tracing } from '../../runtime/tracing.ts'
+import type { Secrets } from '../../store/postgres/accounts/secrets.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import type { Secrets } from '../../store/postgres/secrets.ts'
 import {
   countPendingDeliveries,
   deleteOldDeliveries,
   listDueReceivers,
-} from '../../store/postgres/webhook-deliveries.ts'
+} from '../../store/postgres/webhooks/deliveries.ts'
 import type { QueueBackend } from '../../store/queue/queue-backend.ts'
 import { createResolver, resolveLocally } from './addresses.ts'
-import { createCourier } from './courier.ts'
 import { traceDeliveries } from './delivery-trace.ts'
-import { repeat } from './repeat.ts'
+import { createCourier } from './dispatcher.ts'
 import { createSender } from './sender.ts'
 
 type Settings = {

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openTestService, uniqueName } from '../../../test/harness/service.ts'
+import { openTestService, uniqueName } from '../../../test/kit/service.ts'
 import { MonitoringLogger } from '../src/index.ts'
 import { connectionTo, createTestLog, expectCounts, expectEvent } from './stored.ts'
 

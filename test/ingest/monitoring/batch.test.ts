@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Database, openDatabase } from '../../../store/postgres/database.ts'
-import { eventually } from '../../harness/eventually.ts'
-import { anEvent, kindOf, readStoredEvents, type StoredEvent } from '../../harness/monitoring.ts'
-import { availableQueues, openTestService, storesWith, uniqueName } from '../../harness/service.ts'
+import { anEvent, kindOf, readStoredEvents, type StoredEvent } from '../../kit/clients/monitoring.ts'
+import { eventually } from '../../kit/eventually.ts'
+import { availableQueues, openTestService, storesWith, uniqueName } from '../../kit/service.ts'
 
 /** Events from the request to the rows, on both queues. */
 describe.each(availableQueues())('with the queue in %s', (queue) => {

@@ -1,10 +1,10 @@
 import zlib from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Database, openDatabase } from '../../../store/postgres/database.ts'
-import { codes } from '../../api/refusal.ts'
-import { eventually } from '../../harness/eventually.ts'
-import { kindOf, readStoredEvents } from '../../harness/monitoring.ts'
-import { openTestService, storesWith, uniqueName } from '../../harness/service.ts'
+import { codes } from '../../api/http-error.ts'
+import { kindOf, readStoredEvents } from '../../kit/clients/monitoring.ts'
+import { eventually } from '../../kit/eventually.ts'
+import { openTestService, storesWith, uniqueName } from '../../kit/service.ts'
 
 const stores = storesWith('postgres')
 let service: Awaited<ReturnType<typeof openTestService>>

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { eventsBody } from '../../../ingest/monitoring/batch.ts'
 import { type FieldFault, readItem } from '../../../ingest/monitoring/event.ts'
-import { eventually } from '../../harness/eventually.ts'
-import { openTestService } from '../../harness/service.ts'
+import { eventually } from '../../kit/eventually.ts'
+import { openTestService } from '../../kit/service.ts'
 
 let service: Awaited<ReturnType<typeof openTestService>>
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { isPublicAddress } from '../../../http/public-address.ts'
-import { parseReceiverUrl } from '../../../http/receiver-url.ts'
+import { isPublicAddress } from '../../../http/outgoing/public-address.ts'
+import { parseReceiverUrl } from '../../../http/outgoing/receiver-url.ts'
 import type { Resolve } from '../../../workers/webhooks/addresses.ts'
 import { createSender } from '../../../workers/webhooks/sender.ts'
 

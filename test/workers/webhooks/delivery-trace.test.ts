@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Tracing } from '../../../http/tracing.ts'
+import type { Tracing } from '../../../runtime/tracing.ts'
 import { traceDeliveries } from '../../../workers/webhooks/delivery-trace.ts'
 import { Undeliverable } from '../../../workers/webhooks/failure.ts'
 import type { Send } from '../../../workers/webhooks/sender.ts'

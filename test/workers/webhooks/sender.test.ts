@@ -1,9 +1,9 @@
 import { createServer } from 'node:net'
 import { afterEach, beforeAll, expect, it } from 'vitest'
-import { createClosers } from '../../../store/closers.ts'
+import { createClosers } from '../../../runtime/closers.ts'
 import { resolveLocally } from '../../../workers/webhooks/addresses.ts'
 import { createSender } from '../../../workers/webhooks/sender.ts'
-import { createCertificate, openReceiver, type Reply } from '../../harness/receiver.ts'
+import { createCertificate, openReceiver, type Reply } from '../../kit/receiver.ts'
 
 let certificate: Awaited<ReturnType<typeof createCertificate>>
 beforeAll(async () => {

@@ -1,0 +1,55 @@
+import { z } from 'zod'
+import { object, optional, pageFields } from '../../http/body/fields.ts'
+import { type Route, route } from '../../http/route.ts'
+import { listAudit } from '../../store/postgres/accounts/audit.ts'
+import type { Queries } from '../../store/postgres/database.ts'
+
+const pageSizeMax = 1_000
+const pageSizeDefault = 100
+
+const entryAnswer = z.object({
+  at: z.int().describe('ms since the Unix epoch'),
+  userName: z.string().describe('who did it'),
+  act: z.string().describe('what was done, such as `key.revoked`'),
+  subject: z.string().describe('what it was done to'),
+  details: z.record(z.string(), z.unknown()).meta({ type: 'object' }),
+})
+
+/** What admins did. */
+export function createAuditRoutes({ reads }: { reads: Queries }): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/admin/audit',
+      permission: 'admin',
+      topic: 'Administration',
+      summary:
+        'Lists what was done to users, service accounts, keys, secrets, limits and memberships, newest first. `nextPage` is ' +
+        'the `page` to ask for next, or null.',
+      query: object({
+        ...pageFields(pageSizeMax),
+      }),
+      answer: z.object({ entries: z.array(entryAnswer), nextPage: z.string().nullable() }),
+      shape: 'plain',
+      async handle({ query: { page, pageSize = pageSizeDefault }, caller }) {
+        const entries = await listAudit(reads, {
+          organizationId: caller.organizationId,
+          beforeId: page === undefined ? undefined : BigInt(page),
+          limit: pageSize + 1,
+        })
+        const shown = entries.slice(0, pageSize)
+        const last = shown.at(-1)
+        return {
+          entries: shown.map(({ atMs, actor, act, subject, details }) => ({
+            at: Math.floor(atMs),
+            userName: actor,
+            act,
+            subject,
+            details,
+          })),
+          nextPage: entries.length > pageSize && last ? String(last.id) : null,
+        }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,135 @@
+import { z } from 'zod'
+import { object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import { type GivenLimits, limitNames } from '../../store/limits.ts'
+import { administer } from '../../store/postgres/accounts/audit.ts'
+import { listKeys } from '../../store/postgres/accounts/keys.ts'
+import { findLimits, type LimitTarget, updateLimits } from '../../store/postgres/accounts/limits.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { projectQuery } from '../projects/projects.ts'
+
+const topic = 'Administration'
+
+/** What a limit may be; null takes it back. */
+const limit = z.int('expected an integer').min(1, 'must be 1 or more').nullish()
+
+const givenLimits = z.strictObject(
+  Object.fromEntries(limitNames.map((name) => [name, limit])) as Record<(typeof limitNames)[number], typeof limit>,
+  {
+    error: ({ code }) =>
+      code === 'unrecognized_keys' ? `there are only ${limitNames.join(', ')}` : 'expected an object of limits',
+  },
+)
+
+const targetFields = object({ ...projectQuery.shape, keyId: optional(text(100, 1)) })
+
+const limitsAnswer = z.object({
+  limits: z.partialRecord(z.enum(limitNames), z.int()).describe('what is set here; what is absent is inherited'),
+})
+
+/** Limits that differ from the settings, and the keys they can be set for. */
+export function createLimitRoutes({ database }: { database: Database }): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/admin/limits',
+      permission: 'admin',
+      topic,
+      summary: 'Reads the limits set for a workspace, a project or a key.',
+      query: targetFields,
+      answer: limitsAnswer,
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const target = toTarget(query)
+        return { limits: requireTarget(await findLimits(database, own(caller, target)), target) }
+      },
+    }),
+
+    route({
+      method: 'PUT',
+      path: '/admin/limits',
+      permission: 'admin',
+      topic,
+      summary:
+        'Sets limits for every experiment of a workspace or a project, or for a key; null takes one back. A project’s go ' +
+        'before its workspace’s. They hold within 10 seconds, those of a key within one.',
+      body: object({ ...targetFields.shape, limits: givenLimits }),
+      answer: limitsAnswer,
+      shape: 'envelope',
+      async handle({ body: { limits, ...named }, caller }) {
+        const target = toTarget(named)
+        if ('keyId' in target) refuseCounts(limits)
+        const given = Object.entries(limits)
+        const set = Object.fromEntries(given.filter(([, value]) => value != null)) as GivenLimits
+        const unset = given.filter(([, value]) => value === null).map(([name]) => name)
+        const updated = await administer(database, caller, async (queries, note) => {
+          const updated = await updateLimits(queries, own(caller, target), { set, unset })
+          if (updated) await note('limits.set', Object.values(target).join('/'), { ...target, set, unset })
+          return updated
+        })
+        return { limits: requireTarget(updated, target) }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/admin/keys',
+      permission: 'admin',
+      topic,
+      summary: 'Lists the API keys of the organization: the beginning of each, never the whole.',
+      answer: z.object({
+        keys: z.array(
+          z.object({
+            keyId: z.uuid(),
+            shownPrefix: z.string(),
+            userName: z.string(),
+            createdAt: z.int().describe('ms since the Unix epoch'),
+          }),
+        ),
+      }),
+      shape: 'plain',
+      async handle({ caller }) {
+        const keys = await listKeys(database, caller.organizationId)
+        return { keys: keys.map(({ createdAtMs, ...key }) => ({ ...key, createdAt: Math.floor(createdAtMs) })) }
+      },
+    }),
+  ]
+}
+
+const own = (caller: Caller, target: LimitTarget) => ({ organizationId: caller.organizationId, target })
+
+/** Exactly one of the ways to name what limits are set for. */
+function toTarget({ workspaceName, projectId, projectName, keyId }: z.output<typeof targetFields>): LimitTarget {
+  const named = [keyId, projectId, workspaceName].filter((it) => it !== undefined)
+  if (named.length === 1) {
+    if (keyId !== undefined && projectName === undefined) return { keyId }
+    if (projectId !== undefined && projectName === undefined) return { projectId }
+    if (workspaceName !== undefined)
+      return projectName === undefined ? { workspaceName } : { workspaceName, projectName }
+  }
+  throw new Refusal(
+    'badRequest',
+    'Name a workspace by workspaceName, a project by projectId or by workspaceName together with projectName, or a key ' +
+      'by keyId (see GET /admin/keys); exactly one of them.',
+  )
+}
+
+/** What the organization does not have and what is foreign answer the same. */
+function requireTarget(limits: GivenLimits | undefined, target: LimitTarget): GivenLimits {
+  if (limits) return limits
+  if ('keyId' in target)
+    throw new Refusal('badRequest', 'keyId: your organization has no such key; see GET /admin/keys')
+  if ('projectId' in target || 'projectName' in target) {
+    throw new Refusal('projectUnknown', 'There is no such project in your organization.')
+  }
+  throw new Refusal('workspaceUnknown', `There is no workspace "${target.workspaceName}" in your organization.`)
+}
+
+/** A key has many experiments: limits by count are for each of these. */
+function refuseCounts(limits: z.output<typeof givenLimits>) {
+  for (const name of ['metricNamesMax', 'pointsPerMetricMax'] as const) {
+    if (limits[name] == null) continue
+    throw new Refusal('badRequest', `limits.${name}: holds for an experiment; set it for a workspace or a project`)
+  }
+}

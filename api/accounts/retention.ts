@@ -1,0 +1,103 @@
+import { z } from 'zod'
+import { object, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import { administer } from '../../store/postgres/accounts/audit.ts'
+import { findKeptDays, listSweeps, updateKeptDays } from '../../store/postgres/accounts/retention.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { type KeptDays, keptTypes } from '../../store/retention.ts'
+
+const topic = 'Administration'
+
+/** A hundred years. */
+const daysMax = 36_500
+const days = z
+  .int('expected an integer')
+  .min(1, 'must be 1 or more')
+  .max(daysMax, `must be ${daysMax} or fewer`)
+  .nullish()
+
+const givenDays = z.strictObject(
+  Object.fromEntries(keptTypes.map((name) => [name, days])) as Record<(typeof keptTypes)[number], typeof days>,
+  {
+    error: ({ code }) =>
+      code === 'unrecognized_keys' ? `there are only ${keptTypes.join(', ')}` : 'expected an object of days',
+  },
+)
+
+const target = { workspaceName: text(100, 1) }
+
+const keptDays = z.partialRecord(z.enum(keptTypes), z.int()).describe('what is absent is kept for ever')
+
+/** How long a workspace keeps what. */
+export function createRetentionRoutes({ database }: { database: Database }): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/admin/retention',
+      permission: 'admin',
+      topic,
+      summary: 'Reads for how many days a workspace keeps what, and what was deleted because its time had come.',
+      query: object(target),
+      answer: z.object({
+        keptDays,
+        deletions: z
+          .array(
+            z.object({
+              type: z.enum(keptTypes),
+              upTo: z.int().describe('what was accepted before then, ms since the Unix epoch'),
+              rows: z.int().describe('points, lines, or events'),
+              at: z.int().describe('when, ms since the Unix epoch'),
+            }),
+          )
+          .describe('the newest first, at most 100'),
+      }),
+      shape: 'plain',
+      async handle({ query: { workspaceName }, caller: { organizationId } }) {
+        const found = requireWorkspace(await findKeptDays(database, { organizationId, workspaceName }), workspaceName)
+        const sweeps = await listSweeps(database, { organizationId, workspaceName })
+        return {
+          keptDays: found,
+          deletions: sweeps.map(({ type, upToMs, rows, atMs }) => ({
+            type,
+            upTo: Number(upToMs),
+            rows: Number(rows),
+            at: Math.floor(atMs),
+          })),
+        }
+      },
+    }),
+
+    route({
+      method: 'PUT',
+      path: '/admin/retention',
+      permission: 'admin',
+      topic,
+      summary:
+        'Sets for how many days a workspace keeps what: points, resource usage, lines of output, events, and labels that ' +
+        'came by themselves; null is for ever, the default. Older is what was accepted earlier, whatever its timestamp. It ' +
+        'is deleted for good, by whole days (UTC), within the hour; prediction ids stay taken.',
+      body: object({ ...target, keptDays: givenDays }),
+      answer: z.object({ keptDays }),
+      shape: 'envelope',
+      async handle({ body: { workspaceName, keptDays }, caller }) {
+        const given = Object.entries(keptDays)
+        const set = Object.fromEntries(given.filter(([, value]) => value != null)) as KeptDays
+        const unset = given.filter(([, value]) => value === null).map(([name]) => name)
+        const { organizationId } = caller
+        const updated = await administer(database, caller, async (queries, note) => {
+          const updated = await updateKeptDays(queries, { organizationId, workspaceName }, { set, unset })
+          if (updated) await note('retention.set', workspaceName, { workspaceName, set, unset })
+          return updated
+        })
+        return { keptDays: requireWorkspace(updated, workspaceName) }
+      },
+    }),
+  ]
+}
+
+/** What the organization does not have and what is foreign answer the same. */
+function requireWorkspace(found: KeptDays | undefined, workspaceName: string): KeptDays {
+  if (found) return found
+  throw new Refusal('workspaceUnknown', `There is no workspace "${workspaceName}" in your organization.`)
+}

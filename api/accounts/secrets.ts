@@ -1,0 +1,76 @@
+import { z } from 'zod'
+import { object, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import { type Secrets, WrongMasterKey } from '../../store/postgres/accounts/secrets.ts'
+
+const topic = 'Organization secrets'
+
+/** Longer than any header that a webhook could send it in. */
+const valueCharactersMax = 8_000
+
+const organizationId = text(100, 1)
+const secretName = text(200, 1)
+const done = z.literal('200 Ok')
+
+/** Secrets that webhooks use by their names. They are written and never read back. */
+export function createSecretRoutes({ secrets }: { secrets: Secrets | undefined }): Route[] {
+  function requireSecrets(): Secrets {
+    if (secrets) return secrets
+    throw new Refusal('secretsOff', 'Secrets cannot be kept: the service was started without SVC_MASTER_KEY.')
+  }
+
+  return [
+    route({
+      method: 'PUT',
+      path: '/write/organization/{organizationId}/secrets',
+      permission: 'admin',
+      topic,
+      summary: 'Adds a secret that webhooks can use by its name, or gives it another value.',
+      params: object({ organizationId }),
+      body: object({ secretName, secretValue: text(valueCharactersMax, 1) }),
+      answer: done,
+      shape: 'text',
+      async handle({ params, body, caller }) {
+        requireOwn(caller, params.organizationId)
+        await requireSecrets().put(caller, body.secretName, body.secretValue).catch(refuseWrongKey)
+        return '200 Ok' as const
+      },
+    }),
+
+    route({
+      method: 'DELETE',
+      path: '/write/organization/{organizationId}/secrets/{secretName}',
+      permission: 'admin',
+      topic,
+      summary: 'Deletes a secret.',
+      params: object({ organizationId, secretName }),
+      answer: done,
+      shape: 'text',
+      async handle({ params, caller }) {
+        requireOwn(caller, params.organizationId)
+        const wasThere = await requireSecrets().remove(caller, params.secretName)
+        if (!wasThere) throw new Refusal('secretUnknown', `secretName: there is no secret "${params.secretName}"`)
+        return '200 Ok' as const
+      },
+    }),
+  ]
+}
+
+/** The master key was changed, and this process was not told. */
+function refuseWrongKey(error: unknown): never {
+  if (!(error instanceof WrongMasterKey)) throw error
+  throw new Refusal(
+    'secretsOff',
+    'Secrets cannot be kept: the service was started with a master key that is not in use.',
+  )
+}
+
+/** What is foreign and what is not there answer the same. */
+function requireOwn(caller: Caller, organizationId: string) {
+  if (organizationId.toLowerCase() === caller.organizationId) return
+  throw new Refusal(
+    'organizationUnknown',
+    'organizationId: there is no such organization that this key administers; GET /admin/users tells its id',
+  )
+}

@@ -1,0 +1,183 @@
+import { z } from 'zod'
+import { list, object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import { addKey, revokeKey, rotateKeys } from '../../store/postgres/accounts/key-acts.ts'
+import { insertServiceAccount } from '../../store/postgres/accounts/service-accounts.ts'
+import { findOrganizationName, removeUser } from '../../store/postgres/accounts/users.ts'
+import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
+import { workspaceName } from './workspaces.ts'
+
+const topic = 'Service accounts'
+
+const authorizedMax = 10_000
+
+export const userName = text(100, 1)
+const accountParams = object({ accountName: userName })
+const apiKeyAnswer = z.string().describe('shown this once: only its hash is kept')
+
+const recordAnswer = z.object({
+  apiKey: apiKeyAnswer,
+  authorizedWorkspaces: z.array(z.string()).nullable().describe('null when it may use every workspace'),
+  createdAt: z.int().describe('ms since the Unix epoch'),
+  createdBy: z.string(),
+  defaultWorkspaceName: z.string(),
+  deleted: z.boolean(),
+  hasGlobalAccess: z.boolean(),
+  lastActivityAt: z.int().describe('ms since the Unix epoch'),
+  name: z.string(),
+  organizationId: z.uuid(),
+})
+
+/** Accounts of machines, and their keys. */
+export function createServiceAccountRoutes({ database }: { database: Database }): Route[] {
+  const create = route({
+    method: 'POST',
+    path: '/write/service-account',
+    permission: 'admin',
+    topic,
+    summary:
+      'Makes a service account with its first key. It may use every workspace of the organization, or only those in ' +
+      '`authorizedWorkspaces`; `teamName` is the workspace used when none is named.',
+    body: object({
+      name: userName,
+      teamName: workspaceName,
+      organizationName: text(200, 1),
+      authorizedWorkspaces: optional(list(workspaceName, authorizedMax)),
+    }),
+    answer: recordAnswer,
+    shape: 'envelope',
+    async handle({ body, caller, reply }) {
+      const { name, teamName, organizationName, authorizedWorkspaces } = body
+      const { organizationId } = caller
+      if ((await findOrganizationName(database, organizationId)) !== organizationName) {
+        throw new Refusal(
+          'organizationUnknown',
+          'organizationName: there is no such organization that this key administers; GET /admin/users tells its name',
+        )
+      }
+      const account = { name, defaultWorkspaceName: teamName, authorizedWorkspaces }
+      const made = await insertServiceAccount(database, caller, account).catch((error: unknown) => {
+        throw isUniqueViolation(error) ? nameTaken('name', name) : error
+      })
+      if ('missingWorkspace' in made) throw missingWorkspace(made.missingWorkspace, authorizedWorkspaces)
+      const createdAt = Math.floor(made.createdAtMs)
+      reply.header('cache-control', 'no-store')
+      return {
+        msg: 'Service account created',
+        apiKey: made.apiKey,
+        authorizedWorkspaces: authorizedWorkspaces ? [...new Set(authorizedWorkspaces)] : null,
+        createdAt,
+        createdBy: caller.userName,
+        defaultWorkspaceName: teamName,
+        deleted: false,
+        hasGlobalAccess: authorizedWorkspaces === undefined,
+        lastActivityAt: createdAt,
+        name,
+        organizationId,
+      }
+    },
+  })
+
+  const createKey = route({
+    method: 'POST',
+    path: '/write/service-account/{accountName}/create-api-key',
+    permission: 'admin',
+    topic,
+    summary: 'Makes a further key for a service account.',
+    params: accountParams,
+    answer: z.object({
+      apiKey: apiKeyAnswer,
+      createdAt: z.number().describe('ms since the Unix epoch, with a fractional part'),
+    }),
+    shape: 'envelope',
+    async handle({ params, caller, reply }) {
+      const made = await addKey(database, caller, toReference(params.accountName))
+      if (!made) throw unknownAccount('accountName', params.accountName)
+      reply.header('cache-control', 'no-store')
+      return { apiKey: made.apiKey, createdAt: withFraction(made.createdAtMs) }
+    },
+  })
+
+  const deleteKey = route({
+    method: 'POST',
+    path: '/write/service-account/{accountName}/delete-api-key',
+    permission: 'admin',
+    topic,
+    summary: 'Takes a key of a service account back: it is refused everywhere within a second.',
+    params: accountParams,
+    body: object({ apiKey: text(1_000, 1) }),
+    answer: z.object({ msg: z.string() }),
+    shape: 'envelope',
+    async handle({ params, body, caller }) {
+      const { accountName } = params
+      const outcome = await revokeKey(database, caller, toReference(accountName), body.apiKey)
+      if (outcome === 'userUnknown') throw unknownAccount('accountName', accountName)
+      if (outcome === 'keyUnknown') {
+        throw new Refusal('apiKeyUnknown', `apiKey: the service account "${accountName}" has no such key`)
+      }
+      return { msg: 'Deleted' }
+    },
+  })
+
+  const remove = route({
+    method: 'DELETE',
+    path: '/write/service-account/{accountName}',
+    permission: 'admin',
+    topic,
+    summary: 'Removes a service account and takes all its keys back; what it made stays.',
+    params: accountParams,
+    answer: z.object({ msg: z.string() }),
+    shape: 'envelope',
+    async handle({ params, caller }) {
+      const outcome = await removeUser(database, caller, toReference(params.accountName))
+      if (outcome !== 'done') throw unknownAccount('accountName', params.accountName)
+      return { msg: 'Deleted' }
+    },
+  })
+
+  const rotate = route({
+    method: 'GET',
+    path: '/write/api/rotate',
+    permission: 'admin',
+    topic,
+    summary:
+      'Makes a new key for a service account and takes all its others back. For accounts with one key; with create-api-key ' +
+      'and delete-api-key the old one goes on working until the new one is in place.',
+    query: object({ userName }),
+    answer: z.object({ apiKey: apiKeyAnswer }),
+    shape: 'envelope',
+    async handle({ query, caller, reply }) {
+      const made = await rotateKeys(database, caller, toReference(query.userName))
+      if (!made) throw unknownAccount('userName', query.userName)
+      reply.header('cache-control', 'no-store')
+      return { apiKey: made.apiKey }
+    },
+  })
+
+  return [create, createKey, deleteKey, remove, rotate]
+}
+
+const toReference = (userName: string) => ({ userName, isService: true })
+
+/** Clients tell this number from an integer by its fraction, so it always has one: microseconds, one at least. */
+function withFraction(timeMs: number): number {
+  return Number.isInteger(timeMs) ? timeMs + 0.001 : timeMs
+}
+
+function unknownAccount(field: string, name: string): Refusal {
+  return new Refusal('accountUnknown', `${field}: your organization has no service account "${name}"`)
+}
+
+export function nameTaken(field: string, name: string): Refusal {
+  return new Refusal(
+    'userExists',
+    `${field}: your organization has a user or service account "${name}" already; choose another name`,
+  )
+}
+
+function missingWorkspace(name: string, authorized: string[] = []): Refusal {
+  const place = authorized.indexOf(name)
+  const field = place < 0 ? 'teamName' : `authorizedWorkspaces[${place}]`
+  return new Refusal('workspaceUnknown', `${field}: your organization has no workspace "${name}"`)
+}

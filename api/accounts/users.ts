@@ -1,0 +1,172 @@
+import { z } from 'zod'
+import { flag, object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import { addKey, revokeKeyById } from '../../store/postgres/accounts/key-acts.ts'
+import {
+  findOrganizationName,
+  insertUser,
+  type ListedUser,
+  listUsers,
+  removeUser,
+  shownKinds,
+  updateAdmin,
+} from '../../store/postgres/accounts/users.ts'
+import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
+import { nameTaken, userName } from './service-accounts.ts'
+import { workspaceName } from './workspaces.ts'
+
+const topic = 'Administration'
+
+const msgAnswer = z.object({ msg: z.string() })
+const timeMs = z.int().describe('ms since the Unix epoch')
+
+const userAnswer = z.object({
+  userName: z.string(),
+  kind: z.enum(['user', 'service account']),
+  isAdmin: z.boolean(),
+  defaultWorkspaceName: z.string().nullable(),
+  authorizedWorkspaces: z.array(z.string()).nullable().describe('of a service account that is restricted to some'),
+  createdAt: timeMs,
+  lastActivityAt: timeMs.nullable(),
+})
+
+/** The people of an organization, and keys. */
+export function createUserRoutes({ database }: { database: Database }): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/admin/users',
+      permission: 'admin',
+      topic,
+      summary: 'Lists the users and service accounts of the organization, and tells the organization’s name and id.',
+      answer: z.object({ organizationId: z.uuid(), organizationName: z.string(), users: z.array(userAnswer) }),
+      shape: 'plain',
+      async handle({ caller: { organizationId } }) {
+        const organizationName = await findOrganizationName(database, organizationId)
+        const users = await listUsers(database, organizationId)
+        return { organizationId, organizationName, users: users.map(toAnswer) }
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/admin/users',
+      permission: 'admin',
+      topic,
+      summary:
+        'Makes a user, as an admin when `isAdmin` is true. The workspace named becomes the one used when none is named, and ' +
+        'is made when it is not there; without one, a workspace of the user’s name is made.',
+      body: object({ userName, isAdmin: optional(flag), workspaceName: optional(workspaceName) }),
+      answer: z.object({ msg: z.string(), userName: z.string(), defaultWorkspaceName: z.string() }),
+      shape: 'envelope',
+      async handle({ body: { userName, isAdmin = false, workspaceName }, caller }) {
+        const made = await insertUser(database, caller, { userName, isAdmin, workspaceName }).catch(
+          (error: unknown) => {
+            throw isUniqueViolation(error) ? nameTaken('userName', userName) : error
+          },
+        )
+        if (!made) {
+          throw new Refusal(
+            'workspaceExists',
+            `workspaceName: there is a workspace "${userName}" already; name it to make the user a member, or another one`,
+          )
+        }
+        return { msg: 'User created', userName, defaultWorkspaceName: made.defaultWorkspaceName }
+      },
+    }),
+
+    route({
+      method: 'PUT',
+      path: '/admin/users/{userName}',
+      permission: 'admin',
+      topic,
+      summary: 'Makes a user an admin, or no longer one. An organization keeps one admin at least.',
+      params: object({ userName }),
+      body: object({ isAdmin: flag }),
+      answer: msgAnswer,
+      shape: 'envelope',
+      async handle({ params, body, caller }) {
+        requireDone(await updateAdmin(database, caller, params.userName, body.isAdmin), params.userName)
+        return { msg: 'Saved' }
+      },
+    }),
+
+    route({
+      method: 'DELETE',
+      path: '/admin/users/{userName}',
+      permission: 'admin',
+      topic,
+      summary:
+        'Removes a user and takes all keys of it back. What it made stays under its name; workspaces that would have no ' +
+        'owner become the caller’s.',
+      params: object({ userName }),
+      answer: msgAnswer,
+      shape: 'envelope',
+      async handle({ params, caller }) {
+        const reference = { userName: params.userName, isService: false }
+        requireDone(await removeUser(database, caller, reference), params.userName)
+        return { msg: 'Deleted' }
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/admin/users/keys',
+      permission: 'admin',
+      topic,
+      summary: 'Makes a further key for a user.',
+      body: object({ userName }),
+      answer: z.object({
+        apiKey: z.string().describe('shown this once: only its hash is kept'),
+        keyId: z.uuid(),
+        createdAt: timeMs,
+      }),
+      shape: 'envelope',
+      async handle({ body, caller, reply }) {
+        const made = await addKey(database, caller, { userName: body.userName, isService: false })
+        if (!made) throw unknownUser(body.userName)
+        reply.header('cache-control', 'no-store')
+        return { apiKey: made.apiKey, keyId: made.keyId, createdAt: Math.floor(made.createdAtMs) }
+      },
+    }),
+
+    route({
+      method: 'DELETE',
+      path: '/admin/keys/{keyId}',
+      permission: 'admin',
+      topic,
+      summary: 'Takes a key of the organization back, whoever’s it is: it is refused everywhere within a second.',
+      params: object({ keyId: text(100, 1) }),
+      answer: msgAnswer,
+      shape: 'envelope',
+      async handle({ params, caller }) {
+        const wasThere = await revokeKeyById(database, caller, params.keyId)
+        if (!wasThere) {
+          throw new Refusal('apiKeyUnknown', 'keyId: your organization has no such key; see GET /admin/keys')
+        }
+        return { msg: 'Deleted' }
+      },
+    }),
+  ]
+}
+
+function toAnswer({ kind, createdAtMs, lastActiveAtMs, ...user }: ListedUser): z.input<typeof userAnswer> {
+  return {
+    ...user,
+    kind: shownKinds[kind],
+    createdAt: Math.floor(createdAtMs),
+    lastActivityAt: lastActiveAtMs === null ? null : Number(lastActiveAtMs),
+  }
+}
+
+function unknownUser(userName: string): Refusal {
+  return new Refusal('userUnknown', `userName: your organization has no user "${userName}"`)
+}
+
+function requireDone(outcome: 'done' | 'unknown' | 'lastAdmin', userName: string) {
+  if (outcome === 'unknown') throw unknownUser(userName)
+  if (outcome === 'lastAdmin') {
+    throw new Refusal('lastAdmin', `userName: "${userName}" is the only admin; make somebody else an admin first`)
+  }
+}

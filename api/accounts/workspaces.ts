@@ -1,0 +1,107 @@
+import { z } from 'zod'
+import { flag, object, optional, text } from '../../http/body/fields.ts'
+import { Refusal, restrictedAccount } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import { administer } from '../../store/postgres/accounts/audit.ts'
+import { insertWorkspace, listWorkspaces, upsertMember } from '../../store/postgres/accounts/workspaces.ts'
+import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
+import type { Access } from '../access.ts'
+
+const topic = 'Workspaces'
+
+export const workspaceName = text(100, 1)
+
+export function createWorkspaceRoutes({ database, access }: { database: Database; access: Access }): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/write/workspace/new',
+      permission: 'caller',
+      topic,
+      summary: 'Makes a workspace whose owner is the caller.',
+      body: object({ name: workspaceName, plan: optional(text(100)) }),
+      answer: z.object({ msg: z.string(), workspace_name: z.string(), workspace_id: z.uuid() }),
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        // It would not be among those that the account was made for.
+        if (caller.kind === 'restricted service') throw restrictedAccount()
+        try {
+          const workspace = await insertWorkspace(database, {
+            organizationId: caller.organizationId,
+            userId: caller.userId,
+            name: body.name,
+            plan: body.plan,
+          })
+          return { msg: 'Workspace created', workspace_name: workspace.name, workspace_id: workspace.id }
+        } catch (error) {
+          if (!isUniqueViolation(error)) throw error
+          throw new Refusal(
+            'workspaceExists',
+            `name: there is a workspace "${body.name}" already; choose another name.`,
+          )
+        }
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/write/add-workspace-member',
+      permission: 'caller',
+      topic,
+      summary: 'Adds a user of the organization to a workspace, as an owner when `admin` is true. Owners may do this.',
+      body: object({
+        userName: optional(text(200, 1)),
+        userEmail: optional(text(200, 1)),
+        workspaceName,
+        admin: optional(flag),
+      }),
+      answer: z.object({ msg: z.string() }),
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        const workspace = await access.workspace(caller, body.workspaceName)
+        if (!workspace.isOwner) {
+          throw new Refusal('ownerOnly', `Only an owner of the workspace "${workspace.name}" may add members.`)
+        }
+        const userName = body.userName ?? body.userEmail
+        if (userName === undefined) throw new Refusal('badRequest', 'userName: is missing')
+        const { organizationId } = caller
+        const member = { workspaceId: workspace.id, organizationId, userName, isOwner: body.admin ?? false }
+        const wasAdded = await administer(database, caller, async (queries, note) => {
+          const wasAdded = await upsertMember(queries, member)
+          if (wasAdded)
+            await note('workspace-member.set', userName, { workspaceName: workspace.name, admin: member.isOwner })
+          return wasAdded
+        })
+        if (!wasAdded) throw new Refusal('userUnknown', `userName: your organization has no user "${userName}".`)
+        return { msg: 'Saved' }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/workspaces',
+      permission: 'caller',
+      topic,
+      summary: 'Lists the workspaces that the caller may use.',
+      answer: z.object({ workspaceNames: z.array(z.string()) }),
+      shape: 'plain',
+      async handle({ caller }) {
+        const workspaces = await listWorkspaces(database, caller.userId)
+        return { workspaceNames: workspaces.map((it) => it.name) }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/account-details',
+      permission: 'caller',
+      topic,
+      summary: 'Tells whose key it is, and the workspace used when none is named.',
+      answer: z.object({ userName: z.string(), defaultWorkspaceName: z.string().nullable() }),
+      shape: 'plain',
+      handle({ caller }) {
+        return { userName: caller.userName, defaultWorkspaceName: caller.defaultWorkspaceName }
+      },
+    }),
+  ]
+}

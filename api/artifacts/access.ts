@@ -1,0 +1,148 @@
+import type { z } from 'zod'
+import { object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import type { Caller } from '../../http/route.ts'
+import {
+  type Artifact,
+  type ArtifactReference,
+  type ArtifactVersion,
+  findArtifact,
+  findArtifactVersion,
+  latestAlias,
+} from '../../store/postgres/artifacts/artifacts.ts'
+import { ArtifactConflict } from '../../store/postgres/artifacts/state.ts'
+import type { Queries } from '../../store/postgres/database.ts'
+import { type Access, refuseWithheld, toViewer } from '../access.ts'
+
+const name = text(500, 1)
+
+/** How a read names an artifact: `artifactId`, or `versionId`, or `artifactName` with `workspace` or `experimentKey`. */
+export const artifactQuery = object({
+  artifactId: optional(name),
+  artifact_id: optional(name),
+  artifactName: optional(name),
+  workspace: optional(name).describe('its name; without it, that of the experiment'),
+  project: optional(name).describe('tells nothing more: names of artifacts are unique in their workspace'),
+  experimentKey: optional(name).describe('who reads: an open version can be read by the experiment that opened it'),
+})
+
+/** And which of its versions; with nothing given, the newest closed one. */
+export const versionQuery = object({
+  ...artifactQuery.shape,
+  versionId: optional(name),
+  version: optional(name),
+  alias: optional(name).describe(`"${latestAlias}" is the newest closed version`),
+  versionOrAlias: optional(name),
+})
+
+type ArtifactQuery = Partial<z.output<typeof artifactQuery>>
+type VersionQuery = Partial<z.output<typeof versionQuery>>
+
+export function createArtifactAccess({ queries, access }: { queries: Queries; access: Access }) {
+  async function artifact(
+    caller: Caller,
+    query: ArtifactQuery & { versionId?: string | undefined },
+  ): Promise<Artifact> {
+    const reference = await toReference(caller, query)
+    const found = await findArtifact(queries, toViewer(caller), reference)
+    if (found) return found
+    await refuseReference(caller, reference)
+    throw query.artifactName === undefined && query.versionId !== undefined
+      ? unknownVersion()
+      : new Refusal('artifactUnknown', 'There is no such artifact that this key may use.')
+  }
+
+  async function refuseReference(caller: Caller, reference: ArtifactReference) {
+    if ('artifactId' in reference) await refuseWithheld(queries, caller, 'artifactId', reference.artifactId)
+    else if ('versionId' in reference) await refuseWithheld(queries, caller, 'artifactVersionId', reference.versionId)
+    else await refuseWithheld(queries, caller, 'workspaceName', reference.workspaceName)
+  }
+
+  async function toReference(
+    caller: Caller,
+    query: ArtifactQuery & { versionId?: string | undefined },
+  ): Promise<ArtifactReference> {
+    const artifactId = query.artifactId ?? query.artifact_id
+    if (artifactId !== undefined) return { artifactId }
+    if (query.artifactName !== undefined) {
+      const { workspace, experimentKey, artifactName } = query
+      if (workspace !== undefined) return { workspaceName: workspace, artifactName }
+      if (experimentKey !== undefined) {
+        const { workspaceName } = await access.experiment(caller, experimentKey)
+        return { workspaceName, artifactName }
+      }
+    }
+    if (query.versionId !== undefined) return { versionId: query.versionId }
+    throw new Refusal(
+      'badRequest',
+      'Name the artifact by artifactId, by versionId, or by artifactName together with workspace.',
+    )
+  }
+
+  async function version(
+    caller: Caller,
+    query: VersionQuery,
+  ): Promise<{ artifact: Artifact; version: ArtifactVersion }> {
+    const found = await artifact(caller, query)
+    const { versionId, version: number, alias, versionOrAlias, experimentKey } = query
+    const chosen = await findArtifactVersion(queries, found.id, { versionId, version: number, alias, versionOrAlias })
+    if (!chosen) throw unknownVersion()
+    // Whoever may write to the experiment may as well read what it has opened.
+    const isOpener = chosen.experimentKey === experimentKey && found.isWritable
+    if (chosen.state === 'OPEN' && !isOpener) {
+      throw new Refusal(
+        'artifactVersionOpen',
+        `Version ${chosen.version} is not closed yet: only the experiment that opened it can read it now.`,
+      )
+    }
+    if (chosen.state === 'ERROR' && !isOpener) {
+      throw new Refusal('artifactVersionFailed', `Version ${chosen.version} was not closed because of an error.`)
+    }
+    return { artifact: found, version: chosen }
+  }
+
+  return {
+    /** To read it. */
+    artifact,
+
+    /** To change it. */
+    async writableArtifact(caller: Caller, query: { artifactId: string } | { versionId: string }): Promise<Artifact> {
+      const found = await findArtifact(queries, toViewer(caller), query)
+      if (!found?.isWritable) await refuseReference(caller, query)
+      if (!found) {
+        throw 'versionId' in query
+          ? unknownVersion()
+          : new Refusal('artifactUnknown', 'There is no such artifact that this key may use.')
+      }
+      if (found.isWritable) return found
+      throw new Refusal('artifactReadOnly', 'This key may read the artifact, but not change it.')
+    },
+
+    /** To read it: it is closed, or the experiment that opened it reads. */
+    version,
+  }
+}
+
+export type ArtifactAccess = ReturnType<typeof createArtifactAccess>
+
+export function unknownVersion(): Refusal {
+  return new Refusal('artifactVersionUnknown', 'There is no such version of an artifact that this key may use.')
+}
+
+/** What a conflict with what is there means for the caller; other errors stay as they are. */
+export function toArtifactRefusal(error: unknown): unknown {
+  if (!(error instanceof ArtifactConflict)) return error
+  switch (error.conflict) {
+    case 'versionUnknown':
+      return unknownVersion()
+    case 'versionExists':
+      return new Refusal('artifactVersionExists', 'version: the artifact has it; leave it out to get the next one')
+    case 'versionWasDeleted':
+      return new Refusal(
+        'artifactVersionDeleted',
+        'version: the artifact had it; the number of a deleted one stays taken',
+      )
+    case 'stateFinal':
+      return new Refusal('artifactVersionFinal', 'The version is CLOSED or ERROR, which is final: open a new one.')
+  }
+}

@@ -1,0 +1,272 @@
+import { z } from 'zod'
+import {
+  checkFields,
+  experimentKey,
+  flag,
+  indexedText,
+  int64,
+  list,
+  object,
+  optional,
+  text,
+} from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import type { ObjectStore } from '../../store/objects/object-store.ts'
+import { findArtifactFile } from '../../store/postgres/artifacts/artifacts.ts'
+import {
+  type Asset,
+  addAssetTags,
+  deleteAsset,
+  findAsset,
+  listAssets,
+  removeAssetTag,
+} from '../../store/postgres/assets/assets.ts'
+import type { Database, Queries } from '../../store/postgres/database.ts'
+import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Access } from '../access.ts'
+import type { ArtifactAccess } from '../artifacts/access.ts'
+import type { Charge } from '../rate-limited-write.ts'
+import { assetAnswer, toAssetAnswer } from './answer.ts'
+import { sendAsset } from './download.ts'
+import { toContentType, toFileName } from './names.ts'
+import type { LooseObjects } from './orphaned-objects.ts'
+import { type AssetKeeper, type AssetPlace, type ReceivedFile, toFinalRefusal } from './writer.ts'
+
+export const assetTopic = 'Experiments: assets'
+
+/** The type of a file of which nothing else is said. */
+const plainType = 'asset'
+const tagsMax = 1_000
+
+export const assetFields = {
+  type: indexedText(200).describe('what it is: image, model-element, curve, ..., or any other word'),
+  fileName: indexedText(1_000),
+  metadata: text(1_000_000).describe('kept as it is, to the byte'),
+  context: text(1_000),
+  groupingName: indexedText(1_000).describe('with type model-element: the model that the file belongs to'),
+  artifactVersionId: text(100),
+  link: text(10_000, 1).describe('where the bytes of a remote asset are'),
+}
+
+const assetId = text(100, 1)
+const tag = text(500, 1)
+
+/** In the query or in the form; the query goes first. */
+const uploadFields = {
+  fileName: optional(assetFields.fileName).describe('auto-generated-in-the-backend asks for a name'),
+  extension: optional(text(100)).describe('png or .png'),
+  type: optional(assetFields.type),
+  context: optional(assetFields.context),
+  step: optional(int64),
+  epoch: optional(int64),
+  metadata: optional(assetFields.metadata),
+  tags: optional(text(100_000)).describe('a JSON list, or separated by commas'),
+  overwrite: optional(flag).describe('true: takes the place of all assets of its name'),
+  groupingName: optional(assetFields.groupingName),
+  source: optional(text(1_000)),
+  artifactVersionId: optional(assetFields.artifactVersionId),
+  assetId: optional(assetId).describe('an id of your own; an asset that has it is replaced'),
+  link: optional(assetFields.link),
+  isRemote: optional(flag).describe('true: only the link is kept'),
+}
+
+type Deps = {
+  database: Database
+  reads: Queries
+  objects: ObjectStore
+  looseObjects: LooseObjects
+  keeper: AssetKeeper
+  access: Access
+  artifacts: ArtifactAccess
+  signs: SignsOfLife
+  charge: Charge
+  appUrl: string
+}
+
+export function createAssetRoutes(deps: Deps): Route[] {
+  const { database, reads, objects, looseObjects, keeper, access, artifacts, signs, charge, appUrl } = deps
+
+  const upload = route({
+    method: 'POST',
+    path: '/write/experiment/upload-asset',
+    permission: 'caller',
+    topic: assetTopic,
+    summary:
+      'Uploads a file: as the part `file` of a form, or as the whole body, of any other content type. What is said of it ' +
+      'stands in the query or in the form. An upload that is cut off leaves nothing behind.',
+    query: object({ ...uploadFields, experimentKey: optional(experimentKey) }),
+    upload: object({ file: z.file(), ...uploadFields, experimentKey: optional(experimentKey) }),
+    answer: z.object({ msg: z.string(), assetId: z.string(), fileName: z.string() }),
+    shape: 'envelope',
+    handle: ({ query, caller, request }) =>
+      keeper.withUpload(request.raw, async (receive) => {
+        // Mostly the query names it, and who may not write is refused before anything is sent.
+        const named = query.experimentKey ?? (await receive()).fields.experimentKey
+        const target = checkFields(object({ experimentKey }), { experimentKey: named })
+        const experiment = await access.writableExperiment(caller, target.experimentKey)
+        return await charge('other', experiment, caller, async () => {
+          const { fields, file } = await receive()
+          const given = checkFields(object(uploadFields), { ...fields, ...(request.query as object) })
+          const place = toPlace(given, file)
+          if (file && place !== file) await keeper.drop(file)
+          const { overwrite, step, epoch, context, source, metadata, groupingName, artifactVersionId } = given
+          const type = given.type || plainType
+          const fileName = toFileName({ ...given, type, sentName: file?.fileName })
+          const contentType = toContentType(fileName, given.extension, file?.contentType)
+          const told = { overwrite, step, epoch, context, source, metadata, groupingName, artifactVersionId }
+          const tags = parseTags(given.tags)
+          const made = { id: given.assetId, type, fileName, contentType, tags, ...told }
+          const [id = ''] = await keeper.keep(experiment, [{ fields: made, place }])
+          signs.active(experiment.id, Date.now())
+          return { msg: 'Saved', assetId: id, fileName }
+        })
+      }),
+  })
+
+  async function find(experimentId: bigint, id: string): Promise<Asset> {
+    const asset = await findAsset(database, experimentId, id)
+    if (!asset) throw unknownAsset(id)
+    return asset
+  }
+
+  async function findInArtifact(
+    caller: Caller,
+    { experimentKey, versionId, assetId }: { experimentKey: string; versionId: string; assetId: string },
+  ): Promise<Asset> {
+    const { version } = await artifacts.version(caller, { experimentKey, versionId })
+    const file = await findArtifactFile(database, version.id, assetId)
+    if (file) return file
+    throw new Refusal('assetUnknown', `The artifact version has no file ${assetId}: see /artifacts/version/files.`)
+  }
+
+  const remove = route({
+    method: 'GET',
+    path: '/write/experiment/asset/delete',
+    permission: 'caller',
+    topic: assetTopic,
+    summary: 'Deletes an asset and its bytes.',
+    query: object({ experimentKey, assetId }),
+    answer: z.object({ msg: z.string() }),
+    shape: 'envelope',
+    async handle({ query, caller }) {
+      const experiment = await access.writableExperiment(caller, query.experimentKey)
+      const wasThere = await charge('other', experiment, caller, () =>
+        deleteAsset(database, experiment.id, query.assetId).catch((error: unknown) => {
+          throw toFinalRefusal(error)
+        }),
+      )
+      if (!wasThere) throw unknownAsset(query.assetId)
+      await looseObjects.free()
+      return { msg: 'Deleted' }
+    },
+  })
+
+  const addTags = route({
+    method: 'POST',
+    path: '/write/experiment/asset/tag',
+    permission: 'caller',
+    topic: assetTopic,
+    summary: 'Adds tags to an asset; those that are there stay.',
+    body: object({ experimentKey, assetId, tags: list(tag, tagsMax) }),
+    answer: z.object({ msg: z.string() }),
+    shape: 'envelope',
+    async handle({ body, caller }) {
+      const experiment = await access.writableExperiment(caller, body.experimentKey)
+      const isThere = await charge('other', experiment, caller, () =>
+        addAssetTags(database, experiment.id, body.assetId, body.tags),
+      )
+      if (!isThere) throw unknownAsset(body.assetId)
+      return { msg: 'Saved' }
+    },
+  })
+
+  const removeTag = route({
+    method: 'GET',
+    path: '/write/experiment/asset/tag/delete',
+    permission: 'caller',
+    topic: assetTopic,
+    summary: 'Takes a tag from an asset.',
+    query: object({ experimentKey, assetId, tag }),
+    answer: z.object({ msg: z.string() }),
+    shape: 'envelope',
+    async handle({ query, caller }) {
+      const experiment = await access.writableExperiment(caller, query.experimentKey)
+      const isThere = await charge('other', experiment, caller, () =>
+        removeAssetTag(database, experiment.id, query.assetId, query.tag),
+      )
+      if (!isThere) throw unknownAsset(query.assetId)
+      return { msg: 'Deleted' }
+    },
+  })
+
+  const listed = route({
+    method: 'GET',
+    path: '/experiment/asset/list',
+    permission: 'reader',
+    topic: assetTopic,
+    summary: 'Lists the assets of an experiment in the order they came, of one type or of all.',
+    query: object({ experimentKey, type: optional(text(200)).describe('all, or none: of every type') }),
+    answer: z.object({ assets: z.array(assetAnswer) }),
+    shape: 'plain',
+    async handle({ query, caller }) {
+      const experiment = await access.experiment(caller, query.experimentKey)
+      const type = query.type === 'all' || query.type === '' ? undefined : query.type
+      const assets = await listAssets(reads, experiment.id, type)
+      return { assets: assets.map((it) => toAssetAnswer(it, { experimentKey: experiment.key, appUrl })) }
+    },
+  })
+
+  const get = route({
+    method: 'GET',
+    path: '/experiment/asset/get-asset',
+    permission: 'reader',
+    topic: assetTopic,
+    summary:
+      'Reads the bytes of an asset, or a range of them. The ETag is their SHA-256. With artifactVersionId it is a file of ' +
+      'that version, whichever experiment reads it.',
+    query: object({ experimentKey, assetId, artifactVersionId: optional(assetFields.artifactVersionId) }),
+    answer: z.file(),
+    shape: 'bytes',
+    async handle({ query, caller, request, reply }) {
+      const experiment = await access.experiment(caller, query.experimentKey)
+      const asset =
+        query.artifactVersionId === undefined
+          ? await find(experiment.id, query.assetId)
+          : await findInArtifact(caller, { ...query, versionId: query.artifactVersionId })
+      return await sendAsset({ request, reply }, objects, asset)
+    },
+  })
+
+  return [upload, remove, addTags, removeTag, listed, get]
+}
+
+function unknownAsset(id: string): Refusal {
+  return new Refusal('assetUnknown', `The experiment has no asset ${id}: see /experiment/asset/list.`)
+}
+
+/** A remote asset is its link, whatever else was sent. */
+function toPlace(given: { isRemote?: boolean; link?: string }, file: ReceivedFile | undefined): AssetPlace {
+  const isRemote = given.isRemote ?? (given.link !== undefined && file === undefined)
+  if (isRemote && given.link !== undefined) return { link: given.link }
+  if (isRemote) throw new Refusal('badRequest', 'link: is missing; it says where a remote asset is')
+  if (file === undefined) throw new Refusal('badRequest', 'file: is missing; send it as this part of the form')
+  return file
+}
+
+function parseTags(given: string | undefined): string[] {
+  const texts = given?.trimStart().startsWith('[') ? parseList(given) : (given?.split(',') ?? [])
+  const named = texts.map((it) => (typeof it === 'string' ? it.trim() : it)).filter((it) => it !== '')
+  const { tags } = checkFields(object({ tags: list(tag, tagsMax) }), { tags: named })
+  return [...new Set(tags)]
+}
+
+function parseList(given: string): unknown[] {
+  try {
+    const parsed: unknown = JSON.parse(given)
+    if (Array.isArray(parsed)) return parsed
+  } catch {
+    // Told below.
+  }
+  throw new Refusal('badRequest', 'tags: expected a JSON list, or names separated by commas')
+}

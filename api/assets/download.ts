@@ -1,0 +1,89 @@
+import type { Readable } from 'node:stream'
+import { create as toDisposition } from 'content-disposition'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import parseRange from 'range-parser'
+import { Refusal } from '../../http/errors.ts'
+import type { ByteRange, ObjectStore } from '../../store/objects/object-store.ts'
+import type { Asset } from '../../store/postgres/assets/assets.ts'
+import { createZip } from './zip.ts'
+
+/**
+ * Whoever may upload could send a page with a script: our origin must never run it. So a file is to be saved, not shown;
+ * its type is not to be guessed; and if it is shown all the same, then with no rights at all.
+ */
+const harmless = {
+  'x-content-type-options': 'nosniff',
+  'content-security-policy': "sandbox; default-src 'none'",
+}
+
+/** What is sent, and what is said of it. */
+type SentAsset = Pick<Asset, 'fileName' | 'contentType' | 'size' | 'objectKey' | 'sha256' | 'link'>
+
+type Call = { request: FastifyRequest; reply: FastifyReply }
+
+/**
+ * The bytes of an asset, or the one range of them that was asked for. Several ranges at once get the whole.
+ *
+ * @throws Refusal `badRequest` for a remote asset, `rangeUnsatisfiable`
+ */
+export async function sendAsset(
+  { request, reply }: Call,
+  objects: ObjectStore,
+  asset: SentAsset,
+): Promise<Readable | string> {
+  if (asset.objectKey === null) {
+    throw new Refusal('badRequest', `assetId: the asset is remote; its bytes are at ${asset.link}`)
+  }
+  const size = Number(asset.size)
+  const tag = `"${asset.sha256}"`
+  // A filled-in asset id may stand for other bytes later: caches have to ask, which the tag makes cheap.
+  reply.headers({ etag: tag, 'accept-ranges': 'bytes', 'cache-control': 'private, no-cache' })
+  if (isKnown(request.headers['if-none-match'], tag)) {
+    reply.code(304)
+    return ''
+  }
+  const range = toRange(request, tag, size)
+  reply.headers({ ...harmless, ...describeFile(asset.fileName, asset.contentType) })
+  reply.header('content-length', range ? range.end - range.start + 1 : size)
+  if (range) reply.code(206).header('content-range', `bytes ${range.start}-${range.end}/${size}`)
+  return await objects.get(asset.objectKey, range)
+}
+
+/** The bytes of assets as one zip; remote ones are not in it. */
+export function sendZip(reply: FastifyReply, objects: ObjectStore, name: string, assets: Asset[]): Readable {
+  reply.headers(describeFile(`${name.replaceAll('/', '_')}.zip`, 'application/zip'))
+  return createZip(
+    assets.flatMap(({ objectKey, fileName, size, createdAtMs }) =>
+      objectKey === null
+        ? []
+        : { name: fileName, bytes: Number(size), atMs: Number(createdAtMs), open: () => objects.get(objectKey) },
+    ),
+  )
+}
+
+/** The headers of an answer that is to be saved as a file. */
+function describeFile(fileName: string, contentType: string) {
+  return { 'content-type': contentType, 'content-disposition': toDisposition(fileName.split('/').at(-1)) }
+}
+
+/** True when the caller has these bytes already. */
+function isKnown(header: string | undefined, tag: string): boolean {
+  const tags = header?.split(',').map((it) => it.trim().replace(/^W\//, ''))
+  return tags !== undefined && (tags.includes(tag) || tags.includes('*'))
+}
+
+/** Undefined when all is to be sent. */
+function toRange({ headers }: FastifyRequest, tag: string, size: number): ByteRange | undefined {
+  if (headers.range === undefined) return undefined
+  // What the caller has the beginning of may have changed since.
+  const since = headers['if-range']
+  if (since !== undefined && since !== tag) return undefined
+  const ranges = parseRange(size, headers.range)
+  if (ranges === -1) {
+    throw new Refusal('rangeUnsatisfiable', `The asset has ${size} bytes: ask for a range within them.`, {
+      headers: { 'content-range': `bytes */${size}` },
+    })
+  }
+  const [range, ...more] = ranges === -2 || ranges.type !== 'bytes' ? [] : ranges
+  return more.length === 0 ? range : undefined
+}

@@ -1,0 +1,61 @@
+import { Refusal } from '../../http/errors.ts'
+import { sumWorkspaceBytes } from '../../store/postgres/assets/assets.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import type { Experiment } from '../../store/postgres/experiments/experiments.ts'
+
+export type AssetLimits = {
+  /** What one file may have. */
+  fileBytesMax: number
+  /** How many assets of each limited type an experiment may have. */
+  ofTypeMax: number
+  /** What all files of a workspace may have together. */
+  workspaceBytesMax: number | undefined
+}
+
+/** The types of which an experiment may have only so many, and how it is said that there are too many. */
+const limitedTypes = {
+  image: ['imagesFull', 'images'],
+  'text-sample': ['textSamplesFull', 'text samples'],
+  histogram3d: ['histogramsFull', 'histograms'],
+  histogram_combined_3d: ['histogramsFull', 'combined histograms'],
+  'model-element': ['modelElementsFull', 'model elements'],
+  curve: ['curvesFull', 'curves'],
+  notebook: ['notebooksFull', 'notebooks'],
+  embeddings: ['embeddingsFull', 'embeddings'],
+  video: ['videosFull', 'videos'],
+} as const
+
+type LimitedType = keyof typeof limitedTypes
+
+const isLimited = (type: string): type is LimitedType => Object.hasOwn(limitedTypes, type)
+
+export function createAssetLimits({ database, limits }: { database: Database; limits: AssetLimits }) {
+  return {
+    fileBytesMax: limits.fileBytesMax,
+
+    ofTypeMax: (type: string) => (isLimited(type) ? limits.ofTypeMax : Number.POSITIVE_INFINITY),
+
+    tooMany(type: string): Refusal {
+      const [refusal, name] = limitedTypes[type as LimitedType]
+      return new Refusal(
+        refusal,
+        `The experiment may have ${limits.ofTypeMax} ${name} and has them: delete some, or log to another experiment.`,
+      )
+    },
+
+    /**
+     * @param bytes how many more there would be
+     * @throws Refusal `workspaceFull`
+     */
+    async checkWorkspace({ projectId, workspaceName }: Experiment, bytes: number): Promise<void> {
+      const { workspaceBytesMax } = limits
+      if (workspaceBytesMax === undefined) return
+      const used = Number(await sumWorkspaceBytes(database, projectId))
+      if (used + bytes <= workspaceBytesMax) return
+      throw new Refusal(
+        'workspaceFull',
+        `The workspace "${workspaceName}" may have ${workspaceBytesMax} bytes of assets and has ${used}: delete some.`,
+      )
+    },
+  }
+}

@@ -1,0 +1,64 @@
+import type { ObjectStore } from '../../store/objects/object-store.ts'
+import { expireLooseObject, freeLooseObjects, insertLooseObject } from '../../store/postgres/assets/orphaned-objects.ts'
+import type { Database } from '../../store/postgres/database.ts'
+
+type Deps = {
+  database: Database
+  objects: ObjectStore
+  /** How often is looked for objects that could not be freed at once. */
+  everyMs: number
+  onError(error: unknown): void
+}
+
+/** The longest an upload may take. */
+const uploadSecondsMax = 7 * 24 * 60 * 60
+const freedAtOnce = 20
+
+/**
+ * Objects come and go with the assets that refer to them, over two stores of which each may fail alone. So an object is
+ * written down as loose before it is stored, and is no longer so in the transaction that keeps its asset; when the asset
+ * goes it is loose again. What is loose is freed at once, or, when that fails, a little later.
+ */
+export function createLooseObjects({ database, objects, everyMs, onError }: Deps) {
+  let freeing: Promise<void> | undefined
+  const timer = setInterval(() => void free(), everyMs)
+  timer.unref()
+
+  async function freeAll() {
+    const freeSome = (keys: string[]) => Promise.all(keys.map((key) => objects.delete(key))).then(() => undefined)
+    while ((await freeLooseObjects(database, freedAtOnce, freeSome)) === freedAtOnce);
+  }
+
+  /** Never fails: what is left is met again. */
+  async function free(): Promise<void> {
+    // One that is under way may have looked already.
+    await freeing
+    freeing ??= freeAll()
+      .catch(onError)
+      .finally(() => {
+        freeing = undefined
+      })
+    await freeing
+  }
+
+  return {
+    /** To be called before an object is stored. */
+    announce: (objectKey: string) => insertLooseObject(database, objectKey, uploadSecondsMax),
+
+    /** To be called after assets have gone. */
+    free,
+
+    /** Frees an object that was announced and then not used. */
+    async drop(objectKey: string) {
+      await expireLooseObject(database, objectKey).catch(onError)
+      await free()
+    },
+
+    async close() {
+      clearInterval(timer)
+      await freeing
+    },
+  }
+}
+
+export type LooseObjects = ReturnType<typeof createLooseObjects>

@@ -1,0 +1,50 @@
+import { z } from 'zod'
+import { experimentKey, int64, object, optional, text } from '../../http/body/fields.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Access } from '../access.ts'
+import type { Charge } from '../rate-limited-write.ts'
+import { assetFields, assetTopic } from './assets.ts'
+import { toFileName } from './names.ts'
+import type { AssetKeeper } from './writer.ts'
+
+const type = 'text-sample'
+const contentType = 'text/plain'
+const charactersMax = 4_000_000
+
+type Deps = { keeper: AssetKeeper; access: Access; signs: SignsOfLife; charge: Charge }
+
+/** Texts that a model made or met. Each is an asset of its own. */
+export function createTextSampleRoutes({ keeper, access, signs, charge }: Deps): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/write/experiment/upload-text-sample',
+      permission: 'caller',
+      topic: assetTopic,
+      summary: 'Keeps a text as an asset of type text-sample.',
+      body: object({
+        experimentKey,
+        apiKey: optional(text(1_000)).describe('not looked at: the key is the one in the header'),
+        content: text(charactersMax),
+        step: optional(int64),
+        context: optional(assetFields.context),
+        metadata: optional(assetFields.metadata),
+      }),
+      answer: z.object({ msg: z.string(), assetId: z.string() }),
+      shape: 'envelope',
+      async handle({ body: { experimentKey: key, apiKey: _, content, ...more }, caller }) {
+        const experiment = await access.writableExperiment(caller, key)
+        return await charge('other', experiment, caller, () =>
+          keeper.withText(content, async (file) => {
+            const fileName = toFileName({ fileName: undefined, extension: 'txt', type, sentName: undefined })
+            const fields = { type, fileName, contentType, ...more }
+            const [assetId = ''] = await keeper.keep(experiment, [{ fields, place: file }])
+            signs.active(experiment.id, Date.now())
+            return { msg: 'Saved', assetId }
+          }),
+        )
+      },
+    }),
+  ]
+}

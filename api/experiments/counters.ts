@@ -1,0 +1,70 @@
+import { z } from 'zod'
+import { experimentKey, object } from '../../http/body/fields.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { countRows } from '../../store/clickhouse/row-counts.ts'
+import { type ExperimentType, experimentTypes } from '../../store/limits.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { listCounters } from '../../store/postgres/experiments/counters.ts'
+import { type QueueName, queues } from '../../store/queue/queues.ts'
+import type { Access } from '../access.ts'
+
+type Deps = {
+  database: Database
+  clickhouse: ClickHouse
+  access: Access
+  /** Blocks that wait or are at work. */
+  queueDepth(name: QueueName): Promise<number>
+}
+
+/** What became of what was sent. */
+export function createCounterRoutes({ database, clickhouse, access, queueDepth }: Deps): Route[] {
+  /**
+   * Of what goes through a queue, the truth is what is stored and, while the queue holds anything at all, the difference
+   * to what was accepted. An empty queue settles it: nothing is on its way.
+   */
+  async function count(type: ExperimentType, experimentId: bigint, accepted: number) {
+    if (!isQueued(type)) return { accepted, stored: accepted, pending: 0 }
+    // In this order: what leaves the queue meanwhile is then counted as stored.
+    const depth = await queueDepth(type)
+    const stored = await countRows(clickhouse, queues[type].table.name, experimentId)
+    const pending = depth === 0 ? 0 : Math.max(0, accepted - stored)
+    return { accepted: stored + pending, stored, pending }
+  }
+
+  return [
+    route({
+      method: 'GET',
+      path: '/experiment/counters',
+      permission: 'reader',
+      topic: 'Experiments',
+      summary: 'Counts, for each data type, what was accepted, stored, throttled, and what is still on its way.',
+      query: object({ experimentKey }),
+      answer: z.object({
+        counters: z.array(
+          z.object({
+            type: z.enum(experimentTypes),
+            accepted: z.int().describe('acknowledged and kept; a repetition counts once'),
+            stored: z.int().describe('of these, what can be read'),
+            throttled: z.int().describe('refused with 429, or dropped because of a limit by count'),
+            pending: z.int().describe('accepted and on its way to being readable'),
+          }),
+        ),
+      }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const experiment = await access.experiment(caller, query.experimentKey)
+        const counted = new Map((await listCounters(database, experiment.id)).map((it) => [it.type, it]))
+        const counters = experimentTypes.map(async (type) => {
+          const { accepted, throttled } = counted.get(type) ?? { accepted: 0n, throttled: 0n }
+          return { type, ...(await count(type, experiment.id, Number(accepted))), throttled: Number(throttled) }
+        })
+        return { counters: await Promise.all(counters) }
+      },
+    }),
+  ]
+}
+
+function isQueued(type: ExperimentType): type is ExperimentType & QueueName {
+  return type in queues
+}

@@ -1,0 +1,255 @@
+import { z } from 'zod'
+import { bodyBytesMaxDefault, tooLarge } from '../../http/body/body.ts'
+import { experimentKey, flag, int64, list, object, optional, text, timestampMs } from '../../http/body/fields.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { readResources } from '../../store/clickhouse/points/resources.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import {
+  appendDocument,
+  type DocumentKind,
+  findDocument,
+  mergeDocument,
+  upsertDocument,
+} from '../../store/postgres/experiments/documents.ts'
+import { updateFilePath, updateOutcome } from '../../store/postgres/experiments/experiments.ts'
+import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Access } from '../access.ts'
+import type { Charge } from '../rate-limited-write.ts'
+
+const topic = 'Experiments: documents and details'
+
+const documentBytesMax = 16 * 1024 * 1024
+/** JSON may write one byte as six (`\u0001`); a text of the largest size still comes through when most of it is plain. */
+const documentBodyBytesMax = documentBytesMax + bodyBytesMaxDefault
+const packagesMax = 50_000
+
+const savedAnswer = z.object({ msg: z.literal('Saved') })
+const line = text(10_000)
+const integer = int64.refine((value) => typeof value === 'number', 'expected an integer up to 2^53-1')
+
+const gpu = object({ gpuIndex: integer, name: line, uuid: line, totalMemory: integer, powerLimit: integer })
+
+const systemFields = {
+  user: optional(line),
+  pythonVersion: optional(line),
+  pythonVersionVerbose: optional(line),
+  pid: optional(integer),
+  osType: optional(line),
+  os: optional(line),
+  ip: optional(line),
+  hostname: optional(line),
+  gpuStaticInfoList: optional(list(gpu, 4_096)),
+  logAdditionalSystemInfoList: optional(list(object({ key: line, value: line }), 10_000)),
+  networkInterfaceIps: optional(list(line, 1_000)),
+  command: optional(list(line, 10_000)),
+  executable: optional(line),
+  osPackages: optional(list(line, packagesMax)),
+  installedPackages: optional(list(line, packagesMax)),
+}
+
+const textOrNull = z.string().nullable()
+const textsOrNull = z.array(z.string()).nullable()
+
+const systemAnswer = z.object({
+  user: textOrNull,
+  pythonVersion: textOrNull,
+  pythonVersionVerbose: textOrNull,
+  pid: z.int().nullable(),
+  osType: textOrNull,
+  os: textOrNull,
+  ip: textOrNull,
+  hostname: textOrNull,
+  gpuStaticInfoList: z
+    .array(
+      z.object({
+        gpuIndex: z.int(),
+        name: z.string(),
+        uuid: z.string(),
+        totalMemory: z.int(),
+        powerLimit: z.int(),
+      }),
+    )
+    .nullable(),
+  logAdditionalSystemInfoList: z.array(z.object({ key: z.string(), value: z.string() })).nullable(),
+  networkInterfaceIps: textsOrNull,
+  command: textsOrNull,
+  executable: textOrNull,
+  osPackages: textsOrNull,
+  installedPackages: textsOrNull,
+  systemMetricNames: z.array(z.string()),
+  maxTotalMemory: z.number().nullable().describe('bytes of the largest GPU'),
+  totalRam: z.number().nullable().describe('bytes'),
+})
+type SystemDetails = z.input<typeof systemAnswer>
+
+const gitFields = { user: line, root: line, branch: line, parent: line, origin: line }
+const noGit = { user: null, root: null, branch: null, parent: null, origin: null }
+
+const dependency = object({ name: text(1_000, 1), version: line })
+
+type Deps = { database: Database; clickhouse: ClickHouse; access: Access; signs: SignsOfLife; charge: Charge }
+
+/** What an experiment has one of: texts, and details of where it ran. */
+export function createDocumentRoutes({ database, clickhouse, access, signs, charge }: Deps): Route[] {
+  /** All writes here are of the same kind. */
+  async function save(caller: Caller, key: string, write: (experimentId: bigint) => Promise<void>) {
+    const experiment = await access.writableExperiment(caller, key)
+    await charge('other', experiment, caller, () => write(experiment.id))
+    signs.active(experiment.id, Date.now())
+    return { msg: 'Saved' as const }
+  }
+
+  function write<Fields extends z.ZodRawShape>(
+    name: string,
+    summary: string,
+    fields: Fields,
+    keep: (experimentId: bigint, body: z.output<z.ZodObject<Fields>>) => Promise<void>,
+    method: 'POST' | 'PUT' = 'POST',
+  ): Route {
+    return route({
+      method,
+      path: `/write/experiment/${name}`,
+      permission: 'caller',
+      topic,
+      summary,
+      body: object({ experimentKey, ...fields }),
+      answer: savedAnswer,
+      shape: 'envelope',
+      bodyBytesMax: documentBodyBytesMax,
+      async handle({ body, caller }) {
+        const { experimentKey: key, ...rest } = body as { experimentKey: string }
+        return await save(caller, key, (id) => keep(id, rest as z.output<z.ZodObject<Fields>>))
+      },
+    })
+  }
+
+  function read<Answer extends z.ZodType>(
+    name: string,
+    summary: string,
+    answer: Answer,
+    find: (experimentId: bigint) => Promise<z.input<Answer>>,
+  ): Route {
+    return route({
+      method: 'GET',
+      path: `/experiment/${name}`,
+      permission: 'reader',
+      topic,
+      summary,
+      query: object({ experimentKey }),
+      answer,
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const experiment = await access.experiment(caller, query.experimentKey)
+        return await find(experiment.id)
+      },
+    })
+  }
+
+  /** A text of which the last one is kept, byte for byte. */
+  function writeText<Name extends 'code' | 'graph'>(name: Name, summary: string): Route {
+    return write(name, summary, { [name]: text(documentBytesMax) }, async (id, body) => {
+      const content = (body as Record<Name, string>)[name]
+      refuseTooLarge(content)
+      await upsertDocument(database, id, name, content)
+    })
+  }
+
+  const readText = (name: 'html' | 'code' | 'graph', summary: string) =>
+    read(name, summary, z.object({ [name]: z.string().nullable() }), async (id) => ({
+      [name]: (await findDocument(database, id, name)) ?? null,
+    }))
+
+  async function readJson(experimentId: bigint, kind: DocumentKind): Promise<unknown> {
+    const content = await findDocument(database, experimentId, kind)
+    return content === undefined ? undefined : JSON.parse(content)
+  }
+
+  return [
+    write(
+      'html',
+      'Logs HTML: added to what is there, or in its place when `override` is true.',
+      { html: text(documentBytesMax), override: optional(flag), timestamp: optional(timestampMs) },
+      async (id, { html, override }) => {
+        refuseTooLarge(html)
+        if (override) return await upsertDocument(database, id, 'html', html)
+        if (!(await appendDocument(database, id, 'html', html, documentBytesMax))) throw tooLarge(documentBytesMax)
+      },
+    ),
+    readText('html', 'Reads the HTML; null when there is none.'),
+    writeText('code', 'Logs the source code.'),
+    readText('code', 'Reads the source code; null when there is none.'),
+    writeText('graph', 'Logs the graph of the model.'),
+    readText('graph', 'Reads the graph of the model; null when there is none.'),
+
+    write('git/metadata', 'Logs which commit the code was at.', gitFields, (id, git) =>
+      upsertDocument(database, id, 'git', JSON.stringify(git)),
+    ),
+    read(
+      'git/metadata',
+      'Reads which commit the code was at.',
+      z.object({ user: textOrNull, root: textOrNull, branch: textOrNull, parent: textOrNull, origin: textOrNull }),
+      async (id) => ({ ...noGit, ...((await readJson(id, 'git')) as object) }),
+    ),
+
+    write('system-details', 'Logs where the experiment runs; what is left out stays.', systemFields, (id, details) =>
+      mergeDocument(database, id, 'system', details),
+    ),
+    read(
+      'system-details',
+      'Reads where the experiment runs, and what is known of its use of resources.',
+      systemAnswer,
+      async (id) => {
+        const nothing = Object.fromEntries(Object.keys(systemFields).map((name) => [name, null]))
+        const details = (await readJson(id, 'system')) as Partial<SystemDetails> | undefined
+        return { ...nothing, ...details, ...(await readResources(clickhouse, id)) } as SystemDetails
+      },
+    ),
+
+    write(
+      'cloud-details',
+      'Logs which cloud the experiment runs in.',
+      { provider: line, metadata: optional(z.record(text(1_000), line)) },
+      (id, { provider, metadata }) =>
+        upsertDocument(database, id, 'cloud', JSON.stringify({ provider, metadata: metadata ?? {} })),
+    ),
+    read(
+      'cloud-details',
+      'Reads which cloud the experiment runs in; null when that was not said.',
+      z.object({ provider: textOrNull, metadata: z.record(z.string(), z.string()) }),
+      async (id) => ({ provider: null, metadata: {}, ...((await readJson(id, 'cloud')) as object) }),
+    ),
+
+    write('file-path', 'Logs the file the experiment was started from.', { filePath: line }, (id, { filePath }) =>
+      updateFilePath(database, id, filePath),
+    ),
+
+    write(
+      'dependencies',
+      'Logs the packages the experiment runs with, in place of those before.',
+      { logDependencies: list(dependency, packagesMax) },
+      (id, { logDependencies }) => upsertDocument(database, id, 'dependencies', JSON.stringify(logDependencies)),
+      'PUT',
+    ),
+    read(
+      'dependencies',
+      'Reads the packages the experiment runs with.',
+      z.object({ dependencies: z.array(z.object({ name: z.string(), version: z.string() })) }),
+      async (id) => ({
+        dependencies: ((await readJson(id, 'dependencies')) ?? []) as { name: string; version: string }[],
+      }),
+    ),
+
+    write(
+      'update-status',
+      'Says that an experiment goes on, or how it ended.',
+      { isAlive: flag, error: optional(text(100_000)), hasCrashed: optional(flag) },
+      (id, { isAlive, error, hasCrashed }) =>
+        updateOutcome(database, id, { isAlive, error, hasCrashed, nowMs: Date.now() }),
+    ),
+  ]
+}
+
+function refuseTooLarge(content: string) {
+  if (Buffer.byteLength(content) > documentBytesMax) throw tooLarge(documentBytesMax)
+}

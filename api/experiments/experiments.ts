@@ -1,0 +1,249 @@
+import { randomBytes } from 'node:crypto'
+import { z } from 'zod'
+import { toJsonInteger } from '../../http/body/exact-json.ts'
+import { experimentKey, flag, object, optional, pageFields, text, timestampMs } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import { type Database, isUniqueViolation, type Queries } from '../../store/postgres/database.ts'
+import {
+  type Experiment,
+  insertExperiment,
+  listExperiments,
+  updateTimes,
+} from '../../store/postgres/experiments/experiments.ts'
+import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import { ensureProject } from '../../store/postgres/projects/projects.ts'
+import { type Access, toViewer } from '../access.ts'
+import { workspaceName } from '../accounts/workspaces.ts'
+import { projectName, projectQuery } from '../projects/projects.ts'
+import type { Charge } from '../rate-limited-write.ts'
+import { createReadableName } from './readable-name.ts'
+import { pendingCallsAnswer, readPendingCalls } from './rpc.ts'
+
+const topic = 'Experiments'
+
+/** How often a live experiment is asked to say that it runs. */
+const beatMs = 10_000
+/** An experiment counts as running until this long after its last sign: one beat, and one of grace. */
+const aliveForMs = 2 * beatMs
+const gpuIntervalMs = 15_000
+const cpuIntervalMs = 15_000
+
+const newKeyBytes = 16
+export const pageSizeMax = 10_000
+
+export const experimentPage = pageFields(pageSizeMax)
+
+export const metadataAnswer = z.object({
+  experimentKey: z.string(),
+  experimentName: z.string(),
+  optimizationId: z.null(),
+  userName: z.string(),
+  projectId: z.string(),
+  projectName: z.string(),
+  workspaceName: z.string(),
+  filePath: z.string().nullable(),
+  fileName: z.string().nullable(),
+  durationMillis: z.int(),
+  startTimeMillis: z.int(),
+  endTimeMillis: z.int(),
+  archived: z.boolean(),
+  running: z.boolean(),
+  hasCrashed: z.boolean().optional().describe('what the client said of the end of its run'),
+  error: z.string().optional(),
+  throttle: z.boolean().describe('true while a limit keeps something of it out, and for a minute after'),
+  throttleMessage: z.string().optional(),
+  throttleReasons: z.array(z.string()).optional().describe('which limits, one sentence each'),
+})
+
+type Deps = { database: Database; reads: Queries; access: Access; signs: SignsOfLife; charge: Charge; appUrl: string }
+
+export function createExperimentRoutes({ database, reads, access, signs, charge, appUrl }: Deps): Route[] {
+  const create = route({
+    method: 'POST',
+    path: '/write/experiment/create',
+    permission: 'caller',
+    topic,
+    summary: 'Makes an experiment. The project is made when it is not there; the workspace must be.',
+    body: object({
+      workspaceName,
+      projectName,
+      experimentName: optional(text(1_000)),
+      experimentKey: optional(text(200)),
+    }),
+    answer: z.object({
+      experimentKey: z.string(),
+      workspaceName: z.string(),
+      projectName: z.string(),
+      name: z.string(),
+      link: z.url(),
+    }),
+    shape: 'envelope',
+    async handle({ body, caller }) {
+      const workspace = await access.workspace(caller, body.workspaceName)
+      const key = body.experimentKey || randomBytes(newKeyBytes).toString('hex')
+      if (!/^[a-z0-9]{32,50}$/i.test(key)) {
+        throw new Refusal('badRequest', 'experimentKey: must have 32 to 50 letters and digits; leave it out to get one')
+      }
+      const name = body.experimentName || createReadableName()
+      try {
+        await database.transaction(async (queries) => {
+          const projectId = await ensureProject(queries, {
+            workspaceId: workspace.id,
+            userId: caller.userId,
+            name: body.projectName,
+          })
+          await insertExperiment(queries, { key, projectId, userId: caller.userId, name, nowMs: Date.now() })
+        })
+      } catch (error) {
+        if (!isUniqueViolation(error)) throw error
+        throw new Refusal(
+          'experimentExists',
+          `experimentKey: there is an experiment ${key} already; choose another key.`,
+        )
+      }
+      return {
+        msg: 'Experiment created',
+        experimentKey: key,
+        workspaceName: workspace.name,
+        projectName: body.projectName,
+        name,
+        link: toExperimentLink(appUrl, workspace.name, body.projectName, key),
+      }
+    },
+  })
+
+  const setStatus = route({
+    method: 'GET',
+    path: '/write/experiment/set-status',
+    permission: 'caller',
+    topic,
+    summary:
+      'Says that an experiment runs. The answer tells how often to say so, and how often to report resource usage.',
+    query: object({ experimentKey }),
+    answer: z.object({
+      isAliveBeatDurationMillis: z.int(),
+      gpuMonitorIntervalMillis: z.int(),
+      cpuMonitorIntervalMillis: z.int(),
+      stopRequested: z.boolean(),
+      rpcCalls: pendingCallsAnswer,
+    }),
+    shape: 'envelope',
+    async handle({ query, caller }) {
+      const experiment = await access.writableExperiment(caller, query.experimentKey)
+      signs.alive(experiment.id, Date.now())
+      return {
+        isAliveBeatDurationMillis: beatMs,
+        gpuMonitorIntervalMillis: gpuIntervalMs,
+        cpuMonitorIntervalMillis: cpuIntervalMs,
+        stopRequested: experiment.stopRequested,
+        rpcCalls: await readPendingCalls(database, experiment.id),
+      }
+    },
+  })
+
+  const setTimes = route({
+    method: 'POST',
+    path: '/write/experiment/set-start-end-time',
+    permission: 'caller',
+    topic,
+    summary: 'Sets when an experiment began and ended; what is left out stays.',
+    body: object({
+      experimentKey,
+      startTimeMillis: optional(timestampMs),
+      endTimeMillis: optional(timestampMs),
+    }),
+    answer: z.object({ msg: z.string() }),
+    shape: 'envelope',
+    async handle({ body, caller }) {
+      const experiment = await access.writableExperiment(caller, body.experimentKey)
+      const times = { startTimeMs: body.startTimeMillis, endTimeMs: body.endTimeMillis }
+      await charge('other', experiment, caller, () => updateTimes(database, experiment.id, times))
+      return { msg: 'Saved' }
+    },
+  })
+
+  const metadata = route({
+    method: 'GET',
+    path: '/experiment/metadata',
+    permission: 'reader',
+    topic,
+    summary: 'Reads what an experiment is: its name, place, times and state.',
+    query: object({ experimentKey }),
+    answer: metadataAnswer,
+    shape: 'plain',
+    async handle({ query, caller }) {
+      return toMetadata(await access.experiment(caller, query.experimentKey), Date.now())
+    },
+  })
+
+  const list = route({
+    method: 'GET',
+    path: '/experiments',
+    permission: 'reader',
+    topic,
+    summary: 'Lists the experiments of a project. With pageSize, `nextPage` is the `page` to ask for next, or null.',
+    query: z.object({ ...projectQuery.shape, archived: optional(flag), ...experimentPage }),
+    answer: z.object({ experiments: z.array(metadataAnswer), nextPage: z.string().nullable() }),
+    shape: 'plain',
+    async handle({ query: { archived, page, pageSize, ...reference }, caller }) {
+      const project = await access.project(caller, reference)
+      const limit = pageSize ?? pageSizeMax
+      const experiments = await listExperiments(reads, toViewer(caller), {
+        projectId: project.projectId,
+        archived: archived ?? false,
+        afterId: BigInt(page ?? 0),
+        limit: limit + 1,
+      })
+      const shown = experiments.slice(0, limit)
+      const last = shown.at(-1)
+      const nowMs = Date.now()
+      return {
+        experiments: shown.map((it) => toMetadata(it, nowMs)),
+        nextPage: experiments.length > limit && last ? String(last.id) : null,
+      }
+    },
+  })
+
+  return [create, setStatus, setTimes, metadata, list]
+}
+
+/** Where people look at an experiment. */
+export function toExperimentLink(appUrl: string, workspaceName: string, projectName: string, key: string): string {
+  return [appUrl, ...[workspaceName, projectName, key].map(encodeURIComponent)].join('/')
+}
+
+/** The end follows the last activity until it is set; `running` ends when the signs of life do. */
+export function toMetadata(experiment: Experiment, nowMs: number): z.input<typeof metadataAnswer> {
+  const start = experiment.startTimeMs
+  const end = experiment.endTimeMs ?? experiment.activeAtMs
+  const aliveAt = experiment.aliveAtMs
+  return {
+    experimentKey: experiment.key,
+    experimentName: experiment.name,
+    optimizationId: null,
+    userName: experiment.userName,
+    projectId: experiment.projectId,
+    projectName: experiment.projectName,
+    workspaceName: experiment.workspaceName,
+    filePath: experiment.filePath,
+    fileName: experiment.filePath?.split(/[\\/]/).at(-1) ?? null,
+    durationMillis: end > start ? toJsonInteger(end - start) : 0,
+    startTimeMillis: toJsonInteger(start),
+    endTimeMillis: toJsonInteger(end),
+    archived: experiment.archived,
+    running: aliveAt !== null && nowMs - Number(aliveAt) < aliveForMs,
+    ...(experiment.hasCrashed !== null && { hasCrashed: experiment.hasCrashed }),
+    ...(experiment.error !== null && { error: experiment.error }),
+    ...toThrottle(experiment.throttleReasons),
+  }
+}
+
+function toThrottle(reasons: string[]) {
+  if (reasons.length === 0) return { throttle: false }
+  return {
+    throttle: true,
+    throttleMessage: `Limits keep some of what is sent out: ${reasons.join('; ')}. This clears by itself a minute after.`,
+    throttleReasons: reasons,
+  }
+}

@@ -1,0 +1,72 @@
+import { z } from 'zod'
+import { experimentKey, object } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { ObjectStore } from '../../store/objects/object-store.ts'
+import { findNewestAsset } from '../../store/postgres/assets/assets.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Access } from '../access.ts'
+import { assetTopic } from '../assets/assets.ts'
+import { sendAsset } from '../assets/download.ts'
+import type { AssetKeeper } from '../assets/writer.ts'
+import type { Charge } from '../rate-limited-write.ts'
+
+const patchType = 'git-patch'
+
+/** The patch is an asset like others: the newest of its type, also when it was uploaded as such. */
+const patchFields = { type: patchType, fileName: 'git.patch', contentType: 'text/plain', overwrite: true }
+
+type Deps = {
+  database: Database
+  objects: ObjectStore
+  keeper: AssetKeeper
+  access: Access
+  signs: SignsOfLife
+  charge: Charge
+}
+
+/** What had been changed in the code of an experiment and not committed. */
+export function createGitPatchRoutes({ database, objects, keeper, access, signs, charge }: Deps): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/write/experiment/git/patch',
+      permission: 'caller',
+      topic: assetTopic,
+      summary: 'Uploads the git patch, as the part `file` of a form or as the whole body. It replaces an earlier one.',
+      query: object({ experimentKey }),
+      upload: object({ file: z.file() }),
+      answer: z.object({ msg: z.string(), assetId: z.string() }),
+      shape: 'envelope',
+      handle: ({ query, caller, request }) =>
+        keeper.withUpload(request.raw, async (receive) => {
+          const experiment = await access.writableExperiment(caller, query.experimentKey)
+          return await charge('other', experiment, caller, async () => {
+            const { file } = await receive()
+            if (!file) throw new Refusal('badRequest', 'file: is missing; send it as this part of the form')
+            const [assetId = ''] = await keeper.keep(experiment, [{ fields: patchFields, place: file }])
+            signs.active(experiment.id, Date.now())
+            return { msg: 'Saved', assetId }
+          })
+        }),
+    }),
+
+    route({
+      method: 'GET',
+      path: '/experiment/git/patch',
+      permission: 'reader',
+      topic: assetTopic,
+      summary: 'Reads the git patch.',
+      query: object({ experimentKey }),
+      answer: z.file(),
+      shape: 'bytes',
+      async handle({ query, caller, request, reply }) {
+        const experiment = await access.experiment(caller, query.experimentKey)
+        const patch = await findNewestAsset(database, experiment.id, patchType)
+        if (!patch) throw new Refusal('patchMissing', 'The experiment has no git patch.')
+        return await sendAsset({ request, reply }, objects, patch)
+      },
+    }),
+  ]
+}

@@ -1,0 +1,105 @@
+import { z } from 'zod'
+import { experimentKey, flag, list, object, text } from '../../http/body/fields.ts'
+import { unknownExperiment } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { insertSymlinks, moveExperiments, updateCondition } from '../../store/postgres/experiments/experiments.ts'
+import type { Access } from '../access.ts'
+import { workspaceName } from '../accounts/workspaces.ts'
+import { projectName } from '../projects/projects.ts'
+import { toExperimentLink } from './experiments.ts'
+
+const topic = 'Experiments'
+
+const keysMax = 10_000
+
+type Deps = { database: Database; access: Access; appUrl: string }
+
+/** What changes the condition of an experiment, or where it is shown. */
+export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route[] {
+  function change(name: string, condition: Parameters<typeof updateCondition>[3], msg: string, summary: string): Route {
+    return route({
+      method: 'GET',
+      path: `/write/experiment/${name}`,
+      permission: 'caller',
+      topic,
+      summary,
+      query: object({ experimentKey }),
+      answer: z.object({ msg: z.literal(msg) }),
+      shape: 'envelope',
+      async handle({ query, caller }) {
+        const key = query.experimentKey
+        if (await updateCondition(database, caller.userId, key, condition)) return { msg }
+        // What may be read but not changed says so; what was deleted is not there.
+        await access.writableExperiment(caller, key)
+        throw unknownExperiment(key)
+      },
+    })
+  }
+
+  return [
+    change(
+      'stop',
+      'stopped',
+      'Stop Requested',
+      'Asks an experiment to stop: it learns of it from the answer of its next keep-alive.',
+    ),
+    change('archive', 'archived', 'Archived', 'Archives an experiment: it is no longer listed, unless asked for.'),
+    change('delete', 'deleted', 'Deleted', 'Deletes an experiment; for a while it can be restored.'),
+    change('restore', 'restored', 'Restore', 'Brings an archived or deleted experiment back.'),
+
+    route({
+      method: 'POST',
+      path: '/write/experiment/move',
+      permission: 'caller',
+      topic,
+      summary: 'Moves experiments into another project, or shows them there too; all of them or none.',
+      body: object({
+        targetWorkspaceName: workspaceName,
+        targetProjectName: text(1_000, 1),
+        experimentKeys: list(experimentKey, keysMax),
+        symlink: flag,
+      }),
+      answer: z.object({ msg: z.string() }),
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        const target = await access.writableProject(caller, {
+          workspaceName: body.targetWorkspaceName,
+          projectName: body.targetProjectName,
+        })
+        const ids: bigint[] = []
+        for (const key of body.experimentKeys) ids.push((await access.writableExperiment(caller, key)).id)
+        await database.transaction((queries) =>
+          body.symlink
+            ? insertSymlinks(queries, ids, target.projectId)
+            : moveExperiments(queries, ids, target.projectId),
+        )
+        return { msg: body.symlink ? 'Symlinked' : 'Moved' }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/write/project/symlink',
+      permission: 'caller',
+      topic,
+      summary: 'Shows an experiment in a further project of its workspace.',
+      query: z
+        .object({ exerimentKey: experimentKey.optional(), experimentKey: experimentKey.optional(), projectName })
+        .transform(({ exerimentKey, experimentKey, projectName }) => ({
+          experimentKey: exerimentKey ?? experimentKey,
+          projectName,
+        }))
+        .pipe(object({ experimentKey, projectName })),
+      answer: z.object({ link: z.url() }),
+      shape: 'envelope',
+      async handle({ query, caller }) {
+        const experiment = await access.writableExperiment(caller, query.experimentKey)
+        const { workspaceName } = experiment
+        const target = await access.writableProject(caller, { workspaceName, projectName: query.projectName })
+        await insertSymlinks(database, [experiment.id], target.projectId)
+        return { link: toExperimentLink(appUrl, workspaceName, target.projectName, experiment.key) }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,194 @@
+import { z } from 'zod'
+import { toJsonInteger } from '../../http/body/exact-json.ts'
+import {
+  experimentKey,
+  indexedText,
+  int64,
+  list,
+  object,
+  optional,
+  scalarText,
+  text,
+  timestampMs,
+} from '../../http/body/fields.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import type { ExperimentType } from '../../store/limits.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import {
+  insertTags,
+  type LastValue,
+  listTags,
+  listValues,
+  upsertValue,
+  type ValueKind,
+} from '../../store/postgres/experiments/experiments.ts'
+import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Access } from '../access.ts'
+import type { Charge } from '../rate-limited-write.ts'
+
+const topic = 'Experiments: parameters, others, tags'
+
+const name = indexedText(1_000)
+const savedAnswer = z.object({ msg: z.string() })
+const tagsMax = 1_000
+
+/** A summary of each metric, parameter or other. */
+export const valuesAnswer = z.object({
+  values: z.array(
+    z.object({
+      name: z.string(),
+      valueMax: z.string(),
+      valueMin: z.string(),
+      valueCurrent: z.string(),
+      timestampMax: z.int(),
+      timestampMin: z.int(),
+      timestampCurrent: z.int(),
+      runContextMax: z.string().nullable(),
+      runContextMin: z.string().nullable(),
+      runContextCurrent: z.string().nullable(),
+      stepMax: z.int().nullable(),
+      stepMin: z.int().nullable(),
+      stepCurrent: z.int().nullable(),
+      editable: z.boolean(),
+    }),
+  ),
+})
+
+type Deps = { database: Database; access: Access; signs: SignsOfLife; charge: Charge }
+
+/** What an experiment keeps the last value of. */
+export function createLoggedDataRoutes({ database, access, signs, charge }: Deps): Route[] {
+  async function save(
+    type: ExperimentType,
+    caller: Caller,
+    key: string,
+    write: (experimentId: bigint) => Promise<void>,
+  ) {
+    const experiment = await access.writableExperiment(caller, key)
+    await charge(type, experiment, caller, () => write(experiment.id))
+    signs.active(experiment.id, Date.now())
+    return { msg: 'Saved' }
+  }
+
+  const parameter = route({
+    method: 'POST',
+    path: '/write/experiment/parameter',
+    permission: 'caller',
+    topic,
+    summary: 'Logs a parameter. Only the last value is kept.',
+    body: object({
+      experimentKey,
+      parameterName: name,
+      parameterValue: scalarText,
+      step: optional(int64),
+      timestamp: optional(timestampMs),
+    }),
+    answer: savedAnswer,
+    shape: 'envelope',
+    handle: ({ body, caller }) =>
+      save('parameters', caller, body.experimentKey, (id) =>
+        upsertValue(database, id, 'parameter', {
+          name: body.parameterName,
+          value: body.parameterValue,
+          step: body.step,
+          timestampMs: body.timestamp ?? Date.now(),
+        }),
+      ),
+  })
+
+  const other = route({
+    method: 'POST',
+    path: '/write/experiment/log-other',
+    permission: 'caller',
+    topic,
+    summary: 'Logs a key and a value. Only the last value is kept; the key `Name` renames the experiment.',
+    body: object({ experimentKey, key: name, value: scalarText, timestamp: optional(timestampMs) }),
+    answer: savedAnswer,
+    shape: 'envelope',
+    handle: ({ body, caller }) =>
+      save('other', caller, body.experimentKey, (id) =>
+        upsertValue(database, id, 'other', {
+          name: body.key,
+          value: body.value,
+          timestampMs: body.timestamp ?? Date.now(),
+        }),
+      ),
+  })
+
+  const addTags = route({
+    method: 'POST',
+    path: '/write/experiment/tags',
+    permission: 'caller',
+    topic,
+    summary: 'Adds tags; those that are there stay.',
+    body: object({ experimentKey, addedTags: optional(list(text(500, 1), tagsMax)) }),
+    answer: savedAnswer,
+    shape: 'envelope',
+    handle: ({ body, caller }) =>
+      save('other', caller, body.experimentKey, (id) => insertTags(database, id, body.addedTags ?? [])),
+  })
+
+  const tags = route({
+    method: 'GET',
+    path: '/experiment/tags',
+    permission: 'reader',
+    topic,
+    summary: 'Reads the tags in the order they were added.',
+    query: object({ experimentKey }),
+    answer: z.object({ tags: z.array(z.string()) }),
+    shape: 'plain',
+    async handle({ query, caller }) {
+      const experiment = await access.experiment(caller, query.experimentKey)
+      return { tags: await listTags(database, experiment.id) }
+    },
+  })
+
+  function values(path: string, kind: ValueKind, summary: string): Route {
+    return route({
+      method: 'GET',
+      path,
+      permission: 'reader',
+      topic,
+      summary,
+      query: object({ experimentKey }),
+      answer: valuesAnswer,
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const experiment = await access.experiment(caller, query.experimentKey)
+        const found = await listValues(database, experiment.id, kind)
+        return { values: found.map(toSummary) }
+      },
+    })
+  }
+
+  return [
+    parameter,
+    other,
+    addTags,
+    tags,
+    values('/experiment/parameters', 'parameter', 'Reads the parameters.'),
+    values('/experiment/log-other', 'other', 'Reads the others. A new experiment has exactly one: `Name`.'),
+  ]
+}
+
+/** The shape that metrics have; of a value that is no series, minimum and maximum are the last one. */
+function toSummary({ name, value, step, timestampMs }: LastValue) {
+  const at = toJsonInteger(timestampMs)
+  const stepNumber = step === null ? null : toJsonInteger(step)
+  return {
+    name,
+    valueMax: value,
+    valueMin: value,
+    valueCurrent: value,
+    timestampMax: at,
+    timestampMin: at,
+    timestampCurrent: at,
+    runContextMax: null,
+    runContextMin: null,
+    runContextCurrent: null,
+    stepMax: stepNumber,
+    stepMin: stepNumber,
+    stepCurrent: stepNumber,
+    editable: false,
+  }
+}

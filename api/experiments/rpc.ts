@@ -1,0 +1,184 @@
+import { isDeepStrictEqual } from 'node:util'
+import { z } from 'zod'
+import { parseExactJson, toJsonAnswer, toJsonInteger } from '../../http/body/exact-json.ts'
+import { experimentKey, object, optional, text } from '../../http/body/fields.ts'
+import { anyKind, jsonText } from '../../http/body/json-field.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import {
+  type ExperimentCall,
+  findCall,
+  finishCall,
+  insertCall,
+  listPendingCalls,
+} from '../../store/postgres/experiments/rpc.ts'
+import type { Access } from '../access.ts'
+import type { Charge } from '../rate-limited-write.ts'
+
+/**
+ * Remote procedure calls on an experiment. A sender sends one and gets its id; the experiment finds it in the answer of
+ * its keep-alive, and goes on finding it there until it posts what came of it: a call is delivered at least once, and
+ * whoever runs it tells repetitions by the id. The first result stands. All of it is for those who may write to the
+ * experiment: arguments and results are between them.
+ */
+const topic = 'Experiments: remote calls'
+
+/** So that the answer of a keep-alive stays below two megabytes. */
+const pendingMax = 50
+const argumentsBytesMax = 32 * 1024
+const resultBytesMax = 256 * 1024
+/** Of the calls that are finished, so many can still be read. */
+const finishedKept = 1_000
+
+const rpcId = text(100, 1)
+
+const anyJson = z.unknown().meta({ type: anyKind })
+
+/** The pending calls as an experiment picks them up. */
+export const pendingCallsAnswer = z
+  .array(z.object({ rpcId: z.string(), method: z.string(), arguments: anyJson, createdAt: z.int() }))
+  .describe('calls without a result yet, in the order they were sent; each comes again until its result is posted')
+
+/** What `pendingCallsAnswer` says of an experiment. */
+export async function readPendingCalls(database: Database, experimentId: bigint) {
+  const calls = await listPendingCalls(database, experimentId)
+  return calls.map((it) => ({
+    rpcId: it.id,
+    method: it.method,
+    arguments: toJsonAnswer(it.arguments),
+    createdAt: toJsonInteger(it.createdAtMs),
+  }))
+}
+
+type Deps = { database: Database; access: Access; signs: SignsOfLife; charge: Charge }
+
+export function createCallRoutes({ database, access, signs, charge }: Deps): Route[] {
+  const send = route({
+    method: 'POST',
+    path: '/write/experiment/rpc/send',
+    permission: 'caller',
+    topic,
+    summary:
+      'Calls a method on an experiment, which picks the call up with its next keep-alive and again until it has posted ' +
+      `the result. Up to ${pendingMax} calls may be pending.`,
+    body: object({
+      experimentKey,
+      method: text(1_000, 1),
+      arguments: jsonText(argumentsBytesMax).describe(`any JSON of up to ${argumentsBytesMax} bytes`),
+    }),
+    answer: z.object({ msg: z.string(), rpcId: z.string() }),
+    shape: 'envelope',
+    async handle({ body, caller }) {
+      const experiment = await access.writableExperiment(caller, body.experimentKey)
+      const call = { method: body.method, arguments: body.arguments ?? 'null', nowMs: Date.now() }
+      const id = await charge('other', experiment, caller, async () => {
+        const made = await insertCall(database, experiment.id, call, { pendingMax, finishedKept })
+        if (made === undefined) throw tooManyCalls()
+        return made
+      })
+      return { msg: 'Saved', rpcId: id }
+    },
+  })
+
+  const result = route({
+    method: 'POST',
+    path: '/write/experiment/rpc/result',
+    permission: 'caller',
+    topic,
+    summary:
+      'Posts what came of a call: a result, or the error it ended with. The same again changes nothing; another one is ' +
+      'refused.',
+    body: object({
+      experimentKey,
+      rpcId,
+      result: jsonText(resultBytesMax).describe(`any JSON of up to ${resultBytesMax} bytes`),
+      error: optional(text(100_000)),
+    }),
+    answer: z.object({ msg: z.string() }),
+    shape: 'envelope',
+    async handle({ body, caller }) {
+      if (body.result !== undefined && body.error !== undefined) {
+        throw new Refusal('badRequest', 'error: send result or error, not both')
+      }
+      const experiment = await access.writableExperiment(caller, body.experimentKey)
+      const end = { result: body.result ?? null, error: body.error ?? null, nowMs: Date.now() }
+      await charge('other', experiment, caller, async () => {
+        if (await finishCall(database, experiment.id, body.rpcId, end)) return
+        const call = await findCall(database, experiment.id, body.rpcId)
+        if (!call) throw unknownCall(body.rpcId)
+        if (!isSameEnd(call, end)) throw finishedOtherwise(body.rpcId)
+      })
+      signs.active(experiment.id, Date.now())
+      return { msg: 'Saved' }
+    },
+  })
+
+  const read = route({
+    method: 'GET',
+    path: '/experiment/rpc',
+    permission: 'caller',
+    topic,
+    summary: `Reads a call and what came of it, while it is pending or among the last ${finishedKept} that finished.`,
+    query: object({ experimentKey, rpcId }),
+    answer: z.object({
+      rpcId: z.string(),
+      method: z.string(),
+      arguments: anyJson,
+      state: z.enum(['pending', 'done', 'failed']),
+      result: anyJson,
+      error: z.string().nullable(),
+      createdAt: z.int().describe('ms since the Unix epoch'),
+      finishedAt: z.int().nullable(),
+    }),
+    shape: 'plain',
+    async handle({ query, caller }) {
+      const experiment = await access.writableExperiment(caller, query.experimentKey)
+      const call = await findCall(database, experiment.id, query.rpcId)
+      if (!call) throw unknownCall(query.rpcId)
+      return toAnswer(call)
+    },
+  })
+
+  return [send, result, read]
+}
+
+function toAnswer({ id, method, result, error, createdAtMs, finishedAtMs, ...call }: ExperimentCall) {
+  const state: 'pending' | 'done' | 'failed' = finishedAtMs === null ? 'pending' : error === null ? 'done' : 'failed'
+  return {
+    rpcId: id,
+    method,
+    arguments: toJsonAnswer(call.arguments),
+    state,
+    result: result === null ? null : toJsonAnswer(result),
+    error,
+    createdAt: toJsonInteger(createdAtMs),
+    finishedAt: finishedAtMs === null ? null : toJsonInteger(finishedAtMs),
+  }
+}
+
+/** Objects are the same whatever the order of their names. */
+function isSameEnd(call: ExperimentCall, end: { result: string | null; error: string | null }): boolean {
+  if (call.error !== end.error) return false
+  if (call.result === null || end.result === null) return call.result === end.result
+  return isDeepStrictEqual(parseExactJson(call.result), parseExactJson(end.result))
+}
+
+function unknownCall(id: string): Refusal {
+  return new Refusal('callUnknown', `rpcId: the experiment has no call ${id.slice(0, 60)}.`)
+}
+
+function finishedOtherwise(id: string): Refusal {
+  return new Refusal(
+    'callFinished',
+    `rpcId: the call ${id} has another result already, which stands: see /experiment/rpc.`,
+  )
+}
+
+function tooManyCalls(): Refusal {
+  return new Refusal(
+    'callsFull',
+    `The experiment has ${pendingMax} calls without a result, as many as it may: send more once it has finished some.`,
+  )
+}

@@ -1,0 +1,93 @@
+import { z } from 'zod'
+import { experimentKey, object, optional, text } from '../../http/body/fields.ts'
+import { wrapStream } from '../../http/body/json-stream.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { streamOutput } from '../../store/clickhouse/output/reads.ts'
+import { streamSeries, streamSummary } from '../../store/clickhouse/points/reads.ts'
+import { streamThinnedSeries } from '../../store/clickhouse/points/thinned-series.ts'
+import type { Access } from '../access.ts'
+import { valuesAnswer } from './logged-values.ts'
+
+const topic = 'Experiments: reading the stream'
+
+const pointsMaxLeast = 10
+const pointsMaxMost = 100_000
+
+const pointAnswer = z.object({
+  metricName: z.string(),
+  metricValue: z.string().describe('the shortest decimal that is the same float, or NaN, Infinity, -Infinity'),
+  timestamp: z.int().describe('ms since the Unix epoch; when the point was accepted, if the client gave none'),
+  step: z.int().nullable(),
+  epoch: z.int().nullable(),
+  runContext: z.string().nullable(),
+})
+
+type Deps = { clickhouse: ClickHouse; access: Access }
+
+export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/experiment/metrics/summary',
+      permission: 'reader',
+      topic,
+      summary: 'Reads the minimum, maximum and current value of every metric.',
+      query: object({ experimentKey }),
+      answer: valuesAnswer,
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const experiment = await access.experiment(caller, query.experimentKey)
+        return wrapStream('{"values":', await streamSummary(clickhouse, experiment.id), '}')
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/experiment/metrics/get-metric',
+      permission: 'reader',
+      topic,
+      summary:
+        'Reads every stored point of a metric, in the order of steps. With maxPoints: buckets that keep each one’s ' +
+        'minimum and maximum.',
+      query: object({
+        experimentKey,
+        metricName: text(2_001, 1).describe('the metric’s name, or its summary name `<context>_<name>`'),
+        context: optional(text(1_000)),
+        maxPoints: optional(
+          z.coerce
+            .number('expected an integer')
+            .int('expected an integer')
+            .min(pointsMaxLeast, `must be ${pointsMaxLeast} or more`)
+            .max(pointsMaxMost, `must be ${pointsMaxMost} or fewer`),
+        ),
+      }),
+      answer: z.object({ metrics: z.array(pointAnswer) }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const experiment = await access.experiment(caller, query.experimentKey)
+        const series = { experimentId: experiment.id, name: query.metricName, context: query.context }
+        const points =
+          query.maxPoints === undefined
+            ? await streamSeries(clickhouse, series)
+            : await streamThinnedSeries(clickhouse, series, query.maxPoints)
+        return wrapStream('{"metrics":', points, '}')
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/experiment/output',
+      permission: 'reader',
+      topic,
+      summary: 'Reads the output as one text, lines in the order of their offset.',
+      query: object({ experimentKey }),
+      answer: z.object({ output: z.string() }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const experiment = await access.experiment(caller, query.experimentKey)
+        return wrapStream('{"output":"', await streamOutput(clickhouse, experiment.id), '"}')
+      },
+    }),
+  ]
+}

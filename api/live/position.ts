@@ -1,0 +1,39 @@
+import { Refusal } from '../../http/errors.ts'
+import type { Position } from '../../store/clickhouse/live/arrivals.ts'
+
+/** What a reader of a stream has seen, of each kind. */
+export type LivePosition = { points: Position; lines: Position }
+
+/** Of a reader who wants what is accepted from now on. */
+export function toStart(nowMs: number): LivePosition {
+  const start = { receivedMs: BigInt(nowMs), high: 0n, low: 0n, place: 0n }
+  return { points: start, lines: start }
+}
+
+const radix = 36
+const sizes = [2n ** 63n, 2n ** 64n, 2n ** 64n, 2n ** 32n]
+
+/** The `id` of an event: whoever sends it back goes on right after it, in whatever process. */
+export function toEventId({ points, lines }: LivePosition): string {
+  const numbers = [points, lines].flatMap((it) => [it.receivedMs, it.high, it.low, it.place])
+  return numbers.map((it) => it.toString(radix)).join('-')
+}
+
+/** @throws Refusal `badRequest` when it is no id that a stream has sent */
+export function parseEventId(id: string): LivePosition {
+  const numbers = id.split('-').map(toNumber)
+  const isWhole = numbers.length === 8 && numbers.every((it, at) => it !== undefined && it < (sizes[at % 4] as bigint))
+  if (!isWhole) throw new Refusal('badRequest', 'Last-Event-ID: expected the id of an event of this stream')
+  const [points, lines] = [numbers.slice(0, 4), numbers.slice(4)].map(([receivedMs, high, low, place]) => ({
+    receivedMs,
+    high,
+    low,
+    place,
+  }))
+  return { points, lines } as LivePosition
+}
+
+function toNumber(text: string): bigint | undefined {
+  if (!/^[0-9a-z]{1,13}$/.test(text)) return undefined
+  return [...text].reduce((sum, digit) => sum * BigInt(radix) + BigInt(Number.parseInt(digit, radix)), 0n)
+}

@@ -1,0 +1,54 @@
+import { Readable } from 'node:stream'
+import { z } from 'zod'
+import { experimentKey, object } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { Access } from '../access.ts'
+import { parseEventId, toStart } from './position.ts'
+import type { LiveStreams } from './streams.ts'
+
+type Deps = { access: Access; liveStreams: LiveStreams }
+
+/** What is new of an experiment, as it happens. */
+export function createExperimentStreamRoutes({ access, liveStreams }: Deps): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/experiment/stream',
+      permission: 'reader',
+      topic: 'Experiments: reading the stream',
+      summary:
+        'Server-Sent Events of what is new: `state` (the metadata; first of all, and when it changes), `metrics` ' +
+        '(`{metrics: [...]}` as of get-metric) and `output` (`{outputLines: [{output, stderr, timestamp, offset, ' +
+        'runContext}]}`), a second or two after they were sent, five under load. Each point and line comes once, in the ' +
+        'order of acceptance. With the header Last-Event-ID it goes on after that event, with nothing missing and ' +
+        'nothing twice; without it, only what is accepted from now on comes. After an outage it goes on once all is ' +
+        'stored.',
+      query: object({ experimentKey }),
+      answer: z.string(),
+      shape: 'bytes',
+      async handle({ query, caller, request, reply }) {
+        const lastId = request.headers['last-event-id']
+        const position = lastId === undefined ? toStart(Date.now()) : parseEventId(String(lastId))
+        const experiment = await access.experiment(caller, query.experimentKey)
+        const mayStill = () =>
+          access.experiment(caller, query.experimentKey).then(
+            () => true,
+            // A store that is away says nothing about rights.
+            (error: unknown) => !(error instanceof Refusal),
+          )
+        const { events, leave } = liveStreams.open(experiment, position, mayStill)
+        reply.raw.once('close', leave)
+        // It may have gone while it was asked about.
+        if (reply.raw.destroyed) leave()
+        reply.headers({
+          'content-type': 'text/event-stream',
+          'cache-control': 'no-store',
+          // Or else nginx keeps events until it has a page of them.
+          'x-accel-buffering': 'no',
+        })
+        return Readable.from(events, { objectMode: false })
+      },
+    }),
+  ]
+}

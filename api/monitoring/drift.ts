@@ -1,0 +1,212 @@
+import { z } from 'zod'
+import { object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import type { Drift, Profile } from '../../store/clickhouse/monitoring/drift.ts'
+import { listFeatureNames } from '../../store/clickhouse/monitoring/features.ts'
+import { readDrift } from '../../store/monitoring/drift-report.ts'
+import {
+  judge,
+  judgeAll,
+  measureNames,
+  statuses,
+  thresholdDefaults,
+  type Verdict,
+} from '../../store/monitoring/drift-verdict.ts'
+import { findReference } from '../../store/monitoring/reference.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { allParts, commonFields, partField, unknownFeature } from './features.ts'
+import { type MonitoredModels, modelQuery } from './monitored-model.ts'
+import { boundsOf, findWindows, windowAnswer, windowFields } from './windows.ts'
+
+type Deps = { database: Database; clickhouse: ClickHouse; models: MonitoredModels }
+
+const windowsMax = 200
+
+const threshold = optional(z.coerce.number('expected a number').min(0, 'must be 0 or more'))
+
+const featureAnswer = z.object({
+  name: z.string(),
+  part: z.enum(allParts),
+  type: z.enum(['numeric', 'categorical']).describe('as the reference has it'),
+  status: z.enum(statuses),
+  drifted: z.boolean().nullable().describe('null where nothing can be said'),
+  judgedBy: z.enum(measureNames).nullable(),
+  psi: z.number().nullable(),
+  jensenShannon: z.number().nullable(),
+  kolmogorovSmirnov: z.number().nullable().describe('numeric: the statistic'),
+  kolmogorovSmirnovPValue: z.number().nullable(),
+  wasserstein: z.number().nullable().describe('numeric: the normed distance'),
+  method: z.enum(['exact', 'rounded']).describe('whether each value was compared, or a fine grid of them'),
+  values: z.object({ reference: z.int(), current: z.int() }),
+  missing: z.object({ reference: z.int(), current: z.int() }),
+  otherTypes: z.int().describe('numeric: values that are no numbers'),
+  infinite: z.int(),
+  bins: z
+    .array(
+      z.object({
+        from: z.number().nullable(),
+        to: z.number().nullable(),
+        reference: z.int(),
+        current: z.int(),
+      }),
+    )
+    .describe('numeric, when one feature is asked for: `from` is left out and `to` within, null where open'),
+})
+
+/** How far what a model gets in production is from what it was trained on. */
+export function createMonitoringDriftRoutes({ database, clickhouse, models }: Deps): Route[] {
+  async function requireReference(
+    query: { modelName: string; modelVersion?: string | undefined; datasetName?: string | undefined },
+    workspaceId: string,
+  ) {
+    const { modelName, modelVersion, datasetName } = query
+    const wanted = { workspaceId, modelName, modelVersion, datasetName }
+    const found = await findReference({ queries: database, clickhouse }, wanted)
+    if (found) return found
+    throw unknownReference(query)
+  }
+
+  return [
+    route({
+      ...commonFields,
+      path: '/mpm/v2/drift',
+      summary:
+        'Compares the features and predictions of a model, in windows of time, with a reference data set of TRAINING_EVENTS. ' +
+        'PSI = sum((r - c) ln(r / c)) and the Jensen-Shannon distance (natural logarithm) over shares of bins r and c; bins ' +
+        'are made of the reference alone: its deciles with open outer ones, or, of 20 different numbers or fewer, each ' +
+        'number and each gap between them; or categories; missing values and values of another type are bins of their own. ' +
+        'For PSI an empty share is 0.0001, or a millionth of the least one when that is 0.0001 or less. Kolmogorov-Smirnov ' +
+        '(greatest distance of the distribution functions, with its asymptotic p-value) and the Wasserstein distance divided ' +
+        'by max(standard deviation of the reference, 0.001) are of the finite values themselves; with more than 250,000 ' +
+        'of them, of values rounded to 10 bits of their distance from one in their midst (method: rounded). A ' +
+        'feature has drifted when its measure reaches its threshold: normed Wasserstein 0.1 (up to 1,000 values on a ' +
+        'side: p-value of Kolmogorov-Smirnov 0.05), categories Jensen-Shannon 0.1; all of it when half of the features have.',
+      query: object({
+        ...modelQuery.shape,
+        ...windowFields,
+        datasetName: optional(text(1_000, 1)).describe(
+          'the reference; the last one uploaded for the model when absent',
+        ),
+        feature: optional(text(1_000, 1)).describe('only this one; all features and predictions when absent'),
+        part: partField.describe('of the feature; feature when absent'),
+        measure: optional(z.enum(measureNames, `must be one of ${measureNames.join(', ')}`)).describe(
+          'what all are judged by',
+        ),
+        psiThreshold: threshold.describe('0.2 when absent'),
+        jensenShannonThreshold: threshold.describe('0.1 when absent'),
+        wassersteinThreshold: threshold.describe('0.1 when absent'),
+        pValueThreshold: threshold.describe('0.05 when absent; drift is at or below it'),
+        driftShare: threshold.describe('0.5 when absent'),
+      }),
+      answer: z.object({
+        reference: z.object({
+          datasetName: z.string(),
+          events: z.int().describe('bins change with it when more are added'),
+          lastReceivedAt: z.int().describe('ms since the Unix epoch'),
+        }),
+        windows: z.array(
+          z.object({
+            ...windowAnswer,
+            events: z.int(),
+            drifted: z.boolean().nullable(),
+            driftedFeatures: z.int(),
+            judgedFeatures: z.int(),
+            driftedShare: z.number().nullable(),
+            features: z.array(featureAnswer),
+          }),
+        ),
+      }),
+      async handle({ query, caller }) {
+        const model = await models.find(caller, query)
+        const reference = await requireReference(query, model.workspace.id)
+        const current = { modelId: model.id, kind: 'EVENTS', version: query.modelVersion } as const
+        const windows = await findWindows(clickhouse, current, query, windowsMax)
+        const feature = query.feature === undefined ? undefined : { part: query.part ?? 'feature', name: query.feature }
+        const { datasetName, events, lastReceivedAt } = reference
+        const told = { datasetName, events, lastReceivedAt }
+        if (!windows) return { reference: told, windows: [] }
+        const report = await readDrift(clickhouse, { reference, current, windows, feature })
+        const thresholds = {
+          psi: query.psiThreshold ?? thresholdDefaults.psi,
+          jensenShannon: query.jensenShannonThreshold ?? thresholdDefaults.jensenShannon,
+          wasserstein: query.wassersteinThreshold ?? thresholdDefaults.wasserstein,
+          kolmogorovSmirnovPValue: query.pValueThreshold ?? thresholdDefaults.kolmogorovSmirnovPValue,
+          share: query.driftShare ?? thresholdDefaults.share,
+        }
+        if (feature && report.every((it) => it.features.every(isNowhere))) {
+          const names = await listFeatureNames(clickhouse, current, [feature.part])
+          if (!names.some((it) => it.name === feature.name)) {
+            throw unknownFeature(
+              feature,
+              names.map((it) => it.name),
+            )
+          }
+        }
+        return {
+          reference: told,
+          windows: report.map(({ at, events, features }) => {
+            const judged = features.map((it) => ({
+              ...it,
+              verdict: judge(it.drift, it.profile, { thresholds, measure: query.measure }),
+            }))
+            const all = judgeAll(
+              judged.map((it) => it.verdict),
+              thresholds,
+            )
+            return {
+              ...boundsOf(windows, at),
+              events,
+              ...all,
+              features: judged.map((it) => toAnswer(it, feature !== undefined)),
+            }
+          }),
+        }
+      },
+    }),
+  ]
+}
+
+function unknownReference({
+  modelName,
+  datasetName,
+}: {
+  modelName: string
+  datasetName?: string | undefined
+}): Refusal {
+  const upload = 'POST /mpm/v2/dataset/events/csv'
+  return new Refusal(
+    'referenceUnknown',
+    datasetName === undefined
+      ? `The model "${modelName.slice(0, 200)}" has no reference data set: upload one with ${upload}, or name one with datasetName.`
+      : `datasetName: the workspace has no data set "${datasetName.slice(0, 200)}" of TRAINING_EVENTS: upload it with ${upload}.`,
+  )
+}
+
+const isNowhere = ({ profile, drift }: { profile: Profile; drift: Drift }) =>
+  profile.values + drift.values + drift.otherTypes + drift.infinite === 0
+
+type Judged = { profile: Profile; drift: Drift; verdict: Verdict }
+
+function toAnswer({ profile, drift, verdict }: Judged, withBins: boolean): z.input<typeof featureAnswer> {
+  return {
+    name: profile.name,
+    part: profile.part,
+    type: profile.type,
+    status: verdict.status,
+    drifted: verdict.drifted,
+    judgedBy: verdict.judgedBy,
+    psi: drift.psi,
+    jensenShannon: drift.jensenShannon,
+    kolmogorovSmirnov: drift.kolmogorovSmirnov,
+    kolmogorovSmirnovPValue: verdict.pValue,
+    wasserstein: drift.wasserstein,
+    method: drift.isExact ? 'exact' : 'rounded',
+    values: { reference: drift.referenceValues, current: drift.values },
+    missing: { reference: drift.referenceMissing, current: drift.missing },
+    otherTypes: drift.otherTypes,
+    infinite: drift.infinite,
+    bins: withBins ? drift.bins : [],
+  }
+}

@@ -1,0 +1,98 @@
+import { z } from 'zod'
+import { object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { countWindows } from '../../store/clickhouse/monitoring/scope.ts'
+import { findJudgement, readQuality, tasks } from '../../store/monitoring/judgement.ts'
+import { commonFields, count } from './features.ts'
+import { type MonitoredModels, modelQuery } from './monitored-model.ts'
+import { boundsOf, findWindows, windowAnswer, windowFields } from './windows.ts'
+
+type Deps = { clickhouse: ClickHouse; models: MonitoredModels }
+
+const windowsMax = 1_000
+const figure = z.number().nullable()
+
+/** How good predictions turned out to be. */
+export function createMonitoringQualityRoutes({ clickhouse, models }: Deps): Route[] {
+  return [
+    route({
+      ...commonFields,
+      path: '/mpm/v2/labels/quality',
+      summary:
+        'Compares predictions with their labels, joined by predictionId, in windows of the time of the prediction. ' +
+        'Classification (labels that are mostly strings or booleans): accuracy, and precision, recall and F1 as means over ' +
+        'all classes that were predicted or true, each with the same weight (scikit-learn: average="macro", ' +
+        'zero_division=0), with the counts of each class. Regression (numbers): mean absolute error, root mean squared ' +
+        'error, and bias, the mean of prediction minus label. Integers that are classes: send task=classification.',
+      query: object({
+        ...modelQuery.shape,
+        ...windowFields,
+        label: optional(text(1_000, 1)).describe('"value", or the only one, when absent'),
+        prediction: optional(text(1_000, 1)).describe(
+          'the one named as the label is, "value", or the only one, when absent',
+        ),
+        task: optional(z.enum(tasks, `must be one of ${tasks.join(', ')}`)).describe(
+          'by the type of the label when absent',
+        ),
+        top: count(1, 1_000).describe('how many classes are told; 50 when absent'),
+      }),
+      answer: z.object({
+        label: z.string().nullable().describe('null while there is none'),
+        prediction: z.string().nullable(),
+        task: z.enum(tasks).nullable(),
+        windows: z.array(
+          z.object({
+            ...windowAnswer,
+            predictions: z.int(),
+            labelled: z.int(),
+            unlabelledShare: figure.describe('null without a prediction'),
+            accuracy: figure,
+            precision: figure,
+            recall: figure,
+            f1: figure,
+            classCount: z.int(),
+            classes: z.array(z.object({ name: z.string(), correct: z.int(), predicted: z.int(), actual: z.int() })),
+            meanAbsoluteError: figure,
+            rootMeanSquaredError: figure,
+            bias: figure,
+          }),
+        ),
+      }),
+      async handle({ query, caller }) {
+        const model = await models.find(caller, query)
+        const scope = { modelId: model.id, kind: 'EVENTS', version: query.modelVersion } as const
+        const judgement = await findJudgement(clickhouse, scope, query)
+        if (judgement && 'fault' in judgement) {
+          throw new Refusal(judgement.isUnknown ? 'featureUnknown' : 'badRequest', judgement.fault)
+        }
+        const windows = await findWindows(clickhouse, scope, query, windowsMax)
+        if (!judgement || !windows) return { label: null, prediction: null, task: null, windows: [] }
+        const read = await readQuality(clickhouse, { scope, windows, judgement, top: query.top ?? 50 })
+        return {
+          ...judgement,
+          windows: Array.from({ length: countWindows(windows) }, (_, at) => {
+            const it = read.find(({ window }) => window === at)
+            const { predictions = 0, labelled = 0 } = it ?? {}
+            return {
+              ...boundsOf(windows, at),
+              predictions,
+              labelled,
+              unlabelledShare: predictions === 0 ? null : 1 - labelled / predictions,
+              accuracy: it?.accuracy ?? null,
+              precision: it?.precision ?? null,
+              recall: it?.recall ?? null,
+              f1: it?.f1 ?? null,
+              classCount: it?.classCount ?? 0,
+              classes: it?.classes ?? [],
+              meanAbsoluteError: it?.meanAbsoluteError ?? null,
+              rootMeanSquaredError: it?.rootMeanSquaredError ?? null,
+              bias: it?.bias ?? null,
+            }
+          }),
+        }
+      },
+    }),
+  ]
+}

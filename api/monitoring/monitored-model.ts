@@ -1,0 +1,34 @@
+import { object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import type { Caller } from '../../http/route.ts'
+import type { Workspace } from '../../store/postgres/accounts/workspaces.ts'
+import type { Queries } from '../../store/postgres/database.ts'
+import { findMonitoredModel, type MonitoredModel } from '../../store/postgres/monitoring/models.ts'
+import type { Access } from '../access.ts'
+
+/** How reads of what production reports name a model. */
+export const modelQuery = object({
+  workspaceName: text(1_000, 1),
+  modelName: text(1_000, 1).describe('a model, or a data set, that has reported'),
+  modelVersion: optional(text(1_000)).describe('only this version; all of them where it is absent'),
+})
+
+export type ModelQuery = { workspaceName: string; modelName: string }
+
+/** Finds what callers ask about: whoever may use a workspace may read what its models report. */
+export function createMonitoredModels({ queries, access }: { queries: Queries; access: Access }) {
+  return {
+    /** @throws Refusal `workspaceUnknown`, `accountRestricted`, `monitoredModelUnknown` */
+    async find(caller: Caller, query: ModelQuery): Promise<MonitoredModel & { workspace: Workspace }> {
+      const workspace = await access.workspace(caller, query.workspaceName)
+      const found = await findMonitoredModel(queries, workspace.id, query.modelName)
+      if (found) return { ...found, workspace }
+      throw new Refusal(
+        'monitoredModelUnknown',
+        `The workspace "${workspace.name}" has no model "${query.modelName.slice(0, 200)}" that has reported.`,
+      )
+    },
+  }
+}
+
+export type MonitoredModels = ReturnType<typeof createMonitoredModels>

@@ -1,0 +1,70 @@
+import { z } from 'zod'
+import { flag, object, optional } from '../../http/body/fields.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { listSeriesNames } from '../../store/clickhouse/points/series-counts.ts'
+import type { Queries } from '../../store/postgres/database.ts'
+import { listExperimentIds, listValueColumns } from '../../store/postgres/projects/columns.ts'
+import type { Access } from '../access.ts'
+import { projectQuery } from './projects.ts'
+
+const columnAnswer = z.object({
+  name: z.string(),
+  id: z.string().describe('`<name>--<source>`'),
+  type: z.enum(['string', 'boolean', 'double', 'timenumber', 'datetime']),
+  source: z.enum(['metadata', 'log_other', 'params', 'metrics']),
+})
+type Column = z.input<typeof columnAnswer>
+
+/** What metadata tells of every experiment. */
+const metadataColumns: Pick<Column, 'name' | 'type'>[] = [
+  { name: 'experimentKey', type: 'string' },
+  { name: 'experimentName', type: 'string' },
+  { name: 'userName', type: 'string' },
+  { name: 'filePath', type: 'string' },
+  { name: 'fileName', type: 'string' },
+  { name: 'startTimeMillis', type: 'datetime' },
+  { name: 'endTimeMillis', type: 'datetime' },
+  { name: 'durationMillis', type: 'timenumber' },
+  { name: 'archived', type: 'boolean' },
+  { name: 'running', type: 'boolean' },
+]
+
+const sources = { parameter: 'params', other: 'log_other' } as const
+
+type Deps = { reads: Queries; clickhouse: ClickHouse; access: Access }
+
+/** What the experiments of a project can be compared by. */
+export function createColumnRoutes({ reads, clickhouse, access }: Deps): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/project/column-names',
+      permission: 'reader',
+      topic: 'Projects',
+      summary: 'Lists what the experiments of a project have: metadata, others, parameters and metrics.',
+      query: z.object({ ...projectQuery.shape, archived: optional(flag) }),
+      answer: z.object({ columns: z.array(columnAnswer) }),
+      shape: 'plain',
+      async handle({ query: { archived = false, ...reference }, caller }) {
+        const { projectId } = await access.project(caller, reference)
+        const [values, ids] = await Promise.all([
+          listValueColumns(reads, projectId, archived),
+          listExperimentIds(reads, projectId, archived),
+        ])
+        const metrics = await listSeriesNames(clickhouse, ids)
+        return {
+          columns: [
+            ...metadataColumns.map((it) => toColumn(it.name, it.type, 'metadata')),
+            ...values.map((it) => toColumn(it.name, it.type, sources[it.kind])),
+            ...metrics.map((name) => toColumn(name, 'double', 'metrics')),
+          ],
+        }
+      },
+    }),
+  ]
+}
+
+function toColumn(name: string, type: Column['type'], source: Column['source']): Column {
+  return { name, id: `${name}--${source}`, type, source }
+}

@@ -1,0 +1,158 @@
+import { randomBytes } from 'node:crypto'
+import { z } from 'zod'
+import { object, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import {
+  deleteShareLink,
+  findNotes,
+  insertShareLink,
+  listDefaultViews,
+  listShareLinks,
+  type PageWithViews,
+  updateNotes,
+  upsertDefaultView,
+} from '../../store/postgres/projects/projects.ts'
+import type { Access } from '../access.ts'
+import { projectQuery } from './projects.ts'
+
+const topic = 'Projects'
+
+const shareCodeBytes = 24
+const notesCharactersMax = 1_000_000
+
+const projectId = text(100, 1)
+const msgAnswer = z.object({ msg: z.string() })
+
+/** What stands around a project: notes, share links, default views. */
+export function createProjectPageRoutes({ database, access }: { database: Database; access: Access }): Route[] {
+  function setDefaultView(path: string, page: PageWithViews, summary: string): Route {
+    return route({
+      method: 'POST',
+      path,
+      permission: 'caller',
+      topic,
+      summary,
+      body: object({ templateId: text(200, 1), ...projectQuery.shape }),
+      answer: msgAnswer,
+      shape: 'envelope',
+      async handle({ body: { templateId, ...named }, caller }) {
+        const project = await access.writableProject(caller, named)
+        await upsertDefaultView(database, project.projectId, page, templateId)
+        return { msg: 'Saved' }
+      },
+    })
+  }
+
+  return [
+    route({
+      method: 'POST',
+      path: '/write/project/notes',
+      permission: 'caller',
+      topic,
+      summary: 'Sets the notes of a project.',
+      body: object({ projectId, notes: text(notesCharactersMax) }),
+      answer: z.object({ msg: z.literal('Saved') }),
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        const project = await access.writableProject(caller, { projectId: body.projectId })
+        await updateNotes(database, project.projectId, body.notes)
+        return { msg: 'Saved' as const }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/project/notes',
+      permission: 'reader',
+      topic,
+      summary: 'Reads the notes of a project.',
+      query: object({ projectId }),
+      answer: z.object({ notes: z.string() }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const project = await access.project(caller, query)
+        return { notes: await findNotes(database, project.projectId) }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/write/project/add-share-link',
+      permission: 'caller',
+      topic,
+      summary: 'Makes a code with which anyone may read the project: `shareCode` in the query, without a key.',
+      query: object({ projectId }),
+      answer: z.object({ shareCode: z.string() }),
+      shape: 'envelope',
+      async handle({ query, caller }) {
+        const project = await access.writableProject(caller, query)
+        const shareCode = randomBytes(shareCodeBytes).toString('base64url')
+        await insertShareLink(database, project.projectId, shareCode)
+        return { shareCode }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/write/project/delete-project-share-link',
+      permission: 'caller',
+      topic,
+      summary: 'Takes a share code back: it opens nothing from now on.',
+      query: object({ projectId, shareCode: text(200, 1) }),
+      answer: msgAnswer,
+      shape: 'envelope',
+      async handle({ query, caller }) {
+        const project = await access.writableProject(caller, { projectId: query.projectId })
+        const wasThere = await deleteShareLink(database, project.projectId, query.shareCode)
+        if (!wasThere) throw new Refusal('badRequest', 'shareCode: the project has no such share link')
+        return { msg: 'Deleted' }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/project/get-project-share-links',
+      permission: 'caller',
+      topic,
+      summary: 'Lists the share codes of a project, for those who may change it.',
+      query: object({ projectId }),
+      answer: z.object({ shareCodes: z.array(z.string()) }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const project = await access.writableProject(caller, query)
+        return { shareCodes: await listShareLinks(database, project.projectId) }
+      },
+    }),
+
+    setDefaultView(
+      '/write/template/set-default',
+      'experiment',
+      'Sets the view that experiments of a project open with.',
+    ),
+    setDefaultView(
+      '/write/dashboard-template/set-default',
+      'project',
+      'Sets the view that a project’s page opens with.',
+    ),
+
+    route({
+      method: 'GET',
+      path: '/project/default-views',
+      permission: 'reader',
+      topic,
+      summary: 'Reads which views the pages of a project open with; null where none was set.',
+      query: projectQuery,
+      answer: z.object({ experiment: z.string().nullable(), project: z.string().nullable() }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const project = await access.project(caller, query)
+        const views = new Map(
+          (await listDefaultViews(database, project.projectId)).map((it) => [it.page, it.templateId]),
+        )
+        return { experiment: views.get('experiment') ?? null, project: views.get('project') ?? null }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,177 @@
+import { z } from 'zod'
+import { toJsonInteger } from '../../http/body/exact-json.ts'
+import { object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import type { ObjectStore } from '../../store/objects/object-store.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import {
+  deletePanel,
+  findPanel,
+  insertPanel,
+  listPanels,
+  type Panel,
+  updatePanel,
+} from '../../store/postgres/projects/panels.ts'
+import { type Access, refuseWithheld } from '../access.ts'
+import { workspaceName } from '../accounts/workspaces.ts'
+import { sendAsset } from '../assets/download.ts'
+import { toFileName } from '../assets/names.ts'
+import type { LooseObjects } from '../assets/orphaned-objects.ts'
+import type { AssetKeeper, ReceivedFile } from '../assets/writer.ts'
+import { passZip } from '../assets/zip-check.ts'
+
+const topic = 'Workspaces'
+
+const fileBytesMax = 100 * 1024 * 1024
+const panelsMax = 1_000
+
+const templateId = text(100, 1)
+const teamName = workspaceName.describe('the workspace')
+
+type Deps = {
+  database: Database
+  objects: ObjectStore
+  looseObjects: LooseObjects
+  keeper: AssetKeeper
+  access: Access
+}
+
+/** Panels of a workspace: zip files that its members upload and show in their pages. */
+export function createPanelRoutes({ database, objects, looseObjects, keeper, access }: Deps): Route[] {
+  async function find(caller: Caller, id: string): Promise<Panel> {
+    const panel = await findPanel(database, caller.userId, id)
+    if (panel) return panel
+    await refuseWithheld(database, caller, 'panelId', id)
+    throw unknownPanel(id)
+  }
+
+  const upload = route({
+    method: 'POST',
+    path: '/write/template/upload',
+    permission: 'caller',
+    topic,
+    summary:
+      'Uploads a panel to a workspace, or in the place of one that is there: a zip, as the part `file` of a form or as ' +
+      `the whole body, of up to ${fileBytesMax} bytes.`,
+    query: object({ teamName, templateId: optional(templateId).describe('the panel to replace') }),
+    upload: object({ file: z.file() }),
+    answer: z.object({ msg: z.string(), templateId: z.string() }),
+    shape: 'envelope',
+    async handle({ query, caller, request }) {
+      const workspace = await access.workspace(caller, query.teamName)
+      const replacedId = query.templateId
+      if (replacedId !== undefined) {
+        const replaced = await find(caller, replacedId)
+        if (replaced.workspaceId !== workspace.id) throw unknownPanel(replacedId)
+      }
+      const file = { fileBytesMax, check: passZip }
+      return await keeper.withUpload(
+        request.raw,
+        async (receive) => {
+          const received = (await receive()).file
+          if (!received) throw new Refusal('badRequest', 'file: is missing; send it as this part of the form')
+          const content = toContent(received, caller)
+          if (replacedId === undefined) {
+            const id = await insertPanel(database, workspace.id, content, panelsMax)
+            if (id === undefined) throw tooManyPanels(workspace.name)
+            return { msg: 'Saved', templateId: id }
+          }
+          // It may have gone while the file came in.
+          if (!(await updatePanel(database, workspace.id, replacedId, content))) throw unknownPanel(replacedId)
+          await looseObjects.free()
+          return { msg: 'Saved', templateId: replacedId }
+        },
+        file,
+      )
+    },
+  })
+
+  const list = route({
+    method: 'GET',
+    path: '/templates',
+    permission: 'caller',
+    topic,
+    summary: 'Lists the panels of a workspace in the order they came.',
+    query: object({ teamName }),
+    answer: z.object({
+      templates: z.array(
+        z.object({
+          templateId: z.string(),
+          fileName: z.string(),
+          fileSize: z.int().describe('bytes'),
+          userName: z.string().describe('who uploaded what it holds now'),
+          createdAt: z.int().describe('ms since the Unix epoch'),
+          lastUpdated: z.int().describe('ms since the Unix epoch'),
+        }),
+      ),
+    }),
+    shape: 'plain',
+    async handle({ query, caller }) {
+      const workspace = await access.workspace(caller, query.teamName)
+      return { templates: (await listPanels(database, workspace.id)).map(toAnswer) }
+    },
+  })
+
+  const download = route({
+    method: 'GET',
+    path: '/template/download',
+    permission: 'caller',
+    topic,
+    summary: 'Reads the bytes of a panel, or a range of them. The ETag is their SHA-256.',
+    query: object({ templateId }),
+    answer: z.file(),
+    shape: 'bytes',
+    async handle({ query, caller, request, reply }) {
+      const panel = await find(caller, query.templateId)
+      return await sendAsset({ request, reply }, objects, { ...panel, contentType: 'application/zip', link: null })
+    },
+  })
+
+  const remove = route({
+    method: 'GET',
+    path: '/write/template/delete',
+    permission: 'caller',
+    topic,
+    summary: 'Deletes a panel and its bytes.',
+    query: object({ templateId }),
+    answer: z.object({ msg: z.string() }),
+    shape: 'envelope',
+    async handle({ query, caller }) {
+      const panel = await find(caller, query.templateId)
+      if (!(await deletePanel(database, caller.userId, panel.id))) throw unknownPanel(panel.id)
+      await looseObjects.free()
+      return { msg: 'Deleted' }
+    },
+  })
+
+  return [upload, list, download, remove]
+}
+
+function toContent(file: ReceivedFile, { userId }: Caller) {
+  const fileName = toFileName({ fileName: undefined, extension: 'zip', type: 'panel', sentName: file.fileName })
+  return { userId, fileName, size: file.bytes, sha256: file.sha256, objectKey: file.objectKey, nowMs: Date.now() }
+}
+
+function toAnswer({ id, fileName, size, userName, createdAtMs, updatedAtMs }: Panel) {
+  return {
+    templateId: id,
+    fileName,
+    fileSize: Number(size),
+    userName,
+    createdAt: toJsonInteger(createdAtMs),
+    lastUpdated: toJsonInteger(updatedAtMs),
+  }
+}
+
+/** Absent, deleted and foreign answer the same. */
+function unknownPanel(id: string): Refusal {
+  return new Refusal('panelUnknown', `There is no panel ${id.slice(0, 60)} that this key may use: see /templates.`)
+}
+
+function tooManyPanels(workspace: string): Refusal {
+  return new Refusal(
+    'panelsFull',
+    `The workspace "${workspace}" has ${panelsMax} panels, as many as it may: delete some, or replace one (templateId).`,
+  )
+}

@@ -1,0 +1,135 @@
+import { checkFields, object, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { operatorsDescription, type Question, toQuestion } from './operators.ts'
+
+/**
+ * Predicates as clients send them, as a condition on an experiment. A Python client sends a list with an entry for each
+ * source, `{source, query: {condition, rules: [{field, type, operator, value}]}}`; others send plain rules that name the
+ * source with the column, or trees of groups. All of these may be mixed.
+ */
+export type Condition = Group | Rule
+type Group = { isAnd: boolean; isNegated: boolean; conditions: Condition[] }
+type Rule = { column: Column; question: Question }
+
+/** What experiments are compared by. */
+export type Column = { source: Source; name: string }
+type Source = (typeof sources)[number]
+const sources = ['metadata', 'log_other', 'params', 'metrics', 'tag'] as const
+
+const rulesMax = 100
+const levelsMax = 10
+const nameCharactersMax = 2_001
+
+/** For the reference page. */
+export const predicatesDescription =
+  'Which experiments: a list of conditions that must all hold, or one of them; none: all experiments. A condition is a ' +
+  'rule `{column: "<name>--<source>", operator, value, type}`, or `{source, field, operator, value, type}`; a group ' +
+  '`{condition: "AND" or "OR", rules: [conditions], not}`; or `{source, query: group}`, where the source holds for all ' +
+  'rules within. Sources are metadata (the fields of an experiment’s metadata), log_other, params, metrics (the current ' +
+  'value, by its summary name) and tag (any of the tags; `field` is the tag itself where there is no value). ' +
+  `Operators: ${operatorsDescription}. The type (string, boolean, double, timenumber, datetime) says how values compare; ` +
+  'without it two numbers compare as numbers, all else as text. What an experiment does not have is null, and meets no ' +
+  `other operator; of tags, which are many, "not" means none of them. Up to ${rulesMax} rules, ${levelsMax} levels.`
+
+/**
+ * @throws Refusal `badRequest` that names the field, such as `predicates[2].operator`
+ */
+export function parsePredicates(predicates: unknown): Condition {
+  let rules = 0
+
+  function toCondition(given: unknown, at: string, source: Source | undefined, level: number): Condition {
+    if (given == null) throw new Refusal('badRequest', `${at}: is missing`)
+    if (typeof given !== 'object' || Array.isArray(given)) throw new Refusal('badRequest', `${at}: expected an object`)
+    if (level > levelsMax) throw new Refusal('badRequest', `${at}: must be nested ${levelsMax} levels deep or less`)
+    const fields = given as Record<string, unknown>
+    const own = fields.source == null ? source : toSource(fields.source, `${at}.source`)
+    if (fields.query != null) return toCondition(fields.query, `${at}.query`, own, level + 1)
+    if (fields.rules != null) return toGroup(fields, at, own, level)
+    if (++rules > rulesMax) throw new Refusal('badRequest', `predicates: must have ${rulesMax} rules or fewer`)
+    return toRule(fields, at, own)
+  }
+
+  function toGroup(fields: Record<string, unknown>, at: string, source: Source | undefined, level: number): Group {
+    const condition = fields.condition ?? 'AND'
+    const word = typeof condition === 'string' ? condition.toUpperCase() : ''
+    if (word !== 'AND' && word !== 'OR') throw new Refusal('badRequest', `${at}.condition: expected AND or OR`)
+    if (fields.not != null && typeof fields.not !== 'boolean') {
+      throw new Refusal('badRequest', `${at}.not: expected true or false`)
+    }
+    const conditions = toConditions(fields.rules, `${at}.rules`, source, level + 1)
+    return { isAnd: word === 'AND', isNegated: fields.not === true, conditions }
+  }
+
+  function toConditions(given: unknown, at: string, source: Source | undefined, level: number): Condition[] {
+    if (!Array.isArray(given)) throw new Refusal('badRequest', `${at}: expected a list`)
+    if (given.length > rulesMax) throw new Refusal('badRequest', `${at}: must have ${rulesMax} entries or fewer`)
+    return given.map((it, place) => toCondition(it, `${at}[${place}]`, source, level))
+  }
+
+  if (predicates == null) return { isAnd: true, isNegated: false, conditions: [] }
+  if (typeof predicates !== 'object') throw new Refusal('badRequest', 'predicates: expected a list or an object')
+  if (!Array.isArray(predicates)) return toCondition(predicates, 'predicates', undefined, 1)
+  return { isAnd: true, isNegated: false, conditions: toConditions(predicates, 'predicates', undefined, 1) }
+}
+
+function toRule(fields: Record<string, unknown>, at: string, source: Source | undefined): Rule {
+  const column = toColumn(fields, at, source)
+  const { operator, type } = fields
+  const value = fields.value ?? (column.source === 'tag' ? column.name : undefined)
+  return { column, question: toQuestion({ operator, type, value }, at) }
+}
+
+function toColumn(fields: Record<string, unknown>, at: string, source: Source | undefined): Column {
+  const place = fields.column != null ? 'column' : fields.field == null && fields.id != null ? 'id' : 'field'
+  const name = readName(fields[place], `${at}.${place}`)
+  if (source !== undefined && place !== 'column') return { source, name }
+  const split = name.lastIndexOf('--')
+  const suffix = name.slice(split + 2)
+  if (split > 0 && isSource(suffix)) return { source: suffix, name: name.slice(0, split) }
+  if (source !== undefined) return { source, name }
+  throw new Refusal('badRequest', `${at}.source: is missing; send it, or "<name>--<source>" as the column`)
+}
+
+function readName(given: unknown, at: string): string {
+  return checkFields(object({ [at]: text(nameCharactersMax, 1) }), { [at]: given })[at] as string
+}
+
+const isSource = (given: string): given is Source => (sources as readonly string[]).includes(given)
+
+function toSource(given: unknown, at: string): Source {
+  if (typeof given === 'string' && isSource(given)) return given
+  throw new Refusal('badRequest', `${at}: expected one of ${sources.join(', ')}`)
+}
+
+/** The columns that a condition looks at, each once. */
+export function listColumns(condition: Condition): Column[] {
+  const columns = new Map<string, Column>()
+  const collect = (it: Condition) => {
+    if ('conditions' in it) it.conditions.forEach(collect)
+    else columns.set(`${it.column.source} ${it.column.name}`, it.column)
+  }
+  collect(condition)
+  return [...columns.values()]
+}
+
+/**
+ * Whether an experiment meets a condition.
+ *
+ * @param read what the experiment has in a column: no value, one, or, of tags, all of them
+ */
+export function meets(condition: Condition, read: (column: Column) => string[]): boolean {
+  if (!('conditions' in condition)) return meetsRule(condition, read(condition.column))
+  const { conditions, isAnd, isNegated } = condition
+  const holds = isAnd ? conditions.every((it) => meets(it, read)) : conditions.some((it) => meets(it, read))
+  return holds !== isNegated
+}
+
+function meetsRule({ column, question }: Rule, values: string[]): boolean {
+  const isTag = column.source === 'tag'
+  if (question.asks === 'presence') {
+    const isThere = isTag ? values.includes(column.name) : values.length > 0
+    return isThere === question.isNegated
+  }
+  if (!question.isNegated) return values.some(question.test)
+  return (isTag || values.length > 0) && !values.some(question.test)
+}

@@ -1,0 +1,173 @@
+import { z } from 'zod'
+import { flag, object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
+import {
+  deleteProject,
+  insertProject,
+  listProjects,
+  type Project,
+  updateProject,
+} from '../../store/postgres/projects/projects.ts'
+import { type Access, type ProjectQuery, toViewer } from '../access.ts'
+import { workspaceName } from '../accounts/workspaces.ts'
+
+const topic = 'Projects'
+
+export const projectName = text(100, 1)
+
+/** The two ways to name a project in a query; exactly one of them must be used. */
+export const projectQuery = object({
+  projectId: optional(text(100, 1)),
+  workspaceName: optional(workspaceName),
+  projectName: optional(text(1_000, 1)),
+})
+
+const projectAnswer = z.object({
+  projectId: z.string(),
+  projectName: z.string(),
+  ownerUserName: z.string(),
+  projectDescription: z.string(),
+  workspaceName: z.string(),
+  numberOfExperiments: z.int(),
+  lastUpdated: z.int().describe('ms since the Unix epoch'),
+  public: z.boolean(),
+  isPublic: z.boolean(),
+})
+
+export function createProjectRoutes({ database, access }: { database: Database; access: Access }): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/write/project/create',
+      permission: 'caller',
+      topic,
+      summary: 'Makes a project in a workspace.',
+      body: object({
+        workspaceName,
+        projectName,
+        projectDescription: text(100_000),
+        isPublic: flag,
+      }),
+      answer: z.object({ projectId: z.string() }),
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        const workspace = await access.workspace(caller, body.workspaceName)
+        try {
+          const project = await insertProject(database, {
+            workspaceId: workspace.id,
+            userId: caller.userId,
+            name: body.projectName,
+            description: body.projectDescription,
+            isPublic: body.isPublic,
+          })
+          return { msg: 'Project created', projectId: project.id }
+        } catch (error) {
+          if (!isUniqueViolation(error)) throw error
+          throw new Refusal(
+            'projectExists',
+            `projectName: the workspace "${body.workspaceName}" has a project "${body.projectName}" already.`,
+          )
+        }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/projects',
+      permission: 'caller',
+      topic,
+      summary: 'Lists the projects of a workspace.',
+      query: object({ workspaceName }),
+      answer: z.object({ projects: z.array(projectAnswer) }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        await access.workspace(caller, query.workspaceName)
+        const projects = await listProjects(database, toViewer(caller), query.workspaceName)
+        return { projects: projects.map(toAnswer) }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/project',
+      permission: 'reader',
+      topic,
+      summary: 'Reads one project.',
+      query: projectQuery,
+      answer: projectAnswer,
+      shape: 'plain',
+      async handle({ query, caller }) {
+        return toAnswer(await access.project(caller, query))
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/write/project/update',
+      permission: 'caller',
+      topic,
+      summary: 'Changes the name, the description or the visibility of a project; what is left out stays.',
+      query: projectQuery,
+      body: object({
+        ...projectQuery.shape,
+        newProjectName: optional(projectName),
+        newProjectDescription: optional(text(100_000)),
+        isPublic: optional(flag),
+      }),
+      answer: z.object({ msg: z.literal('Updated') }),
+      shape: 'envelope',
+      async handle({ query, body: { newProjectName, newProjectDescription, isPublic, ...named }, caller }) {
+        const project = await access.writableProject(caller, mergeQueries(query, named))
+        try {
+          await updateProject(database, project.projectId, {
+            name: newProjectName,
+            description: newProjectDescription,
+            isPublic,
+          })
+        } catch (error) {
+          if (!isUniqueViolation(error)) throw error
+          throw new Refusal(
+            'projectExists',
+            `newProjectName: the workspace "${project.workspaceName}" has a project "${newProjectName}" already.`,
+          )
+        }
+        return { msg: 'Updated' as const }
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/write/project/delete',
+      permission: 'caller',
+      topic,
+      summary:
+        'Deletes a project. Its experiments are deleted with it, or go to the project “Uncategorized Experiments” of its ' +
+        'workspace.',
+      body: object({ workspaceName, projectName: text(1_000, 1), deleteAllExperiments: flag }),
+      answer: z.object({ msg: z.literal('Deleted') }),
+      shape: 'envelope',
+      async handle({ body: { deleteAllExperiments, ...named }, caller }) {
+        const project = await access.writableProject(caller, named)
+        const { projectId } = project
+        await deleteProject(database, { projectId, userId: caller.userId, deleteExperiments: deleteAllExperiments })
+        return { msg: 'Deleted' as const }
+      },
+    }),
+  ]
+}
+
+/** A client may name the project in the query, in the body, or the same way in both. */
+function mergeQueries(query: ProjectQuery, body: ProjectQuery): ProjectQuery {
+  return {
+    projectId: query.projectId ?? body.projectId,
+    workspaceName: query.workspaceName ?? body.workspaceName,
+    projectName: query.projectName ?? body.projectName,
+  }
+}
+
+/** Clients read the flag under either name. */
+function toAnswer({ isWritable: _, ...project }: Project) {
+  return { ...project, lastUpdated: Math.round(project.lastUpdated), public: project.isPublic }
+}

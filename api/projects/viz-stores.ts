@@ -1,0 +1,57 @@
+import { z } from 'zod'
+import { toJsonAnswer } from '../../http/body/exact-json.ts'
+import { indexedText, object, text } from '../../http/body/fields.ts'
+import { anyKind, jsonObjectText } from '../../http/body/json-field.ts'
+import { type Route, route } from '../../http/route.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { findVizStore, upsertVizStore } from '../../store/postgres/projects/viz-stores.ts'
+import { type Access, unknownProject } from '../access.ts'
+
+const topic = 'Projects'
+
+const storeBytesMax = 1024 * 1024
+
+const fields = {
+  instanceId: indexedText(200).describe('which visualization it belongs to: any name'),
+  projectId: text(100, 1),
+}
+
+/** What visualizations keep for themselves. */
+export function createVizStoreRoutes({ database, access }: { database: Database; access: Access }): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/write/viz-instance/store/save',
+      permission: 'caller',
+      topic,
+      summary: 'Saves the whole store of a visualization, in place of what was there.',
+      body: object({
+        ...fields,
+        store: jsonObjectText(storeBytesMax).describe(`names and values of any kind; up to ${storeBytesMax} bytes`),
+      }),
+      answer: z.object({ msg: z.literal('Stored') }),
+      shape: 'envelope',
+      async handle({ body: { instanceId, projectId, store }, caller }) {
+        const project = await access.writableProject(caller, { projectId })
+        if (!(await upsertVizStore(database, project.projectId, instanceId, store))) throw unknownProject()
+        return { msg: 'Stored' as const }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/viz-instance/store',
+      permission: 'reader',
+      topic,
+      summary: 'Reads the store of a visualization as it was saved; null when nothing was.',
+      query: object(fields),
+      answer: z.object({ store: z.record(z.string(), z.unknown().meta({ type: anyKind })).nullable() }),
+      shape: 'plain',
+      async handle({ query: { instanceId, projectId }, caller }) {
+        const project = await access.project(caller, { projectId })
+        const content = await findVizStore(database, project.projectId, instanceId)
+        return { store: content === undefined ? null : (toJsonAnswer(content) as Record<string, unknown>) }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,32 @@
+import type { Caller } from '../http/route.ts'
+import type { ExperimentType } from '../store/limits.ts'
+import type { Counters } from '../throttle/counters.ts'
+import type { ChargedExperiment, Throttle } from '../throttle/throttle.ts'
+
+type Deps = { throttle: Throttle; counters: Counters }
+
+/**
+ * Runs a write that goes to Postgres, within the limits of its experiment and key: refused before it begins, counted
+ * once it is kept.
+ */
+export function createCharge({ throttle, counters }: Deps) {
+  return async function charge<T>(
+    type: ExperimentType,
+    experiment: ChargedExperiment,
+    caller: Caller,
+    write: () => Promise<T>,
+  ): Promise<T> {
+    await throttle.admit(type, experiment, caller, 1)
+    let result: T
+    try {
+      result = await write()
+    } catch (error) {
+      throttle.giveBack({ type, experimentId: experiment.id, keyId: caller.keyId, count: 1 })
+      throw error
+    }
+    counters.accepted(type, experiment.id, 1)
+    return result
+  }
+}
+
+export type Charge = ReturnType<typeof createCharge>

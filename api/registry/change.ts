@@ -1,0 +1,112 @@
+import { z } from 'zod'
+import { list, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import type { Caller } from '../../http/route.ts'
+import type { Queries } from '../../store/postgres/database.ts'
+import { type RegistryChange, recordRegistryChange } from '../../store/postgres/registry/history.ts'
+import {
+  type LockedModel,
+  lockRegistryModel,
+  type RegistryReference,
+  touchRegistryModel,
+} from '../../store/postgres/registry/models.ts'
+import { refuseWithheld, toViewer } from '../access.ts'
+import { toDownloadUrl } from './answers.ts'
+
+export const registryTopic = 'Model registry'
+
+export const stagesMax = 100
+
+/** What requests about the registry are made of. */
+export const registryFields = {
+  id: text(100, 1),
+  modelName: text(200, 1).refine((name) => name !== '*', 'must not be *, which webhooks take for every model'),
+  description: text(100_000),
+  comment: text(100_000),
+  stage: text(200, 1),
+  stages: list(text(200, 1), stagesMax).transform((stages) => [...new Set(stages)]),
+}
+
+/** What changes of the registry answer. */
+export const okAnswer = z.literal('200 Ok')
+
+/** A change under way: its model is locked, so that what is read of it stays until the change is made. */
+export type OpenChange = {
+  queries: Queries
+  model: LockedModel
+  caller: Caller
+  nowMs: number
+  /** Keeps what was changed, in the same transaction. */
+  record(
+    change: Omit<RegistryChange, 'model' | 'userName' | 'nowMs' | 'restApiUrl'> & { model?: LockedModel },
+  ): Promise<void>
+}
+
+/** Who changes something, and within which transaction; links in what is told of it begin with `appUrl`. */
+type Changer = { queries: Queries; caller: Caller; appUrl: string }
+
+/** A change of a model that is locked, or was just made. */
+export function toOpenChange({ queries, caller, appUrl }: Changer, model: LockedModel): OpenChange {
+  const nowMs = Date.now()
+  return {
+    queries,
+    model,
+    caller,
+    nowMs,
+    async record(change) {
+      await touchRegistryModel(queries, model.id, nowMs)
+      const restApiUrl = toDownloadUrl(appUrl, change.model ?? model, change.version?.version)
+      await recordRegistryChange(queries, { model, ...change, userName: caller.userName, nowMs, restApiUrl })
+    },
+  }
+}
+
+/**
+ * Begins a change of a model, or of a version of it, within a transaction.
+ *
+ * @throws Refusal `registryModelReadOnly`; `unknown` for a model, `registryVersionUnknown` for a version that is not there
+ */
+export async function openChange(
+  changer: Changer,
+  reference: RegistryReference,
+  unknown: 'registryModelUnknown' | 'registryUpdateUnknown' = 'registryUpdateUnknown',
+): Promise<OpenChange> {
+  const { queries, caller } = changer
+  const model = await lockRegistryModel(queries, toViewer(caller), reference)
+  if (!model?.isWritable) {
+    if ('versionId' in reference) await refuseWithheld(queries, caller, 'registryVersionId', reference.versionId)
+    else if ('modelId' in reference) await refuseWithheld(queries, caller, 'registryModelId', reference.modelId)
+    else await refuseWithheld(queries, caller, 'workspaceName', reference.workspaceName)
+  }
+  if (!model) {
+    if ('versionId' in reference) throw unknownVersion(reference.versionId)
+    if ('workspaceName' in reference) throw unknownModel(reference, unknown)
+    throw new Refusal(unknown, `There is no registry model ${reference.modelId} that this key may use.`)
+  }
+  if (!model.isWritable) throw readOnlyModel()
+  return toOpenChange(changer, model)
+}
+
+type ModelName = { workspaceName: string; modelName: string }
+
+/** Absent and foreign answer the same, be it the model or its workspace. */
+export function unknownModel(
+  { workspaceName, modelName }: ModelName,
+  refusal: 'registryModelUnknown' | 'registryUpdateUnknown' = 'registryModelUnknown',
+): Refusal {
+  return new Refusal(
+    refusal,
+    `There is no registry model "${modelName}" in a workspace "${workspaceName}" that this key may use.`,
+  )
+}
+
+export function unknownVersion(id: string): Refusal {
+  return new Refusal('registryVersionUnknown', `There is no registry model version ${id} that this key may use.`)
+}
+
+export function readOnlyModel(): Refusal {
+  return new Refusal(
+    'registryModelReadOnly',
+    'This key may read the registry model, but not change it, nor see its history.',
+  )
+}

@@ -1,0 +1,87 @@
+import { z } from 'zod'
+import { toJsonInteger } from '../../http/body/exact-json.ts'
+import { object, optional, pageFields, text } from '../../http/body/fields.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import { findWorkspace } from '../../store/postgres/accounts/workspaces.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { listRegistryEvents, type RegistryEvent } from '../../store/postgres/registry/history.ts'
+import { findRegistryModel } from '../../store/postgres/registry/models.ts'
+import { type Access, refuseWithheld, toViewer } from '../access.ts'
+import { workspaceName } from '../accounts/workspaces.ts'
+import { readOnlyModel, registryTopic, unknownModel } from './change.ts'
+
+const pageSizeMax = 1_000
+const pageSizeDefault = 100
+/** Notes may be long, and each change of them is told with what they were: a page of many is cut here. */
+const pageCharactersMax = 8_000_000
+
+const eventAnswer = z.object({
+  action: z.string().describe('what was done: MODEL_RENAMED, MODEL_VERSION_CREATED, ...'),
+  event: z.string().nullable().describe('what webhooks call it; null for what they do not tell'),
+  workspaceName: z.string(),
+  registryModelId: z.string(),
+  registryModelName: z.string(),
+  registryModelItemId: z.string().nullable(),
+  version: z.string().nullable(),
+  stages: z.array(z.string()).nullable(),
+  addedStages: z.array(z.string()),
+  removedStages: z.array(z.string()),
+  experimentModelId: z.string().nullable(),
+  experimentKey: z.string().nullable(),
+  userName: z.string(),
+  timestamp: z.int().describe('ms since the Unix epoch'),
+  before: z.record(z.string(), z.unknown()).describe('what was changed, as it was'),
+  after: z.record(z.string(), z.unknown()).describe('and as it is since'),
+})
+
+type Query = { workspaceName: string; modelName?: string | undefined }
+
+/** Who changed what in the registry; for the members of a workspace. */
+export function createRegistryHistoryRoutes({ database, access }: { database: Database; access: Access }): Route[] {
+  async function findWorkspaceId(caller: Caller, { workspaceName, modelName }: Query): Promise<string> {
+    if (modelName === undefined) return (await access.workspace(caller, workspaceName)).id
+    const model = await findRegistryModel(database, toViewer(caller), { workspaceName, modelName })
+    if (model && !model.isWritable) throw readOnlyModel()
+    // Of a model that was deleted there is still its history.
+    const workspaceId = model?.workspaceId ?? (await findWorkspace(database, caller.userId, workspaceName))?.id
+    if (workspaceId !== undefined) return workspaceId
+    await refuseWithheld(database, caller, 'workspaceName', workspaceName)
+    throw unknownModel({ workspaceName, modelName })
+  }
+
+  return [
+    route({
+      method: 'GET',
+      path: '/registry-model/history',
+      permission: 'caller',
+      topic: registryTopic,
+      summary:
+        'Lists who changed what in the registry of a workspace, the newest first: of all models, or of those that have a ' +
+        'name, or had it when they were deleted. `nextPage` is the `page` to ask for next, or null.',
+      query: object({
+        workspaceName,
+        modelName: optional(text(1_000, 1)),
+        ...pageFields(pageSizeMax),
+      }),
+      answer: z.object({ events: z.array(eventAnswer), nextPage: z.string().nullable() }),
+      shape: 'plain',
+      async handle({ query: { page, pageSize = pageSizeDefault, ...query }, caller }) {
+        const { events, hasMore } = await listRegistryEvents(database, {
+          workspaceId: await findWorkspaceId(caller, query),
+          modelName: query.modelName,
+          beforeId: page === undefined ? undefined : BigInt(page),
+          limit: pageSize,
+          charactersMax: pageCharactersMax,
+        })
+        if (query.modelName !== undefined && page === undefined && events.length === 0) {
+          throw unknownModel({ workspaceName: query.workspaceName, modelName: query.modelName })
+        }
+        return { events: events.map(toAnswer), nextPage: hasMore ? String(events.at(-1)?.id) : null }
+      },
+    }),
+  ]
+}
+
+function toAnswer({ id: _, timestampMs, ...event }: RegistryEvent): z.input<typeof eventAnswer> {
+  return { ...event, timestamp: toJsonInteger(timestampMs) }
+}

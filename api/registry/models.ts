@@ -1,0 +1,128 @@
+import { flag, object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Route, route } from '../../http/route.ts'
+import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
+import {
+  deleteRegistryModel,
+  findRegistryNotes,
+  updateRegistryModel,
+  updateRegistryNotes,
+} from '../../store/postgres/registry/models.ts'
+import { listRegistryVersions } from '../../store/postgres/registry/versions.ts'
+import type { LooseObjects } from '../assets/orphaned-objects.ts'
+import { okAnswer, openChange, registryFields, registryTopic } from './change.ts'
+
+const notesCharactersMax = 4_000_000
+/** JSON may write one character of three bytes, and one byte as six. */
+const notesBodyBytesMax = 6 * notesCharactersMax + 100_000
+
+type Deps = { database: Database; looseObjects: LooseObjects; appUrl: string }
+
+/** What is changed of a registered model as a whole. */
+export function createRegistryModelRoutes({ database, looseObjects, appUrl }: Deps): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/write/registry-model/update',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Changes the name, the description or the visibility of a registered model; what is left out stays.',
+      body: object({
+        registryModelId: registryFields.id,
+        registryModelName: optional(registryFields.modelName),
+        description: optional(registryFields.description),
+        isPublic: optional(flag),
+      }),
+      answer: okAnswer,
+      shape: 'text',
+      async handle({ body, caller }) {
+        const { registryModelId: modelId, ...given } = body
+        if (Object.values(given).every((it) => it === undefined)) {
+          throw new Refusal('badRequest', 'Send registryModelName, description or isPublic: nothing is to be changed.')
+        }
+        try {
+          await database.transaction(async (queries) => {
+            const { model, record } = await openChange({ queries, caller, appUrl }, { modelId })
+            const old = { registryModelName: model.name, description: model.description, isPublic: model.isPublic }
+            const changed = differences(old, given)
+            if (!changed) return
+            const { registryModelName: name, description, isPublic } = { ...old, ...changed.after }
+            await updateRegistryModel(queries, model, { name, description, isPublic })
+            const action = name === model.name ? 'MODEL_UPDATED' : 'MODEL_RENAMED'
+            await record({ action, model: { ...model, name, description, isPublic }, ...changed })
+          })
+        } catch (error) {
+          if (!isUniqueViolation(error)) throw error
+          throw new Refusal(
+            'registryModelExists',
+            `registryModelName: the workspace has a registry model "${given.registryModelName}" already.`,
+          )
+        }
+        return '200 Ok' as const
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/write/registry-model/notes',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Sets the notes of a registered model.',
+      body: object({
+        workspaceName: text(1_000, 1),
+        registryModelName: text(1_000, 1),
+        notes: text(notesCharactersMax),
+      }),
+      answer: okAnswer,
+      shape: 'text',
+      bodyBytesMax: notesBodyBytesMax,
+      async handle({ body: { workspaceName, registryModelName: modelName, notes }, caller }) {
+        await database.transaction(async (queries) => {
+          const { model, record } = await openChange({ queries, caller, appUrl }, { workspaceName, modelName })
+          const changed = differences({ notes: await findRegistryNotes(queries, model.id) }, { notes })
+          if (!changed) return
+          await updateRegistryNotes(queries, model.id, notes)
+          await record({ action: 'MODEL_NOTES_CHANGED', ...changed })
+        })
+        return '200 Ok' as const
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/write/registry-model/delete',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Deletes a registered model with all its versions; the experiments they came from keep their files.',
+      query: object({ workspaceName: text(1_000, 1), modelName: text(1_000, 1) }),
+      answer: okAnswer,
+      shape: 'text',
+      async handle({ query, caller }) {
+        await database.transaction(async (queries) => {
+          const { model, record } = await openChange({ queries, caller, appUrl }, query, 'registryModelUnknown')
+          const versions = await listRegistryVersions(queries, model.id)
+          const before = {
+            registryModelName: model.name,
+            description: model.description,
+            isPublic: model.isPublic,
+            notes: await findRegistryNotes(queries, model.id),
+            versions: versions.map(({ version, comment, stages }) => ({ version, comment, stages })),
+          }
+          await deleteRegistryModel(queries, model.id)
+          await record({ action: 'MODEL_DELETED', before, after: {} })
+        })
+        // Not waited for: there may be a hundred thousand files.
+        void looseObjects.free()
+        return '200 Ok' as const
+      },
+    }),
+  ]
+}
+
+/** What is given and is not as it was, before and after; undefined when all is. */
+function differences<T extends object>(old: T, given: { [Name in keyof T]?: T[Name] | undefined }) {
+  const names = (Object.keys(old) as (keyof T)[]).filter((it) => given[it] !== undefined && given[it] !== old[it])
+  if (names.length === 0) return undefined
+  const pick = (from: typeof given) => Object.fromEntries(names.map((it) => [it, from[it]])) as Partial<T>
+  return { before: pick(old), after: pick(given) }
+}

@@ -1,0 +1,215 @@
+import { z } from 'zod'
+import { object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import type { ObjectStore } from '../../store/objects/object-store.ts'
+import type { Database, Queries } from '../../store/postgres/database.ts'
+import {
+  findRegistryModel,
+  findRegistryNotes,
+  listRegistryModels,
+  type RegistryModel,
+} from '../../store/postgres/registry/models.ts'
+import {
+  findRegistryFile,
+  findRegistryVersion,
+  listLatestVersions,
+  listRegistryFiles,
+  listRegistryVersions,
+  type RegistryFile,
+  type RegistryVersion,
+} from '../../store/postgres/registry/versions.ts'
+import { type Access, refuseWithheld, toViewer } from '../access.ts'
+import { workspaceName } from '../accounts/workspaces.ts'
+import { sendAsset, sendZip } from '../assets/download.ts'
+import {
+  detailsAnswer,
+  instructionsAnswer,
+  overviewAnswer,
+  toDetails,
+  toFileAnswers,
+  toOverview,
+  toVersionAnswer,
+  versionAnswer,
+} from './answers.ts'
+import { registryFields, registryTopic, unknownModel } from './change.ts'
+
+const modelQuery = object({ workspaceName, modelName: text(1_000, 1) })
+
+const versionNumber = text(99, 1).regex(/^(0|[1-9]\d*)$/, 'expected an integer of 0 or more')
+
+const itemQuery = object({
+  ...modelQuery.shape,
+  version: optional(text(99, 1)),
+  stage: optional(registryFields.stage).describe('of several that have it, the highest'),
+})
+
+type Choice = Parameters<typeof findRegistryVersion>[2]
+
+type Deps = { database: Database; reads: Queries; objects: ObjectStore; access: Access; appUrl: string }
+
+/** What is read of the registry. The newest version is the highest, whenever it was made. */
+export function createRegistryReadRoutes({ database, reads, objects, access, appUrl }: Deps): Route[] {
+  async function listModels(caller: Caller, workspace: string): Promise<RegistryModel[]> {
+    const models = await listRegistryModels(reads, toViewer(caller), workspace)
+    // A workspace of which the caller may see nothing must not be told from one that is not there.
+    if (models.length === 0) await access.workspace(caller, workspace)
+    return models
+  }
+
+  async function findModel(caller: Caller, query: z.output<typeof modelQuery>): Promise<RegistryModel> {
+    const model = await findRegistryModel(database, toViewer(caller), query)
+    if (model) return model
+    await refuseWithheld(database, caller, 'workspaceName', query.workspaceName)
+    throw unknownModel(query)
+  }
+
+  type Found = { model: RegistryModel; version: RegistryVersion; files: RegistryFile[] }
+
+  async function findVersion(caller: Caller, query: z.output<typeof modelQuery> & Choice): Promise<Found> {
+    const { workspaceName: _, modelName, ...choice } = query
+    const model = await findModel(caller, query)
+    const version = await findRegistryVersion(database, model.id, choice)
+    if (version) return { model, version, files: await listRegistryFiles(reads, [version.id]) }
+    const wanted = Object.entries(choice).flatMap(([name, value]) => (value === undefined ? [] : `${name} "${value}"`))
+    const what = wanted.length === 0 ? 'no versions' : `no version of ${wanted.join(' and ')}`
+    throw new Refusal('registryVersionUnknown', `The registry model "${modelName}" has ${what}.`)
+  }
+
+  return [
+    route({
+      method: 'GET',
+      path: '/registry-model',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Lists the registered models of a workspace, by name; to who is no member, those that are public.',
+      query: object({ workspaceName }),
+      answer: z.object({ registryModels: z.array(overviewAnswer) }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const models = await listModels(caller, query.workspaceName)
+        const ids = models.map((it) => it.id)
+        const latest = new Map((await listLatestVersions(reads, ids)).map((it) => [it.modelId, it]))
+        return { registryModels: models.map((it) => toOverview(it, latest.get(it.id))) }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/registry-model/count',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Counts the registered models of a workspace.',
+      query: object({ workspaceName }),
+      answer: z.object({ registryModelCount: z.int() }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        return { registryModelCount: (await listModels(caller, query.workspaceName)).length }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/registry-model/details',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Reads a registered model with all its versions and their files.',
+      query: modelQuery,
+      answer: detailsAnswer,
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const model = await findModel(caller, query)
+        const versions = await listRegistryVersions(reads, model.id)
+        const ids = versions.map((it) => it.id)
+        return toDetails(model, versions, await listRegistryFiles(reads, ids), appUrl)
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/registry-model/notes',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Reads the notes of a registered model.',
+      query: modelQuery,
+      answer: z.object({ notes: z.string() }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        return { notes: await findRegistryNotes(database, (await findModel(caller, query)).id) }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/registry-model/latest_version',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Reads the highest version of a registered model, among those that fit what is given.',
+      query: object({
+        ...modelQuery.shape,
+        versionMajor: optional(versionNumber),
+        versionMinor: optional(versionNumber),
+        stage: optional(registryFields.stage),
+      }),
+      answer: versionAnswer,
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const { model, version, files } = await findVersion(caller, query)
+        return toVersionAnswer(model, version, files, appUrl)
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/registry-model/item/download',
+      permission: 'caller',
+      topic: registryTopic,
+      summary:
+        'Reads the files of a version as a zip; without version and stage, of the highest. Remote ones are not in it.',
+      query: itemQuery,
+      answer: z.file(),
+      shape: 'bytes',
+      async handle({ query, caller, reply }) {
+        const { version, files } = await findVersion(caller, query)
+        return sendZip(reply, objects, `${query.modelName}_${version.version}`, files)
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/registry-model/item/download-instructions',
+      permission: 'caller',
+      topic: registryTopic,
+      summary:
+        'Tells where each file of a version is read, the remote ones too; without version and stage, of the highest.',
+      query: itemQuery,
+      answer: z.object({ versions: z.array(instructionsAnswer) }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const { version, files } = await findVersion(caller, query)
+        return { versions: [{ version: version.version, assets: toFileAnswers(version, files, appUrl) }] }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/registry-model/item/get-asset',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Reads the bytes of one file of a version, or a range of them. The ETag is their SHA-256.',
+      query: object({ modelItemId: registryFields.id, assetId: registryFields.id }),
+      answer: z.file(),
+      shape: 'bytes',
+      async handle({ query, caller, request, reply }) {
+        const { modelItemId, assetId } = query
+        const file = await findRegistryFile(database, toViewer(caller), modelItemId, assetId)
+        if (file) return await sendAsset({ request, reply }, objects, file)
+        await refuseWithheld(database, caller, 'registryVersionId', modelItemId)
+        throw new Refusal(
+          'registryVersionUnknown',
+          `There is no file ${assetId} of a registry model version ${modelItemId} that this key may use.`,
+        )
+      },
+    }),
+  ]
+}

@@ -1,0 +1,152 @@
+import { z } from 'zod'
+import { flag, object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import { type Database, isUniqueViolation, type Queries } from '../../store/postgres/database.ts'
+import { insertRegistryModel, type LockedModel } from '../../store/postgres/registry/models.ts'
+import {
+  type ExperimentModelSource,
+  findNextVersion,
+  insertRegistryVersion,
+  lockExperimentModel,
+} from '../../store/postgres/registry/versions.ts'
+import { parseSemver } from '../../store/registry/semver.ts'
+import { refuseWithheld, toViewer } from '../access.ts'
+import { type OpenChange, openChange, registryFields, registryTopic, toOpenChange } from './change.ts'
+
+const versionFields = {
+  experimentModelId: registryFields.id.describe('from /experiment/model'),
+  registryModelName: registryFields.modelName,
+  version: optional(text(99)).describe('a semantic version; left out: the next patch of the highest, or 1.0.0'),
+  comment: optional(registryFields.comment),
+  stages: optional(registryFields.stages),
+}
+type Given = { version?: string; comment?: string; stages?: string[] }
+
+const ids = z.object({ registryModelId: z.string(), registryModelItemId: z.string() })
+
+/** How a model of an experiment becomes a version of a registered one: with the files it has at that moment, for good. */
+export function createRegistrationRoutes({ database, appUrl }: { database: Database; appUrl: string }): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/write/registry-model',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Registers a model of an experiment in the workspace of the experiment, with its first version.',
+      body: object({
+        ...versionFields,
+        description: optional(registryFields.description),
+        isPublic: optional(flag).describe('true: the whole organization may read it'),
+      }),
+      answer: ids,
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        checkVersion(body.version)
+        const { registryModelName: name, description = '', isPublic = false } = body
+        try {
+          return await database.transaction(async (queries) => {
+            const source = await findSource(queries, caller, body.experimentModelId)
+            const { workspaceId, workspaceName } = source
+            const made = { workspaceId, userId: caller.userId, name, description, isPublic, nowMs: Date.now() }
+            const id = await insertRegistryModel(queries, made)
+            const model: LockedModel = { id, workspaceId, workspaceName, name, description, isPublic, isWritable: true }
+            const change = toOpenChange({ queries, caller, appUrl }, model)
+            const after = { registryModelName: name, description, isPublic }
+            await change.record({ action: 'MODEL_CREATED', before: {}, after })
+            return { msg: 'Registered', ...(await addVersion(change, source, body)) }
+          })
+        } catch (error) {
+          if (!isUniqueViolation(error)) throw error
+          throw new Refusal(
+            'registryModelExists',
+            `registryModelName: the workspace has a registry model "${name}" already; add a version with ` +
+              'write/registry-model/item, or choose another name.',
+          )
+        }
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/write/registry-model/item',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Makes a model of an experiment a further version of a registered model of the same workspace.',
+      body: object(versionFields),
+      answer: ids,
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        checkVersion(body.version)
+        const { registryModelName: modelName } = body
+        try {
+          return await database.transaction(async (queries) => {
+            const source = await findSource(queries, caller, body.experimentModelId)
+            const change = await openChange(
+              { queries, caller, appUrl },
+              { workspaceName: source.workspaceName, modelName },
+            )
+            return { msg: 'Registered', ...(await addVersion(change, source, body)) }
+          })
+        } catch (error) {
+          if (!isUniqueViolation(error)) throw error
+          throw new Refusal(
+            'registryVersionExists',
+            `version: the registry model "${modelName}" has a version ${body.version} already; choose another, or leave ` +
+              'it out to get the next one.',
+          )
+        }
+      },
+    }),
+  ]
+}
+
+function checkVersion(version: string | undefined) {
+  if (version === undefined || parseSemver(version)) return
+  throw new Refusal('registryVersionBad', `version: must be a semantic version such as 1.0.0, not "${version}"`)
+}
+
+async function findSource(queries: Queries, caller: Caller, id: string): Promise<ExperimentModelSource> {
+  const source = await lockExperimentModel(queries, toViewer(caller), id)
+  if (!source?.isWritable) await refuseWithheld(queries, caller, 'experimentModelId', id)
+  if (!source) {
+    throw new Refusal(
+      'experimentModelUnknown',
+      `experimentModelId: there is no model ${id} of an experiment that this key may use; see /experiment/model.`,
+    )
+  }
+  if (source.isWritable) return source
+  throw new Refusal('experimentReadOnly', 'This key may read the experiment, but not write to it.')
+}
+
+async function addVersion(
+  { queries, model, caller, nowMs, record }: OpenChange,
+  source: ExperimentModelSource,
+  given: Given,
+): Promise<z.output<typeof ids>> {
+  const version = given.version ?? (await findNextVersion(queries, model.id))
+  // What comes after the longest one there may be is none.
+  checkVersion(version)
+  const { comment = '', stages = [] } = given
+  const { userId } = caller
+  const made = await insertRegistryVersion(queries, {
+    modelId: model.id,
+    userId,
+    version,
+    comment,
+    stages,
+    source,
+    nowMs,
+  })
+  if (made.files === 0n) {
+    throw new Refusal('experimentModelEmpty', `experimentModelId: the model "${source.name}" has no files any more.`)
+  }
+  await record({
+    action: 'MODEL_VERSION_CREATED',
+    version: { id: made.id, version, stages, experimentModelId: source.id, experimentKey: source.experimentKey },
+    stagesBefore: [],
+    before: {},
+    after: { version, comment, stages },
+  })
+  return { registryModelId: model.id, registryModelItemId: made.id }
+}

@@ -1,0 +1,157 @@
+import { object, optional } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import type { RegistryAction } from '../../store/postgres/registry/history.ts'
+import {
+  deleteRegistryVersion,
+  findRegistryVersionById,
+  type RegistryVersion,
+  updateRegistryVersion,
+} from '../../store/postgres/registry/versions.ts'
+import type { LooseObjects } from '../assets/orphaned-objects.ts'
+import {
+  type OpenChange,
+  okAnswer,
+  openChange,
+  registryFields,
+  registryTopic,
+  stagesMax,
+  unknownVersion,
+} from './change.ts'
+
+const stageQuery = object({ modelItemId: registryFields.id, stage: registryFields.stage })
+
+type Deps = { database: Database; looseObjects: LooseObjects; appUrl: string }
+
+/** What is changed of one version of a registered model. */
+export function createRegistryVersionRoutes({ database, looseObjects, appUrl }: Deps): Route[] {
+  /** Runs `work` with a version whose model is locked. */
+  async function change(
+    caller: Caller,
+    versionId: string,
+    work: (open: OpenChange, version: RegistryVersion) => Promise<void>,
+  ): Promise<'200 Ok'> {
+    await database.transaction(async (queries) => {
+      const open = await openChange({ queries, caller, appUrl }, { versionId })
+      // Who held the lock may have deleted it.
+      const version = await findRegistryVersionById(queries, versionId)
+      if (!version) throw unknownVersion(versionId)
+      await work(open, version)
+    })
+    return '200 Ok'
+  }
+
+  function changeStage(path: string, summary: string, action: RegistryAction, toStages: ToStages): Route {
+    return route({
+      method: 'GET',
+      path,
+      permission: 'caller',
+      topic: registryTopic,
+      summary,
+      query: stageQuery,
+      answer: okAnswer,
+      shape: 'text',
+      handle: ({ query, caller }) =>
+        change(caller, query.modelItemId, async (open, version) => {
+          await update(open, version, action, { stages: toStages(version, query.stage) })
+        }),
+    })
+  }
+
+  return [
+    route({
+      method: 'POST',
+      path: '/write/registry-model/item/update',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Changes the comment of a version, or puts stages in the place of those it has; what is left out stays.',
+      body: object({
+        registryModelItemId: registryFields.id,
+        comment: optional(registryFields.comment),
+        stages: optional(registryFields.stages),
+      }),
+      answer: okAnswer,
+      shape: 'text',
+      async handle({ body: { registryModelItemId, comment, stages }, caller }) {
+        if (comment === undefined && stages === undefined) {
+          throw new Refusal('badRequest', 'Send comment or stages: nothing is to be changed.')
+        }
+        return await change(caller, registryModelItemId, async (open, version) => {
+          const newComment = comment === version.comment ? undefined : comment
+          const newStages = stages && !isSameList(stages, version.stages) ? stages : undefined
+          const action = newStages ? 'MODEL_VERSION_STAGES_CHANGED' : 'MODEL_VERSION_UPDATED'
+          if (newComment === undefined && newStages === undefined) return
+          await update(open, version, action, { comment: newComment, stages: newStages })
+        })
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/write/registry-model/item/delete',
+      permission: 'caller',
+      topic: registryTopic,
+      summary: 'Deletes a version; its model stays, also without any.',
+      query: object({ modelItemId: registryFields.id }),
+      answer: okAnswer,
+      shape: 'text',
+      async handle({ query, caller }) {
+        const answer = await change(caller, query.modelItemId, async ({ queries, record }, version) => {
+          await deleteRegistryVersion(queries, version.id)
+          const before = { version: version.version, comment: version.comment, stages: version.stages }
+          await record({ action: 'MODEL_VERSION_DELETED', version, before, after: {} })
+        })
+        // Not waited for: there may be a hundred thousand files.
+        void looseObjects.free()
+        return answer
+      },
+    }),
+
+    changeStage(
+      '/write/registry-model/item/stage',
+      'Adds a stage to a version, which must not have it.',
+      'MODEL_VERSION_STAGE_ADDED',
+      ({ version, stages }, stage) => {
+        if (stages.includes(stage)) {
+          throw new Refusal('stageExists', `stage: version ${version} has the stage "${stage}" already.`)
+        }
+        if (stages.length < stagesMax) return [...stages, stage]
+        throw new Refusal('badRequest', `stage: version ${version} has ${stagesMax} stages, as many as it may.`)
+      },
+    ),
+    changeStage(
+      '/write/registry-model/item/stage/delete',
+      'Takes a stage from a version, which must have it.',
+      'MODEL_VERSION_STAGE_REMOVED',
+      ({ version, stages }, stage) => {
+        if (stages.includes(stage)) return stages.filter((it) => it !== stage)
+        throw new Refusal('stageUnknown', `stage: version ${version} has no stage "${stage}".`)
+      },
+    ),
+  ]
+}
+
+/** @throws Refusal when they cannot be changed so */
+type ToStages = (version: RegistryVersion, stage: string) => string[]
+
+type Changes = { comment?: string | undefined; stages?: string[] | undefined }
+
+async function update(
+  { queries, nowMs, record }: OpenChange,
+  old: RegistryVersion,
+  action: RegistryAction,
+  { comment, stages }: Changes,
+) {
+  const version = { ...old, comment: comment ?? old.comment, stages: stages ?? old.stages }
+  await updateRegistryVersion(queries, version.id, version, nowMs)
+  const pick = (from: RegistryVersion) => ({
+    ...(comment !== undefined && { comment: from.comment }),
+    ...(stages !== undefined && { stages: from.stages }),
+  })
+  await record({ action, version, stagesBefore: old.stages, before: pick(old), after: pick(version) })
+}
+
+function isSameList(one: string[], other: string[]): boolean {
+  return one.length === other.length && one.every((it, at) => it === other[at])
+}

@@ -1,0 +1,249 @@
+import { z } from 'zod'
+import { toJsonInteger } from '../../http/body/exact-json.ts'
+import { object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { anyHost } from '../../http/outgoing/receiver-url.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import { insertAudit } from '../../store/postgres/accounts/audit.ts'
+import type { Secrets } from '../../store/postgres/accounts/secrets.ts'
+import type { Database, Queries } from '../../store/postgres/database.ts'
+import {
+  findDeliveryOwner,
+  type LoggedDelivery,
+  listDeliveries,
+  requeueDelivery,
+} from '../../store/postgres/webhooks/deliveries.ts'
+import { insertTestDelivery } from '../../store/postgres/webhooks/outbox.ts'
+import {
+  enableReceiver,
+  lockReceiver,
+  oldSecretSignsForMs,
+  type Receiver,
+  replaceSigningSecret,
+  toHost,
+} from '../../store/postgres/webhooks/receivers.ts'
+import type { Access } from '../access.ts'
+import { workspaceName } from '../accounts/workspaces.ts'
+import { toDownloadUrl } from '../registry/answers.ts'
+import { refuseWrongKey, requireSecrets, requireUrl, webhookTopic as topic, webhookModelName } from './receivers.ts'
+
+const pageSizeMax = 1_000
+const pageSizeDefault = 100
+
+const receiver = {
+  workspaceName,
+  modelName: webhookModelName.describe('as it was configured; * or absent: every model of the workspace'),
+  url: text(2_000, 1),
+}
+
+const states = ['pending', 'delivered', 'failed', 'cancelled'] as const
+const ms = z.int().describe('ms since the Unix epoch')
+
+const deliveryAnswer = z.object({
+  deliveryId: z.string(),
+  webhookId: z.string().describe('the header webhook-id: the same however often it is sent'),
+  url: z.string(),
+  webhookModelName: z.string().describe('of the webhook: * for every model'),
+  event: z.string(),
+  registryModelName: z.string().nullable(),
+  version: z.string().nullable(),
+  state: z.enum([...states, 'held']).describe('held: waits until the webhook is enabled'),
+  createdAt: ms,
+  nextAttemptAt: ms.nullable(),
+  attempts: z
+    .array(
+      z.object({
+        at: ms,
+        status: z.int().nullable().describe('what the receiver answered'),
+        failure: z.string().nullable().describe('why it did not'),
+      }),
+    )
+    .describe('the last 50'),
+})
+
+type Deps = {
+  database: Database
+  reads: Queries
+  access: Access
+  secrets: Secrets | undefined
+  appUrl: string
+}
+
+type Reference = { workspaceName: string; modelName: string; url: string }
+
+/** What was sent to receivers and what came of it, and what can be done about it; for those who manage a workspace. */
+export function createWebhookDeliveryRoutes({ database, reads, access, secrets, appUrl }: Deps): Route[] {
+  /** Runs `work` with a receiver that is locked. */
+  async function withReceiver<T>(
+    caller: Caller,
+    reference: Reference,
+    work: (queries: Queries, receiver: Receiver) => Promise<T>,
+  ): Promise<T> {
+    const workspace = await access.managedWorkspace(caller, reference.workspaceName)
+    const { modelName } = reference
+    const url = requireUrl(reference.url, 'url', anyHost)
+    return await database.transaction(async (queries) => {
+      const found = await lockReceiver(queries, { workspaceId: workspace.id, modelName, url })
+      if (found) return await work(queries, found)
+      throw new Refusal(
+        'webhookUnknown',
+        `url: the workspace has no such webhook for ${modelName === '*' ? 'every model' : `the model "${modelName}"`}; ` +
+          'GET /webhooks/config lists them.',
+      )
+    })
+  }
+
+  return [
+    route({
+      method: 'POST',
+      path: '/webhooks/signing-secret',
+      permission: 'caller',
+      topic,
+      summary:
+        'Makes a new secret that signs what is sent to a receiver, and tells it this once; the old one signs along for 24 ' +
+        'hours. Signatures are those of Standard Webhooks.',
+      body: object(receiver),
+      answer: z.object({ signingSecret: z.string(), oldSecretSignsUntil: ms }),
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        const kept = requireSecrets(secrets)
+        return await withReceiver(caller, body, async (queries, { id }) => {
+          const nowMs = Date.now()
+          const { organizationId } = caller
+          const signingSecret = await replaceSigningSecret(queries, kept, { id, organizationId, nowMs })
+          await insertAudit(queries, caller, 'webhook-secret.made', body.workspaceName, { host: toHost(body.url) })
+          return { signingSecret, oldSecretSignsUntil: nowMs + oldSecretSignsForMs }
+        }).catch(refuseWrongKey)
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/webhooks/test',
+      permission: 'caller',
+      topic,
+      summary: 'Sends a receiver one event that tells nothing, WEBHOOK_TEST, once; the log shows what came of it.',
+      body: object(receiver),
+      answer: z.object({ deliveryId: z.string(), webhookId: z.string() }),
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        return await withReceiver(caller, body, async (queries, { id: receiverId, isGitHost, disabledReason }) => {
+          if (disabledReason !== null) {
+            throw new Refusal('webhookDisabled', `url: the webhook is disabled (${disabledReason}); enable it first.`)
+          }
+          const { workspaceName, modelName } = body
+          const { id, messageId } = await insertTestDelivery(queries, {
+            receiverId,
+            isGitHost,
+            workspaceName,
+            modelName,
+            userName: caller.userName,
+            nowMs: Date.now(),
+            restApiUrl: toDownloadUrl(appUrl, { workspaceName, name: modelName }, undefined),
+          })
+          return { deliveryId: String(id), webhookId: messageId }
+        })
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/webhooks/enable',
+      permission: 'caller',
+      topic,
+      summary: 'Enables a receiver that was disabled; what waited for it is sent, in order.',
+      body: object(receiver),
+      answer: z.object({ msg: z.string() }),
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        await withReceiver(caller, body, async (queries, { id, disabledReason }) => {
+          if (disabledReason === null) return
+          await enableReceiver(queries, id, Date.now())
+          await insertAudit(queries, caller, 'webhook.enabled', body.workspaceName, { host: toHost(body.url) })
+        })
+        return { msg: 'Enabled' }
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/webhooks/redeliver',
+      permission: 'caller',
+      topic,
+      summary: 'Sends a delivery again: the same bytes under the same webhook-id, with all its attempts anew.',
+      body: object({ deliveryId: text(100, 1) }),
+      answer: z.object({ msg: z.string(), state: z.enum(['pending', 'held']) }),
+      shape: 'envelope',
+      async handle({ body: { deliveryId }, caller }) {
+        const unknown = new Refusal(
+          'deliveryUnknown',
+          `deliveryId: there is no delivery ${deliveryId} that this key may send again.`,
+        )
+        const id = /^\d{1,18}$/.test(deliveryId) ? BigInt(deliveryId) : undefined
+        const owner = id === undefined ? undefined : await findDeliveryOwner(database, id)
+        if (id === undefined || !owner || !(await access.manages(caller, owner.workspaceId))) throw unknown
+        const { receiverId } = owner
+        const queued = await database.transaction((queries) =>
+          requeueDelivery(queries, { id, receiverId, nowMs: Date.now() }),
+        )
+        if (!queued) throw new Refusal('webhookUnknown', 'deliveryId: the webhook it was sent to is gone')
+        return { msg: 'Queued', state: queued.isHeld ? ('held' as const) : ('pending' as const) }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/webhooks/deliveries',
+      permission: 'caller',
+      topic,
+      summary:
+        'Lists what was sent to the receivers of a workspace and what came of it, the newest first; it is kept for 30 ' +
+        'days. `nextPage` is the `page` to ask for next, or null.',
+      query: object({
+        workspaceName,
+        modelName: optional(text(200, 1)).describe('changes of this model only'),
+        url: optional(text(2_000, 1)).describe('what was sent to this address only'),
+        state: optional(z.enum(states, `must be one of ${states.join(', ')}`)),
+        page: optional(z.string().regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
+        pageSize: optional(
+          z.coerce
+            .number('expected an integer')
+            .int('expected an integer')
+            .min(1, 'must be 1 or more')
+            .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
+        ),
+      }),
+      answer: z.object({ deliveries: z.array(deliveryAnswer), nextPage: z.string().nullable() }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const { id: workspaceId } = await access.managedWorkspace(caller, query.workspaceName)
+        const { modelName, state, page, pageSize = pageSizeDefault } = query
+        const url = query.url === undefined ? undefined : requireUrl(query.url, 'url', anyHost)
+        const beforeId = page === undefined ? undefined : BigInt(page)
+        const asked = { workspaceId, modelName, url, state, beforeId, limit: pageSize + 1 }
+        const found = await listDeliveries(reads, asked)
+        const shown = found.slice(0, pageSize)
+        const nextPage = found.length > pageSize ? String(shown.at(-1)?.id) : null
+        return { deliveries: shown.map(toAnswer), nextPage }
+      },
+    }),
+  ]
+}
+
+function toAnswer(delivery: LoggedDelivery): z.input<typeof deliveryAnswer> {
+  const { id, messageId, url, webhookModelName, event, modelName, version, isHeld, state, attempts } = delivery
+  const { createdAtMs, dueAtMs } = delivery
+  return {
+    deliveryId: String(id),
+    webhookId: messageId,
+    url,
+    webhookModelName,
+    event,
+    registryModelName: modelName,
+    version,
+    state: isHeld ? 'held' : state,
+    createdAt: toJsonInteger(createdAtMs),
+    nextAttemptAt: state !== 'pending' || dueAtMs === null ? null : toJsonInteger(dueAtMs),
+    attempts,
+  }
+}

@@ -1,0 +1,236 @@
+import { z } from 'zod'
+import { flag, isStorable, list, object, optional, text } from '../../http/body/fields.ts'
+import { Refusal } from '../../http/errors.ts'
+import { type PrivateHosts, parseReceiverUrl } from '../../http/outgoing/receiver-url.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import { type Secrets, WrongMasterKey } from '../../store/postgres/accounts/secrets.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import {
+  configureReceivers,
+  everyModel,
+  listReceivers,
+  type Receiver,
+  type ReceiverFields,
+  receiversMax,
+  TooManyReceivers,
+  type Trigger,
+  triggers,
+} from '../../store/postgres/webhooks/receivers.ts'
+import type { Access } from '../access.ts'
+import { workspaceName } from '../accounts/workspaces.ts'
+import { parseHeaders } from './headers.ts'
+
+export const webhookTopic = 'Webhooks'
+
+const configsMax = 100
+const triggersMax = 100
+
+/** Absent, null and * are every model of the workspace. */
+export const webhookModelName = optional(text(200, 1)).transform((name) => name ?? everyModel)
+
+const trigger = text(100).refine(isTrigger, `must be one of ${triggers.join(', ')}`)
+
+const headerFields = z
+  .record(
+    z.string(),
+    z.unknown().refine((it) => it == null || typeof it === 'string', 'expected a string'),
+    { error: () => 'expected an object of strings' },
+  )
+  .meta({ type: 'object' })
+  .describe(
+    'sent along with every delivery; Authorization is a token, Authorization-Org-Secret-Ref the name of a secret of the ' +
+      'organization that is sent as Authorization: one of the two at most',
+  )
+
+const configs = object({
+  webhookConfigs: list(
+    object({
+      workspaceName,
+      modelName: webhookModelName.describe('one registered model; * or absent: every model of the workspace'),
+      webhookUrls: list(
+        object({
+          url: text(2_000, 1),
+          header: optional(headerFields),
+          triggers: optional(list(trigger, triggersMax)).describe('absent or empty: MODEL_VERSION_STAGE_CHANGED'),
+          name: optional(text(200)),
+          gitHostUrl: optional(flag).describe('wraps what is sent as {event_type, client_payload}'),
+        }),
+        receiversMax,
+      ),
+    }),
+    configsMax,
+  ),
+})
+
+const receiverAnswer = z.object({
+  url: z.string(),
+  header: z.record(z.string(), z.string()).describe('values are not shown; a reference to a secret is'),
+  triggers: z.array(z.string()),
+  name: z.string().nullable(),
+  gitHostUrl: z.boolean(),
+  enabled: z.boolean(),
+  disabledReason: z.string().nullable(),
+})
+const configAnswer = z.object({
+  workspaceName: z.string(),
+  modelName: z.string().nullable().describe('null: every model of the workspace'),
+  webhookUrls: z.array(receiverAnswer),
+})
+
+type Deps = { database: Database; access: Access; secrets: Secrets | undefined; privateHosts: PrivateHosts }
+
+/** Who is told of changes of the registry; for those who manage a workspace. */
+export function createWebhookRoutes({ database, access, secrets, privateHosts }: Deps): Route[] {
+  async function configure(how: 'merge' | 'replace', { webhookConfigs }: z.output<typeof configs>, caller: Caller) {
+    const groups = webhookConfigs.map(({ webhookUrls, ...place }, at) => ({
+      ...place,
+      receivers: toReceivers(webhookUrls, `webhookConfigs[${at}]`, privateHosts),
+    }))
+    const kept = requireSecrets(secrets)
+    const byPlace = new Map<string, Parameters<typeof configureReceivers>[1]['groups'][number]>()
+    for (const [at, { workspaceName, modelName, receivers }] of groups.entries()) {
+      const { id: workspaceId } = await access.managedWorkspace(caller, workspaceName)
+      const place = JSON.stringify([workspaceId, modelName])
+      const group = byPlace.get(place) ?? {
+        workspaceId,
+        organizationId: caller.organizationId,
+        modelName,
+        receivers: [] as ReceiverFields[],
+      }
+      const again = receivers.findIndex(({ url }) => group.receivers.some((it) => it.url === url))
+      if (again !== -1)
+        throw new Refusal('badRequest', `webhookConfigs[${at}].webhookUrls[${again}].url: is there twice`)
+      group.receivers.push(...receivers)
+      byPlace.set(place, group)
+    }
+    const change = { groups: [...byPlace.values()], how, userName: caller.userName, nowMs: Date.now() }
+    await configureReceivers({ database, secrets: kept }, change).catch(refuseTooMany).catch(refuseWrongKey)
+  }
+
+  return [
+    route({
+      method: 'POST',
+      path: '/webhooks/config',
+      permission: 'caller',
+      topic: webhookTopic,
+      summary:
+        'Adds receivers of webhooks to those of a workspace, or of one registered model, or changes those that have the ' +
+        'same address: what is left out of them stays.',
+      body: configs,
+      answer: z.null(),
+      shape: 'empty',
+      async handle({ body, caller }) {
+        await configure('merge', body, caller)
+        return null
+      },
+    }),
+
+    route({
+      method: 'PUT',
+      path: '/webhooks/config',
+      permission: 'caller',
+      topic: webhookTopic,
+      summary:
+        'Puts receivers of webhooks in the place of those that a workspace, or one registered model of it, had. One that ' +
+        'had the same address keeps its signing secret and what was still to be sent to it.',
+      body: configs,
+      answer: z.null(),
+      shape: 'empty',
+      async handle({ body, caller }) {
+        await configure('replace', body, caller)
+        return null
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/webhooks/config',
+      permission: 'caller',
+      topic: webhookTopic,
+      summary:
+        'Reads the receivers of webhooks of a workspace, or those of one model; values of headers are not shown.',
+      query: object({ workspaceName, modelName: optional(text(200, 1)) }),
+      answer: z.object({ webhookConfigs: z.array(configAnswer) }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const { id: workspaceId, name } = await access.managedWorkspace(caller, query.workspaceName)
+        const receivers = await listReceivers(database, { workspaceId, modelName: query.modelName })
+        const byModel = Map.groupBy(receivers, (it) => it.modelName)
+        return {
+          webhookConfigs: [...byModel].map(([modelName, ofModel]) => ({
+            workspaceName: name,
+            modelName: modelName === everyModel ? null : modelName,
+            webhookUrls: ofModel.map(toAnswer),
+          })),
+        }
+      },
+    }),
+  ]
+}
+
+type UrlFields = z.output<typeof configs>['webhookConfigs'][number]['webhookUrls'][number]
+
+function toReceivers(urls: UrlFields[], within: string, privateHosts: PrivateHosts): ReceiverFields[] {
+  const receivers = urls.map(({ header, gitHostUrl, triggers, name, ...it }, at) => {
+    const field = `${within}.webhookUrls[${at}]`
+    const url = requireUrl(it.url, `${field}.url`, privateHosts)
+    const parsed = header && parseHeaders(header)
+    if (parsed && 'fault' in parsed) throw new Refusal('badRequest', `${field}.header: ${parsed.fault}`)
+    return { url, name, triggers: triggers && [...new Set(triggers)], isGitHost: gitHostUrl, ...parsed }
+  })
+  const twice = receivers.findIndex(({ url }, at) => receivers.findIndex((it) => it.url === url) < at)
+  if (twice !== -1) throw new Refusal('badRequest', `${within}.webhookUrls[${twice}].url: is there twice`)
+  return receivers
+}
+
+/** A receiver's address in its one spelling. */
+export function requireUrl(text: string, field: string, privateHosts: PrivateHosts): string {
+  const parsed = parseReceiverUrl(text, privateHosts)
+  if ('fault' in parsed) throw new Refusal('badRequest', `${field}: ${parsed.fault}`)
+  return parsed.url
+}
+
+export function requireSecrets(secrets: Secrets | undefined): Secrets {
+  if (secrets) return secrets
+  throw new Refusal('secretsOff', 'Webhooks cannot be kept: the service was started without SVC_MASTER_KEY.')
+}
+
+/** The master key was changed, and this process was not told. */
+export function refuseWrongKey(error: unknown): never {
+  if (!(error instanceof WrongMasterKey)) throw error
+  throw new Refusal(
+    'secretsOff',
+    'Webhooks cannot be kept: the service was started with a master key that is not in use.',
+  )
+}
+
+function refuseTooMany(error: unknown): never {
+  if (!(error instanceof TooManyReceivers)) throw error
+  throw new Refusal(
+    'webhooksFull',
+    `webhookConfigs: a workspace has ${receiversMax} webhooks at most; remove some first.`,
+  )
+}
+
+/** Shown in the place of a value that is not. */
+const hidden = '(set)'
+
+function toAnswer(receiver: Receiver): z.input<typeof receiverAnswer> {
+  const { url, name, triggers, isGitHost, headerNames, secretRef, disabledReason } = receiver
+  return {
+    url,
+    header: {
+      ...Object.fromEntries(headerNames.map((it) => [it, hidden])),
+      ...(secretRef !== null && { 'Authorization-Org-Secret-Ref': secretRef }),
+    },
+    triggers,
+    name,
+    gitHostUrl: isGitHost,
+    enabled: disabledReason === null,
+    disabledReason,
+  }
+}
+
+function isTrigger(text: string): text is Trigger {
+  return isStorable(text) && (triggers as readonly string[]).includes(text)
+}

@@ -1,0 +1,160 @@
+import { type Costs, processNames } from './costs.ts'
+import { type Assumptions, mixCosts, type Plan } from './plan.ts'
+
+/** The plans as Markdown: what `deploy/capacity.md` holds. */
+export function describeCapacity(plans: Plan[], costs: Costs, assumed: Assumptions, command: string): string {
+  const micros = mixCosts(costs, assumed)
+  const columnsShare = 1 - assumed.singleShare - assumed.rowsShare
+  const sizes = plans.map((it) => `${whole(it.gpus)} GPUs`)
+  const row = (name: string, of: (plan: Plan) => string) => [name, ...plans.map(of)]
+  const partNames = plans[0]?.parts.map((it) => it.name) ?? []
+  return `# Capacity
+
+<!-- Made by: ${command} -->
+
+What training clusters of some sizes need. It is calculated, not measured at these sizes: from what a point costs each process, by
+${costs.source}, and from the assumptions below. All of it, for your numbers: \`npm run capacity -- --gpus 3000\`; \`--help\` has the
+assumptions as options, \`--json\` is for scripts, and \`--measured\` takes what \`npm run bench:compare\` found on your own machine.
+
+${toTable([
+  ['', ...sizes],
+  row('points a second, on average', (it) => whole(it.pointsPerSecond)),
+  row('at the peak', (it) => whole(it.peakPerSecond)),
+  row('on disk a day, one replica', (it) => bytes(it.bytesPerDay)),
+  row(`on disk after ${assumed.retentionDays} days, one replica`, (it) =>
+    bytes(it.bytesPerDay * assumed.retentionDays),
+  ),
+  row('ClickHouse', (it) => `${plural(it.clickhouseShards, 'shard')} x ${assumed.clickhouseReplicas} replicas`),
+  row('Redis', (it) => plural(it.redisMasters, 'master')),
+  row(`memory of Redis, for ${assumed.outageHours} h without ClickHouse at the peak`, (it) => gibs(it.redisMemoryGiB)),
+  row('**a month**', (it) => `**$${rounded(it.dollarsPerMonth)}**`),
+])}
+
+## Processes, cores, memory, disk
+
+${toTable([
+  ['', ...sizes],
+  ...partNames.map((name, at) =>
+    row(name, (it) => {
+      const part = it.parts[at] as Plan['parts'][0]
+      const disk = part.diskGiB === 0 ? '' : `, ${gibs(part.diskGiB)} disk`
+      return `${part.processes}: ${plural(part.cores, 'core')}, ${gibs(part.memoryGiB)}${disk}`
+    }),
+  ),
+])}
+
+Each line is of all its processes together.
+
+## What saturates first
+
+What one of each bears at ${percent(assumed.busyMax)} of its processors, and what part of that the peak is: from 1 on there must be more of it.
+
+${toTable([
+  ['', 'points a second', ...sizes],
+  ...(plans[0]?.limits ?? []).map((limit, at) => [
+    limit.what,
+    rounded(limit.pointsPerSecond),
+    ...plans.map((it) => ratio((it.limits[at] as Plan['limits'][0]).share)),
+  ]),
+])}
+
+- **Ingest** comes first. It keeps nothing but the open blocks, so add processes behind the load balancer.
+- **Workers** next: add processes. Each makes inserts of its own, up to seven a second and table under light load; many small workers
+  make more parts than few busy ones, so add them for load and not for its own sake (\`deploy/README.md\`, "Scaling out").
+- **Redis** does its commands on one thread: with \`redis+cluster://\` and \`SVC_QUEUE_SHARDS\` as many masters as it takes.
+- **ClickHouse** is the whole of what is kept: disk and merges make it grow before its inserts do. A shard more takes its part of new
+  experiments and leaves what is there where it is.
+- **Postgres** sees an experiment's first point, not its millionth.
+
+## What a point costs
+
+µs of CPU of each process for a point, with ${percent(columnsShare)} of points as columns, ${percent(assumed.rowsShare)} as rows and ${percent(assumed.singleShare)} one by one:
+
+${toTable([
+  ['', 'one by one', 'rows', 'columns', 'as assumed'],
+  ...processNames.map((it) => [
+    it,
+    cost(costs.cpuMicros.single[it]),
+    cost(costs.cpuMicros.rows[it]),
+    cost(costs.cpuMicros.columns[it]),
+    cost(micros[it]),
+  ]),
+])}
+
+How points are sent matters more than anything else here: a cluster that sends them one by one needs ${ratio(
+    processNames.reduce((sum, it) => sum + costs.cpuMicros.single[it], 0) /
+      processNames.reduce((sum, it) => sum + micros[it], 0),
+  )} times the cores.
+
+## Assumptions
+
+${toTable([
+  ['assumed', 'value', 'option'],
+  [
+    'points a second of a GPU, on average: its part of a run’s metrics, and its resource usage',
+    String(assumed.pointsPerGpu),
+    '`--points-per-gpu`',
+  ],
+  ['the peak, by the average', String(assumed.peakFactor), '`--peak-factor`'],
+  [
+    'part of points that come one by one; as rows',
+    `${assumed.singleShare}; ${assumed.rowsShare}`,
+    '`--single-share`, `--rows-share`',
+  ],
+  ['days that points are kept', String(assumed.retentionDays), '`--retention-days`'],
+  ['how busy processors are at the peak', String(assumed.busyMax), '`--busy-max`'],
+  ['hours without ClickHouse that lose no write', String(assumed.outageHours), '`--outage-hours`'],
+  [
+    'bytes of a waiting point in Redis (`npm run outage`: 167 MiB for 6 million)',
+    String(assumed.bytesPerWaitingPoint),
+    '`--bytes-per-waiting-point`',
+  ],
+  ['replicas of a ClickHouse shard', String(assumed.clickhouseReplicas), '`--clickhouse-replicas`'],
+  [
+    'cores of a ClickHouse server, GiB for each',
+    `${assumed.clickhouseCores}; ${assumed.clickhouseGiBPerCore}`,
+    '`--clickhouse-cores`, `--clickhouse-gib-per-core`',
+  ],
+  [
+    'GiB of data for which a ClickHouse server has a core more, for merges and reads; and that it has at most',
+    `${assumed.dataGiBPerCore}; ${assumed.dataGiBPerServer}`,
+    '`--data-gib-per-core`, `--data-gib-per-server`',
+  ],
+  ['disk, by the data on it', String(assumed.diskFactor), '`--disk-factor`'],
+  [
+    'dollars a month: a core, a GiB of memory, a GiB of disk',
+    `${assumed.pricePerCore}; ${assumed.pricePerGiBMemory}; ${assumed.pricePerGiBDisk}`,
+    '`--price-per-core`, `--price-per-gib-memory`, `--price-per-gib-disk`',
+  ],
+])}
+
+Not in it: assets and their object store, network, the machines that train, support. \`api\` and Postgres are given a fixed size, for
+what they do depends on people and not on points: watch them. The costs were measured with one process of each on two cores that
+also carried the load; that they stay the same with many processes is assumed.
+`
+}
+
+/** As the formatter of this project leaves it: the first column is text, the others are numbers. */
+function toTable(rows: string[][]): string {
+  const widths = (rows[0] ?? []).map((_, at) => Math.max(3, ...rows.map((it) => it[at]?.length ?? 0)))
+  const fit = (cell: string, at: number) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))
+  const line = (cells: string[]) => `| ${cells.map(fit).join(' | ')} |`
+  const rule = `| ${widths.map((width, at) => (at === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`)).join(' | ')} |`
+  const [head = [], ...others] = rows
+  return [line(head), rule, ...others.map(line)].join('\n')
+}
+
+const whole = (value: number) => Math.round(value).toLocaleString('en-US')
+const percent = (share: number) => `${Math.round(share * 100)}%`
+const plural = (count: number, name: string) => `${whole(count)} ${name}${count === 1 ? '' : 's'}`
+const cost = (micros: number) => (micros >= 10 ? micros.toFixed(1) : micros.toFixed(2))
+const ratio = (value: number) => (value >= 10 ? whole(value) : value.toFixed(value >= 0.1 ? 1 : 3))
+/** Two digits: more would be a promise. */
+const rounded = (value: number) => Number(value.toPrecision(2)).toLocaleString('en-US')
+const gibs = (value: number) => `${rounded(value)} GiB`
+
+function bytes(value: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
+  const power = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, value)) / 3))
+  return `${rounded(value / 1000 ** power)} ${units[power]}`
+}

@@ -1,0 +1,76 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { summaryTable } from '../../store/clickhouse/points/summary.ts'
+import { pointsTable } from '../../store/clickhouse/points/tables.ts'
+
+/** What ClickHouse itself says of the points: asked directly, because it is cheap and covers all of them. */
+const pollMs = 10
+const quietMs = 1_000
+const stalledMsMax = 60_000
+const mergesMsMax = 15_000
+
+/** Resolves when so many rows can be read; rejects when for a minute no more of them appear. */
+export async function waitUntilStored(clickhouse: ClickHouse, rowsExpected: number): Promise<void> {
+  let rows = -1
+  let changedAt = performance.now()
+  for (;;) {
+    const found = await countRows(clickhouse)
+    if (found >= rowsExpected) return
+    if (found !== rows) changedAt = performance.now()
+    rows = found
+    if (performance.now() - changedAt > stalledMsMax) {
+      throw new Error(`Only ${rows} of ${rowsExpected} acknowledged points can be read after a minute of waiting.`)
+    }
+    await sleep(pollMs)
+  }
+}
+
+/** Resolves when for a second no more rows appear: some that were not acknowledged may still be on their way. */
+export async function waitUntilQuiet(clickhouse: ClickHouse): Promise<void> {
+  for (let rows = -1; ; ) {
+    const found = await countRows(clickhouse)
+    if (found === rows) return
+    rows = found
+    await sleep(quietMs)
+  }
+}
+
+/** Rows that can be read now; what was delivered twice counts twice, until it is merged. */
+async function countRows(clickhouse: ClickHouse): Promise<number> {
+  const found = await clickhouse.rows<{ rows: string }>(`SELECT count() AS rows FROM ${table(clickhouse)}`)
+  return Number(found[0]?.rows)
+}
+
+/** Different points of each experiment, by its id. */
+export async function countPoints(clickhouse: ClickHouse): Promise<Map<string, number>> {
+  const rows = await clickhouse.rows<{ experiment: string; points: string }>(
+    `SELECT toString(experiment_id) AS experiment, count() AS points FROM ${table(clickhouse)} FINAL GROUP BY experiment_id`,
+  )
+  return new Map(rows.map((it) => [it.experiment, Number(it.points)]))
+}
+
+/** Bytes on disk for each point, its share of the summaries included, once running merges are done. */
+export async function measureBytesPerPoint(clickhouse: ClickHouse): Promise<number> {
+  const deadline = performance.now() + mergesMsMax
+  while (performance.now() < deadline) {
+    const rows = await clickhouse.rows<{ merges: string }>('SELECT count() AS merges FROM system.merges')
+    if (rows[0]?.merges === '0') break
+    await sleep(100)
+  }
+  const rows = await clickhouse.rows<{ bytes: string; points: string }>(
+    `SELECT sum(bytes_on_disk) AS bytes, sumIf(rows, table = {points:String}) AS points FROM system.parts
+     WHERE active AND database = {database:String} AND table IN ({points:String}, {summary:String})`,
+    { database: clickhouse.database, points: pointsTable.name, summary: summaryTable },
+  )
+  return Number(rows[0]?.bytes) / Number(rows[0]?.points)
+}
+
+export async function forgetPoints(clickhouse: ClickHouse): Promise<void> {
+  for (const name of [pointsTable.name, summaryTable]) {
+    await clickhouse.command(`TRUNCATE TABLE ${clickhouse.database}.${name} SYNC`)
+  }
+}
+
+function table(clickhouse: ClickHouse) {
+  return `${clickhouse.database}.${pointsTable.name}`
+}

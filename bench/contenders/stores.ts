@@ -1,0 +1,184 @@
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
+import { Redis } from 'ioredis'
+import { pino } from 'pino'
+import type { StoreUrls } from '../../cli/settings.ts'
+import { migrateStores } from '../../cli/stores.ts'
+import type { Closers } from '../../runtime/closers.ts'
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
+import { findFreePort } from '../../store/embedded/free-port.ts'
+import { openEmbeddedPostgres } from '../../store/embedded/postgres.ts'
+import { createApiKey } from '../../store/postgres/accounts/api-key.ts'
+import { openDatabase } from '../../store/postgres/database.ts'
+import { readCpuSeconds } from './process-costs.ts'
+
+export type BenchStores = {
+  /** Goes away when the stores are closed, unless it was given. */
+  folder: string
+  /** With the address of Redis when there is one, whichever queue is then used. */
+  urls: StoreUrls
+  apiKey: string
+  masterKey: string
+  /** Keeps apart what we put into a Redis that is not only ours. */
+  queuePrefix: string
+  /** Seconds of CPU that each store has used so far; undefined where that cannot be told. */
+  readCpu(): Promise<Record<string, number> | undefined>
+  /** The programs with their versions, and how Redis keeps what it is given. */
+  describe(): Promise<{ clickhouse: string; postgres: string; redis?: { version: string; appendFsync: string } }>
+}
+
+/** When Redis writes what it was given to disk: before it answers, or within a second. */
+export type AppendFsync = 'always' | 'everysec'
+
+/**
+ * Starts ClickHouse and Postgres, empty and in a folder that goes away again, and Redis from REDIS_URL or the PATH. They
+ * are never those of a deployment: tables are emptied between scenarios. A folder that is given stays, with what is in it.
+ */
+export async function openBenchStores(
+  closers: Closers,
+  appendFsync: AppendFsync = 'always',
+  kept?: string,
+): Promise<BenchStores> {
+  const log = pino({ level: 'error' }, pino.destination(2))
+  const folder = kept ?? (await mkdtemp(path.join(tmpdir(), 'svc-bench-')))
+  if (kept === undefined) closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  await mkdir(folder, { recursive: true })
+  const postgres = await openEmbeddedPostgres({ folder: path.join(folder, 'postgres'), log })
+  closers.push(() => postgres.close())
+  const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log })
+  closers.push(() => clickhouse.close())
+  const queuePrefix = `bench-${randomBytes(4).toString('hex')}`
+  const redis = await openRedis(path.join(folder, 'redis'), { appendFsync, prefix: queuePrefix, closers })
+
+  const apiKey = await keepText(path.join(folder, 'api-key'), createApiKey())
+  const masterKey = await keepText(path.join(folder, 'master-key'), randomBytes(32).toString('base64'))
+  const urls = {
+    clickhouseUrl: clickhouse.url,
+    postgresUrl: postgres.url,
+    redisUrl: redis?.url,
+    objectsUrl: pathToFileURL(path.join(folder, 'objects')).href,
+  }
+  await migrateStores({ ...urls, redisUrl: undefined }, apiKey)
+  return {
+    folder,
+    urls,
+    apiKey,
+    masterKey,
+    queuePrefix,
+    async readCpu() {
+      const seconds = await readCpuSeconds([clickhouse.pid(), postgres.pid()])
+      if (!seconds) return undefined
+      const [inClickHouse = 0, inPostgres = 0] = seconds
+      return { clickhouse: inClickHouse, postgres: inPostgres, ...(redis && { redis: await redis.readCpu() }) }
+    },
+    async describe() {
+      const inClickHouse = openClickHouse({ url: clickhouse.url })
+      const inPostgres = openDatabase({ url: postgres.url, connectionsMax: 1, onError: () => undefined })
+      try {
+        const engine = await inClickHouse.rows<{ version: string }>('SELECT version() AS version')
+        const database = await inPostgres.row<{ server_version: string }>('SHOW server_version')
+        return {
+          clickhouse: `ClickHouse ${engine[0]?.version}`,
+          postgres: `Postgres ${database?.server_version}`,
+          ...(redis && { redis: await redis.describe() }),
+        }
+      } finally {
+        await Promise.all([inClickHouse.close(), inPostgres.close()])
+      }
+    },
+  }
+}
+
+/** The text of a file, which is written when there is none. */
+async function keepText(file: string, text: string): Promise<string> {
+  await writeFile(file, text, { flag: 'wx', mode: 0o600 }).catch((error) => {
+    if (error.code !== 'EEXIST') throw error
+  })
+  return await readFile(file, 'utf8')
+}
+
+type BenchRedis = {
+  url: string
+  readCpu(): Promise<number>
+  describe(): Promise<{ version: string; appendFsync: string }>
+}
+
+type RedisSettings = { appendFsync: AppendFsync; prefix: string; closers: Closers }
+
+async function openRedis(folder: string, settings: RedisSettings): Promise<BenchRedis | undefined> {
+  const { prefix, closers } = settings
+  const url = process.env.REDIS_URL || (await startRedisServer(folder, settings))
+  if (!url) return undefined
+  const redis = new Redis(url)
+  redis.on('error', () => undefined)
+  closers.push(async () => {
+    for await (const keys of redis.scanStream({ match: `${prefix}:*`, count: 1_000 })) {
+      if (keys.length > 0) await redis.unlink(keys)
+    }
+    redis.disconnect()
+  })
+  return {
+    url,
+    async readCpu() {
+      const info = await redis.info('cpu')
+      const used = (name: string) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1] ?? 0)
+      return ['used_cpu_user', 'used_cpu_sys', 'used_cpu_user_children', 'used_cpu_sys_children']
+        .map(used)
+        .reduce((sum, it) => sum + it)
+    },
+    async describe() {
+      const info = await redis.info('server')
+      const [, appendFsync] = (await redis.config('GET', 'appendfsync')) as string[]
+      return {
+        version: `Redis ${/^redis_version:(.*?)\r?$/m.exec(info)?.[1]}`,
+        appendFsync: appendFsync ?? 'unknown',
+      }
+    },
+  }
+}
+
+const startMsMax = 10_000
+
+/** Starts `redis-server` as production should run it (AOF, no eviction); undefined when there is no such program. */
+async function startRedisServer(folder: string, { appendFsync, closers }: RedisSettings): Promise<string | undefined> {
+  await mkdir(folder, { recursive: true })
+  const port = await findFreePort()
+  const options = [
+    '--bind',
+    '127.0.0.1',
+    '--save',
+    '',
+    '--appendonly',
+    'yes',
+    '--appendfsync',
+    appendFsync,
+    '--maxmemory-policy',
+    'noeviction',
+  ]
+  const child = spawn('redis-server', ['--port', String(port), '--dir', folder, ...options], { stdio: 'ignore' })
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const isThere = await new Promise<boolean>((resolve) => {
+    child.once('spawn', () => resolve(true))
+    child.once('error', () => resolve(false))
+  })
+  if (!isThere) return undefined
+  closers.push(async () => {
+    child.kill('SIGTERM')
+    await ended
+  })
+  const redis = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: null, retryStrategy: () => 50 })
+  redis.on('error', () => undefined)
+  try {
+    const isReady = await Promise.race([redis.ping().then(() => true), sleep(startMsMax, false, { ref: false })])
+    if (!isReady) throw new Error('redis-server was started but does not answer.')
+  } finally {
+    redis.disconnect()
+  }
+  return `redis://127.0.0.1:${port}`
+}

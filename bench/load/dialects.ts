@@ -1,0 +1,171 @@
+import { contextOf, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
+import type { RequestSettings } from './requests.ts'
+
+/**
+ * The same points as each server wants them: ours, and those of the peers by the fastest of their documented ways that
+ * speak HTTP. A request holds a step (or some steps) of all metrics of one experiment, or one point.
+ */
+export type Dialect = {
+  /** All keys of experiments have so many characters. */
+  keyCharacters: number
+  toRequests(settings: RequestSettings, part: Part): string[]
+  /** Whether an answer says that all points were taken. */
+  isAccepted(status: number, body: string, points: number): boolean
+}
+
+/** A part of the data set: so many steps (by the shape) of one experiment. */
+type Part = { experiment: number; firstStep: number; key: string }
+
+export type DialectName = keyof typeof dialects
+
+export const dialects = {
+  service: {
+    keyCharacters: 32,
+    toRequests(settings, part) {
+      const { shape, apiKey } = settings
+      const path = shape.kind === 'single' ? 'metric' : 'metrics/batch'
+      const head = `authorization: ${apiKey}\r\ncontent-type: application/json\r\n`
+      return serviceBodies(settings, part).map((fields) =>
+        post(`/api/rest/v2/write/experiment/${path}`, head, `{"experimentKey":"${part.key}",${fields}}`),
+      )
+    },
+    isAccepted: (status, body, points) => status === 200 && (points === 1 || JSON.parse(body).accepted === points),
+  },
+
+  /** A line for each point: its value and nothing else. */
+  influxLines: {
+    keyCharacters: 8,
+    toRequests: (settings, part) =>
+      influxRequests(settings, part, (metric, step) => `value=${value(part, metric, step)}`),
+    isAccepted: (status) => status === 204,
+  },
+
+  /** A line for each point, with its step as a second field: what a tracker has to keep. */
+  influxLinesWithStep: {
+    keyCharacters: 8,
+    toRequests: (settings, part) =>
+      influxRequests(settings, part, (metric, step) => `value=${value(part, metric, step)},step=${step}i`),
+    isAccepted: (status) => status === 204,
+  },
+
+  /** A line for all metrics of a step and the step itself: the form that InfluxDB takes fastest. */
+  influxFields: {
+    keyCharacters: 8,
+    toRequests: (settings, part) => fieldRequests(settings, part, (step) => `,step=${step}i`),
+    isAccepted: (status) => status === 204,
+  },
+
+  /** The same without the step, for a server to which every field is a series. */
+  influxFieldsOnly: {
+    keyCharacters: 8,
+    toRequests: (settings, part) => fieldRequests(settings, part, () => ''),
+    isAccepted: (status) => status === 204,
+  },
+
+  /** A line of JSON for each series, with all its values and times: https://docs.victoriametrics.com `/api/v1/import`. */
+  victoriaMetricsImport: {
+    keyCharacters: 8,
+    toRequests(settings, part) {
+      const steps = stepsOf(settings, part)
+      const timestamps = steps.map((step) => time(part, step)).join(',')
+      const lines = metricsOf(settings).map((metric) => {
+        const labels = `"__name__":"${nameOf(metric)}","experiment":"${part.key}","context":"${contextOf(metric)}"`
+        const values = steps.map((step) => value(part, metric, step)).join(',')
+        return `{"metric":{${labels}},"values":[${values}],"timestamps":[${timestamps}]}\n`
+      })
+      return [post('/api/v1/import', '', lines.join(''))]
+    },
+    isAccepted: (status) => status === 204,
+  },
+
+  /** The call of MLflow's own client; 1,000 metrics are the most that it takes. */
+  mlflowBatch: {
+    keyCharacters: 32,
+    toRequests(settings, part) {
+      const metrics = stepsOf(settings, part).flatMap((step) =>
+        metricsOf(settings).map(
+          (metric) =>
+            `{"key":"${nameOf(metric)}","value":${value(part, metric, step)},"timestamp":${time(part, step)},"step":${step}}`,
+        ),
+      )
+      const body = `{"run_id":"${part.key}","metrics":[${metrics.join(',')}]}`
+      return [post('/api/2.0/mlflow/runs/log-batch', 'content-type: application/json\r\n', body)]
+    },
+    isAccepted: (status) => status === 200,
+  },
+
+  /** The call of trackio's own client: an entry for each step with all its metrics. */
+  trackioBulk: {
+    keyCharacters: 8,
+    toRequests(settings, part) {
+      const { apiKey } = settings
+      const entries = stepsOf(settings, part).map((step) => {
+        const metrics = metricsOf(settings).map((metric) => `"${nameOf(metric)}":${value(part, metric, step)}`)
+        return `{"project":"bench","run":"${part.key}","metrics":{${metrics.join(',')}},"step":${step},"config":null}`
+      })
+      const head = `content-type: application/json\r\nx-trackio-write-token: ${apiKey}\r\n`
+      return [post('/api/bulk_log', head, `{"kwargs":{"logs":[${entries.join(',')}],"hf_token":null}}`)]
+    },
+    isAccepted: (status, body) => status === 200 && !body.includes('"error"'),
+  },
+} satisfies Record<string, Dialect>
+
+function post(path: string, head: string, body: string): string {
+  return `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${head}content-length: ${body.length}\r\n\r\n${body}`
+}
+
+const metricsOf = ({ data }: RequestSettings) => Array.from({ length: data.metrics }, (_, metric) => metric)
+
+function stepsOf({ shape }: RequestSettings, { firstStep }: Part): number[] {
+  const steps = shape.kind === 'single' ? 1 : shape.stepsPerRequest
+  return Array.from({ length: steps }, (_, index) => firstStep + index)
+}
+
+const value = ({ experiment }: Part, metric: number, step: number) => valueAt({ experiment, metric, step })
+const time = ({ experiment }: Part, step: number) => timestampAt({ experiment, step })
+
+/** What follows the experiment's key in the bodies. */
+function serviceBodies(settings: RequestSettings, part: Part): string[] {
+  const { shape } = settings
+  const metrics = metricsOf(settings)
+  const toFields = (metric: number, step: number) =>
+    `"metricName":"${nameOf(metric)}","metricValue":${value(part, metric, step)},` +
+    `"context":"${contextOf(metric)}","step":${step},"timestamp":${time(part, step)}`
+  if (shape.kind === 'single') return metrics.map((metric) => toFields(metric, part.firstStep))
+  const steps = stepsOf(settings, part)
+  if (shape.kind === 'rows') {
+    const rows = steps.flatMap((step) => metrics.map((metric) => `{${toFields(metric, step)}}`))
+    return [`"metrics":[${rows.join(',')}]`]
+  }
+  const timestamps = steps.map((step) => time(part, step)).join(',')
+  const series = metrics.map((metric) => {
+    const values = steps.map((step) => value(part, metric, step)).join(',')
+    return (
+      `{"metricName":"${nameOf(metric)}","context":"${contextOf(metric)}","steps":[${steps.join(',')}],` +
+      `"timestamps":[${timestamps}],"values":[${values}]}`
+    )
+  })
+  return [`"series":[${series.join(',')}]`]
+}
+
+const influxPath = '/write?db=bench&precision=ms'
+
+function influxRequests(settings: RequestSettings, part: Part, toFields: (metric: number, step: number) => string) {
+  const lines = stepsOf(settings, part).flatMap((step) =>
+    metricsOf(settings).map(
+      (metric) =>
+        `${nameOf(metric)},context=${contextOf(metric)},experiment=${part.key} ${toFields(metric, step)} ${time(part, step)}`,
+    ),
+  )
+  return (settings.shape.kind === 'single' ? lines : [lines.join('\n')]).map((body) => post(influxPath, '', body))
+}
+
+function fieldRequests(settings: RequestSettings, part: Part, toLast: (step: number) => string): string[] {
+  const lines = stepsOf(settings, part).map((step) => {
+    const fields = metricsOf(settings).map((metric) => `${fieldOf(metric)}=${value(part, metric, step)}`)
+    return `metrics,experiment=${part.key} ${fields.join(',')}${toLast(step)} ${time(part, step)}`
+  })
+  return [post(influxPath, '', lines.join('\n'))]
+}
+
+const fieldOf = (metric: number) => `${contextOf(metric)}_${nameOf(metric)}`

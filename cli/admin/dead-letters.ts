@@ -1,0 +1,127 @@
+import zlib from 'node:zlib'
+import { createClosers } from '../../runtime/closers.ts'
+import { type ClickHouse, openClickHouse } from '../../store/clickhouse/connection.ts'
+import { type Database, openDatabase } from '../../store/postgres/database.ts'
+import {
+  type DeadLetter,
+  deleteDeadLetter,
+  findDeadLetter,
+  listDeadLetters,
+} from '../../store/postgres/dead-letters.ts'
+import { openQueueBackend, type QueueBackend } from '../../store/queue/queue-backend.ts'
+import { type QueueName, queueNames, queues } from '../../store/queue/queues.ts'
+import { parseOperatorSettings, toClickHouse } from '../settings.ts'
+
+const usage = 'Usage: svc dead-letters list | show ID | replay ID | replay all | discard ID'
+const listedMax = 1_000
+
+type Parts = { database: Database; clickhouse: ClickHouse; backend: QueueBackend; json: boolean }
+
+/**
+ * Looks at rows that ClickHouse refused for good, and puts them back into the queue once the reason is gone.
+ *
+ * @throws Error with the usage when the words are off
+ */
+export async function deadLetters([action, which, ...more]: string[], { json }: { json: boolean }): Promise<void> {
+  const act = action && Object.hasOwn(actions, action) ? actions[action as keyof typeof actions] : undefined
+  if (!act || more.length > 0) throw new Error(usage)
+  const settings = parseOperatorSettings(process.env)
+  const closers = createClosers()
+  try {
+    const database = openDatabase({ url: settings.postgresUrl, connectionsMax: 1, onError: () => undefined })
+    closers.push(() => database.close())
+    const clickhouse = openClickHouse(toClickHouse(settings))
+    closers.push(() => clickhouse.close())
+    const backend = openQueueBackend({
+      ...settings,
+      prefix: settings.queuePrefix,
+      shards: settings.queueShards,
+      replicas: settings.queueReplicas,
+      onError: () => undefined,
+    })
+    closers.push(() => backend.close())
+    await act({ database, clickhouse, backend, json }, which)
+  } finally {
+    await closers.closeAll()
+  }
+}
+
+const actions = { list, show, replay, discard }
+
+async function list({ database, json }: Parts, which: string | undefined) {
+  if (which !== undefined) throw new Error(usage)
+  const letters = (await listDeadLetters(database, listedMax)).map(toShown)
+  if (json) return print(JSON.stringify(letters))
+  if (letters.length === 0) return print('There are no dead letters.')
+  for (const it of letters) print(`${it.id}  ${it.setAsideAt}  ${it.queue}  ${it.rows} rows  ${firstLine(it.reason)}`)
+}
+
+/** What is in a letter, as ClickHouse reads it: without storing it. */
+async function show({ database, clickhouse, json }: Parts, which: string | undefined) {
+  const letter = await requireLetter(database, which)
+  const rows = await readRows(clickhouse, letter.bytes)
+  if (json) return print(JSON.stringify({ ...toShown(letter), content: rows }))
+  for (const [name, value] of Object.entries(toShown(letter))) print(`${name.padEnd(12)} ${value}`)
+  print(rows === undefined ? 'The block is damaged: its rows cannot be read.' : '')
+  for (const row of rows ?? []) print(JSON.stringify(row))
+}
+
+async function readRows(clickhouse: ClickHouse, bytes: Buffer): Promise<unknown[] | undefined> {
+  try {
+    return await clickhouse.readBlock(zlib.zstdDecompressSync(bytes))
+  } catch {
+    // A damaged block is shown as such; its reason says more than the fault of reading it again.
+    return undefined
+  }
+}
+
+/** Into the queue first, then away: a crash between the two repeats rows that collapse with themselves. */
+async function replay({ database, backend }: Parts, which: string | undefined) {
+  const ids = which === 'all' ? (await listDeadLetters(database, listedMax)).map((it) => String(it.id)) : [which]
+  for (const id of ids.toReversed()) {
+    const letter = await requireLetter(database, id)
+    const name = letter.queue as QueueName
+    if (!queueNames.includes(name))
+      throw new Error(`Dead letter ${id} is for the queue ${name}, which this version has not.`)
+    const { rows, bytes } = letter
+    const producer = await backend.openProducer(name)
+    await producer.add({ rows, bytes, receivedMs: Number(letter.receivedMs) })
+    await deleteDeadLetter(database, letter.id)
+    print(
+      `Dead letter ${id} is in the queue again (${rows} ${rows === 1 ? 'row' : 'rows'} for ${queues[name].table.name}).`,
+    )
+  }
+  if (ids.length === 0) print('There are no dead letters.')
+}
+
+async function discard({ database }: Parts, which: string | undefined) {
+  const letter = await requireLetter(database, which)
+  await deleteDeadLetter(database, letter.id)
+  print(`Dead letter ${letter.id} is discarded (${letter.rows} rows).`)
+}
+
+async function requireLetter(database: Database, which: string | undefined) {
+  if (which === undefined || !/^\d{1,18}$/.test(which)) throw new Error(usage)
+  const letter = await findDeadLetter(database, BigInt(which))
+  if (!letter) throw new Error(`There is no dead letter ${which}: "svc dead-letters list" shows those there are.`)
+  return letter
+}
+
+function toShown({ id, queue, rows, receivedMs, reason, setAsideAt }: DeadLetter) {
+  return {
+    id: String(id),
+    queue,
+    rows,
+    received: new Date(Number(receivedMs)).toISOString(),
+    setAsideAt: setAsideAt.toISOString(),
+    reason,
+  }
+}
+
+function firstLine(text: string): string {
+  return (text.split('\n')[0] as string).slice(0, 200)
+}
+
+function print(line: string) {
+  process.stdout.write(`${line}\n`)
+}

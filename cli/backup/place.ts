@@ -1,0 +1,77 @@
+import { existsSync, mkdirSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import type { Closers } from '../../runtime/closers.ts'
+import type { Stores } from '../../store/backup/backup.ts'
+import type { ClickHouseRoute } from '../../store/backup/clickhouse-copy.ts'
+import { findPublishedStores } from '../../store/embedded/data-folder.ts'
+import { openObjects } from '../../store/objects/object-store.ts'
+import { openLog } from '../log.ts'
+import type { Settings } from '../settings.ts'
+import { openStores } from '../stores.ts'
+import type { Progress } from '../terminal/progress.ts'
+
+/** Opens the place where backups are kept: a folder by its path, or what SVC_BACKUP_URL may be. */
+export async function openPlace(given: string | undefined, settings: Settings, closers: Closers) {
+  const place = given ?? settings.backupUrl
+  if (place === undefined) {
+    throw new Error(
+      'Say where backups are kept: with --to (svc restore: --from), a folder or s3://access:secret@host:port/bucket, or with ' +
+        'SVC_BACKUP_URL.',
+    )
+  }
+  const url = /^(s3|file):\/\//.test(place) ? place : pathToFileURL(path.resolve(place)).href
+  // What is in it is for its owner alone, as a data folder is.
+  if (url.startsWith('file:')) mkdirSync(fileURLToPath(url), { recursive: true, mode: 0o700 })
+  const target = await openObjects(url, 'SVC_BACKUP_URL')
+  closers.push(target.close)
+  return { url, target }
+}
+
+/**
+ * The stores to copy or to fill: those given by address, those of the service that runs on the data folder, or embedded ones
+ * that are started on it for as long as it takes.
+ */
+export async function reachStores(
+  settings: Settings,
+  { placeUrl, mayRun, progress, closers }: { placeUrl: string; mayRun: boolean; progress: Progress; closers: Closers },
+): Promise<{ stores: Stores; route: ClickHouseRoute }> {
+  const { clickhouseUrl, postgresUrl, redisUrl, objectsUrl, queuePrefix } = settings
+  if (clickhouseUrl && postgresUrl) {
+    const stores = { clickhouseUrl, postgresUrl, redisUrl, objectsUrl, queuePrefix }
+    return { stores, route: chooseRoute(settings, undefined, placeUrl) }
+  }
+  const folder = path.resolve(settings.dataFolder)
+  const running = mayRun ? findPublishedStores(folder) : undefined
+  if (running) {
+    const { backupsFolder, ...stores } = running
+    return {
+      stores: { ...stores, redisUrl: stores.redisUrl, queuePrefix },
+      route: chooseRoute(settings, backupsFolder, placeUrl),
+    }
+  }
+  if (mayRun && !existsSync(path.join(folder, 'postgres')) && !existsSync(path.join(folder, 'clickhouse'))) {
+    throw new Error(
+      `There is nothing to copy: CLICKHOUSE_URL and POSTGRES_URL are not set, and the data folder ${folder} has no stores. ` +
+        'Name another with SVC_DATA_DIR.',
+    )
+  }
+  const { backupsFolder, ...stores } = await openStores(settings, progress, closers, openLog('error', 'backup'))
+  return { stores: { ...stores, queuePrefix }, route: chooseRoute(settings, backupsFolder, placeUrl) }
+}
+
+function chooseRoute(
+  { backupClickhouse }: Settings,
+  embeddedFolder: string | undefined,
+  placeUrl: string,
+): ClickHouseRoute {
+  if (backupClickhouse?.startsWith('disk:')) return { disk: backupClickhouse.slice('disk:'.length) }
+  if (backupClickhouse) return { folder: fileURLToPath(backupClickhouse) }
+  if (embeddedFolder) return { folder: embeddedFolder }
+  if (placeUrl.startsWith('s3:')) return { bucketUrl: placeUrl }
+  throw new Error(
+    'ClickHouse writes its part of a backup itself, and cannot write to this folder: keep backups in S3 (s3://...), or say ' +
+      'with SVC_BACKUP_CLICKHOUSE where it can write to: file:///folder, which this command must see as well, or disk:NAME. ' +
+      'deploy/backup.md tells what its configuration needs.',
+  )
+}

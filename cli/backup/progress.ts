@@ -1,0 +1,32 @@
+import type { Step } from '../../store/backup/backup.ts'
+import type { Output, Terminal } from '../terminal/terminal.ts'
+
+const redrawEveryMs = 200
+
+/** One line for each step, which on a terminal tells how far it is; nothing where the outcome is wanted as JSON. */
+export function createSteps(out: Output, terminal: Terminal, { json }: { json: boolean }): Step {
+  if (json) return (_what, work) => work(() => undefined)
+  const [done, failed] = terminal.isUnicode ? ['✓', '✗'] : ['ok', 'failed']
+  const clear = terminal.isTty ? '\r\u001b[K' : ''
+  return async (what, work) => {
+    let drawnAt = Number.NEGATIVE_INFINITY
+    const say = (text: string) => {
+      const now = performance.now()
+      if (!terminal.isTty || now - drawnAt < redrawEveryMs) return
+      drawnAt = now
+      const line = `${what.padEnd(12)} ${text}`.slice(0, terminal.columns - 4)
+      out.write(`${clear}  ${terminal.paint('dim', line)}`)
+    }
+    say('...')
+    const startedAt = performance.now()
+    try {
+      const result = await work(say)
+      const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+      out.write(`${clear}  ${terminal.paint('green', done)} ${what.padEnd(12)} ${seconds} s\n`)
+      return result
+    } catch (error) {
+      out.write(`${clear}  ${terminal.paint('red', failed)} ${what}\n`)
+      throw error
+    }
+  }
+}

@@ -1,0 +1,90 @@
+import { createClosers } from '../../runtime/closers.ts'
+import { readManifest } from '../../store/backup/manifest.ts'
+import { restoreBackup } from '../../store/backup/restore.ts'
+import { verifyBackup } from '../../store/backup/verify.ts'
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { isPermanent } from '../../store/clickhouse/connection.ts'
+import { findMasterKey } from '../../store/embedded/master-key.ts'
+import { toFingerprint } from '../../store/postgres/accounts/secrets.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { insertDeadLetter } from '../../store/postgres/dead-letters.ts'
+import type { Block } from '../../store/queue/queue-backend.ts'
+import { type QueueName, queues } from '../../store/queue/queues.ts'
+import { storeAroundGuiltyRows } from '../../workers/inserts/poison-rows.ts'
+import { parseSettings, type Settings } from '../settings.ts'
+import { describeTerminal } from '../terminal/terminal.ts'
+import { describeDamage } from './backup.ts'
+import { explainBackupFault } from './error.ts'
+import { openPlace, reachStores } from './place.ts'
+import { createSteps } from './progress.ts'
+
+const usage = 'Usage: svc restore [ID] [--from PLACE] [--replace] [--json]'
+
+type Options = { place: string | undefined; replace: boolean; json: boolean }
+
+/**
+ * Fills stores with a backup, the newest unless another is named. All of it is checked before anything is changed.
+ *
+ * @throws Error with the usage when the words are off, or with what is in the way
+ */
+export async function restore([id = 'latest', ...more]: string[], { place, replace, json }: Options): Promise<void> {
+  if (more.length > 0) throw new Error(usage)
+  const settings = parseSettings(process.env)
+  const closers = createClosers()
+  try {
+    const { url, target } = await openPlace(place, settings, closers)
+    const manifest = await readManifest(target, id)
+    checkMasterKey(settings, manifest.masterKey)
+    const step = createSteps(process.stdout, describeTerminal(process.stdout, process.env), { json })
+    const damages = await step('checking', (say) =>
+      verifyBackup(target, manifest, (bytes) => say(`${(bytes / 1e6).toFixed(1)} MB`)),
+    )
+    if (damages.length > 0) throw new Error(`${describeDamage(manifest.id, damages)} Nothing was restored.`)
+    const reach = { placeUrl: url, mayRun: false, progress: step, closers }
+    const { stores, route } = await reachStores(settings, reach)
+    await restoreBackup({ stores, target, route, manifest, replace, storeBlocks, step })
+    const text = json
+      ? JSON.stringify({ restored: manifest.id, startedAt: manifest.startedAt })
+      : `The backup ${manifest.id} is restored: everything acknowledged until ${manifest.startedAt}. Start the service again.`
+    process.stdout.write(`${text}\n`)
+  } catch (error) {
+    throw explainBackupFault(error)
+  } finally {
+    await closers.closeAll().catch(() => undefined)
+  }
+}
+
+/** Or else nobody could read the secrets, and nobody would notice until a webhook is to be signed. */
+function checkMasterKey({ masterKey, previousMasterKey, dataFolder }: Settings, needed: string | null) {
+  if (needed === null) return
+  const known = [masterKey ?? findMasterKey(dataFolder), previousMasterKey].filter((it) => it !== undefined)
+  if (known.some((it) => toFingerprint(it).toString('hex') === needed)) return
+  throw new Error(
+    known.length === 0
+      ? 'The secrets of this backup are encrypted with a master key, which is never part of a backup: set SVC_MASTER_KEY to ' +
+          'it, or put the file master-key back into the data folder. Nothing was restored.'
+      : 'The secrets of this backup are encrypted with another master key than the one given (SVC_MASTER_KEY, or the file ' +
+          'master-key of the data folder): give the one that was in use when it was made. Nothing was restored.',
+  )
+}
+
+/** As a worker does. */
+async function storeBlocks(
+  name: QueueName,
+  blocks: Block[],
+  { clickhouse, database }: { clickhouse: ClickHouse; database: Database },
+) {
+  const insert = (bytes: Buffer[]) => clickhouse.insertBlocks(queues[name].table, bytes)
+  try {
+    await insert(blocks.map((it) => it.bytes))
+  } catch (error) {
+    if (!isPermanent(error)) throw error
+    for (const block of blocks) {
+      await storeAroundGuiltyRows(block, error, {
+        insert,
+        isPermanent,
+        setAside: (guilty, reason) => insertDeadLetter(database, { queue: name, ...guilty, reason }),
+      })
+    }
+  }
+}

@@ -1,0 +1,188 @@
+import { access, constants, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { describeFault } from '../../http/health.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { checkFreeSpace, findPublishedStores } from '../../store/embedded/data-folder.ts'
+import { findMasterKey } from '../../store/embedded/master-key.ts'
+import { isMasterKeyInUse, openSecrets } from '../../store/postgres/accounts/secrets.ts'
+import { type Database, openDatabase } from '../../store/postgres/database.ts'
+import { openQueueBackend } from '../../store/queue/queue-backend.ts'
+import { describeRedisAddress } from '../../store/redis/address.ts'
+import { warnOfExampleSecrets } from '../example-secrets.ts'
+import { toUrlHost } from '../service.ts'
+import { parseSettings, type Settings, toClickHouse } from '../settings.ts'
+import { type Colour, describeTerminal } from '../terminal/terminal.ts'
+import { version } from '../version.ts'
+import { clickhouseChecks } from './clickhouse.ts'
+import { type Check, type Finding, findAll, ok, wrong } from './finding.ts'
+import { objectsCheck } from './objects.ts'
+import { postgresChecks } from './postgres.ts'
+import { postgresReplicaCheck } from './postgres-replica.ts'
+import { queueCheck, redisCheck } from './queue.ts'
+import { serviceCheck } from './service.ts'
+
+/**
+ * Looks at whatever a deployment needs and prints each finding with what to do: the settings, the stores with all that
+ * the alerts are about, and the processes that run. Exits with 1 when something is wrong; a warning alone is no reason.
+ */
+export async function doctor({ json }: { json: boolean }): Promise<void> {
+  const findings = await examine()
+  const isWell = findings.every((it) => it.state !== 'wrong')
+  if (json) {
+    const byName = findings.map(({ name, state, says }) => ({ name, state, says }))
+    process.stdout.write(`${JSON.stringify({ version, node: process.version, ok: isWell, findings: byName })}\n`)
+  } else printFindings(findings)
+  process.exitCode = isWell ? 0 : 1
+}
+
+async function examine(): Promise<Finding[]> {
+  const closers = createClosers()
+  try {
+    const settings = parseSettings(process.env)
+    const checks = [...openStoreChecks(settings, closers.push), ...folderCheck(settings), ...serviceChecks(settings)]
+    const known = warnOfExampleSecrets(process.env)
+    const secrets = known === undefined ? [] : [wrong('example secrets', known)]
+    return [ok('settings'), ...secrets, ...(await findAll(checks))]
+  } catch (error) {
+    return [wrong('settings', describeFault(error))]
+  } finally {
+    // What could not be reached cannot be closed in order either.
+    await closers.closeAll().catch(() => undefined)
+  }
+}
+
+const colours: Record<Finding['state'], Colour> = { ok: 'green', warning: 'yellow', wrong: 'red' }
+
+function printFindings(findings: Finding[]) {
+  const out = process.stdout
+  const terminal = describeTerminal(out, process.env)
+  const width = Math.max(...findings.map((it) => it.name.length))
+  out.write(`svc ${version} on Node ${process.version}\n\n`)
+  for (const { name, state, says } of findings) {
+    const mark = terminal.paint(colours[state], state.padEnd('warning'.length))
+    out.write(`  ${name.padEnd(width)}  ${mark}  ${state === 'ok' ? terminal.paint('dim', says) : says}`.trimEnd())
+    out.write('\n')
+  }
+  const count = (state: Finding['state']) => findings.filter((it) => it.state === state).length
+  const summary = [
+    count('wrong') > 0 && `${count('wrong')} wrong`,
+    count('warning') > 0 && `${count('warning')} to look at`,
+  ].filter(Boolean)
+  out.write(
+    `\n${summary.length > 0 ? `${summary.join(', ')}; deploy/runbooks.md has more on each.` : 'All is well.'}\n`,
+  )
+}
+
+function serviceChecks({ host, port, serviceUrls }: Settings): Check[] {
+  const urls = serviceUrls.length > 0 ? serviceUrls : [`http://${toUrlHost(host)}:${port}`]
+  return urls.map(serviceCheck)
+}
+
+function folderCheck({ clickhouseUrl, postgresUrl, dataFolder }: Settings): Check[] {
+  if (clickhouseUrl && postgresUrl) return []
+  const folder = path.resolve(dataFolder)
+  const name = `data folder ${folder}`
+  return [
+    {
+      name,
+      async look() {
+        const existing = await findExisting(folder)
+        await access(existing, constants.W_OK)
+        await checkFreeSpace(existing)
+        return [ok(name)]
+      },
+    },
+  ]
+}
+
+/** The folder itself, or the one it will be made in. */
+async function findExisting(folder: string): Promise<string> {
+  const exists = await stat(folder).then(
+    () => true,
+    () => false,
+  )
+  return exists || folder === path.dirname(folder) ? folder : findExisting(path.dirname(folder))
+}
+
+/** The stores that are given by address; those that are embedded while the service runs that has started them. */
+function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unknown>) => void): Check[] {
+  const given = {
+    clickhouseUrl: settings.clickhouseUrl,
+    postgresUrl: settings.postgresUrl,
+    redisUrl: settings.redisUrl,
+  }
+  const areGiven = given.clickhouseUrl !== undefined && given.postgresUrl !== undefined
+  const stores = areGiven ? given : (findPublishedStores(path.resolve(settings.dataFolder)) ?? given)
+  const { clickhouseUrl, postgresUrl, redisUrl } = stores
+  const checks: Check[] = []
+  const onError = () => undefined
+  const nameOf = (store: string, url: string) => `${store} at ${new URL(url).host}`
+
+  if (postgresUrl) {
+    const database = openDatabase({ url: postgresUrl, connectionsMax: 3, onError })
+    onClose(() => database.close())
+    const [server, ...others] = postgresChecks(nameOf('Postgres', postgresUrl), database)
+    if (server) checks.push(server)
+    const { postgresReadUrl } = settings
+    if (postgresReadUrl) {
+      const replica = openDatabase({ url: postgresReadUrl, connectionsMax: 1, onError })
+      onClose(() => replica.close())
+      checks.push(postgresReplicaCheck(nameOf('Postgres replica', postgresReadUrl), database, replica))
+    }
+    checks.push({ name: 'master key', look: () => lookAtMasterKey(settings, database) }, ...others)
+  } else if (!settings.masterKey) {
+    checks.push({
+      name: 'master key',
+      async look() {
+        findMasterKey(settings.dataFolder)
+        return [ok('master key')]
+      },
+    })
+  }
+  if (clickhouseUrl) {
+    const clickhouse = openClickHouse(toClickHouse({ ...settings, clickhouseUrl }))
+    onClose(() => clickhouse.close())
+    checks.push(...clickhouseChecks(nameOf('ClickHouse', clickhouseUrl), clickhouse))
+  }
+  if (redisUrl || postgresUrl) {
+    const { queuePrefix: prefix, queueShards: shards, queueReplicas: replicas } = settings
+    const queue = { redisUrl, postgresUrl: postgresUrl ?? '', prefix, shards, replicas }
+    const backend = openQueueBackend({ ...queue, onError })
+    onClose(() => backend.close())
+    if (redisUrl) checks.push(redisCheck(`Redis at ${describeRedisAddress(redisUrl)}`, redisUrl, backend))
+    checks.push(queueCheck(backend, settings.queueMax))
+  }
+  if (!settings.objectsAreInDataFolder) {
+    const { host, pathname } = new URL(settings.objectsUrl)
+    checks.push(objectsCheck(`objects at ${host}${pathname}`, settings.objectsUrl))
+  }
+  return checks
+}
+
+/** So many are opened: they would fail all together, or one by one by a hand in the tables. */
+const secretsTriedMax = 1_000
+
+async function lookAtMasterKey(settings: Settings, database: Database): Promise<Finding[]> {
+  const { masterKey, previousMasterKey, dataFolder } = settings
+  const name = 'master key'
+  const key = masterKey ?? findMasterKey(dataFolder)
+  if (!key) {
+    if (!(await isMasterKeyInUse(database))) return [ok(name, 'none is set, and none is needed yet')]
+    const needed =
+      'is not set, and secrets in Postgres are encrypted with one: set SVC_MASTER_KEY, or no webhook is sent'
+    return [wrong(name, needed)]
+  }
+  const secrets = openSecrets({ database, masterKey: key, previousMasterKey })
+  await secrets.check()
+  const { tried, unreadable } = await secrets.tryAll(secretsTriedMax)
+  const count = tried === 1 ? '1 secret' : `${tried} secrets`
+  if (unreadable.length === 0) return [ok(name, tried === 0 ? 'there are no secrets yet' : `opens ${count}`)]
+  const names = unreadable.slice(0, 3).join(', ')
+  return [
+    wrong(
+      name,
+      `does not open ${unreadable.length} of ${count} (${names}): their rows were changed or moved. Set them again.`,
+    ),
+  ]
+}

@@ -1,0 +1,117 @@
+import { isAscii, isUtf8 } from 'node:buffer'
+import { promisify } from 'node:util'
+import zlib from 'node:zlib'
+import { Refusal } from '../errors.ts'
+import { type ExactJson, parseExactJson } from './exact-json.ts'
+
+/** The limit for a body where its route sets no other. */
+export const bodyBytesMaxDefault = 4 * 1024 * 1024
+
+const gunzip = promisify(zlib.gunzip)
+
+/**
+ * Compressed bodies that are read at once; others wait for their turn. Sixteen kilobytes become sixteen megabytes, so
+ * that without a limit a few hundred small requests would take all memory. Node has four threads for it: more at once
+ * would not be done sooner.
+ */
+const decompressedAtOnceDefault = 4
+
+/** Reads JSON request bodies, plain or gzip. */
+export function createBodyReader(decompressedAtOnce = decompressedAtOnceDefault) {
+  const waiting: (() => void)[] = []
+  let underWay = 0
+
+  async function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    if (underWay < decompressedAtOnce) underWay++
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      // The next one takes over this one's turn.
+      const next = waiting.shift()
+      if (next) next()
+      else underWay--
+    }
+  }
+
+  /**
+   * Only a compressed body is answered with a promise: most are plain, and waiting costs them a turn of the event loop.
+   *
+   * @param bytesMax the limit for the body as decompressed
+   * @throws Refusal `tooLarge`, `unsupportedType`, `badCompression`, `badJson`
+   */
+  return function readJsonBody(
+    bytes: Buffer,
+    encoding: string | undefined,
+    bytesMax: number,
+  ): ExactJson | Promise<ExactJson> {
+    if (encoding === undefined || encoding === 'identity') return toJson(bytes)
+    return inTurn(() => decompress(bytes, encoding, bytesMax).then(toJson))
+  }
+}
+
+async function decompress(packed: Buffer, encoding: string, bytesMax: number): Promise<Buffer> {
+  if (encoding !== 'gzip' && encoding !== 'x-gzip') {
+    throw new Refusal('unsupportedType', `Content-Encoding "${encoding}" is not understood: send gzip, or no encoding.`)
+  }
+  try {
+    return await gunzip(packed, { maxOutputLength: bytesMax })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(bytesMax)
+    throw new Refusal('badCompression', 'The body is marked as gzip but cannot be decompressed.', { cause: error })
+  }
+}
+
+/**
+ * A body larger than this is looked through before it is parsed. The parser keeps forty bytes for every level that is
+ * open: 16 MiB of "[" would take 650 MiB, and hold everyone else up for more than a second (measured).
+ */
+const parsedUnseenBytesMax = 256 * 1024
+const levelsMax = 1_000
+
+function toJson(bytes: Buffer): ExactJson {
+  if (!isUtf8(bytes)) throw new Refusal('badJson', 'The body is not valid UTF-8.')
+  if (bytes.length > parsedUnseenBytesMax && isDeeperThan(bytes, levelsMax)) {
+    throw new Refusal('badJson', `The body is nested too deeply: it may have ${levelsMax} levels.`)
+  }
+  // Of ASCII, which most bodies are, making a string is copying it.
+  const text = bytes.toString(isAscii(bytes) ? 'latin1' : 'utf8')
+  try {
+    return parseExactJson(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text, bytes)
+  } catch (error) {
+    if (error instanceof RangeError) throw new Refusal('badJson', 'The body is nested too deeply.', { cause: error })
+    const hint = /\b(NaN|Infinity)\b/.test(text.slice(0, 100_000))
+      ? ' Send NaN and Infinity as strings: "NaN", "Infinity", "-Infinity".'
+      : ''
+    const reason = text.trim() === '' ? 'it is empty' : (error as Error).message
+    throw new Refusal('badJson', `The body is not JSON: ${reason}.${hint}`, { cause: error })
+  }
+}
+
+const [quote, backslash] = Buffer.from('"\\')
+const inString = 2
+const levelChange = new Int8Array(256)
+for (const byte of Buffer.from('[{')) levelChange[byte] = 1
+for (const byte of Buffer.from(']}')) levelChange[byte] = -1
+levelChange[quote as number] = inString
+
+function isDeeperThan(json: Buffer, levels: number): boolean {
+  let open = 0
+  const { length } = json
+  for (let at = 0; at < length; at++) {
+    const change = levelChange[json[at] as number] as number
+    // One look at a table for each byte: most change nothing.
+    if (change === 0) continue
+    if (change === inString) {
+      for (at++; at < length && json[at] !== quote; at++) if (json[at] === backslash) at++
+    } else {
+      open += change
+      if (open > levels) return true
+    }
+  }
+  return false
+}
+
+export function tooLarge(bytesMax: number): Refusal {
+  return new Refusal('tooLarge', `The body is over the limit of ${bytesMax} bytes: send less in one request.`)
+}

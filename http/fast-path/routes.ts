@@ -1,0 +1,121 @@
+import { type IncomingHttpHeaders, STATUS_CODES } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { whenKnown } from '../../runtime/map-maybe-async.ts'
+import type { Span } from '../../runtime/tracing.ts'
+import { bodyBytesMaxDefault, createBodyReader } from '../body/body.ts'
+import { checkFields } from '../body/fields.ts'
+import { logRefusal } from '../error-answers.ts'
+import { toErrorEnvelope, toRefusal } from '../errors.ts'
+import type { BodyRoom } from '../pressure.ts'
+import type { RequestWatch } from '../request-watch.ts'
+import type { Caller, Route } from '../route.ts'
+import type { QuickAnswer, QuickRoute } from './fast-path.ts'
+
+type Settings = {
+  routes: Route[]
+  /** What every address begins with. */
+  prefixes: string[]
+  checkKey(headers: IncomingHttpHeaders): Caller | Promise<Caller>
+  room: BodyRoom
+  /** Sent with every answer. */
+  safeHeaders: Record<string, string>
+  watch: RequestWatch
+  log: Logger
+}
+
+/** Longer bodies come seldom, and may take long to arrive. */
+const bodyBytesMaxOfAll = 1024 * 1024
+
+/** The routes of the quick lane: they do, in the same order, what the other way does for a plain request. */
+export function createQuickRoutes(settings: Settings): Map<string, QuickRoute> {
+  const { checkKey, room, log, watch } = settings
+  const { tracing } = watch
+  const readJsonBody = createBodyReader()
+  const toAnswer = createAnswers(settings.safeHeaders)
+
+  function toQuickRoute(it: Route, handle: NonNullable<Route['handleQuickly']>): QuickRoute {
+    const watched = watch.route(it)
+    const bodyBytesMax = Math.min(it.bodyBytesMax ?? bodyBytesMaxDefault, bodyBytesMaxOfAll)
+    function work(headers: IncomingHttpHeaders, bytes: Buffer) {
+      return whenKnown(checkKey(headers), (caller) =>
+        whenKnown(readJsonBody(bytes, undefined, bodyBytesMax), (body) =>
+          handle({ body: it.checksOwnBody ? body : it.body && checkFields(it.body, body), caller, headers }),
+        ),
+      )
+    }
+    /** Whoever is not let in is refused by the other way, which also knows how. */
+    function letIn(headers: IncomingHttpHeaders, bodyBytes: number) {
+      try {
+        const known = whenKnown(checkKey(headers), () => room.take(bodyBytes))
+        return known instanceof Promise ? known.catch(() => undefined) : known
+      } catch {
+        return undefined
+      }
+    }
+    function answer(headers: IncomingHttpHeaders, bytes: Buffer): QuickAnswer | Promise<QuickAnswer> {
+      const startedAt = performance.now()
+      const span: Span | undefined = tracing && watched.begin(headers)
+      const toDone = (body: string) => {
+        watched.end(200, startedAt, span)
+        return toAnswer(200, body)
+      }
+      const refuse = (error: unknown): QuickAnswer | Promise<QuickAnswer> => {
+        const refusal = toRefusal(error)
+        logRefusal(log, refusal, error, it.path)
+        watched.end(refusal.status, startedAt, span)
+        const answer = toAnswer(refusal.status, JSON.stringify(toErrorEnvelope(refusal)), refusal.headers)
+        return refusal.holdMs === 0 ? answer : sleep(refusal.holdMs, answer)
+      }
+      try {
+        const answered = tracing ? tracing.within(span, () => work(headers, bytes)) : work(headers, bytes)
+        return answered instanceof Promise ? answered.then(toDone, refuse) : toDone(answered)
+      } catch (error) {
+        return refuse(error)
+      }
+    }
+    return { bodyBytesMax, letIn, answer }
+  }
+
+  const found = new Map<string, QuickRoute>()
+  for (const it of settings.routes) {
+    if (!it.handleQuickly) continue
+    const quick = toQuickRoute(it, it.handleQuickly)
+    for (const prefix of it.atRoot ? [''] : settings.prefixes) found.set(`${it.method} ${prefix}${it.path}`, quick)
+  }
+  return found
+}
+
+const dateForMs = 1_000
+
+function createAnswers(safeHeaders: Record<string, string>) {
+  const always = `${toLines(safeHeaders)}content-type: application/json\r\n`
+  const heads = new Map<number, string>()
+  let date = ''
+  let dateAtMs = Number.NEGATIVE_INFINITY
+
+  function toHead(status: number): string {
+    let head = heads.get(status)
+    if (head === undefined) {
+      head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${always}`
+      heads.set(status, head)
+    }
+    return head
+  }
+
+  return function toAnswer(status: number, body: string, headers?: Record<string, string>): QuickAnswer {
+    const nowMs = performance.now()
+    if (nowMs - dateAtMs > dateForMs) {
+      date = new Date().toUTCString()
+      dateAtMs = nowMs
+    }
+    const length = `content-length: ${Buffer.byteLength(body)}\r\ndate: ${date}\r\n`
+    return { head: toHead(status) + (headers ? toLines(headers) : '') + length, body }
+  }
+}
+
+function toLines(headers: Record<string, string>): string {
+  return Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')
+}

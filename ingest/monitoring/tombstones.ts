@@ -1,0 +1,60 @@
+import type { voidedEventsTable } from '../../store/clickhouse/monitoring/tables.ts'
+import type { Queries } from '../../store/postgres/database.ts'
+import { deleteUntoldVoids, listUntoldVoids } from '../../store/postgres/monitoring/event-claims.ts'
+import type { Committer } from '../committer.ts'
+
+type Settings = {
+  queries: Queries
+  committer: Committer<typeof voidedEventsTable>
+  everyMs: number
+  onError(error: unknown): void
+}
+
+const voidsAtOnce = 1_000
+
+/**
+ * Tells ClickHouse which numbers of events were taken over: at once when this process took some, and now and then for
+ * processes that were killed before they had told. Told twice does no harm.
+ */
+export function createVoids({ queries, committer, everyMs, onError }: Settings) {
+  let telling: Promise<void> | undefined
+  let isDue = false
+  const timer = setInterval(tell, everyMs)
+  timer.unref()
+
+  function tell() {
+    isDue = true
+    telling ??= tellAll()
+      .catch(onError)
+      .finally(() => {
+        telling = undefined
+      })
+  }
+
+  async function tellAll() {
+    while (isDue) {
+      isDue = false
+      const voids = await listUntoldVoids(queries, voidsAtOnce)
+      if (voids.length === 0) continue
+      await committer.commit(Date.now(), (block) => {
+        for (const { claim, place, modelId, kind } of voids) {
+          block.columns.model_id.push(modelId)
+          block.columns.kind.push(kind)
+          block.columns.claim.push(claim)
+          block.columns.place.push(place)
+          block.endRow()
+        }
+      })
+      await deleteUntoldVoids(queries, voids)
+      if (voids.length === voidsAtOnce) isDue = true
+    }
+  }
+
+  return {
+    tell,
+    async close() {
+      clearInterval(timer)
+      await telling
+    },
+  }
+}

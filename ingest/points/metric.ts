@@ -1,0 +1,24 @@
+import { experimentKey, object, toFieldRefusal } from '../../http/body/fields.ts'
+import { type Point, pointFields, readPlainPoint, toPoint } from './point.ts'
+
+/** The body of a single point: whose it is, and the point itself. */
+export const metricFields = object({ experimentKey, ...pointFields.shape })
+
+const keyCharactersMax = 50
+
+/**
+ * Reads a single point with its experiment. Like points in a batch, most need no conversion; whatever is not plainly
+ * right goes to the schema, which alone refuses.
+ *
+ * @throws Refusal that names the field
+ */
+export function readMetric(body: unknown): { experimentKey: string; point: Point } {
+  const point = readPlainPoint(body)
+  const key = (body as { experimentKey?: unknown } | null | undefined)?.experimentKey
+  if (point && typeof key === 'string' && /^[0-9a-zA-Z]+$/.test(key) && key.length <= keyCharactersMax) {
+    return { experimentKey: key, point }
+  }
+  const checked = metricFields.safeParse(body ?? {})
+  if (!checked.success) throw toFieldRefusal(checked.error, body)
+  return { experimentKey: checked.data.experimentKey, point: toPoint(checked.data) }
+}

@@ -1,0 +1,129 @@
+import type { ClickHouse } from '../connection.ts'
+import { eventsTable, eventValuesTable, voidedEventsTable } from './tables.ts'
+
+/**
+ * Reads of events as such; of their values there are others. `FINAL` makes one of what was delivered twice, and numbers that
+ * were taken over are left out, so every count is exact.
+ */
+
+/** A condition on rows of one of the tables of events: that their numbers stand. `{models:Array(UInt64)}` are the models asked for. */
+const isNotVoid = (database: string) =>
+  `(model_id, kind, claim, place) NOT IN (SELECT model_id, kind, claim, place FROM ${database}.${voidedEventsTable.name}
+    WHERE model_id IN {models:Array(UInt64)})`
+
+/** The events of one kind of one version of a model: how many, when they happened, and when the last one was received. */
+export type VersionCounts = {
+  modelId: string
+  kind: number
+  version: string
+  events: number
+  firstMs: number
+  lastMs: number
+  lastReceivedMs: number
+}
+
+type Row<T> = { [Name in keyof T]: T[Name] extends number ? number | string : T[Name] }
+
+/** Counts the events of models, by version and kind. */
+export async function countByVersion(clickhouse: ClickHouse, modelIds: bigint[]): Promise<VersionCounts[]> {
+  if (modelIds.length === 0) return []
+  const rows = await clickhouse.rows<Row<VersionCounts>>(
+    `SELECT model_id AS modelId, kind, version, count() AS events, min(timestamp) AS firstMs, max(timestamp) AS lastMs,
+       max(received) AS lastReceivedMs
+     FROM ${clickhouse.database}.${eventsTable.name} FINAL
+     WHERE model_id IN {models:Array(UInt64)} AND ${isNotVoid(clickhouse.database)}
+     GROUP BY modelId, kind, version ORDER BY modelId, version, kind`,
+    { models: modelIds },
+  )
+  return rows.map((it) => ({
+    ...it,
+    kind: Number(it.kind),
+    events: Number(it.events),
+    firstMs: Number(it.firstMs),
+    lastMs: Number(it.lastMs),
+    lastReceivedMs: Number(it.lastReceivedMs),
+  }))
+}
+
+export type CountQuery = {
+  modelId: bigint
+  version: string | undefined
+  /** Events that happened from then on, and before then, in ms since the Unix epoch. */
+  fromMs: number
+  toMs: number
+  intervalMs: number
+}
+
+/** The events of one version and kind that happened within an interval, which begins at `startMs`. */
+export type IntervalCount = { startMs: number; version: string; kind: number; events: number }
+
+/** Counts the events of a model over time; intervals begin at multiples of their width, and those without any are left out. */
+export async function countOverTime(clickhouse: ClickHouse, query: CountQuery): Promise<IntervalCount[]> {
+  const rows = await clickhouse.rows<Row<IntervalCount>>(
+    `SELECT intDiv(timestamp, {interval:Int64}) * {interval:Int64} AS startMs, version, kind, count() AS events
+     FROM ${clickhouse.database}.${eventsTable.name} FINAL
+     WHERE model_id IN {models:Array(UInt64)} AND timestamp >= {from:Int64} AND timestamp < {to:Int64}
+       ${query.version === undefined ? '' : 'AND version = {version:String}'} AND ${isNotVoid(clickhouse.database)}
+     GROUP BY startMs, version, kind ORDER BY startMs, version, kind`,
+    {
+      models: [query.modelId],
+      from: query.fromMs,
+      to: query.toMs,
+      interval: query.intervalMs,
+      ...(query.version !== undefined && { version: query.version }),
+    },
+  )
+  return rows.map((it) => ({
+    ...it,
+    startMs: Number(it.startMs),
+    kind: Number(it.kind),
+    events: Number(it.events),
+  }))
+}
+
+/** When the events of a model happened, in ms since the Unix epoch; undefined when it has none. */
+export async function findTimeRange(
+  clickhouse: ClickHouse,
+  modelId: bigint,
+): Promise<{ firstMs: number; lastMs: number } | undefined> {
+  const rows = await clickhouse.rows<{ rows: string; firstMs: string; lastMs: string }>(
+    `SELECT count() AS rows, min(timestamp) AS firstMs, max(timestamp) AS lastMs
+     FROM ${clickhouse.database}.${eventsTable.name} WHERE model_id = {model:UInt64}`,
+    { model: String(modelId) },
+  )
+  const [row] = rows
+  return row && row.rows !== '0' ? { firstMs: Number(row.firstMs), lastMs: Number(row.lastMs) } : undefined
+}
+
+export type EventNumber = { modelId: bigint; kind: number; claim: bigint; place: number }
+
+/** One scalar; see `valueTypes` for what the type means. */
+export type StoredValue = { part: number; name: string; type: number; number: string; text: string }
+
+export type StoredEvent = { version: string; timestampMs: number; receivedMs: number; values: StoredValue[] }
+
+/** One event by its number, with all its scalars; undefined while it is on its way, or when its number is void. */
+export async function findEvent(clickhouse: ClickHouse, event: EventNumber): Promise<StoredEvent | undefined> {
+  const { database } = clickhouse
+  const number = { model: event.modelId, kind: event.kind, claim: event.claim, place: event.place }
+  const isEvent = `model_id = {model:UInt64} AND kind = {kind:UInt8} AND claim = {claim:UInt64} AND place = {place:UInt32}`
+  const [found] = await clickhouse.rows<{ version: string; timestamp: string; received: string }>(
+    `SELECT version, timestamp, received FROM ${database}.${eventsTable.name}
+     WHERE ${isEvent} AND (claim, place) NOT IN (SELECT claim, place FROM ${database}.${voidedEventsTable.name}
+       WHERE ${isEvent}) LIMIT 1`,
+    number,
+  )
+  if (!found) return undefined
+  // The version and the time are in the key of the table: they lead to the rows.
+  const values = await clickhouse.rows<StoredValue>(
+    `SELECT DISTINCT part, name, type, toString(number) AS number, text FROM ${database}.${eventValuesTable.name}
+     WHERE ${isEvent} AND version = {version:String} AND timestamp = {timestamp:Int64} ORDER BY part, name`,
+    { ...number, version: found.version, timestamp: found.timestamp },
+  )
+  return {
+    version: found.version,
+    timestampMs: Number(found.timestamp),
+    receivedMs: Number(found.received),
+    values,
+  }
+}

@@ -1,0 +1,159 @@
+import type { ClickHouse } from '../connection.ts'
+import { isMissing } from './features.ts'
+import { readOnce } from './read-once.ts'
+import {
+  type EventScope,
+  type FeatureNames,
+  findGround,
+  toCountedValues,
+  toEvents,
+  toValues,
+  type Windows,
+  windowOf,
+} from './scope.ts'
+
+/** Predictions of a model beside what turned out to be true, joined by prediction id; windows are of the predictions. */
+export type Judged = { scope: EventScope; windows: Windows; prediction: string; label: string }
+
+export type LabelledWindow = { window: number; predictions: number; labelled: number }
+
+export type ErrorWindow = LabelledWindow & {
+  /** Pairs of finite numbers. */
+  pairs: number
+  meanAbsoluteError: number | null
+  rootMeanSquaredError: number | null
+  /** The mean of prediction minus label. */
+  bias: number | null
+}
+
+/** How far numeric predictions are from their labels. */
+export async function readErrors(clickhouse: ClickHouse, judged: Judged): Promise<ErrorWindow[]> {
+  type Row = { w: number; n: string; labelled: string; pairs: string } & Record<'mae' | 'rmse' | 'bias', number | null>
+  const isPair = 'isNumeric AND isFinite(number) AND isFinite(trueNumber)'
+  const rows = await readPairs<Row>(
+    clickhouse,
+    judged,
+    (pairs) => `SELECT w, sum(all) AS n, countIf(isLabelled) AS labelled, countIf(${isPair}) AS pairs,
+        avgIf(abs(number - trueNumber), ${isPair}) AS mae, sqrt(avgIf(pow(number - trueNumber, 2), ${isPair})) AS rmse,
+        avgIf(number - trueNumber, ${isPair}) AS bias
+      FROM (${pairs}) GROUP BY w ORDER BY w`,
+  )
+  return rows.map((row) => ({
+    window: Number(row.w),
+    predictions: Number(row.n),
+    labelled: Number(row.labelled),
+    pairs: Number(row.pairs),
+    meanAbsoluteError: row.mae,
+    rootMeanSquaredError: row.rmse,
+    bias: row.bias,
+  }))
+}
+
+export type ClassQuality = { name: string; correct: number; predicted: number; actual: number }
+
+export type ClassWindow = LabelledWindow & {
+  accuracy: number | null
+  /** Means over all classes that were predicted or true, each with the same weight; a class never predicted counts as 0. */
+  precision: number | null
+  recall: number | null
+  f1: number | null
+  classCount: number
+  /** The most frequent ones. */
+  classes: ClassQuality[]
+}
+
+/** How often predicted classes are the true ones. */
+export async function readClasses(clickhouse: ClickHouse, judged: Judged, top: number): Promise<ClassWindow[]> {
+  type Row = { w: number; n: string; labelled: string; accuracy: number | null; classCount: string } & Record<
+    'precision' | 'recall' | 'f1',
+    number | null
+  > & { classes: [name: string, correct: string, predicted: string, actual: string][] }
+  const rows = await readPairs<Row>(
+    clickhouse,
+    judged,
+    (
+      pairs,
+    ) => `SELECT w, max(rowsOfWindow) AS n, max(labelledOfWindow) AS labelled, sum(tp) / max(labelledOfWindow) AS accuracy,
+        countIf(isClass) AS classCount,
+        avgIf(if(predicted = 0, 0, tp / predicted), isClass) AS precision,
+        avgIf(if(actual = 0, 0, tp / actual), isClass) AS recall, avgIf(2 * tp / (predicted + actual), isClass) AS f1,
+        arraySlice(arraySort(it -> (-it.4, -it.3, it.1), groupArrayIf((class, tp, predicted, actual), isClass)), 1, ${top}) AS classes
+      FROM (
+        SELECT w, class, class != '' AS isClass, any(windowRows) AS rowsOfWindow, any(windowLabelled) AS labelledOfWindow,
+          sumIf(c, class != '' AND guess = truth AND truth = class) AS tp, sumIf(c, class != '' AND guess = class) AS predicted,
+          sumIf(c, class != '' AND truth = class) AS actual
+        FROM (
+          SELECT *, arrayJoin(if(truth = '', [''], arrayDistinct([guess, truth]))) AS class,
+            sum(n) OVER (PARTITION BY w) AS windowRows, sumIf(c, truth != '') OVER (PARTITION BY w) AS windowLabelled
+          FROM (SELECT w, concat('.', category) AS guess, if(isLabelled, concat('.', trueCategory), '') AS truth, count() AS c, sum(all) AS n
+            FROM (${pairs}) GROUP BY w, guess, truth))
+        GROUP BY w, class)
+      GROUP BY w ORDER BY w`,
+  )
+  return rows.map((row) => ({
+    window: Number(row.w),
+    predictions: Number(row.n),
+    labelled: Number(row.labelled),
+    accuracy: row.accuracy,
+    precision: row.precision,
+    recall: row.recall,
+    f1: row.f1,
+    classCount: Number(row.classCount),
+    classes: row.classes.map(([name, correct, predicted, actual]) => ({
+      name: name.slice(1),
+      correct: Number(correct),
+      predicted: Number(predicted),
+      actual: Number(actual),
+    })),
+  }))
+}
+
+/**
+ * One row for each prediction that has a label, with the label of the same prediction id, and before them one for each
+ * window that stands for all its predictions (`all` of them, not labelled). A boolean on one side and a number on the other
+ * are compared as numbers.
+ */
+async function readPairs<Row>(
+  clickhouse: ClickHouse,
+  { scope, windows, prediction, label }: Judged,
+  toQuery: (pairs: string) => string,
+): Promise<Row[]> {
+  const made = { ...scope, from: windows.from, to: windows.to }
+  // Labels may come long after, or before; the version that they name does not matter.
+  const told: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
+  const [ofMade, ofTold] = await Promise.all([findGround(clickhouse, made), findGround(clickhouse, told)])
+  const value: FeatureNames = { part: 'prediction', names: [prediction] }
+  const ofId = 'claim, place, id_hash'
+  const sources = [
+    toCountedValues(clickhouse, made, value, ofMade, { windows }),
+    { ...toEvents(made, ofMade), columns: ofId },
+    toValues(made, value, ofMade),
+    { ...toEvents(told, ofTold), columns: ofId },
+    toValues(told, { part: 'label', names: [label] }, ofTold),
+  ]
+  const asNumber = (type: string, other: string) => `(${type} = 3 AND ${other} IN (1, 2))`
+  const category = (type: string, other: string, number: string, text: string) =>
+    `multiIf(${asNumber(type, other)}, toString(${number}), ${type} = 3, if(${number} = 0, 'false', 'true'),
+      ${text} != '' OR ${type} = 4, toString(${text}), toString(${number}))`
+  return await readOnce<Row>(clickhouse, sources, ([counted, events, values, labelEvents, labels]) =>
+    toQuery(`SELECT ${windowOf(windows)} AS w, sum(weight) AS all, 0 AS number, 0 AS trueNumber, false AS isLabelled,
+        false AS isNumeric, '' AS category, '' AS trueCategory
+      FROM ${counted} WHERE NOT ${isMissing} GROUP BY w
+      UNION ALL
+      SELECT w, 0 AS all, number, trueNumber, true AS isLabelled,
+        type IN (1, 2, 3) AND trueType IN (1, 2, 3) AS isNumeric,
+        ${category('type', 'trueType', 'number', 'text')} AS category,
+        ${category('trueType', 'type', 'trueNumber', 'trueText')} AS trueCategory
+      FROM (
+        SELECT ${windowOf(windows)} AS w, claim, place, type, number, text FROM ${values} WHERE NOT ${isMissing}) AS guessed
+      INNER JOIN (
+        SELECT e.claim AS claim, e.place AS place, t.type AS trueType, t.number AS trueNumber, t.text AS trueText
+        FROM ${events} AS e
+        LEFT SEMI JOIN (
+          SELECT l.id_hash AS id_hash, v.type AS type, v.number AS number, v.text AS text
+          FROM ${labelEvents} AS l
+          INNER JOIN (SELECT claim, place, type, number, text FROM ${labels} WHERE NOT ${isMissing}) AS v
+            ON l.claim = v.claim AND l.place = v.place) AS t ON e.id_hash = t.id_hash
+      ) AS told ON guessed.claim = told.claim AND guessed.place = told.place`),
+  )
+}

@@ -1,0 +1,100 @@
+import type { ClickHouse } from '../../connection.ts'
+import { quote } from '../scope.ts'
+import { eventKinds } from '../tables.ts'
+import { createRollupId, dropRollup, insertRollupValues, publishRollup, type RolledModel } from './publish.ts'
+import { chooseRollups, listRollups, type RolledVersion, type Rollup } from './rollups.ts'
+import { cellColumns, rollupValuesTable, rollupVersionValuesTable, wholeLevel } from './tables.ts'
+
+/** So many neighbours of a level make one of the next. All are kept: windows of time are made of those that lie within them. */
+const neighboursJoined = 4
+/** When all events are in more rollups than this, and a good part of them not in the first, one is made that holds them all. */
+const widestMax = 4
+const beyondFirstMin = 1 / 9
+
+/** Joins rollups for as long as there are some to join, and resolves with how many it made. */
+export async function joinRollups(clickhouse: ClickHouse, model: RolledModel): Promise<number> {
+  for (let made = 0; ; made++) {
+    const all = await listRollups(clickhouse, { modelId: model.modelId, kind: eventKinds[model.kind] })
+    const next = findNext(all)
+    if (!next) return made
+    await join(clickhouse, model, next)
+    // What is in the new one takes the place of the one before.
+    if (next.level === wholeLevel)
+      for (const it of all) if (it.level === wholeLevel) await dropRollup(clickhouse, model, it)
+  }
+}
+
+type Joined = { rollups: Rollup[]; level: number }
+
+function findNext(all: Rollup[]): Joined | undefined {
+  const ofLevels = chooseRollups(
+    all.filter((it) => it.level !== wholeLevel),
+    () => true,
+  )
+  for (let at = 0; at + neighboursJoined <= ofLevels.length; at++) {
+    const some = ofLevels.slice(at, at + neighboursJoined)
+    const level = (some[0] as Rollup).level
+    if (some.every((it) => it.level === level) && areNeighbours(some)) return { rollups: some, level: level + 1 }
+  }
+  const widest = chooseRollups(all, () => true)
+  const [first, events] = [countEvents(widest.slice(0, 1)), countEvents(widest)]
+  const isDue = widest.length > widestMax && events - first >= beyondFirstMin * events
+  return isDue && areNeighbours(widest) ? { rollups: widest, level: wholeLevel } : undefined
+}
+
+const countEvents = (rollups: Rollup[]) => rollups.reduce((sum, it) => sum + (it.rows.events ?? 0), 0)
+
+const areNeighbours = (rollups: Rollup[]) =>
+  rollups.every((it, at) => at === 0 || it.low === (rollups[at - 1] as Rollup).high + 1n)
+
+async function join(clickhouse: ClickHouse, model: RolledModel, { rollups, level }: Joined): Promise<void> {
+  const { database } = clickhouse
+  const id = createRollupId()
+  const versions = joinVersions(rollups.flatMap((it) => it.versions))
+  const isOf = (some: Rollup[]) =>
+    `model_id = ${model.modelId} AND kind = ${eventKinds[model.kind]} AND rollup IN (${some.map((it) => it.id)})`
+  await insertRollupValues(clickhouse, id, `${database}.${rollupValuesTable} WHERE ${isOf(rollups)}`)
+  if (versions.length > 1) {
+    const [several, one] = [
+      rollups.filter((it) => it.versions.length > 1),
+      rollups.filter((it) => it.versions.length === 1),
+    ]
+    const columns = `${cellColumns}, weight, least, most`
+    const version = `transform(rollup, [${one.map((it) => it.id)}]::Array(UInt64), [${one.map((it) => quote(it.versions[0]?.version ?? ''))}]::Array(String), '')`
+    const selects = [
+      ...(several.length === 0
+        ? []
+        : [`SELECT version, ${columns} FROM ${database}.${rollupVersionValuesTable} WHERE ${isOf(several)}`]),
+      ...(one.length === 0
+        ? []
+        : [`SELECT ${version} AS version, ${columns} FROM ${database}.${rollupValuesTable} WHERE ${isOf(one)}`]),
+    ]
+    await clickhouse.command(
+      `INSERT INTO ${database}.${rollupVersionValuesTable} (version, ${cellColumns}, rollup, weight, least, most)
+       SELECT version, ${cellColumns}, ${id}, sum(weight), min(least), max(most)
+       FROM (${selects.join(' UNION ALL ')}) GROUP BY version, ${cellColumns}`,
+    )
+  }
+  const sum = (toNumber: (it: Rollup) => number) => rollups.reduce((total, it) => total + toNumber(it), 0)
+  await publishRollup(clickhouse, model, {
+    id,
+    level,
+    low: (rollups[0] as Rollup).low,
+    high: (rollups.at(-1) as Rollup).high,
+    rows: { events: countEvents(rollups), event_values: sum((it) => it.rows.event_values ?? 0) },
+    voided: sum((it) => it.voided),
+    first: Math.min(...rollups.map((it) => it.first)),
+    last: Math.max(...rollups.map((it) => it.last)),
+    versions,
+  })
+}
+
+function joinVersions(versions: RolledVersion[]): RolledVersion[] {
+  return [...Map.groupBy(versions, (it) => it.version)].map(([version, its]) => ({
+    version,
+    events: its.reduce((sum, it) => sum + it.events, 0),
+    first: its.reduce((least, it) => (it.first < least ? it.first : least), its[0]?.first ?? 0n),
+    last: its.reduce((most, it) => (it.last > most ? it.last : most), 0n),
+    received: its.reduce((most, it) => (it.received > most ? it.received : most), 0n),
+  }))
+}

@@ -1,0 +1,112 @@
+import { addColumn, type Layout, onCluster, toLocal } from '../cluster/layout.ts'
+import type { Column, Table } from '../tables.ts'
+
+/**
+ * What deployed models report: the scalars of every event apart, one row each, so that a distribution reads one feature
+ * and nothing else, and an event may have thousands of them.
+ *
+ * Postgres decides which event of a `predictionId` is the first; what it gave the number (`claim`, `place`) is the event,
+ * and both tables know it by that number alone. It grows with time, so it takes next to nothing on disk. An event whose
+ * claim was taken over by another request, because its own never confirmed it, is in `voided_events` and is not read.
+ */
+
+/** The kinds of data set, as interface.md calls them. Labels that come with their event are rows of their own. */
+export const eventKinds = { EVENTS: 1, TRAINING_EVENTS: 2, LATE_LABELS: 3 } as const
+
+export type EventKind = keyof typeof eventKinds
+
+/** What a value is: an input of the model, what it put out, or what was true. */
+export const valueParts = { feature: 1, prediction: 2, label: 3 } as const
+
+export type ValuePart = keyof typeof valueParts
+
+/**
+ * Scalars keep their type. `number` holds numbers and booleans (0, 1); `text` holds strings, and the digits of integers
+ * that no float holds.
+ */
+export const valueTypes = { missing: 0, integer: 1, float: 2, boolean: 3, string: 4 } as const
+
+const claimColumns = [
+  { name: 'claim', type: 'UInt64', codec: 'Delta, ZSTD(1)' },
+  { name: 'place', type: 'UInt32', codec: 'Delta, ZSTD(1)' },
+] as const
+
+const modelColumns = [
+  { name: 'model_id', type: 'UInt64', codec: 'Delta, ZSTD(1)' },
+  { name: 'kind', type: 'UInt8', codec: 'ZSTD(1)' },
+] as const
+
+const eventColumns = [
+  ...modelColumns,
+  ...claimColumns,
+  { name: 'version', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
+  { name: 'timestamp', type: 'Int64', codec: 'Delta, ZSTD(1)' },
+  { name: 'received', type: 'Int64', codec: 'Delta, ZSTD(1)' },
+  { name: 'prediction_id', type: 'String', codec: 'ZSTD(1)' },
+] as const satisfies readonly Column[]
+
+const valueColumns = [
+  ...modelColumns,
+  { name: 'version', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
+  { name: 'part', type: 'UInt8', codec: 'ZSTD(1)' },
+  { name: 'name', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
+  { name: 'timestamp', type: 'Int64', codec: 'DoubleDelta, ZSTD(1)' },
+  ...claimColumns,
+  { name: 'type', type: 'UInt8', codec: 'ZSTD(1)' },
+  { name: 'number', type: 'Float64', codec: 'ZSTD(1)' },
+  { name: 'text', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
+] as const satisfies readonly Column[]
+
+const voidedColumns = [...modelColumns, ...claimColumns] as const satisfies readonly Column[]
+
+export const eventsTable = {
+  name: 'events',
+  columns: eventColumns,
+  primaryKey: ['model_id', 'kind', 'claim'],
+  identity: ['place'],
+  eachOnceInPart: true,
+} satisfies Table
+
+export const eventValuesTable = {
+  name: 'event_values',
+  columns: valueColumns,
+  primaryKey: ['model_id', 'kind', 'version', 'part', 'name', 'timestamp'],
+  identity: ['claim', 'place'],
+  eachOnceInPart: true,
+} satisfies Table
+
+export const voidedEventsTable = {
+  name: 'voided_events',
+  columns: voidedColumns,
+  primaryKey: ['model_id', 'kind', 'claim'],
+  identity: ['place'],
+  eachOnceInPart: true,
+} satisfies Table
+
+export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable, voidedEventsTable]
+
+/** Which features there are of which version, and when: one row each, so that listing them does not read their values. */
+export const eventFeaturesTable = 'event_features'
+
+/** What the view keeps of every insert: nothing that rows which come twice would change. */
+export const selectEventFeatures = (values: string, where = 'true') => `
+    SELECT model_id, kind, part, name, version, min(timestamp) AS first, max(timestamp) AS last
+    FROM ${values} WHERE ${where} GROUP BY model_id, kind, part, name, version`
+
+export const eventFeaturesColumns = `model_id UInt64, kind UInt8, part UInt8, name LowCardinality(String),
+      version LowCardinality(String), first SimpleAggregateFunction(min, Int64), last SimpleAggregateFunction(max, Int64)`
+
+/**
+ * What finds the rows of some events among those of a feature, which lie by time: numbers grow with time, so a granule has
+ * few of them. Earlier versions have the tables without it, and read more until merges have made it.
+ */
+export const addClaimIndex = (layout: Layout) =>
+  `ALTER TABLE ${layout.database}.${toLocal(layout, eventValuesTable.name)}${onCluster(layout)} ADD INDEX IF NOT EXISTS claims claim TYPE minmax GRANULARITY 1`
+
+/**
+ * What predictions and their labels are joined by: an eighth of what the ids themselves would be to read and to compare.
+ * Made as rows are inserted, and of rows of earlier versions as they are read. Two of ten million ids and a million labels
+ * are alike once in two million reads.
+ */
+export const addIdHash = (layout: Layout) =>
+  addColumn(layout, eventsTable.name, 'id_hash UInt64 MATERIALIZED cityHash64(prediction_id) CODEC(NONE)')

@@ -1,0 +1,131 @@
+import type { Readable } from 'node:stream'
+import type { ClickHouse } from '../connection.ts'
+import { asText, selectStoredPoints } from './reads.ts'
+import { summaryTable } from './summary.ts'
+import { systemPointsTable } from './tables.ts'
+
+/** What a chart shows. */
+export type Chart = {
+  experiments: { id: bigint; startTimeMs: bigint }[]
+  /** Each the name of a metric in all its contexts, or a summary name `<context>_<metric>`. */
+  names: string[]
+  /** Only the steps at which an experiment has a value of every name, thinned out to so many; else every step. */
+  commonSteps: boolean
+  /** At most so many points of a series, by buckets that keep minimum and maximum; else every point. */
+  pointsMax: number | undefined
+}
+
+const rowJson = (array: string, value: string) =>
+  `concat('[', arrayStringConcat(arrayMap(p -> ${value}, ${array}), ','), ']')`
+const orNull = (bit: number, value: string) => `if(bitAnd(p.5, ${bit}) != 0, toString(${value}), 'null')`
+const finiteOrQuoted = `if(isFinite(p.3), toString(p.3), concat('"', ${asText('p.3')}, '"'))`
+
+/** Whether a row belongs to one of the names, and to which. */
+const matchesNames = `(metric IN (SELECT arrayJoin({names:Array(String)}))
+  OR concat(context, '_', metric) IN (SELECT arrayJoin({names:Array(String)})))`
+const namesOf = `arrayFilter(n -> n = metric OR n = concat(context, '_', metric), {names:Array(String)})`
+
+/** What the metric of a row may be called: a whole name, or what follows one of its underscores. */
+const possibleMetrics = `SELECT substring(name, start) FROM (SELECT arrayJoin({names:Array(String)}) AS name)
+  ARRAY JOIN arrayConcat([toUInt64(1)],
+    arrayMap(i -> toUInt64(i + 1), arrayFilter(i -> substring(name, i, 1) = '_', range(1, length(name) + 1)))) AS start`
+
+/**
+ * The series of a chart, one in a line: the experiment's id, a tab, and a JSON object; those of an experiment follow each
+ * other in the order of the names. ClickHouse writes the JSON, so that 64-bit integers keep all their digits.
+ */
+export async function streamChart(clickhouse: ClickHouse, chart: Chart): Promise<Readable> {
+  const { experiments, names, pointsMax, commonSteps } = chart
+  const rows = selectRows(clickhouse, chart)
+  const points =
+    pointsMax === undefined
+      ? `SELECT experiment_id, metric, context, groupArray(${point}) AS points FROM (${rows})
+         GROUP BY experiment_id, metric, context`
+      : selectThinned(rows)
+  return await clickhouse.stream(
+    `WITH arraySort(p -> (p.1, p.2, p.6, p.7, p.8), points) AS sorted,
+       transform(experiment_id, {ids:Array(UInt64)}, {starts:Array(Int64)}, toInt64(0)) AS start
+     SELECT toString(experiment_id), concat('{"metricName":', toJSONString(name),
+       ',"runContext":', if(context = '', 'null', toJSONString(toString(context))),
+       ',"values":', ${rowJson('sorted', finiteOrQuoted)}, ',"steps":', ${rowJson('sorted', orNull(1, 'p.1'))},
+       ',"epochs":', ${rowJson('sorted', orNull(2, 'p.4'))}, ',"timestamps":', ${rowJson('sorted', 'toString(p.2)')},
+       ',"durations":', ${rowJson('sorted', 'toString(p.2 - start)')}, '}')
+     FROM (${points}) ARRAY JOIN ${namesOf} AS name
+     ORDER BY experiment_id, indexOf({names:Array(String)}, name), metric, context FORMAT TSVRaw`,
+    {
+      ids: experiments.map((it) => it.id),
+      starts: experiments.map((it) => it.startTimeMs),
+      names,
+      ...(pointsMax !== undefined && { pointsMax }),
+      ...(commonSteps && { namesCount: names.length }),
+    },
+  )
+}
+
+/** As a tuple: step, time, value, epoch, what is present, and what settles the order of the rest. */
+const point = '(step, time, value, epoch, present, request_hi, request_lo, place)'
+
+function selectRows(clickhouse: ClickHouse, { names, commonSteps, pointsMax }: Chart): string {
+  const rows = selectStoredPoints(clickhouse, {
+    withSystem: names.some((it) => it.includes('sys.')),
+    // Minimum and maximum are the same with repetitions, and what else is shown is taken once.
+    isFinal: pointsMax === undefined,
+    columns: 'experiment_id, ',
+    condition: `experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}`,
+  })
+  if (!commonSteps) return rows
+  const common = `SELECT experiment_id, step, row_number() OVER (PARTITION BY experiment_id ORDER BY step) AS number,
+      count() OVER (PARTITION BY experiment_id) AS steps
+    FROM (SELECT experiment_id, step FROM (${rows}) WHERE bitAnd(present, 1) != 0
+      GROUP BY experiment_id, step HAVING length(groupUniqArrayArray(${namesOf})) = {namesCount:UInt32})`
+  const shown =
+    pointsMax === undefined ? 'true' : '(number - 1) % intDiv(steps + {pointsMax:UInt32} - 1, {pointsMax:UInt32}) = 0'
+  return `SELECT * FROM (${rows})
+    WHERE bitAnd(present, 1) != 0 AND (experiment_id, step) IN (SELECT experiment_id, step FROM (${common}) WHERE ${shown})`
+}
+
+/**
+ * As `streamThinnedSeries` does it, for many series at once: the steps of each (or its times, when it has no steps) are cut
+ * into buckets of one width, of which the minimum, the maximum and the first NaN are kept. A series that is short enough
+ * comes whole.
+ */
+function selectThinned(rows: string): string {
+  const series = 'experiment_id, metric, context'
+  return `WITH reinterpretAsUInt64(if(byTime, time, step) - low) AS distance, ${point} AS kept
+    SELECT ${series}, arrayFlatten(groupArray(points)) AS points FROM (
+      SELECT ${series}, arrayDistinct(if(any(isShort), groupArrayIf(kept, isShort), arrayConcat(
+          if(countIf(NOT isNaN(value)) > 0,
+            [argMinIf(kept, value, NOT isNaN(value)), argMaxIf(kept, value, NOT isNaN(value))], []),
+          if(countIf(isNaN(value)) > 0, [argMinIf(kept, distance, isNaN(value))], [])))) AS points
+      FROM (${rows}) AS r INNER JOIN (
+        SELECT ${series}, count() <= {pointsMax:UInt32} AS isShort, min(step) = max(step) AS byTime,
+          if(byTime, min(time), min(step)) AS low, if(byTime, max(time), max(step)) AS high,
+          intDiv({pointsMax:UInt32}, if(countIf(isNaN(value)) > 0, 3, 2)) AS buckets,
+          intDiv(reinterpretAsUInt64(high - low), buckets) + 1 AS width
+        FROM (${rows}) GROUP BY ${series}) AS extent USING (${series})
+      GROUP BY ${series}, if(isShort, 0, least(intDiv(distance, width), buckets - 1)))
+    GROUP BY ${series}`
+}
+
+/**
+ * How many points the series of a chart have together, at a cost that does not grow with them. Rows that were delivered
+ * more than once count each time: an upper bound.
+ */
+export async function countChartPoints(clickhouse: ClickHouse, { experiments, names }: Chart): Promise<number> {
+  const ofSystem = names.some((it) => it.includes('sys.'))
+  const tables = [
+    `SELECT sum(rows) AS points FROM ${clickhouse.database}.${summaryTable}
+     WHERE experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}`,
+    ...(ofSystem
+      ? [
+          `SELECT count() AS points FROM ${clickhouse.database}.${systemPointsTable.name}
+           WHERE experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}`,
+        ]
+      : []),
+  ]
+  const rows = await clickhouse.rows<{ total: string }>(
+    `SELECT sum(points) AS total FROM (${tables.join(' UNION ALL ')})`,
+    { ids: experiments.map((it) => it.id), names },
+  )
+  return Number(rows[0]?.total ?? 0)
+}

@@ -1,0 +1,140 @@
+import type { Readable } from 'node:stream'
+import type { ClickHouse } from '../connection.ts'
+import { describePoint, mergedSummary, type SummaryPart, summaryTable } from './summary.ts'
+import { pointsTable, present, storedValue, systemPointsTable } from './tables.ts'
+
+/**
+ * Reads of points. ClickHouse writes the JSON itself, so that a long series streams through without being parsed here,
+ * and 64-bit integers keep all their digits.
+ *
+ * `FINAL` collapses rows that were delivered more than once. Summaries and buckets hold only what a repetition cannot
+ * change, so they read without it.
+ */
+
+/** A series as a caller names it. */
+export type SeriesName = {
+  experimentId: bigint
+  /** The metric's own name (in all its contexts), or its summary name `<context>_<metric>`. */
+  name: string
+  /** Only this context. */
+  context: string | undefined
+}
+
+export const jsonSettings = `SETTINGS output_format_json_array_of_rows = 1, output_format_json_quote_64bit_integers = 0,
+  output_format_json_escape_forward_slashes = 0`
+
+/** The value as text that parses back to the same bits: the shortest decimal, or NaN, Infinity, -Infinity. */
+export const asText = (value: string) =>
+  `transform(toString(${value}), ['nan', '-nan', 'inf', '-inf'], ['NaN', 'NaN', 'Infinity', '-Infinity'])`
+
+const has = (bit: number) => `bitAnd(present, ${bit}) != 0`
+export const timeOf = `if(${has(present.timestamp)}, timestamp, received)`
+export const whenPresent = (bit: number, value: string) => `if(${has(bit)}, ${value}, NULL)`
+
+export const pointObject = `metric AS metricName, ${asText('value')} AS metricValue, time AS timestamp,
+  ${whenPresent(present.step, 'step')} AS step, ${whenPresent(present.epoch, 'epoch')} AS epoch,
+  nullIf(context, '') AS runContext`
+
+// By position of the columns, not by the names that the answer gives them.
+const pointOrder = 'ORDER BY p.context, p.step, p.time, p.request_hi, p.request_lo, p.place'
+
+/** Every stored point of a series as a JSON array, ordered by context, step and time. */
+export function streamSeries(clickhouse: ClickHouse, series: SeriesName): Promise<Readable> {
+  return clickhouse.stream(
+    `SELECT ${pointObject} FROM (${selectPoints(clickhouse, series, { isFinal: true })}) AS p ${pointOrder}
+     ${jsonSettings} FORMAT JSONEachRow`,
+    seriesParams(series),
+  )
+}
+
+export function seriesParams({ experimentId, name, context }: SeriesName) {
+  return {
+    experiment: String(experimentId),
+    name,
+    metrics: possibleMetrics(name),
+    ...(context !== undefined && { context }),
+  }
+}
+
+/**
+ * What the metric of a series may be called: the whole name, or what follows one of its underscores. From these the primary
+ * key finds the rows. ClickHouse makes them itself only of names with many: its analysis of that takes longer than reading
+ * 400 points.
+ */
+const possibleMetrics = (name: string) => {
+  const places = [...name.matchAll(/_/g)]
+  return places.length > underscoresMax ? [] : [name, ...places.map((it) => name.slice(it.index + 1))]
+}
+
+const underscoresMax = 16
+
+const possibleMetricsAsSql = `arrayConcat([{name:String}], arrayMap(place -> substring({name:String}, place + 1),
+  arrayFilter(place -> substring({name:String}, place, 1) = '_', range(1, length({name:String}) + 1))))`
+
+/** Resource usage is stored apart, and is read by the same call under its `sys.` names. */
+export const isOfSystem = ({ name }: SeriesName) => name.includes('sys.')
+
+/** Of points and of summaries. */
+export function matchesSeries({ name, context }: SeriesName): string {
+  const isPossible =
+    possibleMetrics(name).length > 0 ? 'metric IN {metrics:Array(String)}' : `has(${possibleMetricsAsSql}, metric)`
+  const isNamed = name.includes('_')
+    ? `${isPossible} AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})`
+    : 'metric = {name:String}'
+  const inContext = context === undefined ? '' : ' AND context = {context:String}'
+  return `experiment_id = {experiment:UInt64} AND ${isNamed}${inContext}`
+}
+
+/** The rows of a series. */
+export function selectPoints(clickhouse: ClickHouse, series: SeriesName, { isFinal }: { isFinal: boolean }): string {
+  return selectStoredPoints(clickhouse, {
+    withSystem: isOfSystem(series),
+    isFinal,
+    condition: matchesSeries(series),
+  })
+}
+
+type StoredPoints = { withSystem: boolean; isFinal: boolean; condition: string; columns?: string }
+
+/** The rows of all points that meet a condition, those of resource usage among them or not. */
+export function selectStoredPoints(
+  clickhouse: ClickHouse,
+  { withSystem, isFinal, condition, columns = '' }: StoredPoints,
+): string {
+  const tables = withSystem ? [pointsTable, systemPointsTable] : [pointsTable]
+  return tables
+    .map(
+      (
+        table,
+      ) => `SELECT ${columns}metric, context, ${storedValue} AS value, step, ${timeOf} AS time, epoch, present, request_hi,
+         request_lo, place
+       FROM ${clickhouse.database}.${table.name} ${isFinal ? 'FINAL' : ''} WHERE ${condition}`,
+    )
+    .join(' UNION ALL ')
+}
+
+const summarySuffix: Record<SummaryPart, string> = { minimum: 'Min', maximum: 'Max', current: 'Current' }
+
+/** One entry for each metric and context of an experiment as a JSON array; its cost does not grow with the points. */
+export function streamSummary(clickhouse: ClickHouse, experimentId: bigint): Promise<Readable> {
+  const parts = Object.keys(summarySuffix) as SummaryPart[]
+  const values = parts.map((part) => `${describePoint(part).value} AS ${part}_value`)
+  const fields = parts.flatMap((part) => {
+    const suffix = summarySuffix[part]
+    const { time, step, hasStep } = describePoint(part)
+    return [
+      `${asText(`${part}_value`)} AS value${suffix}`,
+      `${time} AS timestamp${suffix}`,
+      `nullIf(context, '') AS runContext${suffix}`,
+      `if(${hasStep}, ${step}, NULL) AS step${suffix}`,
+    ]
+  })
+  return clickhouse.stream(
+    `WITH ${values.join(', ')}
+     SELECT if(context = '', metric, concat(context, '_', metric)) AS name, ${fields.join(', ')}, false AS editable
+     FROM (SELECT metric, context, ${mergedSummary} FROM ${clickhouse.database}.${summaryTable}
+       WHERE experiment_id = {experiment:UInt64} GROUP BY metric, context)
+     ORDER BY name ${jsonSettings} FORMAT JSONEachRow`,
+    { experiment: String(experimentId) },
+  )
+}

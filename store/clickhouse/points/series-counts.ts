@@ -1,0 +1,50 @@
+import type { ClickHouse } from '../connection.ts'
+import { summaryTable } from './summary.ts'
+import { pointsTable } from './tables.ts'
+
+/** How large an experiment is: how many series it has, and how many points the longest of them. */
+export type SeriesTotals = { series: number; pointsMost: number }
+
+export const seriesName = `if(context = '', metric, concat(context, '_', metric))`
+
+/**
+ * The size of many experiments, at a cost that does not grow with their points. Rows that were delivered more than once
+ * count each time: an upper bound. Experiments without points are absent.
+ */
+export async function countSeries(clickhouse: ClickHouse, experimentIds: bigint[]): Promise<Map<bigint, SeriesTotals>> {
+  const rows = await clickhouse.rows<{ id: string; series: string; most: string }>(
+    `SELECT experiment_id AS id, count() AS series, max(points) AS most FROM (
+       SELECT experiment_id, ${seriesName} AS name, sum(rows) AS points FROM ${clickhouse.database}.${summaryTable}
+       WHERE experiment_id IN {ids:Array(UInt64)} GROUP BY experiment_id, name)
+     GROUP BY experiment_id`,
+    { ids: experimentIds },
+  )
+  return new Map(rows.map((it) => [BigInt(it.id), { series: Number(it.series), pointsMost: Number(it.most) }]))
+}
+
+/** The points of every series of an experiment, by the name it has in summaries. */
+export async function countPointsBySeries(clickhouse: ClickHouse, experimentId: bigint): Promise<Map<string, number>> {
+  const rows = await clickhouse.rows<{ name: string; points: string }>(
+    `SELECT ${seriesName} AS name, count() AS points FROM ${clickhouse.database}.${pointsTable.name}
+     WHERE experiment_id = {id:UInt64} GROUP BY name`,
+    { id: String(experimentId) },
+  )
+  return new Map(rows.map((it) => [it.name, Number(it.points)]))
+}
+
+/** Ids travel in the address of the query, which may have a megabyte. */
+const idsAtOnce = 10_000
+
+/** The names of all series that any of the experiments has, as summaries show them. */
+export async function listSeriesNames(clickhouse: ClickHouse, experimentIds: bigint[]): Promise<string[]> {
+  const names = new Set<string>()
+  for (let from = 0; from < experimentIds.length; from += idsAtOnce) {
+    const rows = await clickhouse.rows<{ name: string }>(
+      `SELECT DISTINCT ${seriesName} AS name FROM ${clickhouse.database}.${summaryTable}
+       WHERE experiment_id IN {ids:Array(UInt64)}`,
+      { ids: experimentIds.slice(from, from + idsAtOnce) },
+    )
+    for (const { name } of rows) names.add(name)
+  }
+  return [...names].toSorted()
+}

@@ -1,0 +1,118 @@
+import { createDistributed, type Layout, onCluster, toEngine, toLocal } from '../cluster/layout.ts'
+import { pointsTable, present, storedValue } from './tables.ts'
+
+/**
+ * One row per series with its least, its greatest and its current point, and its extent; kept by a view as points are
+ * inserted, so that it costs the same however many points there are. All of it but `rows` stays the same when a point
+ * comes twice.
+ *
+ * Each of the three points is a key of four words, the first of which weighs most, and keys are compared as one number: the point
+ * itself can be read back out of its key. Measured beside `argMin` over a tuple of the point, which keeps an object for
+ * each series and insert: of 10 us of ClickHouse a point, when a point came of each of 5,000 series, 4 were left.
+ */
+export const summaryTable = 'points_summary'
+
+const int64Top = '9223372036854775808'
+const uint64Max = '18446744073709551615'
+
+/** Whole numbers and floats as words whose order is theirs: -inf < ... < -0 < 0 < ... < inf < NaN. */
+const fromInt64 = (value: string) => `bitXor(reinterpretAsUInt64(${value}), ${int64Top})`
+const toInt64 = (word: string) => `reinterpretAsInt64(bitXor(${word}, ${int64Top}))`
+const fromFloatBits = (bits: string) => `bitXor(${bits}, if(bitTest(${bits}, 63), ${uint64Max}, ${int64Top}))`
+const toFloat = (word: string) =>
+  `reinterpretAsFloat64(bitXor(${word}, if(bitTest(${word}, 63), ${int64Top}, ${uint64Max})))`
+
+/** By copying their bytes, for shifting and adding cost twice that. */
+const pack = (...words: [string, string, string, string]) =>
+  `reinterpretAsUInt256(concat(${words
+    .toReversed()
+    .map((it) => `reinterpretAsFixedString(${it})`)
+    .join(', ')}))`
+const word = (key: string, place: 0 | 1 | 2 | 3) => `toUInt64(bitShiftRight(${key}, ${192 - 64 * place}))`
+
+const [time, step] = [fromInt64('time'), fromInt64('step')]
+
+/** NaN is the least or the greatest only where there is nothing else. Both words are read back as NaN. */
+const [nanLast, nanFirst] = [uint64Max, '0']
+const valueWord = (nan: string) => `if(isNaN(${storedValue}), ${nan}, ${fromFloatBits('value_bits')})`
+
+/** Of points with the same value the one with the smallest time, then step. */
+const minimumKey = pack(valueWord(nanLast), time, step, 'toUInt64(present)')
+const maximumKey = pack(valueWord(nanFirst), `bitNot(${time})`, `bitNot(${step})`, 'toUInt64(present)')
+
+/** The newest by time, then by step, then by order of arrival. */
+const arrival = `bitOr(bitShiftLeft(request_lo, 24), bitOr(bitShiftLeft(toUInt64(place), 4), toUInt64(present)))`
+const currentKey = pack(time, step, 'request_hi', arrival)
+
+const key = (pick: 'min' | 'max') => `SimpleAggregateFunction(${pick}, UInt256)`
+
+type Aggregate = { name: string; type: string; from: string }
+
+const aggregates: Aggregate[] = [
+  { name: 'minimum', type: key('min'), from: `min(${minimumKey})` },
+  { name: 'maximum', type: key('max'), from: `max(${maximumKey})` },
+  { name: 'current', type: key('max'), from: 'max(current_key)' },
+  // The value of a current point does not fit into its key any more.
+  {
+    name: 'current_bits',
+    type: 'AggregateFunction(argMax, UInt64, UInt256)',
+    from: 'argMaxState(value_bits, current_key)',
+  },
+  // Counts what came twice as two: it bounds, and is never shown.
+  { name: 'rows', type: 'SimpleAggregateFunction(sum, UInt64)', from: 'count()' },
+  { name: 'step_low', type: 'SimpleAggregateFunction(min, Int64)', from: 'min(step)' },
+  { name: 'step_high', type: 'SimpleAggregateFunction(max, Int64)', from: 'max(step)' },
+  { name: 'time_low', type: 'SimpleAggregateFunction(min, Int64)', from: 'min(time)' },
+  { name: 'time_high', type: 'SimpleAggregateFunction(max, Int64)', from: 'max(time)' },
+  { name: 'has_nan', type: 'SimpleAggregateFunction(max, UInt8)', from: `max(isNaN(${storedValue}))` },
+  // What each point has, and what any has.
+  { name: 'present_all', type: 'SimpleAggregateFunction(groupBitAnd, UInt8)', from: 'groupBitAnd(present)' },
+  { name: 'present_any', type: 'SimpleAggregateFunction(groupBitOr, UInt8)', from: 'groupBitOr(present)' },
+]
+
+const withTime = `if(bitAnd(present, ${present.timestamp}) != 0, timestamp, received) AS time`
+const series = 'experiment_id, metric, context'
+
+/** The statements that make the table and the view that fills it. */
+export function createSummary(layout: Layout, settings: string): string[] {
+  const { database } = layout
+  const local = toLocal(layout, summaryTable)
+  return [
+    `CREATE TABLE IF NOT EXISTS ${database}.${local}${onCluster(layout)} (
+      experiment_id UInt64, metric LowCardinality(String), context LowCardinality(String),
+      ${aggregates.map((it) => `${it.name} ${it.type} CODEC(ZSTD(1))`).join(', ')}
+    ) ENGINE = ${toEngine(layout, local, 'AggregatingMergeTree')} ORDER BY (${series}) SETTINGS ${settings}`,
+    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${summaryTable}_view${onCluster(layout)} TO ${database}.${local} AS
+     ${selectSummary(`${database}.${toLocal(layout, pointsTable.name)}`)}`,
+    ...createDistributed(layout, summaryTable, 'experiment_id'),
+  ]
+}
+
+/** What the view keeps of points; of all that are stored, it is the summary itself. */
+export const selectSummary = (points: string, where = 'true') =>
+  `WITH ${withTime}, ${currentKey} AS current_key
+     SELECT ${series}, ${aggregates.map((it) => `${it.from} AS ${it.name}`).join(', ')}
+     FROM ${points} WHERE ${where} GROUP BY ${series}`
+
+export type SummaryPart = 'minimum' | 'maximum' | 'current'
+
+/** The aggregates that make one of the rows of a series, under the names that `describePoint` reads. */
+export const mergedCurrent = 'max(current) AS current_key, argMaxMerge(current_bits) AS current_value_bits'
+export const mergedSummary = `min(minimum) AS minimum_key, max(maximum) AS maximum_key, ${mergedCurrent}`
+
+/** The fields of a point of a summary, as expressions over `mergedSummary`. */
+export function describePoint(part: SummaryPart): { value: string; step: string; time: string; hasStep: string } {
+  const name = `${part}_key`
+  const hasStep = `bitAnd(${word(name, 3)}, ${present.step}) != 0`
+  if (part === 'current') {
+    const value = 'reinterpretAsFloat64(current_value_bits)'
+    return { value, time: toInt64(word(name, 0)), step: toInt64(word(name, 1)), hasStep }
+  }
+  const turned = (it: string) => (part === 'maximum' ? `bitNot(${it})` : it)
+  return {
+    value: toFloat(word(name, 0)),
+    time: toInt64(turned(word(name, 1))),
+    step: toInt64(turned(word(name, 2))),
+    hasStep,
+  }
+}

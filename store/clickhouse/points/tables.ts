@@ -1,0 +1,78 @@
+import type { Column, Table } from '../tables.ts'
+
+/**
+ * What experiments log: metrics, resource usage and lines of output.
+ *
+ * An absent step, epoch or timestamp is stored as 0 with its bit in `present` cleared; `timestamp` is then read as
+ * `received`. No value is taken as a mark for absent: int64 extremes are kept as they are.
+ */
+
+/** The bits of `present`. */
+export const present = { step: 1, epoch: 2, timestamp: 4, offset: 8 } as const
+
+const requestColumns = [
+  { name: 'request_hi', type: 'UInt64', codec: 'Delta, ZSTD(1)' },
+  { name: 'request_lo', type: 'UInt64', codec: 'Delta, ZSTD(1)' },
+  { name: 'place', type: 'UInt32', codec: 'Delta, ZSTD(1)' },
+] as const
+
+/**
+ * Values are stored as their bits, turned so that each bit of 64 values stands together: neighbours of a training curve
+ * share sign and exponent, and frameworks' 32-bit floats leave the low bits zero. Measured on noisy curves, bytes a point
+ * and CPU to read: 2.98 and 0.68 of plain ZSTD's 3.86; Gorilla, FPC and ALP take more than that (4.3 with ZSTD).
+ *
+ * Delta for times: the metrics of a step have the same ones, which ZSTD finds again among whole bytes and not in the bits
+ * of DoubleDelta (0.11 bytes a point, not 0.43).
+ */
+const pointColumns = [
+  { name: 'experiment_id', type: 'UInt64', codec: 'Delta, ZSTD(1)' },
+  { name: 'metric', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
+  { name: 'context', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
+  { name: 'step', type: 'Int64', codec: 'DoubleDelta, ZSTD(1)' },
+  { name: 'timestamp', type: 'Int64', codec: 'Delta, ZSTD(1)' },
+  ...requestColumns,
+  { name: 'epoch', type: 'Int64', codec: 'Delta, ZSTD(1)' },
+  { name: 'received', type: 'Int64', codec: 'Delta, ZSTD(1)' },
+  { name: 'present', type: 'UInt8', codec: 'ZSTD(1)' },
+  {
+    name: 'value',
+    type: 'Float64',
+    codec: "T64('bit'), ZSTD(1)",
+    storedAs: { name: 'value_bits', type: 'UInt64', from: 'reinterpretAsUInt64(value)' },
+  },
+] as const satisfies readonly Column[]
+
+/** A point's value, as a float again. */
+export const storedValue = 'reinterpretAsFloat64(value_bits)'
+
+const lineColumns = [
+  { name: 'experiment_id', type: 'UInt64', codec: 'Delta, ZSTD(1)' },
+  { name: 'offset', type: 'Int64', codec: 'DoubleDelta, ZSTD(1)' },
+  { name: 'timestamp', type: 'Int64', codec: 'DoubleDelta, ZSTD(1)' },
+  ...requestColumns,
+  { name: 'context', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
+  { name: 'stderr', type: 'UInt8', codec: 'ZSTD(1)' },
+  { name: 'received', type: 'Int64', codec: 'Delta, ZSTD(1)' },
+  { name: 'present', type: 'UInt8', codec: 'ZSTD(1)' },
+  { name: 'line', type: 'String', codec: 'ZSTD(3)' },
+] as const satisfies readonly Column[]
+
+const pointKeys = {
+  primaryKey: ['experiment_id', 'metric', 'context', 'step'],
+  identity: ['timestamp', 'request_hi', 'request_lo', 'place', 'epoch', 'present', 'value_bits'],
+}
+
+export const pointsTable = { name: 'points', columns: pointColumns, ...pointKeys } satisfies Table
+
+/** Resource usage: shaped as points, apart from them for its own queue, throttle and retention. */
+export const systemPointsTable = { name: 'system_points', columns: pointColumns, ...pointKeys } satisfies Table
+
+export const outputLinesTable = {
+  name: 'output_lines',
+  columns: lineColumns,
+  primaryKey: ['experiment_id', 'offset', 'timestamp'],
+  identity: ['request_hi', 'request_lo', 'place', 'line', 'present'],
+} satisfies Table
+
+/** The tables of what experiments log. */
+export const experimentTables: readonly Table[] = [pointsTable, systemPointsTable, outputLinesTable]

@@ -1,0 +1,161 @@
+import type { Readable } from 'node:stream'
+import type { ClickHouse } from '../connection.ts'
+import {
+  isOfSystem,
+  jsonSettings,
+  matchesSeries,
+  pointObject,
+  type SeriesName,
+  selectPoints,
+  seriesParams,
+  streamSeries,
+  timeOf,
+} from './reads.ts'
+import { summaryTable } from './summary.ts'
+import { pointsTable, present, storedValue, systemPointsTable } from './tables.ts'
+
+/**
+ * A long series as a few points. Its extent comes from the summary, so that its points are read once, and of their columns
+ * only those that can tell something: a series whose points all have a time of their own needs no time of arrival.
+ */
+
+/** The metric in one context: a name may stand for several. */
+type Found = {
+  metric: string
+  context: string
+  rows: number
+  low: { step: bigint; time: bigint }
+  high: { step: bigint; time: bigint }
+  hasNan: boolean
+  presentAll: number
+  presentAny: number
+}
+
+/** A series with no more rows than this many times what is asked for is counted exactly. */
+const repetitionsAssumed = 4
+
+/**
+ * At most `pointsMax` points of a series as a JSON array: its steps (or times, when it has no steps) are cut into buckets
+ * of one width, and each bucket's minimum, maximum and first NaN are kept. A series that is short enough comes whole.
+ */
+export async function streamThinnedSeries(
+  clickhouse: ClickHouse,
+  series: SeriesName,
+  pointsMax: number,
+): Promise<Readable> {
+  const found = await findLongSeries(clickhouse, series, pointsMax)
+  if (found === undefined) return await streamSeries(clickhouse, series)
+  const low = least(found.map((it) => it.low.step))
+  const hasSteps = low !== greatest(found.map((it) => it.high.step))
+  const axis = hasSteps ? 'step' : 'time'
+  const from = least(found.map((it) => it.low[axis]))
+  const to = greatest(found.map((it) => it.high[axis]))
+  const hasNan = found.some((it) => it.hasNan)
+  const buckets = Math.max(1, Math.floor(pointsMax / ((hasNan ? 3 : 2) * found.length)))
+  return await clickhouse.stream(
+    `WITH (value, step, time, epoch, present) AS point, reinterpretAsUInt64(${axis} - {from:Int64}) AS distance
+     SELECT ${pointObject} FROM (
+       SELECT {metrics:Array(String)}[place] AS metric, {contexts:Array(String)}[place] AS context,
+         kept.1 AS value, kept.2 AS step, kept.3 AS time, kept.4 AS epoch, kept.5 AS present
+       FROM (SELECT place, arrayJoin(arrayDistinct(${hasNan ? extremesAndNan : extremes})) AS kept
+         FROM (${selectRows(clickhouse, series, found)})
+         GROUP BY place, least(intDiv(distance, {width:UInt64}), {lastBucket:UInt64}))) AS p
+     ORDER BY p.context, p.step, p.time LIMIT {pointsMax:UInt32} ${jsonSettings} FORMAT JSONEachRow`,
+    {
+      experiment: String(series.experimentId),
+      metrics: found.map((it) => it.metric),
+      contexts: found.map((it) => it.context),
+      from: String(from),
+      width: String(toWidth(to - from, BigInt(buckets))),
+      lastBucket: buckets - 1,
+      pointsMax,
+    },
+  )
+}
+
+const extremes = '[argMin(point, value), argMax(point, value)]'
+const extremesAndNan = `arrayConcat(
+  if(countIf(NOT isNaN(value)) > 0, [argMinIf(point, value, NOT isNaN(value)), argMaxIf(point, value, NOT isNaN(value))], []),
+  if(countIf(isNaN(value)) > 0, [argMinIf(point, distance, isNaN(value))], []))`
+
+/** The rows of all that was found, each with the `place` in the list that its series has. Repeated rows change nothing. */
+function selectRows(clickhouse: ClickHouse, series: SeriesName, found: Found[]): string {
+  const all = found.reduce((bits, it) => bits & it.presentAll, 0xff)
+  const any = found.reduce((bits, it) => bits | it.presentAny, 0)
+  const time = all & present.timestamp ? 'timestamp' : any & present.timestamp ? timeOf : 'received'
+  const epoch = any & present.epoch ? 'epoch' : 'toInt64(0)'
+  const bits = all === any ? `toUInt8(${all})` : 'present'
+  const [place, condition] =
+    found.length === 1
+      ? ['toUInt32(1)', 'metric = {metrics:Array(String)}[1] AND context = {contexts:Array(String)}[1]']
+      : [
+          'toUInt32(indexOf(arrayZip({metrics:Array(String)}, {contexts:Array(String)}), (metric, context)))',
+          'metric IN {metrics:Array(String)} AND place > 0',
+        ]
+  return (isOfSystem(series) ? [pointsTable, systemPointsTable] : [pointsTable])
+    .map(
+      ({ name }) => `SELECT ${place} AS place, ${storedValue} AS value, step, ${time} AS time, ${epoch} AS epoch,
+         ${bits} AS present
+       FROM ${clickhouse.database}.${name} WHERE experiment_id = {experiment:UInt64} AND ${condition}`,
+    )
+    .join(' UNION ALL ')
+}
+
+/**
+ * What is known of a series, or undefined when it is short. The summary counts repeated rows, and may not have those that
+ * were stored a moment ago: a series that may be short is counted.
+ */
+async function findLongSeries(clickhouse: ClickHouse, series: SeriesName, pointsMax: number) {
+  const found = await findSeries(clickhouse, series, isOfSystem(series) ? 'points' : 'summary')
+  const rows = found.reduce((sum, it) => sum + it.rows, 0)
+  if (rows > pointsMax * repetitionsAssumed) return found
+  const [counted] = await clickhouse.rows<{ points: string }>(
+    `SELECT count() AS points FROM (${selectPoints(clickhouse, series, { isFinal: true })})`,
+    seriesParams(series),
+  )
+  const points = Number(counted?.points)
+  if (points <= pointsMax) return undefined
+  return points <= rows ? found : await findSeries(clickhouse, series, 'points')
+}
+
+/** Each metric and context of a series, as the summary has it or as its points tell; resource usage has no summary. */
+async function findSeries(clickhouse: ClickHouse, series: SeriesName, source: 'summary' | 'points'): Promise<Found[]> {
+  const from =
+    source === 'points'
+      ? `SELECT metric, context, count() AS points, min(step) AS step_from, max(step) AS step_to,
+         min(time) AS time_from, max(time) AS time_to, max(isNaN(value)) AS nan,
+         groupBitAnd(present) AS all_have, groupBitOr(present) AS any_has
+       FROM (${selectPoints(clickhouse, series, { isFinal: false })})`
+      : `SELECT metric, context, sum(rows) AS points, min(step_low) AS step_from, max(step_high) AS step_to,
+         min(time_low) AS time_from, max(time_high) AS time_to, max(has_nan) AS nan,
+         groupBitAnd(present_all) AS all_have, groupBitOr(present_any) AS any_has
+       FROM ${clickhouse.database}.${summaryTable} WHERE ${matchesSeries(series)}`
+  const rows = await clickhouse.rows<Record<string, string>>(
+    `${from} GROUP BY metric, context ORDER BY metric, context`,
+    seriesParams(series),
+  )
+  return rows.map((it) => ({
+    metric: String(it.metric),
+    context: String(it.context),
+    rows: Number(it.points),
+    low: { step: BigInt(it.step_from ?? 0), time: BigInt(it.time_from ?? 0) },
+    high: { step: BigInt(it.step_to ?? 0), time: BigInt(it.time_to ?? 0) },
+    hasNan: Number(it.nan) > 0,
+    presentAll: Number(it.all_have),
+    presentAny: Number(it.any_has),
+  }))
+}
+
+const least = (values: bigint[]) => values.reduce((a, b) => (b < a ? b : a))
+const greatest = (values: bigint[]) => values.reduce((a, b) => (b > a ? b : a))
+
+/**
+ * The width of one of so many buckets over a distance. One bucket over all of int64 would need a 65th bit: it is made too
+ * narrow by one, and the last bucket takes what is beyond.
+ */
+function toWidth(distance: bigint, buckets: bigint): bigint {
+  const width = distance / buckets + 1n
+  return width > uint64Max ? uint64Max : width
+}
+
+const uint64Max = 2n ** 64n - 1n

@@ -1,0 +1,127 @@
+import type { GivenLimits } from '../../limits.ts'
+import type { Database, Queries } from '../database.ts'
+import { type Actor, insertAudit } from './audit.ts'
+import { insertApiKey, insertNewKey } from './keys.ts'
+import type { UserKind } from './visibility.ts'
+
+/** Who a key belongs to. */
+export type Account = {
+  keyId: string
+  userId: string
+  userName: string
+  kind: UserKind
+  organizationId: string
+  isAdmin: boolean
+  defaultWorkspaceName: string | null
+  /** What was set for the key. */
+  limits: GivenLimits
+}
+
+/** Who a key, given by its SHA-256 in hex, belongs to; undefined when it is unknown or revoked. */
+export async function findAccount(database: Queries, keyHash: string): Promise<Account | undefined> {
+  return await database.row<Account>(
+    `SELECT k.id AS "keyId", u.id AS "userId", u.user_name AS "userName", u.kind,
+       u.organization_id AS "organizationId", u.is_admin AS "isAdmin", w.name AS "defaultWorkspaceName", k.limits
+     FROM api_keys k JOIN users u ON u.id = k.user_id LEFT JOIN workspaces w ON w.id = u.default_workspace_id
+     WHERE k.key_hash = decode($1, 'hex') AND k.revoked_at IS NULL AND u.deleted_at IS NULL`,
+    [keyHash],
+  )
+}
+
+type EnsuredUser = { userId: string; organizationId: string; workspaceId: string }
+
+type NewUser = { organizationName: string; userName: string; isAdmin: boolean; workspaceName: string }
+
+/**
+ * Makes a user with a workspace of the given name, and the organization when it is new. All three are found again when
+ * they exist.
+ */
+export async function ensureUser(queries: Queries, user: NewUser): Promise<EnsuredUser> {
+  const organizationId = await insertOrFind(
+    queries,
+    'INSERT INTO organizations (name) VALUES ($1) ON CONFLICT DO NOTHING RETURNING id',
+    'SELECT id FROM organizations WHERE name = $1',
+    [user.organizationName],
+  )
+  const workspaceId = await insertOrFind(
+    queries,
+    'INSERT INTO workspaces (organization_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id',
+    'SELECT id FROM workspaces WHERE organization_id = $1 AND name = $2',
+    [organizationId, user.workspaceName],
+  )
+  const found = await queries.row<{ id: string }>(
+    'SELECT id FROM users WHERE organization_id = $1 AND user_name = $2 AND deleted_at IS NULL',
+    [organizationId, user.userName],
+  )
+  const created =
+    found ??
+    (await queries.row<{ id: string }>(
+      `INSERT INTO users (organization_id, user_name, is_admin, default_workspace_id) VALUES ($1, $2, $3, $4) RETURNING id`,
+      [organizationId, user.userName, user.isAdmin, workspaceId],
+    ))
+  const userId = (created as { id: string }).id
+  await queries.row(
+    `INSERT INTO workspace_members (workspace_id, user_id, is_owner) VALUES ($1, $2, true) ON CONFLICT DO NOTHING`,
+    [workspaceId, userId],
+  )
+  return { userId, organizationId, workspaceId }
+}
+
+async function insertOrFind(queries: Queries, insert: string, find: string, values: unknown[]): Promise<string> {
+  const row = (await queries.row<{ id: string }>(insert, values)) ?? (await queries.row<{ id: string }>(find, values))
+  return (row as { id: string }).id
+}
+
+/** Who does what is done at a start. */
+const starter = 'svc'
+const firstOrganization = 'default'
+
+/**
+ * Makes what a first start needs: the organization, an admin, the workspace `default` and a key. Answers a key only when
+ * it was made now, for it cannot be shown again; later starts make one when no admin has a key that works.
+ *
+ * @param givenKey the first key as a setting gives it; added when it is not yet there
+ */
+export async function bootstrap(database: Database, givenKey: string | undefined): Promise<{ newKey?: string }> {
+  return await database.transaction(async (queries) => {
+    // Two processes that start at once must not make two admins' keys.
+    await queries.row('SELECT pg_advisory_xact_lock(7392002)')
+    if (givenKey === undefined && (await hasAdminWithKey(queries))) return {}
+    const admin = (await findFirstAdmin(queries)) ?? (await ensureFirstAdmin(queries))
+    const actor: Actor = { organizationId: admin.organizationId, userName: starter }
+    if (givenKey !== undefined) {
+      const made = await insertApiKey(queries, admin.userId, givenKey)
+      if (made) await insertAudit(queries, actor, 'key.created', admin.userName, { keyId: made.keyId })
+      return {}
+    }
+    const { apiKey, keyId } = await insertNewKey(queries, admin.userId)
+    await insertAudit(queries, actor, 'key.created', admin.userName, { keyId })
+    return { newKey: apiKey }
+  })
+}
+
+type Admin = { userId: string; userName: string; organizationId: string }
+
+const liveAdmins = `FROM users u JOIN organizations o ON o.id = u.organization_id
+  WHERE o.name = '${firstOrganization}' AND u.is_admin AND u.deleted_at IS NULL`
+
+async function hasAdminWithKey(queries: Queries): Promise<boolean> {
+  const row = await queries.row(
+    `SELECT 1 ${liveAdmins} AND EXISTS (SELECT 1 FROM api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL) LIMIT 1`,
+  )
+  return row !== undefined
+}
+
+async function findFirstAdmin(queries: Queries): Promise<Admin | undefined> {
+  return await queries.row<Admin>(
+    `SELECT u.id AS "userId", u.user_name AS "userName", u.organization_id AS "organizationId" ${liveAdmins}
+     ORDER BY u.created_at, u.id LIMIT 1`,
+  )
+}
+
+async function ensureFirstAdmin(queries: Queries): Promise<Admin> {
+  const user = { organizationName: firstOrganization, userName: 'admin', isAdmin: true, workspaceName: 'default' }
+  const { userId, organizationId } = await ensureUser(queries, user)
+  await insertAudit(queries, { organizationId, userName: starter }, 'user.created', user.userName, { isAdmin: true })
+  return { userId, userName: user.userName, organizationId }
+}

@@ -1,0 +1,101 @@
+import type { Database, Queries } from '../database.ts'
+
+/** What an administrative act is called in the audit log; its subject is what it was done to. */
+export type Act =
+  | 'user.created'
+  | 'user.changed'
+  | 'user.removed'
+  | 'service-account.created'
+  | 'service-account.removed'
+  | 'key.created'
+  | 'key.revoked'
+  | 'key.rotated'
+  | 'secret.set'
+  | 'secret.deleted'
+  | 'secrets.rewrapped'
+  | 'limits.set'
+  | 'retention.set'
+  | 'workspace-member.set'
+  | 'webhooks.set'
+  | 'webhook.enabled'
+  | 'webhook-secret.made'
+
+/** Who acts, and in which organization; whoever comes with a key must still have it when the act begins. */
+export type Actor = { organizationId: string; userName: string; keyId?: string; isAdmin?: boolean }
+
+/** The key, or the rights of the user it belongs to, were taken away after the request was let in. */
+export class ActorChanged extends Error {
+  readonly isKnown: boolean
+
+  constructor(isKnown: boolean) {
+    super(isKnown ? 'the actor is no longer an admin' : 'the key of the actor was revoked')
+    this.isKnown = isKnown
+  }
+}
+
+type Details = Record<string, unknown>
+
+/** Writes down what was done. Keys and secrets are never part of it: `details` names them by id or by name. */
+export async function insertAudit(
+  queries: Queries,
+  actor: Actor,
+  act: Act,
+  subject: string,
+  details: Details = {},
+): Promise<void> {
+  await queries.row(
+    'INSERT INTO audit_log (organization_id, actor, act, subject, details) VALUES ($1, $2, $3, $4, $5)',
+    [actor.organizationId, actor.userName, act, subject, JSON.stringify(details)],
+  )
+}
+
+type Note = (act: Act, subject: string, details?: Details) => Promise<void>
+
+/**
+ * Runs an administrative act in one transaction with what it notes in the audit log. Acts of one organization happen one
+ * after the other, so that of two that collide the second finds what the first has left, its own rights included.
+ *
+ * @throws ActorChanged
+ */
+export async function administer<T>(
+  database: Database,
+  actor: Actor,
+  work: (queries: Queries, note: Note) => Promise<T>,
+): Promise<T> {
+  return await database.transaction(async (queries) => {
+    await queries.row('SELECT 1 FROM organizations WHERE id = $1 FOR NO KEY UPDATE', [actor.organizationId])
+    await checkActor(queries, actor)
+    return await work(queries, (act, subject, details) => insertAudit(queries, actor, act, subject, details))
+  })
+}
+
+async function checkActor(queries: Queries, { keyId, isAdmin }: Actor) {
+  if (keyId === undefined) return
+  const row = await queries.row<{ isAdmin: boolean }>(
+    `SELECT u.is_admin AS "isAdmin" FROM api_keys k JOIN users u ON u.id = k.user_id
+     WHERE k.id = $1 AND k.revoked_at IS NULL AND u.deleted_at IS NULL`,
+    [keyId],
+  )
+  if (!row || (isAdmin && !row.isAdmin)) throw new ActorChanged(row !== undefined)
+}
+
+export type AuditEntry = {
+  id: bigint
+  atMs: number
+  actor: string
+  act: Act
+  subject: string
+  details: Details
+}
+
+/** Entries of an organization, newest first, from before `beforeId`. */
+export async function listAudit(
+  queries: Queries,
+  { organizationId, beforeId, limit }: { organizationId: string; beforeId: bigint | undefined; limit: number },
+): Promise<AuditEntry[]> {
+  return await queries.rows<AuditEntry>(
+    `SELECT id, (extract(epoch FROM at) * 1000)::float8 AS "atMs", actor, act, subject, details FROM audit_log
+     WHERE organization_id = $1 AND ($2::bigint IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+    [organizationId, beforeId ?? null, limit],
+  )
+}

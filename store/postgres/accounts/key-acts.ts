@@ -1,0 +1,69 @@
+import type { Database } from '../database.ts'
+import { toKeyHash } from './api-key.ts'
+import { type Actor, administer } from './audit.ts'
+import { insertNewKey, type NewKey, revokeKeys } from './keys.ts'
+import { findUser, type UserReference } from './users.ts'
+
+/** What admins do to keys. */
+
+/** Makes a further key; undefined when there is no such user. */
+export async function addKey(database: Database, actor: Actor, reference: UserReference): Promise<NewKey | undefined> {
+  return await administer(database, actor, async (queries, note) => {
+    const user = await findUser(queries, actor.organizationId, reference)
+    if (!user) return undefined
+    const key = await insertNewKey(queries, user.userId)
+    await note('key.created', reference.userName, { keyId: key.keyId })
+    return key
+  })
+}
+
+/** Makes a key in the place of all that the user has; undefined when there is no such user. */
+export async function rotateKeys(
+  database: Database,
+  actor: Actor,
+  reference: UserReference,
+): Promise<NewKey | undefined> {
+  return await administer(database, actor, async (queries, note) => {
+    const user = await findUser(queries, actor.organizationId, reference)
+    if (!user) return undefined
+    const revoked = await revokeKeys(queries, user.userId)
+    const key = await insertNewKey(queries, user.userId)
+    await note('key.rotated', reference.userName, { keyId: key.keyId, revokedKeyIds: revoked })
+    return key
+  })
+}
+
+/** Takes one key of a user back, given as such; says what is not there. */
+export async function revokeKey(
+  database: Database,
+  actor: Actor,
+  reference: UserReference,
+  key: string,
+): Promise<'revoked' | 'userUnknown' | 'keyUnknown'> {
+  return await administer(database, actor, async (queries, note) => {
+    const user = await findUser(queries, actor.organizationId, reference)
+    if (!user) return 'userUnknown'
+    const row = await queries.row<{ id: string }>(
+      `UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND key_hash = $2 AND revoked_at IS NULL RETURNING id`,
+      [user.userId, toKeyHash(key)],
+    )
+    if (!row) return 'keyUnknown'
+    await note('key.revoked', reference.userName, { keyId: row.id })
+    return 'revoked'
+  })
+}
+
+/** Takes a key of the organization back, given by its id; false when there is no such key that works. */
+export async function revokeKeyById(database: Database, actor: Actor, keyId: string): Promise<boolean> {
+  return await administer(database, actor, async (queries, note) => {
+    const row = await queries.row<{ userName: string }>(
+      `UPDATE api_keys k SET revoked_at = now() FROM users u
+       WHERE u.id = k.user_id AND u.organization_id = $1 AND k.id::text = $2 AND k.revoked_at IS NULL
+       RETURNING u.user_name AS "userName"`,
+      [actor.organizationId, keyId],
+    )
+    if (!row) return false
+    await note('key.revoked', row.userName, { keyId })
+    return true
+  })
+}

@@ -1,0 +1,48 @@
+import type { Queries } from '../database.ts'
+import { createApiKey, toKeyHash, toShownPrefix } from './api-key.ts'
+
+/** A key as it is shown once, to whoever asked for it. */
+export type NewKey = { apiKey: string; keyId: string; createdAtMs: number }
+
+/** Registers a key for a user; a key that is registered already stays as it is, and answers undefined. */
+export async function insertApiKey(
+  queries: Queries,
+  userId: string,
+  key: string,
+): Promise<Omit<NewKey, 'apiKey'> | undefined> {
+  return await queries.row(
+    `INSERT INTO api_keys (user_id, key_hash, shown_prefix) VALUES ($1, $2, $3) ON CONFLICT (key_hash) DO NOTHING
+     RETURNING id AS "keyId", (extract(epoch FROM created_at) * 1000)::float8 AS "createdAtMs"`,
+    [userId, toKeyHash(key), toShownPrefix(key)],
+  )
+}
+
+/** Makes a key for a user. */
+export async function insertNewKey(queries: Queries, userId: string): Promise<NewKey> {
+  const apiKey = createApiKey()
+  const made = await insertApiKey(queries, userId, apiKey)
+  return { apiKey, ...(made as Omit<NewKey, 'apiKey'>) }
+}
+
+/** Takes all keys of a user back, and answers their ids. */
+export async function revokeKeys(queries: Queries, userId: string): Promise<string[]> {
+  const rows = await queries.rows<{ id: string }>(
+    'UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND revoked_at IS NULL RETURNING id',
+    [userId],
+  )
+  return rows.map((it) => it.id)
+}
+
+/** A key as it may be shown. */
+export type ListedKey = { keyId: string; shownPrefix: string; userName: string; createdAtMs: number }
+
+/** The keys of an organization that work, oldest first. */
+export async function listKeys(queries: Queries, organizationId: string): Promise<ListedKey[]> {
+  return await queries.rows<ListedKey>(
+    `SELECT k.id AS "keyId", k.shown_prefix AS "shownPrefix", u.user_name AS "userName",
+       (extract(epoch FROM k.created_at) * 1000)::float8 AS "createdAtMs"
+     FROM api_keys k JOIN users u ON u.id = k.user_id
+     WHERE u.organization_id = $1 AND k.revoked_at IS NULL ORDER BY k.created_at, k.id`,
+    [organizationId],
+  )
+}

@@ -1,0 +1,29 @@
+import { createGatherer } from '../../../runtime/write-behind-buffer.ts'
+import type { Activity } from './users.ts'
+
+type Settings = {
+  /** Keeps the activity of many users in one statement. */
+  write(activities: Activity[]): Promise<void>
+  everyMs: number
+  onError(error: unknown): void
+}
+
+/** Gathers when users last called. */
+export function createActivity(settings: Settings) {
+  const activities = createGatherer<Activity>({
+    ...settings,
+    idOf: (it) => it.userId,
+    merge(known, { atMs }) {
+      known.atMs = Math.max(known.atMs, atMs)
+    },
+  })
+  return {
+    /** The user called. */
+    active(userId: string, atMs: number) {
+      activities.add({ userId, atMs })
+    },
+
+    /** Writes what is left, once. */
+    close: activities.close,
+  }
+}

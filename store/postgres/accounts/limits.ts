@@ -1,0 +1,70 @@
+import type { GivenLimits } from '../../limits.ts'
+import type { Queries } from '../database.ts'
+
+/** Whose limits are meant: a workspace's, a project's or a key's. */
+export type LimitTarget =
+  | { workspaceName: string }
+  | { projectId: string }
+  | { workspaceName: string; projectName: string }
+  | { keyId: string }
+
+/** The row that carries a target's limits; `$1` is the organization, the values follow it. */
+function toRow(target: LimitTarget): { table: string; condition: string; values: string[] } {
+  if ('keyId' in target) {
+    return {
+      table: 'api_keys',
+      condition: `revoked_at IS NULL AND id::text = $2
+        AND user_id IN (SELECT id FROM users WHERE organization_id = $1)`,
+      values: [target.keyId],
+    }
+  }
+  const workspaces = 'SELECT id FROM workspaces WHERE organization_id = $1'
+  if ('projectId' in target) {
+    return {
+      table: 'projects',
+      condition: `id = $2 AND workspace_id IN (${workspaces})`,
+      values: [target.projectId],
+    }
+  }
+  if ('projectName' in target) {
+    return {
+      table: 'projects',
+      condition: `name = $3 AND workspace_id IN (${workspaces} AND name = $2)`,
+      values: [target.workspaceName, target.projectName],
+    }
+  }
+  return { table: 'workspaces', condition: `id IN (${workspaces} AND name = $2)`, values: [target.workspaceName] }
+}
+
+type Owned = { organizationId: string; target: LimitTarget }
+
+/** The limits set for a target itself; undefined when the organization has no such thing. */
+export async function findLimits(
+  queries: Queries,
+  { organizationId, target }: Owned,
+): Promise<GivenLimits | undefined> {
+  const { table, condition, values } = toRow(target)
+  const row = await queries.row<{ limits: GivenLimits }>(`SELECT limits FROM ${table} WHERE ${condition}`, [
+    organizationId,
+    ...values,
+  ])
+  return row?.limits
+}
+
+/**
+ * Sets some limits and takes others back, all at once, and answers what is then set; undefined when the organization has
+ * no such target.
+ */
+export async function updateLimits(
+  queries: Queries,
+  { organizationId, target }: Owned,
+  changes: { set: GivenLimits; unset: string[] },
+): Promise<GivenLimits | undefined> {
+  const { table, condition, values } = toRow(target)
+  const next = values.length + 2
+  const row = await queries.row<{ limits: GivenLimits }>(
+    `UPDATE ${table} SET limits = (limits || $${next}::jsonb) - $${next + 1}::text[] WHERE ${condition} RETURNING limits`,
+    [organizationId, ...values, JSON.stringify(changes.set), changes.unset],
+  )
+  return row?.limits
+}

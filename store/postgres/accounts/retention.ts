@@ -1,0 +1,132 @@
+import type { KeptDays, KeptType } from '../../retention.ts'
+import type { Queries } from '../database.ts'
+
+type Workspace = { organizationId: string; workspaceName: string }
+
+const ofWorkspace = 'organization_id = $1 AND name = $2'
+
+/** For how many days a workspace keeps what; undefined when the organization has no such workspace. */
+export async function findKeptDays(queries: Queries, it: Workspace): Promise<KeptDays | undefined> {
+  const row = await queries.row<{ days: KeptDays }>(`SELECT kept_days AS days FROM workspaces WHERE ${ofWorkspace}`, [
+    it.organizationId,
+    it.workspaceName,
+  ])
+  return row?.days
+}
+
+/** Sets some and takes others back, all at once, and answers what is then set. */
+export async function updateKeptDays(
+  queries: Queries,
+  it: Workspace,
+  changes: { set: KeptDays; unset: string[] },
+): Promise<KeptDays | undefined> {
+  const row = await queries.row<{ days: KeptDays }>(
+    `UPDATE workspaces SET kept_days = (kept_days || $3::jsonb) - $4::text[] WHERE ${ofWorkspace}
+     RETURNING kept_days AS days`,
+    [it.organizationId, it.workspaceName, JSON.stringify(changes.set), changes.unset],
+  )
+  return row?.days
+}
+
+export type Retained = { workspaceId: string; days: KeptDays }
+
+/** The workspaces that do not keep everything for ever. */
+export async function listRetained(queries: Queries): Promise<Retained[]> {
+  return await queries.rows(`SELECT id AS "workspaceId", kept_days AS days FROM workspaces WHERE kept_days <> '{}'`)
+}
+
+/** The workspaces of those experiments that are in one of them. */
+export async function findWorkspacesOf(
+  queries: Queries,
+  experimentIds: bigint[],
+  workspaceIds: string[],
+): Promise<Map<bigint, string>> {
+  const rows = await queries.rows<{ id: bigint; workspaceId: string }>(
+    `SELECT e.id, p.workspace_id AS "workspaceId" FROM experiments e JOIN projects p ON p.id = e.project_id
+     WHERE e.id = ANY($1::bigint[]) AND p.workspace_id = ANY($2::uuid[])`,
+    [`{${experimentIds.join()}}`, workspaceIds],
+  )
+  return new Map(rows.map((it) => [it.id, it.workspaceId]))
+}
+
+/** All experiments of a workspace. */
+export async function listExperimentsOf(queries: Queries, workspaceId: string): Promise<bigint[]> {
+  const rows = await queries.rows<{ id: bigint }>(
+    'SELECT e.id FROM experiments e JOIN projects p ON p.id = e.project_id WHERE p.workspace_id = $1 ORDER BY e.id',
+    [workspaceId],
+  )
+  return rows.map((it) => it.id)
+}
+
+export async function listModelsOf(queries: Queries, workspaceId: string): Promise<bigint[]> {
+  const rows = await queries.rows<{ id: bigint }>(
+    'SELECT id FROM monitored_models WHERE workspace_id = $1 ORDER BY id',
+    [workspaceId],
+  )
+  return rows.map((it) => it.id)
+}
+
+type Sweep = { workspaceId: string; type: KeptType; upToMs: number }
+
+/**
+ * Begins to delete everything up to a time: `done` when it is deleted already, `again` when a sweep of the workspace was broken
+ * off.
+ */
+export async function beginSweep(
+  queries: Queries,
+  { workspaceId, type, upToMs }: Sweep,
+): Promise<'first' | 'again' | 'done'> {
+  const rows = await queries.rows<{ upToMs: bigint; isDone: boolean }>(
+    `SELECT up_to_ms AS "upToMs", is_done AS "isDone" FROM retention_sweeps
+     WHERE workspace_id = $1 AND data_type = $2 AND (up_to_ms >= $3 OR NOT is_done)`,
+    [workspaceId, type, upToMs],
+  )
+  if (rows.some((it) => !it.isDone)) {
+    await queries.row(
+      'DELETE FROM retention_sweeps WHERE workspace_id = $1 AND data_type = $2 AND NOT is_done AND up_to_ms <> $3',
+      [workspaceId, type, upToMs],
+    )
+  } else if (rows.length > 0) return 'done'
+  await queries.row(
+    `INSERT INTO retention_sweeps (workspace_id, data_type, up_to_ms) VALUES ($1, $2, $3)
+     ON CONFLICT (workspace_id, data_type, up_to_ms) DO UPDATE SET is_done = false`,
+    [workspaceId, type, upToMs],
+  )
+  return rows.length > 0 ? 'again' : 'first'
+}
+
+/** Writes down that everything up to a time is deleted, and how much of it there was. */
+export async function endSweep(queries: Queries, { workspaceId, type, upToMs, rows }: Sweep & { rows: number }) {
+  await queries.row(
+    `UPDATE retention_sweeps SET rows = rows + $4, is_done = true, swept_at = now()
+     WHERE workspace_id = $1 AND data_type = $2 AND up_to_ms = $3`,
+    [workspaceId, type, upToMs, rows],
+  )
+}
+
+/** What was deleted of a workspace, the newest first; sweeps that found nothing are left out. */
+export async function listSweeps(
+  queries: Queries,
+  it: Workspace,
+): Promise<{ type: KeptType; upToMs: bigint; rows: bigint; atMs: number }[]> {
+  return await queries.rows(
+    `SELECT data_type AS type, up_to_ms AS "upToMs", rows, (extract(epoch FROM swept_at) * 1000)::float8 AS "atMs"
+     FROM retention_sweeps WHERE rows > 0 AND workspace_id = (SELECT id FROM workspaces WHERE ${ofWorkspace})
+     ORDER BY swept_at DESC, data_type LIMIT 100`,
+    [it.organizationId, it.workspaceName],
+  )
+}
+
+/** Rows that are gone are no longer on their way. */
+export async function subtractFromAccepted(
+  queries: Queries,
+  type: KeptType,
+  counts: { experimentId: bigint; rows: number }[],
+): Promise<void> {
+  await queries.row(
+    `UPDATE experiment_counters c SET accepted = greatest(0, c.accepted - n.rows)
+     FROM unnest($1::bigint[], $2::bigint[]) AS n(experiment_id, rows)
+     WHERE c.experiment_id = n.experiment_id AND c.data_type = $3`,
+    [`{${counts.map((it) => it.experimentId).join()}}`, `{${counts.map((it) => it.rows).join()}}`, type],
+  )
+}

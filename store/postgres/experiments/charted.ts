@@ -1,0 +1,30 @@
+import { mayReadExperiment, toViewerValues, type Viewer } from '../accounts/visibility.ts'
+import type { Queries } from '../database.ts'
+
+export type ChartedExperiment = { id: bigint; key: string; startTimeMs: bigint; parameters: Record<string, string> }
+
+/**
+ * Those of some experiments that the viewer may see, each with those of some parameters that it has. What is absent,
+ * deleted or foreign is left out.
+ */
+export async function listChartedExperiments(
+  queries: Queries,
+  viewer: Viewer,
+  keys: string[],
+  parameterNames: string[],
+): Promise<ChartedExperiment[]> {
+  const rows = await queries.rows<Omit<ChartedExperiment, 'parameters'> & { names: string[]; values: string[] }>(
+    `SELECT e.id, e.key, e.start_time_ms AS "startTimeMs",
+       ARRAY(SELECT v.name ${parametersOf}) AS names, ARRAY(SELECT v.value ${parametersOf}) AS values
+     FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
+     WHERE e.key = ANY($4) AND e.deleted_at IS NULL AND ${mayReadExperiment('e', 'p', 'w')}`,
+    [...toViewerValues(viewer), keys, parameterNames],
+  )
+  return rows.map(({ names, values, ...it }) => {
+    const parameters = Object.fromEntries(names.map((name, at) => [name, values[at] as string]))
+    return { ...it, parameters }
+  })
+}
+
+const parametersOf = `FROM experiment_values v
+  WHERE v.experiment_id = e.id AND v.kind = 'parameter' AND v.name = ANY($5) ORDER BY v.name`

@@ -1,0 +1,48 @@
+import type { ExperimentType } from '../../limits.ts'
+import type { Queries } from '../database.ts'
+
+/** How much more of one data type an experiment had accepted, and refused or dropped by a limit. */
+export type CountedMore = { experimentId: bigint; type: ExperimentType; accepted: number; throttled: number }
+
+/** Adds to the counters of many experiments in one statement. Experiments that are gone are passed over. */
+export async function addToCounters(queries: Queries, counted: CountedMore[]): Promise<void> {
+  await queries.row(
+    `INSERT INTO experiment_counters AS c (experiment_id, data_type, accepted, throttled)
+     SELECT more.id, more.type, more.accepted, more.throttled
+     FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[]) AS more(id, type, accepted, throttled)
+     JOIN experiments e ON e.id = more.id ORDER BY more.id, more.type
+     ON CONFLICT (experiment_id, data_type)
+     DO UPDATE SET accepted = c.accepted + excluded.accepted, throttled = c.throttled + excluded.throttled`,
+    [
+      counted.map((it) => it.experimentId),
+      counted.map((it) => it.type),
+      counted.map((it) => it.accepted),
+      counted.map((it) => it.throttled),
+    ],
+  )
+}
+
+export type Counters = { type: ExperimentType; accepted: bigint; throttled: bigint }
+
+/** What has been counted for an experiment; types that were never sent are absent. */
+export async function listCounters(queries: Queries, experimentId: bigint): Promise<Counters[]> {
+  return await queries.rows<Counters>(
+    'SELECT data_type AS type, accepted, throttled FROM experiment_counters WHERE experiment_id = $1',
+    [experimentId],
+  )
+}
+
+/** That an experiment was throttled, why, and when it last was. */
+export type Throttled = { experimentId: bigint; reason: string; lastAtMs: number }
+
+/** Keeps why many experiments were throttled in one statement; a time never goes back. */
+export async function upsertThrottled(queries: Queries, throttled: Throttled[]): Promise<void> {
+  await queries.row(
+    `INSERT INTO experiment_throttles AS t (experiment_id, reason, last_at_ms)
+     SELECT newer.id, newer.reason, newer.last_at_ms
+     FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS newer(id, reason, last_at_ms)
+     JOIN experiments e ON e.id = newer.id ORDER BY newer.id, newer.reason
+     ON CONFLICT (experiment_id, reason) DO UPDATE SET last_at_ms = greatest(t.last_at_ms, excluded.last_at_ms)`,
+    [throttled.map((it) => it.experimentId), throttled.map((it) => it.reason), throttled.map((it) => it.lastAtMs)],
+  )
+}

@@ -1,0 +1,289 @@
+import type { GivenLimits } from '../../limits.ts'
+import {
+  isShownIn,
+  isWithheld,
+  mayReadExperiment,
+  mayReadProject,
+  mayWrite,
+  toViewerValues,
+  type Viewer,
+} from '../accounts/visibility.ts'
+import type { Database, Queries } from '../database.ts'
+
+/** Everything that metadata tells. Times are milliseconds since the Unix epoch. */
+export type Experiment = {
+  id: bigint
+  key: string
+  name: string
+  userName: string
+  projectId: string
+  projectName: string
+  workspaceName: string
+  filePath: string | null
+  startTimeMs: bigint
+  endTimeMs: bigint | null
+  activeAtMs: bigint
+  aliveAtMs: bigint | null
+  stopRequested: boolean
+  archived: boolean
+  /** What a client said of the end of its run. */
+  hasCrashed: boolean | null
+  error: string | null
+  /** Whether the caller may change it; else it may only be read. */
+  isWritable: boolean
+  /** What was set for its workspace and project; the project's goes before the workspace's. */
+  limits: GivenLimits
+  /** Why limits kept something of it out, in the last `throttledForMs`. */
+  throttleReasons: string[]
+}
+
+/** An experiment counts as throttled until this long after a limit last kept something out. */
+const throttledForMs = 60_000
+
+export const experimentColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
+  w.name AS "workspaceName", e.file_path AS "filePath", e.start_time_ms AS "startTimeMs", e.end_time_ms AS "endTimeMs",
+  e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs", e.stop_requested AS "stopRequested", e.archived,
+  e.has_crashed AS "hasCrashed", e.error, ${mayWrite('w')} AS "isWritable",
+  w.limits || p.limits AS limits, ARRAY(SELECT t.reason FROM experiment_throttles t WHERE t.experiment_id = e.id
+    AND t.last_at_ms > extract(epoch FROM now()) * 1000 - ${throttledForMs} ORDER BY t.reason) AS "throttleReasons"`
+
+export const experimentsWithPlace = `FROM experiments e JOIN projects p ON p.id = e.project_id
+  JOIN workspaces w ON w.id = p.workspace_id JOIN users u ON u.id = e.user_id`
+
+type NewExperiment = { key: string; projectId: string; userId: string; name: string; nowMs: number }
+
+/** Makes an experiment with its one other, `Name`. Fails with a unique violation when the key is taken. */
+export async function insertExperiment(queries: Queries, experiment: NewExperiment): Promise<void> {
+  await queries.row(
+    `WITH made AS (
+       INSERT INTO experiments (key, project_id, user_id, name, start_time_ms, active_at_ms)
+       VALUES ($1, $2, $3, $4, $5, $5) RETURNING id)
+     INSERT INTO experiment_values (experiment_id, kind, name, value, timestamp_ms)
+     SELECT id, 'other', 'Name', $4, $5 FROM made`,
+    [experiment.key, experiment.projectId, experiment.userId, experiment.name, experiment.nowMs],
+  )
+}
+
+/** What a write needs to know of its experiment. */
+export type WritableExperiment = Pick<Experiment, 'id' | 'limits'>
+
+/** An experiment that the user may write to, or one that is kept from a service account restricted to other workspaces. */
+export type SoughtExperiment = WritableExperiment & { isWithheld: boolean }
+
+/** Experiments to write to, by their keys; those that are absent or foreign are not among them. */
+export async function findWritableExperiments(
+  queries: Queries,
+  userId: string,
+  keys: string[],
+): Promise<Map<string, SoughtExperiment>> {
+  const rows = await queries.rows<SoughtExperiment & { key: string }>(
+    `SELECT e.key, e.id, w.limits || p.limits AS limits, NOT ${mayWrite('w')} AS "isWithheld" FROM experiments e
+     JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
+     WHERE (${mayWrite('w')} OR ${isWithheld('w')}) AND e.key = ANY($2) AND e.deleted_at IS NULL`,
+    [userId, keys],
+  )
+  return new Map(rows.map(({ key, ...experiment }) => [key, experiment]))
+}
+
+/** An experiment that the viewer may see; absent, deleted and foreign look the same. */
+export async function findExperiment(queries: Queries, viewer: Viewer, key: string): Promise<Experiment | undefined> {
+  return await queries.row<Experiment>(
+    `SELECT ${experimentColumns} ${experimentsWithPlace}
+     WHERE e.key = $4 AND e.deleted_at IS NULL AND ${mayReadExperiment('e', 'p', 'w')}`,
+    [...toViewerValues(viewer), key],
+  )
+}
+
+/** Experiments that somebody may see, as it was found before; those that are deleted are left out. */
+export async function listExperimentsById(queries: Queries, ids: bigint[]): Promise<Experiment[]> {
+  const nobody = null
+  return await queries.rows<Experiment>(
+    `SELECT ${experimentColumns} ${experimentsWithPlace} WHERE e.id = ANY($2) AND e.deleted_at IS NULL`,
+    [nobody, ids],
+  )
+}
+
+/** A condition on the experiments `e` of a page, whose values are `$1` to `$7`; the order goes with it. */
+export const ofPage = `${isShownIn('e', '$4')}
+       AND EXISTS (SELECT 1 FROM projects listed JOIN workspaces lw ON lw.id = listed.workspace_id
+         WHERE listed.id = $4 AND ${mayReadProject('listed', 'lw')})
+       AND e.deleted_at IS NULL AND e.archived = $5 AND e.id > $6 ORDER BY e.id LIMIT $7`
+
+export const toPageValues = (viewer: Viewer, page: ExperimentPage) => [
+  ...toViewerValues(viewer),
+  page.projectId,
+  page.archived,
+  page.afterId,
+  page.limit,
+]
+
+export type ExperimentPage = { projectId: string; archived: boolean; afterId: bigint; limit: number }
+
+/** Experiments of a project, and those symlinked into it, in the order they were made, from after `afterId`. */
+export async function listExperiments(queries: Queries, viewer: Viewer, page: ExperimentPage): Promise<Experiment[]> {
+  return await queries.rows<Experiment>(
+    `SELECT ${experimentColumns} ${experimentsWithPlace} WHERE ${ofPage}`,
+    toPageValues(viewer, page),
+  )
+}
+
+/**
+ * Changes what an experiment's condition is. A deleted one is changed too: that is how it is restored.
+ *
+ * @returns false when the user may not change it, or there is none
+ */
+export async function updateCondition(
+  queries: Queries,
+  userId: string,
+  key: string,
+  condition: 'stopped' | 'archived' | 'deleted' | 'restored',
+): Promise<boolean> {
+  const change = {
+    stopped: 'stop_requested = true',
+    archived: 'archived = true',
+    deleted: 'deleted_at = now()',
+    restored: 'archived = false, deleted_at = NULL',
+  }[condition]
+  const row = await queries.row(
+    `UPDATE experiments e SET ${change} FROM projects p JOIN workspaces w ON w.id = p.workspace_id
+     WHERE p.id = e.project_id AND e.key = $2 AND ${mayWrite('w')}
+       ${condition === 'restored' ? '' : 'AND e.deleted_at IS NULL'} RETURNING e.id`,
+    [userId, key],
+  )
+  return row !== undefined
+}
+
+type Outcome = { isAlive: boolean; error: string | undefined; hasCrashed: boolean | undefined; nowMs: number }
+
+/** Keeps what a client says of its run: that it goes on, or how it ended. */
+export async function updateOutcome(queries: Queries, experimentId: bigint, outcome: Outcome): Promise<void> {
+  await queries.row(
+    `UPDATE experiments SET alive_at_ms = CASE WHEN $2 THEN greatest(alive_at_ms, $3) END, active_at_ms = $3,
+       not_alive_at_ms = CASE WHEN $2 THEN not_alive_at_ms ELSE greatest(not_alive_at_ms, $3) END,
+       error = coalesce($4, error), has_crashed = coalesce($5, has_crashed) WHERE id = $1`,
+    [experimentId, outcome.isAlive, outcome.nowMs, outcome.error ?? null, outcome.hasCrashed ?? null],
+  )
+}
+
+export async function updateFilePath(queries: Queries, experimentId: bigint, filePath: string): Promise<void> {
+  await queries.row('UPDATE experiments SET file_path = $2 WHERE id = $1', [experimentId, filePath])
+}
+
+/** Puts experiments into another project. */
+export async function moveExperiments(queries: Queries, experimentIds: bigint[], projectId: string): Promise<void> {
+  await queries.row('UPDATE experiments SET project_id = $2 WHERE id = ANY($1)', [experimentIds, projectId])
+  // It would now be there twice.
+  await queries.row('DELETE FROM experiment_symlinks WHERE experiment_id = ANY($1) AND project_id = $2', [
+    experimentIds,
+    projectId,
+  ])
+}
+
+/** Shows experiments in a further project. */
+export async function insertSymlinks(queries: Queries, experimentIds: bigint[], projectId: string): Promise<void> {
+  await queries.row(
+    `INSERT INTO experiment_symlinks (project_id, experiment_id)
+     SELECT $2, id FROM experiments WHERE id = ANY($1) AND project_id <> $2 ON CONFLICT DO NOTHING`,
+    [experimentIds, projectId],
+  )
+}
+
+export type ValueKind = 'parameter' | 'other'
+
+export type LastValue = { name: string; value: string; step: bigint | null; timestampMs: bigint }
+
+type NewValue = { name: string; value: string; step?: number | bigint; timestampMs: number | bigint }
+
+/** Keeps a parameter's or other's value; the one that came last stays. The other `Name` also renames the experiment. */
+export async function upsertValue(
+  database: Database,
+  experimentId: bigint,
+  kind: ValueKind,
+  { name, value, step, timestampMs }: NewValue,
+): Promise<void> {
+  const upsert = (queries: Queries) =>
+    queries.row(
+      `INSERT INTO experiment_values (experiment_id, kind, name, value, step, timestamp_ms) VALUES ($1, $2, $3, $4, $5, $6)
+       ON CONFLICT (experiment_id, kind, name)
+       DO UPDATE SET value = excluded.value, step = excluded.step, timestamp_ms = excluded.timestamp_ms`,
+      [experimentId, kind, name, value, step ?? null, timestampMs],
+    )
+  if (kind === 'parameter' || name !== 'Name') {
+    await upsert(database)
+    return
+  }
+  await database.transaction(async (queries) => {
+    await queries.row('UPDATE experiments SET name = $2 WHERE id = $1', [experimentId, value])
+    await upsert(queries)
+  })
+}
+
+export async function listValues(queries: Queries, experimentId: bigint, kind: ValueKind): Promise<LastValue[]> {
+  return await queries.rows<LastValue>(
+    `SELECT name, value, step, timestamp_ms AS "timestampMs" FROM experiment_values
+     WHERE experiment_id = $1 AND kind = $2 ORDER BY name`,
+    [experimentId, kind],
+  )
+}
+
+/** Adds tags; those that are there stay. */
+export async function insertTags(queries: Queries, experimentId: bigint, tags: string[]): Promise<void> {
+  await queries.row(
+    `INSERT INTO experiment_tags (experiment_id, tag, added_at)
+     SELECT $1, tag, clock_timestamp() + place * interval '1 microsecond'
+     FROM unnest($2::text[]) WITH ORDINALITY AS added(tag, place) ON CONFLICT DO NOTHING`,
+    [experimentId, tags],
+  )
+}
+
+export async function listTags(queries: Queries, experimentId: bigint): Promise<string[]> {
+  const rows = await queries.rows<{ tag: string }>(
+    'SELECT tag FROM experiment_tags WHERE experiment_id = $1 ORDER BY added_at, tag',
+    [experimentId],
+  )
+  return rows.map((it) => it.tag)
+}
+
+/** Signs of life: when an experiment was last kept alive, and when it last did anything. */
+export type Sign = { experimentId: bigint; aliveAtMs?: number; activeAtMs: number }
+
+/** Keeps signs of life of many experiments in one statement; a time never goes back. */
+export async function updateSigns(queries: Queries, signs: Sign[]): Promise<void> {
+  await queries.row(
+    `UPDATE experiments e SET
+       active_at_ms = greatest(e.active_at_ms, s.active),
+       alive_at_ms = CASE WHEN s.alive > coalesce(e.not_alive_at_ms, 0) THEN greatest(e.alive_at_ms, s.alive)
+         ELSE e.alive_at_ms END
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS s(id, active, alive) WHERE e.id = s.id`,
+    [signs.map((it) => it.experimentId), signs.map((it) => it.activeAtMs), signs.map((it) => it.aliveAtMs ?? null)],
+  )
+}
+
+type Times = { startTimeMs: number | bigint | undefined; endTimeMs: number | bigint | undefined }
+
+/** Sets the start, the end or both; what is absent stays. */
+export async function updateTimes(queries: Queries, experimentId: bigint, times: Times): Promise<void> {
+  await queries.row(
+    `UPDATE experiments SET start_time_ms = coalesce($2, start_time_ms), end_time_ms = coalesce($3, end_time_ms)
+     WHERE id = $1`,
+    [experimentId, times.startTimeMs ?? null, times.endTimeMs ?? null],
+  )
+}
+
+/** Some experiments that were deleted before this time, in ms since the Unix epoch. */
+export async function listDeletedBefore(queries: Queries, timeMs: number, limit: number): Promise<bigint[]> {
+  const rows = await queries.rows<{ id: bigint }>(
+    'SELECT id FROM experiments WHERE deleted_at <= to_timestamp($1 / 1000.0) ORDER BY deleted_at LIMIT $2',
+    [timeMs, limit],
+  )
+  return rows.map((it) => it.id)
+}
+
+/** Takes deleted experiments away for good, with all that hangs on them; one that was restored meanwhile stays. */
+export async function deleteExperiments(queries: Queries, experimentIds: bigint[]): Promise<void> {
+  await queries.row(
+    `WITH gone AS (DELETE FROM experiments WHERE id = ANY($1) AND deleted_at IS NOT NULL RETURNING id)
+     DELETE FROM artifact_versions v USING gone WHERE v.experiment_id = gone.id AND v.state <> 'CLOSED'`,
+    [experimentIds],
+  )
+}

@@ -1,0 +1,267 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Database, Queries } from '../database.ts'
+import { insertAlertDeliveries } from '../webhooks/outbox.ts'
+
+/** Measures of what a model reports. */
+const modelMeasures = [
+  'psi',
+  'jensenShannon',
+  'kolmogorovSmirnov',
+  'wasserstein',
+  'missingShare',
+  'accuracy',
+  'precision',
+  'recall',
+  'f1',
+  'meanAbsoluteError',
+  'rootMeanSquaredError',
+  'bias',
+  'unlabelledShare',
+  'events',
+] as const
+/** Measures of a metric of an experiment: its greatest or least value in the window, how many NaN, how many points. */
+export const metricMeasures = ['metric', 'metricNaN', 'metricPoints'] as const
+export const alertMeasures = [...modelMeasures, ...metricMeasures] as const
+export type AlertMeasure = (typeof alertMeasures)[number]
+
+export const comparisons = ['above', 'below'] as const
+
+/** What else a measure needs; absent fields are absent. */
+type AlertDetails = {
+  modelVersion?: string | undefined
+  feature?: string | undefined
+  part?: 'feature' | 'prediction' | 'label' | undefined
+  datasetName?: string | undefined
+  prediction?: string | undefined
+  label?: string | undefined
+  task?: 'classification' | 'regression' | undefined
+  metricName?: string | undefined
+  context?: string | undefined
+}
+
+type Fields = {
+  name: string
+  measure: AlertMeasure
+  comparison: (typeof comparisons)[number]
+  threshold: number
+  details: AlertDetails
+  windowMs: number
+  graceMs: number
+}
+
+export type AlertRule = Fields & {
+  id: string
+  workspaceId: string
+  workspaceName: string
+  modelName: string | null
+  experimentId: bigint | null
+  experimentKey: string | null
+  /** When its run ended, if that was said. */
+  experimentEndMs: number | null
+  userName: string
+  createdAtMs: number
+  isPaused: boolean
+  evaluatedToMs: number
+  problem: string | null
+}
+
+const columns = `r.id, r.workspace_id AS "workspaceId", w.name AS "workspaceName", r.name, r.model_name AS "modelName",
+  r.experiment_id AS "experimentId", e.key AS "experimentKey", e.end_time_ms::float8 AS "experimentEndMs", r.measure, r.comparison, r.threshold, r.details,
+  r.window_ms::float8 AS "windowMs", r.grace_ms::float8 AS "graceMs", r.user_name AS "userName",
+  r.created_at_ms::float8 AS "createdAtMs", r.paused_at_ms IS NOT NULL AS "isPaused",
+  r.evaluated_to_ms::float8 AS "evaluatedToMs", r.problem`
+const rules = `SELECT ${columns} FROM alert_rules r JOIN workspaces w ON w.id = r.workspace_id
+  LEFT JOIN experiments e ON e.id = r.experiment_id`
+
+/** As many rules as a workspace may have. */
+export const alertRulesMax = 1_000
+
+type NewRule = Fields & {
+  workspaceId: string
+  modelName: string | null
+  experimentId: bigint | null
+  userName: string
+  nowMs: number
+  /** The first window that is looked at begins then, or later. */
+  fromMs: number
+}
+
+/** @returns its id; undefined when the workspace has as many as it may */
+export async function insertAlertRule(queries: Queries, rule: NewRule): Promise<string | undefined> {
+  const row = await queries.row<{ id: string }>(
+    `INSERT INTO alert_rules (workspace_id, name, model_name, experiment_id, measure, comparison, threshold, details,
+       window_ms, grace_ms, user_name, created_at_ms, evaluated_to_ms)
+     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13
+     WHERE (SELECT count(*) FROM alert_rules WHERE workspace_id = $1) < $14 RETURNING id`,
+    [
+      ...[rule.workspaceId, rule.name, rule.modelName, rule.experimentId, rule.measure, rule.comparison],
+      ...[rule.threshold, rule.details, rule.windowMs, rule.graceMs, rule.userName, rule.nowMs],
+      ...[Math.ceil(rule.fromMs / rule.windowMs) * rule.windowMs, alertRulesMax],
+    ],
+  )
+  return row?.id
+}
+
+/** The rules of a workspace, or those on one model, by name. */
+export async function listAlertRules(
+  queries: Queries,
+  { workspaceId, modelName }: { workspaceId: string; modelName: string | undefined },
+): Promise<AlertRule[]> {
+  return await queries.rows<AlertRule>(
+    `${rules} WHERE r.workspace_id = $1 AND ($2::text IS NULL OR r.model_name = $2) ORDER BY r.name, r.id`,
+    [workspaceId, modelName ?? null],
+  )
+}
+
+export async function findAlertRule(queries: Queries, workspaceId: string, id: string): Promise<AlertRule | undefined> {
+  return await queries.row<AlertRule>(`${rules} WHERE r.workspace_id = $1 AND r.id = $2`, [workspaceId, id])
+}
+
+export type AlertChange = Partial<Pick<Fields, 'name' | 'threshold' | 'comparison' | 'graceMs'>> & {
+  isPaused?: boolean | undefined
+}
+
+/** Changes a rule; one that is resumed goes on with the window of now, and leaves out what passed meanwhile. */
+export async function updateAlertRule(queries: Queries, id: string, change: AlertChange, nowMs: number): Promise<void> {
+  await queries.row(
+    `UPDATE alert_rules SET name = coalesce($2, name), threshold = coalesce($3::float8, threshold),
+       comparison = coalesce($4, comparison), grace_ms = coalesce($5::bigint, grace_ms),
+       paused_at_ms = CASE WHEN $6::boolean IS NULL THEN paused_at_ms WHEN $6 THEN coalesce(paused_at_ms, $7::bigint) END,
+       evaluated_to_ms = CASE WHEN $6 = false AND paused_at_ms IS NOT NULL
+         THEN greatest(evaluated_to_ms, $7::bigint / window_ms * window_ms) ELSE evaluated_to_ms END
+     WHERE id = $1`,
+    [
+      ...[id, change.name ?? null, change.threshold ?? null, change.comparison ?? null, change.graceMs ?? null],
+      ...[change.isPaused ?? null, nowMs],
+    ],
+  )
+}
+
+/** Deletes a rule and its firings; what was put into the outbox is still sent. */
+export async function deleteAlertRule(queries: Queries, id: string): Promise<void> {
+  await queries.row('DELETE FROM alert_rules WHERE id = $1', [id])
+}
+
+/** Rules with a window that has ended and had its grace, those that wait the longest first. */
+export async function listDueAlertRules(queries: Queries, nowMs: number, limit: number): Promise<AlertRule[]> {
+  return await queries.rows<AlertRule>(
+    `${rules} WHERE r.paused_at_ms IS NULL AND e.deleted_at IS NULL AND r.evaluated_to_ms + r.window_ms + r.grace_ms <= $1
+     ORDER BY r.evaluated_to_ms + r.window_ms + r.grace_ms, r.id LIMIT $2`,
+    [nowMs, limit],
+  )
+}
+
+/** One thing that crossed a threshold: a feature and its part, where the measure has such. */
+export type Found = { feature: string | null; part: string | null; value: number }
+
+type Evaluated = { fromMs: number; toMs: number; found: Found[]; problem: string | null; nowMs: number }
+
+/**
+ * Keeps what came of a window: that it has been looked at and, where something crossed the threshold, that the rule fired,
+ * with what webhooks tell of it. All of it or nothing; of two evaluators the second one keeps nothing, nor does one whose
+ * rule was paused, changed or deleted meanwhile.
+ *
+ * @returns whether it fired
+ */
+export async function keepEvaluation(database: Database, rule: AlertRule, window: Evaluated): Promise<boolean> {
+  const { fromMs, toMs, found, problem, nowMs } = window
+  return await database.transaction(async (queries) => {
+    const now = await queries.row<Pick<AlertRule, 'threshold' | 'comparison' | 'evaluatedToMs' | 'isPaused'>>(
+      `SELECT threshold, comparison, evaluated_to_ms::float8 AS "evaluatedToMs", paused_at_ms IS NOT NULL AS "isPaused"
+       FROM alert_rules WHERE id = $1 FOR UPDATE`,
+      [rule.id],
+    )
+    const { threshold, comparison, evaluatedToMs, isPaused } = rule
+    if (!isDeepStrictEqual({ ...now }, { threshold, comparison, evaluatedToMs, isPaused })) return false
+    await queries.row('UPDATE alert_rules SET evaluated_to_ms = $2, problem = $3 WHERE id = $1', [
+      rule.id,
+      toMs,
+      problem,
+    ])
+    if (found.length === 0) return false
+    const fired = await queries.row(
+      `INSERT INTO alert_firings (rule_id, window_from_ms, window_to_ms, fired_at_ms, found) VALUES ($1, $2, $3, $4, $5)
+       ON CONFLICT (rule_id, window_from_ms) DO NOTHING RETURNING id`,
+      [rule.id, fromMs, toMs, nowMs, JSON.stringify(found.slice(0, foundMax))],
+    )
+    if (!fired) return false
+    await insertAlertDeliveries(queries, {
+      workspaceId: rule.workspaceId,
+      notification: {
+        workspaceName: rule.workspaceName,
+        event: 'ALERT_FIRED',
+        alertId: rule.id,
+        alertName: rule.name,
+        modelName: rule.modelName,
+        modelVersion: rule.details.modelVersion ?? null,
+        experimentKey: rule.experimentKey,
+        metricName: rule.details.metricName ?? null,
+        measure: rule.measure,
+        comparison: rule.comparison,
+        threshold: rule.threshold,
+        windowFrom: fromMs,
+        windowTo: toMs,
+        found: found.slice(0, foundMax),
+        foundCount: found.length,
+        timestamp: nowMs,
+      },
+    })
+    return true
+  })
+}
+
+/** As many features as a firing tells. */
+const foundMax = 100
+
+export type Firing = {
+  id: bigint
+  ruleId: string
+  name: string
+  modelName: string | null
+  experimentKey: string | null
+  measure: AlertMeasure
+  windowFromMs: number
+  windowToMs: number
+  firedAtMs: number
+  found: Found[]
+}
+
+/** What fired in a workspace, the last first. */
+export async function listFirings(
+  queries: Queries,
+  page: {
+    workspaceId: string
+    ruleId: string | undefined
+    modelName: string | undefined
+    beforeId: bigint | undefined
+    limit: number
+  },
+): Promise<Firing[]> {
+  return await queries.rows<Firing>(
+    `SELECT f.id, f.rule_id AS "ruleId", r.name, r.model_name AS "modelName", e.key AS "experimentKey", r.measure,
+       f.window_from_ms::float8 AS "windowFromMs", f.window_to_ms::float8 AS "windowToMs",
+       f.fired_at_ms::float8 AS "firedAtMs", f.found
+     FROM alert_firings f JOIN alert_rules r ON r.id = f.rule_id LEFT JOIN experiments e ON e.id = r.experiment_id
+     WHERE r.workspace_id = $1 AND ($2::uuid IS NULL OR r.id = $2) AND ($3::text IS NULL OR r.model_name = $3)
+       AND ($4::bigint IS NULL OR f.id < $4) ORDER BY f.id DESC LIMIT $5`,
+    [page.workspaceId, page.ruleId ?? null, page.modelName ?? null, page.beforeId ?? null, page.limit],
+  )
+}
+
+const roundSeconds = 30
+
+/** Takes, or keeps, the round of all alerts; false while somebody else has it. Times are those of Postgres alone. */
+export async function holdAlertRound(queries: Queries, holder: string): Promise<boolean> {
+  const row = await queries.row(
+    `INSERT INTO alert_round AS r (holder, until) VALUES ($1, clock_timestamp() + make_interval(secs => $2))
+     ON CONFLICT (is_only) DO UPDATE SET holder = excluded.holder, until = excluded.until
+     WHERE r.holder = excluded.holder OR r.until < clock_timestamp() RETURNING holder`,
+    [holder, roundSeconds],
+  )
+  return row !== undefined
+}
+
+/** Lets go of the round, so that another worker may have it at once. */
+export async function endAlertRound(queries: Queries, holder: string): Promise<void> {
+  await queries.row('DELETE FROM alert_round WHERE holder = $1', [holder])
+}

@@ -1,0 +1,36 @@
+import { isShownIn } from '../accounts/visibility.ts'
+import type { Queries } from '../database.ts'
+import type { ValueKind } from '../experiments/experiments.ts'
+
+/** What all values of one name have in common. */
+type ValueType = 'boolean' | 'double' | 'string'
+
+type ValueColumn = { kind: ValueKind; name: string; type: ValueType }
+
+const isNumber = `value ~ '^\\s*[+-]?(\\d+\\.?\\d*|\\.\\d+)([eE][+-]?\\d+)?\\s*$' OR lower(value) IN ('nan', 'inf', '-inf',
+  'infinity', '-infinity')`
+
+/** The experiments of the project `$1`, archived or not (`$2`), those symlinked into it included. */
+const ofProject = `e.archived = $2 AND e.deleted_at IS NULL AND ${isShownIn('e', '$1')}`
+
+/** The names of parameters and others that the experiments of a project have, each with the type that fits all its values. */
+export async function listValueColumns(queries: Queries, projectId: string, archived: boolean): Promise<ValueColumn[]> {
+  return await queries.rows<ValueColumn>(
+    `SELECT v.kind, v.name, CASE WHEN bool_and(lower(value) IN ('true', 'false')) THEN 'boolean'
+       WHEN bool_and(${isNumber}) THEN 'double' ELSE 'string' END AS type
+     FROM experiments e JOIN experiment_values v ON v.experiment_id = e.id
+     WHERE ${ofProject}
+     GROUP BY v.kind, v.name ORDER BY v.kind, v.name`,
+    [projectId, archived],
+  )
+}
+
+/** The experiments of a project, for what ClickHouse has of them. */
+export async function listExperimentIds(queries: Queries, projectId: string, archived: boolean): Promise<bigint[]> {
+  const rows = await queries.rows<{ id: bigint }>(
+    `SELECT e.id FROM experiments e
+     WHERE ${ofProject}`,
+    [projectId, archived],
+  )
+  return rows.map((it) => it.id)
+}

@@ -1,0 +1,125 @@
+import { mayWrite } from '../accounts/visibility.ts'
+import type { Database, Queries } from '../database.ts'
+
+/** A panel of a workspace, apart from its bytes. */
+export type Panel = {
+  id: string
+  workspaceId: string
+  fileName: string
+  size: bigint
+  sha256: string
+  objectKey: string
+  userName: string
+  createdAtMs: bigint
+  updatedAtMs: bigint
+}
+
+const panelColumns = `p.id, p.workspace_id AS "workspaceId", p.file_name AS "fileName", p.size, p.sha256, p.object_key AS "objectKey",
+  u.user_name AS "userName", p.created_at_ms AS "createdAtMs", p.updated_at_ms AS "updatedAtMs"`
+
+export type PanelContent = {
+  userId: string
+  fileName: string
+  size: number
+  sha256: string
+  objectKey: string
+  nowMs: number
+}
+
+/**
+ * Keeps a new panel. Its object must have been announced by `insertLooseObject`.
+ *
+ * @returns its id; undefined when the workspace has `panelsMax` already: nothing is kept then
+ */
+export async function insertPanel(
+  database: Database,
+  workspaceId: string,
+  content: PanelContent,
+  panelsMax: number,
+): Promise<string | undefined> {
+  return await database.transaction(async (queries) => {
+    // One after the other in a workspace, so that the count is exact.
+    await queries.row('SELECT 1 FROM workspaces WHERE id = $1 FOR NO KEY UPDATE', [workspaceId])
+    const there = await queries.row<{ count: bigint }>('SELECT count(*) FROM panels WHERE workspace_id = $1', [
+      workspaceId,
+    ])
+    if (Number(there?.count) >= panelsMax) return undefined
+    await takeObject(queries, content.objectKey)
+    const row = await queries.row<{ id: string }>(
+      `INSERT INTO panels (workspace_id, user_id, file_name, size, sha256, object_key, created_at_ms, updated_at_ms)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $7) RETURNING id`,
+      [workspaceId, ...toValues(content)],
+    )
+    return row?.id
+  })
+}
+
+/**
+ * Puts other content in the place of a panel's; the object before becomes loose.
+ *
+ * @returns false when the workspace has no such panel: nothing is kept then
+ */
+export async function updatePanel(
+  database: Database,
+  workspaceId: string,
+  id: string,
+  content: PanelContent,
+): Promise<boolean> {
+  return await database.transaction(async (queries) => {
+    const isThere = await queries.row('SELECT 1 FROM panels WHERE workspace_id = $1 AND id = $2 FOR UPDATE', [
+      workspaceId,
+      id,
+    ])
+    if (!isThere) return false
+    await takeObject(queries, content.objectKey)
+    await queries.row(
+      `UPDATE panels SET user_id = $2, file_name = $3, size = $4, sha256 = $5, object_key = $6, updated_at_ms = $7
+       WHERE id = $1`,
+      [id, ...toValues(content)],
+    )
+    return true
+  })
+}
+
+const toValues = ({ userId, fileName, size, sha256, objectKey, nowMs }: PanelContent) => [
+  userId,
+  fileName,
+  size,
+  sha256,
+  objectKey,
+  nowMs,
+]
+
+/** From now on the object belongs to the panel. */
+async function takeObject(queries: Queries, objectKey: string) {
+  const announced = await queries.row('DELETE FROM loose_objects WHERE object_key = $1 RETURNING object_key', [
+    objectKey,
+  ])
+  if (!announced) throw new Error(`the object ${objectKey} was not announced, or was freed again`)
+}
+
+/** The panels of a workspace in the order they came. */
+export async function listPanels(queries: Queries, workspaceId: string): Promise<Panel[]> {
+  return await queries.rows<Panel>(
+    `SELECT ${panelColumns} FROM panels p JOIN users u ON u.id = p.user_id WHERE p.workspace_id = $1 ORDER BY p.place`,
+    [workspaceId],
+  )
+}
+
+/** A panel of a workspace that the user may write to; absent and foreign look the same. */
+export async function findPanel(queries: Queries, userId: string, id: string): Promise<Panel | undefined> {
+  return await queries.row<Panel>(
+    `SELECT ${panelColumns} FROM panels p JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id
+     WHERE p.id = $2 AND ${mayWrite('w')}`,
+    [userId, id],
+  )
+}
+
+/** True when the user had such a panel. Its object becomes loose. */
+export async function deletePanel(queries: Queries, userId: string, id: string): Promise<boolean> {
+  const row = await queries.row(
+    `DELETE FROM panels p USING workspaces w WHERE w.id = p.workspace_id AND p.id = $2 AND ${mayWrite('w')} RETURNING p.id`,
+    [userId, id],
+  )
+  return row !== undefined
+}

@@ -1,0 +1,226 @@
+import { nextPatch, parseSemver, toPrecedence } from '../../registry/semver.ts'
+import { mayReadExperiment, mayReadOfWorkspace, mayWrite, toViewerValues, type Viewer } from '../accounts/visibility.ts'
+import { type Asset, assetColumns, lockAssets, modelElement } from '../assets/assets.ts'
+import type { Queries } from '../database.ts'
+
+export type RegistryVersion = {
+  id: string
+  modelId: string
+  version: string
+  comment: string
+  stages: string[]
+  /** Where it came from; that may be gone. */
+  experimentModelId: string
+  experimentModelName: string
+  experimentKey: string
+  userName: string
+  createdAtMs: bigint
+  updatedAtMs: bigint
+}
+
+const versionColumns = `v.id, v.model_id AS "modelId", v.version, v.comment, v.stages,
+  v.experiment_model_id AS "experimentModelId", v.experiment_model_name AS "experimentModelName",
+  v.experiment_key AS "experimentKey", u.user_name AS "userName", v.created_at_ms AS "createdAtMs",
+  v.updated_at_ms AS "updatedAtMs"`
+
+const versions = 'FROM registry_versions v JOIN users u ON u.id = v.user_id'
+
+const highestFirst = 'v.precedence DESC, v.place DESC'
+
+/** A model of an experiment, as what a version is made from. */
+export type ExperimentModelSource = {
+  id: string
+  name: string
+  experimentId: bigint
+  experimentKey: string
+  workspaceId: string
+  workspaceName: string
+  /** Whether the caller may write to the experiment; else it may only be read. */
+  isWritable: boolean
+}
+
+/**
+ * A model of an experiment that the viewer may see. Until the end of the transaction the experiment is not swept away and
+ * no asset of it is replaced. Of a deleted experiment there are none.
+ */
+export async function lockExperimentModel(
+  queries: Queries,
+  viewer: Viewer,
+  experimentModelId: string,
+): Promise<ExperimentModelSource | undefined> {
+  const source = await queries.row<ExperimentModelSource>(
+    `SELECT em.id, em.name, e.id AS "experimentId", e.key AS "experimentKey", w.id AS "workspaceId",
+       w.name AS "workspaceName", ${mayWrite('w')} AS "isWritable"
+     FROM experiment_models em JOIN experiments e ON e.id = em.experiment_id JOIN projects p ON p.id = e.project_id
+     JOIN workspaces w ON w.id = p.workspace_id
+     WHERE em.id = $4 AND e.deleted_at IS NULL AND ${mayReadExperiment('e', 'p', 'w')} FOR KEY SHARE OF e`,
+    [...toViewerValues(viewer), experimentModelId],
+  )
+  if (source) await lockAssets(queries, source.experimentId)
+  return source
+}
+
+type NewVersion = {
+  modelId: string
+  userId: string
+  version: string
+  comment: string
+  stages: string[]
+  source: ExperimentModelSource
+  nowMs: number
+}
+
+/**
+ * Makes a version with the files that its source has now, which must be locked, and answers its id and how many files there
+ * are. Fails with a unique violation when the model has this version.
+ */
+export async function insertRegistryVersion(
+  queries: Queries,
+  { modelId, userId, version, comment, stages, source, nowMs }: NewVersion,
+): Promise<{ id: string; files: bigint }> {
+  const parsed = parseSemver(version)
+  if (!parsed) throw new Error(`${version} is no semantic version`)
+  const made = await queries.row<{ id: string }>(
+    `INSERT INTO registry_versions (model_id, user_id, version, precedence, comment, stages, experiment_model_id,
+       experiment_model_name, experiment_key, created_at_ms, updated_at_ms)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) RETURNING id`,
+    [
+      modelId,
+      userId,
+      version,
+      toPrecedence(parsed),
+      comment,
+      stages,
+      source.id,
+      source.name,
+      source.experimentKey,
+      nowMs,
+    ],
+  )
+  const { id } = made as { id: string }
+  // An asset that is locked is not deleted before the version that refers to its object can be seen.
+  const kept = await queries.row<{ files: bigint }>(
+    `WITH kept AS (
+       INSERT INTO registry_files (version_id, id, place, file_name, type, content_type, size, sha256, object_key, link,
+         step, context, metadata, tags, grouping_name, created_at_ms)
+       SELECT $1, id, place, file_name, type, content_type, size, sha256, object_key, link, step, context, metadata, tags,
+         grouping_name, created_at_ms
+       FROM assets WHERE experiment_id = $2 AND type = $3 AND grouping_name = $4 FOR KEY SHARE RETURNING 1)
+     SELECT count(*) AS files FROM kept`,
+    [id, source.experimentId, modelElement, source.name],
+  )
+  return { id, files: kept?.files ?? 0n }
+}
+
+/** The number of a version that is given none: the next patch of the highest, or the first of all. */
+export async function findNextVersion(queries: Queries, modelId: string): Promise<string> {
+  const highest = await findRegistryVersion(queries, modelId, {})
+  const parsed = highest && parseSemver(highest.version)
+  return parsed ? nextPatch(parsed) : '1.0.0'
+}
+
+/** The versions of a model, the highest last. */
+export async function listRegistryVersions(queries: Queries, modelId: string): Promise<RegistryVersion[]> {
+  return await queries.rows<RegistryVersion>(
+    `SELECT ${versionColumns} ${versions} WHERE v.model_id = $1 ORDER BY v.precedence, v.place`,
+    [modelId],
+  )
+}
+
+/** The highest version of each of some models that have any. */
+export async function listLatestVersions(queries: Queries, modelIds: string[]): Promise<RegistryVersion[]> {
+  return await queries.rows<RegistryVersion>(
+    `SELECT DISTINCT ON (v.model_id) ${versionColumns} ${versions} WHERE v.model_id = ANY($1)
+     ORDER BY v.model_id, ${highestFirst}`,
+    [modelIds],
+  )
+}
+
+type VersionChoice = { version?: string; stage?: string; versionMajor?: string; versionMinor?: string }
+
+/** The highest version of a model that fits all that is given. */
+export async function findRegistryVersion(
+  queries: Queries,
+  modelId: string,
+  { version, stage, versionMajor, versionMinor }: VersionChoice,
+): Promise<RegistryVersion | undefined> {
+  return await queries.row<RegistryVersion>(
+    `SELECT ${versionColumns} ${versions} WHERE v.model_id = $1 AND ($2::text IS NULL OR v.version = $2)
+       AND ($3::text IS NULL OR $3 = ANY (v.stages)) AND ($4::text IS NULL OR split_part(v.version, '.', 1) = $4)
+       AND ($5::text IS NULL OR split_part(v.version, '.', 2) = $5) ORDER BY ${highestFirst} LIMIT 1`,
+    [modelId, version ?? null, stage ?? null, versionMajor ?? null, versionMinor ?? null],
+  )
+}
+
+export async function findRegistryVersionById(
+  queries: Queries,
+  versionId: string,
+): Promise<RegistryVersion | undefined> {
+  return await queries.row<RegistryVersion>(`SELECT ${versionColumns} ${versions} WHERE v.id = $1`, [versionId])
+}
+
+type VersionFields = Pick<RegistryVersion, 'comment' | 'stages'>
+
+export async function updateRegistryVersion(
+  queries: Queries,
+  versionId: string,
+  { comment, stages }: VersionFields,
+  nowMs: number,
+): Promise<void> {
+  await queries.row('UPDATE registry_versions SET comment = $2, stages = $3, updated_at_ms = $4 WHERE id = $1', [
+    versionId,
+    comment,
+    stages,
+    nowMs,
+  ])
+}
+
+/** The objects of its files become loose. */
+export async function deleteRegistryVersion(queries: Queries, versionId: string): Promise<void> {
+  await queries.row('DELETE FROM registry_versions WHERE id = $1', [versionId])
+}
+
+export type RegistryFile = Asset & { versionId: string }
+
+/** The files of some versions, in the order they came. */
+export async function listRegistryFiles(queries: Queries, versionIds: string[]): Promise<RegistryFile[]> {
+  return await queries.rows<RegistryFile>(
+    `SELECT version_id AS "versionId", ${assetColumns} FROM registry_files WHERE version_id = ANY($1)
+     ORDER BY version_id, place`,
+    [versionIds],
+  )
+}
+
+/** A file of a version that the viewer may see; absent and foreign look the same. */
+export async function findRegistryFile(
+  queries: Queries,
+  { userId, organizationId }: Viewer,
+  versionId: string,
+  assetId: string,
+): Promise<Asset | undefined> {
+  return await queries.row<Asset>(
+    `SELECT ${assetColumns} FROM registry_files WHERE version_id = $3 AND id = $4 AND EXISTS (
+       SELECT 1 FROM registry_versions v JOIN registry_models m ON m.id = v.model_id
+       JOIN workspaces w ON w.id = m.workspace_id WHERE v.id = $3 AND ${mayReadOfWorkspace('m', 'w')})`,
+    [userId, organizationId, versionId, assetId],
+  )
+}
+
+type RegistryRecord = Pick<RegistryVersion, 'experimentModelId' | 'id' | 'modelId' | 'version' | 'createdAtMs'> & {
+  modelName: string
+}
+
+/** What was made of some models of experiments, as far as the viewer may see it, in the order it was made. */
+export async function listRegistryRecords(
+  queries: Queries,
+  { userId, organizationId }: Viewer,
+  experimentModelIds: string[],
+): Promise<RegistryRecord[]> {
+  return await queries.rows<RegistryRecord>(
+    `SELECT v.experiment_model_id AS "experimentModelId", v.id, v.model_id AS "modelId", v.version,
+       v.created_at_ms AS "createdAtMs", m.name AS "modelName"
+     FROM registry_versions v JOIN registry_models m ON m.id = v.model_id JOIN workspaces w ON w.id = m.workspace_id
+     WHERE v.experiment_model_id = ANY($3) AND ${mayReadOfWorkspace('m', 'w')} ORDER BY v.place`,
+    [userId, organizationId, experimentModelIds],
+  )
+}

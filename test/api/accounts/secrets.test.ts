@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createClosers } from '../../../runtime/closers.ts'
+import { openSecrets } from '../../../store/postgres/accounts/secrets.ts'
+import { openDatabase } from '../../../store/postgres/database.ts'
+import { openTestService, storesWith, testMasterKey, uniqueName } from '../../kit/service.ts'
+import { codes, expectRefusal } from '../http-error.ts'
+import { type Organization, openOrganization } from './organization.ts'
+
+const closers = createClosers()
+let organization: Organization
+let find: (name: string) => Promise<string | undefined>
+beforeAll(async () => {
+  organization = await openOrganization()
+  closers.push(organization.close)
+  const database = openDatabase({ url: storesWith('postgres').postgresUrl, onError: () => undefined })
+  closers.push(() => database.close())
+  const secrets = openSecrets({ database, masterKey: Buffer.from(testMasterKey, 'base64') })
+  find = (name) => secrets.find(organization.organizationId, name)
+})
+afterAll(() => closers.closeAll())
+
+const toPath = (organizationId = organization.organizationId) => `/write/organization/${organizationId}/secrets`
+const put = (secretName: unknown, secretValue: unknown, path = toPath(), client = organization.admin) =>
+  client.send('PUT', path, JSON.stringify({ secretName, secretValue }))
+const remove = (name: string, path = toPath(), client = organization.admin) =>
+  client.send('DELETE', `${path}/${encodeURIComponent(name)}`, undefined)
+
+describe('organization secrets', () => {
+  it('are added, replaced and deleted, each answered with 200 Ok in plain text', async () => {
+    const name = uniqueName('secret')
+    for (const value of ['first', 'second']) {
+      const answer = await put(name, value)
+      expect([answer.status, answer.text, answer.headers.get('content-type')]).toEqual([
+        200,
+        '200 Ok',
+        expect.stringMatching(/^text\/plain/),
+      ])
+      expect(await find(name)).toBe(value)
+    }
+    const removed = await remove(name)
+    expect([removed.status, removed.text]).toEqual([200, '200 Ok'])
+    expect(await find(name)).toBeUndefined()
+    expectRefusal(await remove(name), 400, 8000075, `secretName: there is no secret "${name}"`)
+  })
+
+  it('keep any text, and have any name', async () => {
+    const values = ['x', ' ', 'ü\n漢\u{1f600}', '"}', 'x'.repeat(8_000)]
+    const names = ['a/b', 'ü %41 漢', '..%2f', 'x:y?z#w'].map(uniqueName)
+    names.push(uniqueName('long').padEnd(200, '漢'))
+    for (const [at, name] of names.entries()) {
+      expect((await put(name, values[at])).status).toBe(200)
+      expect(await find(name)).toBe(values[at])
+      expect((await remove(name)).status, name).toBe(200)
+    }
+  })
+
+  it('of many who set one at the same time, one value is kept whole', async () => {
+    const name = uniqueName('secret')
+    const values = Array.from({ length: 8 }, (_, at) => String(at).repeat(1_000))
+    const answers = await Promise.all(values.map((value) => put(name, value)))
+    expect(answers.map((it) => it.status)).toEqual(Array(8).fill(200))
+    expect(values).toContain(await find(name))
+  })
+
+  it.each([
+    ['secretName', undefined, 'is missing'],
+    ['secretName', null, 'is missing'],
+    ['secretName', '', 'must not be empty'],
+    ['secretName', 5, 'expected a string'],
+    ['secretName', 'n'.repeat(201), 'must have 200 characters or fewer'],
+    ['secretName', 'a\0b', 'must not hold NUL or half of a surrogate pair'],
+    ['secretValue', undefined, 'is missing'],
+    ['secretValue', '', 'must not be empty'],
+    ['secretValue', { a: 'hidden' }, 'expected a string'],
+    ['secretValue', `hidden\ud800`, 'must not hold NUL or half of a surrogate pair'],
+    ['secretValue', 'hidden'.repeat(2_000), 'must have 8000 characters or fewer'],
+  ])('%s as %j is refused by name, and never repeated', async (field, value, message) => {
+    const fields = { secretName: 'name', secretValue: 'value', [field]: value }
+    const answer = await put(fields.secretName, fields.secretValue)
+    expectRefusal(answer, 400, codes.badRequest, `${field}: ${message}`)
+    expect(answer.text).not.toContain('hidden')
+  })
+
+  it('of another organization, of none and of something that is no id answer the same, and nothing is kept', async () => {
+    const { organizationId } = (await organization.stranger.get('/admin/users')).body
+    const foreign = toPath(organizationId as string)
+    const texts = []
+    for (const path of [foreign, toPath('0'.repeat(36)), toPath('x')]) {
+      texts.push((await put('name', 'value', path)).text, (await remove('name', path)).text)
+    }
+    expect(new Set(texts).size).toBe(1)
+    expectRefusal(await put('name', 'value', foreign), 400, 8000070, /^organizationId: there is no such organization/)
+    expect((await remove('name', foreign, organization.stranger)).body.sdk_error_code).toBe(8000075)
+  })
+
+  it('cannot be kept by a service without a master key, which says what to set', async () => {
+    const service = await openTestService({ isAdmin: true, settings: { SVC_MASTER_KEY: '' } })
+    const { organizationId } = (await service.client.get('/admin/users')).body
+    const answer = await put('name', 'value', toPath(organizationId as string), service.client)
+    expectRefusal(answer, 400, 8000076, /started without SVC_MASTER_KEY/)
+    await service.close()
+  })
+})

@@ -1,0 +1,265 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parseExactJson } from '../../../http/body/exact-json.ts'
+import { eventually } from '../../kit/eventually.ts'
+import { openTwoUsers, type TwoUsers } from '../accounts/two-users.ts'
+import { codes, expectRefusal } from '../http-error.ts'
+
+let service: TwoUsers
+let experimentKey: string
+beforeAll(async () => {
+  service = await openTwoUsers()
+})
+beforeAll(async () => {
+  experimentKey = await service.client.createExperiment()
+})
+afterAll(() => service?.close())
+
+const saved = '{"msg":"Saved","code":200,"data":null,"sdk_error_code":0}'
+
+type Value = { name: string; valueCurrent: string; timestampCurrent: number; stepCurrent: number | null }
+
+async function readValues(path: 'parameters' | 'log-other', key = experimentKey): Promise<Value[]> {
+  const answer = await service.client.get(`/experiment/${path}?experimentKey=${key}`)
+  expect(answer.headers.get('content-type')).toBe('application/json')
+  return answer.body.values as Value[]
+}
+
+async function logParameter(fields: Record<string, unknown>) {
+  const answer = await service.client.post('/write/experiment/parameter', { experimentKey, ...fields })
+  expect(answer.text).toBe(saved)
+}
+
+/** A text that no compression makes smaller, of three bytes for each character. */
+const wideText = (length: number) =>
+  Array.from({ length }, (_, at) => String.fromCharCode(0x4e00 + ((at * 7_919 + (at >> 3) * 104_729) % 20_000))).join(
+    '',
+  )
+
+describe('experiment/parameter', () => {
+  it('keeps the last value, with its step and time, in every field of the summary', async () => {
+    await logParameter({ parameterName: 'rate', parameterValue: 0.1, step: 3, timestamp: 1_000 })
+    await logParameter({ parameterName: 'rate', parameterValue: '0.01', step: 5, timestamp: 500 })
+
+    const values = await readValues('parameters')
+
+    expect(values.filter((it) => it.name === 'rate')).toEqual([
+      {
+        name: 'rate',
+        valueMax: '0.01',
+        valueMin: '0.01',
+        valueCurrent: '0.01',
+        timestampMax: 500,
+        timestampMin: 500,
+        timestampCurrent: 500,
+        runContextMax: null,
+        runContextMin: null,
+        runContextCurrent: null,
+        stepMax: 5,
+        stepMin: 5,
+        stepCurrent: 5,
+        editable: false,
+      },
+    ])
+  })
+
+  it.each([
+    ['text', 'text'],
+    ['', ''],
+    [' two\nlines “quoted” \u{1f600}', ' two\nlines “quoted” \u{1f600}'],
+    [true, 'true'],
+    [false, 'false'],
+    [0, '0'],
+    [1e-7, '1e-7'],
+    ['NaN', 'NaN'],
+  ])('gives %j back as the string %j', async (parameterValue, expected) => {
+    await logParameter({ parameterName: 'kind', parameterValue })
+
+    expect((await readValues('parameters')).find((it) => it.name === 'kind')?.valueCurrent).toBe(expected)
+  })
+
+  it.each(['-0', '9007199254740993', '123456789012345678901234567890', '-9223372036854775808'])(
+    'keeps the number %s to the last digit',
+    async (digits) => {
+      const body = `{"experimentKey":"${experimentKey}","parameterName":"digits","parameterValue":${digits}}`
+      await service.client.postRaw('/write/experiment/parameter', body)
+
+      expect((await readValues('parameters')).find((it) => it.name === 'digits')?.valueCurrent).toBe(digits)
+    },
+  )
+
+  it.each([-(2n ** 63n), -1n, 0n, 2n ** 53n + 1n, 2n ** 63n - 1n])('keeps the step %i exactly', async (step) => {
+    const fields = {
+      experimentKey,
+      parameterName: 'far',
+      parameterValue: 1,
+      step: String(step),
+      timestamp: String(step),
+    }
+    await service.client.post('/write/experiment/parameter', fields)
+
+    const { text } = await service.client.get(`/experiment/parameters?experimentKey=${experimentKey}`)
+    const { values } = parseExactJson(text) as {
+      values: { name: string; stepCurrent: bigint; timestampCurrent: bigint }[]
+    }
+    const far = values.find((it) => it.name === 'far')
+    expect([far?.stepCurrent, far?.timestampCurrent].map((it) => BigInt(it ?? 99))).toEqual([step, step])
+  })
+
+  it('without a time it has the time it came, without a step none', async () => {
+    const before = Date.now()
+    await logParameter({ parameterName: 'now', parameterValue: 1 })
+
+    const value = (await readValues('parameters')).find((it) => it.name === 'now')
+    expect(value?.stepCurrent).toBeNull()
+    expect(value?.timestampCurrent).toBeGreaterThanOrEqual(before)
+    expect(value?.timestampCurrent).toBeLessThanOrEqual(Date.now())
+  })
+
+  it('a long name is kept, and one that no index can hold is refused by name', async () => {
+    await logParameter({ parameterName: wideText(833), parameterValue: 1 })
+    expect((await readValues('parameters')).map((it) => it.name)).toContain(wideText(833))
+
+    const post = (parameterName: string) =>
+      service.client.post('/write/experiment/parameter', { experimentKey, parameterName, parameterValue: 1 })
+    const inBytes = 'parameterName: must have 2500 bytes or fewer in UTF-8'
+    expectRefusal(await post(wideText(834)), 400, codes.badRequest, inBytes)
+    expectRefusal(await post(wideText(1_000)), 400, codes.badRequest, inBytes)
+    expectRefusal(
+      await post('x'.repeat(1_001)),
+      400,
+      codes.badRequest,
+      'parameterName: must have 1000 characters or fewer',
+    )
+  })
+
+  it.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty'])(
+    'takes %s as a name like any other',
+    async (name) => {
+      const body = `{"experimentKey":"${experimentKey}","parameterName":"${name}","parameterValue":1,"${name}":{"any":1}}`
+
+      expect((await service.client.postRaw('/write/experiment/parameter', body)).text).toBe(saved)
+      expect((await readValues('parameters')).map((it) => it.name)).toContain(name)
+    },
+  )
+
+  it('values of a million characters are kept, and longer ones refused by name', async () => {
+    const parameterValue = 'é'.repeat(1_000_000)
+    await logParameter({ parameterName: 'long', parameterValue })
+    expect((await readValues('parameters')).find((it) => it.name === 'long')?.valueCurrent).toBe(parameterValue)
+
+    const fields = { experimentKey, parameterName: 'long', parameterValue: `${parameterValue}x` }
+    const longer = await service.client.post('/write/experiment/parameter', fields)
+    expectRefusal(longer, 400, codes.badRequest, 'parameterValue: must have 1000000 characters or fewer')
+  })
+})
+
+describe('experiment/log-other', () => {
+  it('a new experiment has exactly one other: its name', async () => {
+    const key = await service.client.createExperiment({ experimentName: 'at first' })
+
+    expect(await readValues('log-other', key)).toEqual([
+      expect.objectContaining({ name: 'Name', valueMin: 'at first', valueMax: 'at first', valueCurrent: 'at first' }),
+    ])
+    expect(await readValues('parameters', key)).toEqual([])
+  })
+
+  it('logging Name renames the experiment', async () => {
+    const key = await service.client.createExperiment({ experimentName: 'before' })
+
+    const answer = await service.client.post('/write/experiment/log-other', {
+      experimentKey: key,
+      key: 'Name',
+      value: 'after',
+    })
+
+    expect(answer.text).toBe(saved)
+    const { body } = await service.client.get(`/experiment/metadata?experimentKey=${key}`)
+    expect(body.experimentName).toBe('after')
+    expect((await readValues('log-other', key)).map((it) => [it.name, it.valueCurrent])).toEqual([['Name', 'after']])
+  })
+
+  it('a parameter called Name renames nothing, and others and parameters of one name are two', async () => {
+    const key = await service.client.createExperiment({ experimentName: 'stays' })
+    await service.client.post('/write/experiment/parameter', {
+      experimentKey: key,
+      parameterName: 'Name',
+      parameterValue: 'p',
+    })
+
+    const { body } = await service.client.get(`/experiment/metadata?experimentKey=${key}`)
+    expect(body.experimentName).toBe('stays')
+    expect((await readValues('log-other', key)).map((it) => it.valueCurrent)).toEqual(['stays'])
+    expect((await readValues('parameters', key)).map((it) => it.valueCurrent)).toEqual(['p'])
+  })
+
+  it('many renames at the same time leave one name, the same in both places', async () => {
+    const key = await service.client.createExperiment()
+
+    await Promise.all(
+      Array.from({ length: 20 }, (_, at) =>
+        service.client.post('/write/experiment/log-other', { experimentKey: key, key: 'Name', value: `name ${at}` }),
+      ),
+    )
+
+    const { body } = await service.client.get(`/experiment/metadata?experimentKey=${key}`)
+    expect((await readValues('log-other', key)).map((it) => it.valueCurrent)).toEqual([body.experimentName])
+  })
+})
+
+describe('experiment/tags', () => {
+  const readTags = async (key: string) => (await service.client.get(`/experiment/tags?experimentKey=${key}`)).body
+
+  it('adds tags in the order given, and never replaces', async () => {
+    const key = await service.client.createExperiment()
+    const add = (addedTags: unknown) => service.client.post('/write/experiment/tags', { experimentKey: key, addedTags })
+
+    expect((await add(['z', 'a', 'm'])).text).toBe(saved)
+    await add(['b', 'a', 'b'])
+    await add([])
+    await add(null)
+
+    expect(await readTags(key)).toEqual({ tags: ['z', 'a', 'm', 'b'] })
+  })
+
+  it('one bad tag is named, and none of its request is stored', async () => {
+    const key = await service.client.createExperiment()
+    const add = (addedTags: unknown) => service.client.post('/write/experiment/tags', { experimentKey: key, addedTags })
+
+    expectRefusal(await add(['good', 5]), 400, codes.badRequest, 'addedTags[1]: expected a string')
+    expectRefusal(await add(['good', '']), 400, codes.badRequest, 'addedTags[1]: must not be empty')
+    expectRefusal(
+      await add(['good', 'x'.repeat(501)]),
+      400,
+      codes.badRequest,
+      'addedTags[1]: must have 500 characters or fewer',
+    )
+    expectRefusal(
+      await add(Array(1_001).fill('x')),
+      400,
+      codes.badRequest,
+      'addedTags: must have 1000 entries or fewer',
+    )
+
+    expect(await readTags(key)).toEqual({ tags: [] })
+  })
+
+  it('a thousand long tags at once are kept', async () => {
+    const key = await service.client.createExperiment()
+    const addedTags = Array.from({ length: 1_000 }, (_, at) => `${at} ${wideText(490)}`)
+
+    await service.client.post('/write/experiment/tags', { experimentKey: key, addedTags })
+
+    expect(await readTags(key)).toEqual({ tags: addedTags })
+  })
+})
+
+it('logging is activity: it moves the end of the experiment', async () => {
+  const key = await service.client.createExperiment()
+  const { body: atFirst } = await service.client.get(`/experiment/metadata?experimentKey=${key}`)
+
+  await eventually(async () => {
+    await service.client.post('/write/experiment/tags', { experimentKey: key, addedTags: ['any'] })
+    const { body } = await service.client.get(`/experiment/metadata?experimentKey=${key}`)
+    expect(body.endTimeMillis).toBeGreaterThan(atFirst.endTimeMillis as number)
+  })
+})

@@ -1,0 +1,50 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { createFinalTimes } from '../../../api/experiments/watermark.ts'
+
+const start = 1_700_000_000_000
+beforeEach(() => vi.useFakeTimers({ now: start }))
+afterEach(() => vi.useRealTimers())
+
+let depth = 0
+const open = () => createFinalTimes(async () => depth)
+
+it('all is final until a second ago when the queue is empty, and until five seconds ago when it is not', async () => {
+  const times = open()
+  depth = 0
+  expect(await times.find('metrics')).toBe(start - 1_000)
+  depth = 1
+  expect(await times.find('metrics')).toBe(start - 5_000)
+})
+
+it('nothing is final after the store was away until the queue is empty, or short for five seconds', async () => {
+  const times = open()
+  depth = 500
+  times.storeWasAway(['metrics'])
+  expect(await times.find('metrics')).toBe(undefined)
+  expect(await times.find('output')).toBe(start - 5_000)
+  depth = 100
+  expect(await times.find('metrics')).toBe(undefined)
+  vi.setSystemTime(start + 4_000)
+  depth = 101
+  expect(await times.find('metrics')).toBe(undefined)
+  depth = 50
+  expect(await times.find('metrics')).toBe(undefined)
+  vi.setSystemTime(start + 9_001)
+  expect(await times.find('metrics')).toBe(start + 4_001)
+
+  times.storeWasAway(['metrics'])
+  depth = 3
+  expect(await times.find('metrics')).toBe(undefined)
+  depth = 0
+  expect(await times.find('metrics')).toBe(start + 8_001)
+})
+
+it('nothing is final while the queue is long, nor before it has caught up', async () => {
+  const times = open()
+  depth = 1_001
+  expect(await times.find('output')).toBe(undefined)
+  depth = 900
+  expect(await times.find('output')).toBe(undefined)
+  depth = 0
+  expect(await times.find('output')).toBe(start - 1_000)
+})

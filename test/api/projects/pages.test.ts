@@ -1,0 +1,225 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openDatabase } from '../../../store/postgres/database.ts'
+import { createClient, type TestClient } from '../../kit/client.ts'
+import { createUser, storesWith, uniqueName } from '../../kit/service.ts'
+import { openTwoUsers, type TwoUsers } from '../accounts/two-users.ts'
+import { codes, expectRefusal } from '../http-error.ts'
+
+let service: TwoUsers
+let client: TestClient
+let workspaceName: string
+beforeAll(async () => {
+  service = await openTwoUsers()
+  client = service.client
+  workspaceName = service.workspaceName
+})
+afterAll(() => service?.close())
+
+async function aProject(isPublic = false) {
+  const projectName = uniqueName('project')
+  const fields = { workspaceName, projectName, projectDescription: 'what for', isPublic }
+  const { body } = await client.post('/write/project/create', fields)
+  return { projectName, projectId: body.projectId as string }
+}
+
+const envelope = (msg: string) => ({ msg, code: 200, data: null, sdk_error_code: 0 })
+const readProject = async (projectId: string) => (await client.get(`/project?projectId=${projectId}`)).body
+
+describe('project/update', () => {
+  it('changes what is given, by either identification, in the query or the body', async () => {
+    const { projectId, projectName } = await aProject()
+    const update = (query: string, body: unknown) => client.post(`/write/project/update${query}`, body)
+    const byId = await update(`?projectId=${projectId}`, { newProjectDescription: 'another' })
+    expect(byId.body).toEqual(envelope('Updated'))
+    expect(await readProject(projectId)).toMatchObject({ projectName, projectDescription: 'another', isPublic: false })
+
+    const names = new URLSearchParams({ workspaceName, projectName })
+    expect((await update(`?${names}`, { isPublic: true })).body).toEqual(envelope('Updated'))
+    expect((await update('', { projectId, newProjectName: `${projectName} new` })).body).toEqual(envelope('Updated'))
+    const both = { workspaceName, projectName: `${projectName} new`, newProjectDescription: '' }
+    expect((await update('', both)).body).toEqual(envelope('Updated'))
+    expect(await readProject(projectId)).toMatchObject({
+      projectName: `${projectName} new`,
+      projectDescription: '',
+      isPublic: true,
+    })
+  })
+
+  it('refuses none and both identifications, and a name that is taken', async () => {
+    const [one, other] = [await aProject(), await aProject()]
+    const none = await client.post('/write/project/update', { isPublic: true })
+    expectRefusal(none, 400, codes.badRequest, /^Name the project by projectId alone, or by workspaceName/)
+    const all = { projectId: one.projectId, workspaceName, projectName: one.projectName, isPublic: true }
+    expectRefusal(await client.post('/write/project/update', all), 400, codes.badRequest, /^Name the project/)
+    const taken = { projectId: one.projectId, newProjectName: other.projectName, newProjectDescription: 'not kept' }
+    const message = new RegExp(`^newProjectName: the workspace ".*" has a project "${other.projectName}" already`)
+    expectRefusal(await client.post('/write/project/update', taken), 400, codes.projectExists, message)
+    expect(await readProject(one.projectId)).toMatchObject({
+      projectName: one.projectName,
+      projectDescription: 'what for',
+    })
+  })
+
+  it('of many renames to one name at once exactly one succeeds', async () => {
+    const projects = await Promise.all(Array.from({ length: 6 }, () => aProject()))
+    const newProjectName = uniqueName('wanted')
+    const answers = await Promise.all(
+      projects.map(({ projectId }) => client.post('/write/project/update', { projectId, newProjectName })),
+    )
+    expect(answers.map((it) => it.status).toSorted()).toEqual([200, 400, 400, 400, 400, 400])
+  })
+})
+
+describe('project/delete', () => {
+  const remove = (projectName: string, deleteAllExperiments: boolean) =>
+    client.post('/write/project/delete', { workspaceName, projectName, deleteAllExperiments })
+  const experiment = (key: string) => client.get(`/experiment/metadata?experimentKey=${key}`)
+
+  it('keeps its experiments among the uncategorized, or deletes them so that they can be restored', async () => {
+    const [kept, gone] = [await aProject(), await aProject()]
+    const keptKey = await client.createExperiment({ projectName: kept.projectName })
+    const goneKey = await client.createExperiment({ projectName: gone.projectName })
+    expect((await remove(kept.projectName, false)).body).toEqual(envelope('Deleted'))
+    expect((await remove(gone.projectName, true)).body).toEqual(envelope('Deleted'))
+
+    for (const { projectId } of [kept, gone]) {
+      const answer = await client.get(`/project?projectId=${projectId}`)
+      expectRefusal(answer, 400, codes.projectUnknown, /no such project/)
+    }
+    expect((await experiment(keptKey)).body).toMatchObject({ projectName: 'Uncategorized Experiments' })
+    expectRefusal(await experiment(goneKey), 400, codes.experimentUnknown, /^There is no experiment/)
+    await client.get(`/write/experiment/restore?experimentKey=${goneKey}`)
+    expect((await experiment(goneKey)).body).toMatchObject({ projectName: 'Uncategorized Experiments' })
+  })
+
+  it('frees the name, and an empty project leaves nothing', async () => {
+    const { projectName, projectId } = await aProject()
+    await remove(projectName, false)
+    const again = await client.post('/write/project/create', {
+      workspaceName,
+      projectName,
+      projectDescription: '',
+      isPublic: false,
+    })
+    expect(again.status).toBe(200)
+    expect(again.body.projectId).not.toBe(projectId)
+    expectRefusal(await remove('not there', true), 400, codes.projectUnknown, /no such project/)
+  })
+})
+
+it('notes are read back as they were written', async () => {
+  const { projectId } = await aProject()
+  expect((await client.get(`/project/notes?projectId=${projectId}`)).text).toBe('{"notes":""}')
+  const notes = '# Title\r\n\n* “ü” \t\u{1f600} \\ "'
+  expect((await client.post('/write/project/notes', { projectId, notes })).body).toEqual(envelope('Saved'))
+  expect((await client.get(`/project/notes?projectId=${projectId}`)).body).toEqual({ notes })
+  const missing = await client.post('/write/project/notes', { projectId })
+  expectRefusal(missing, 400, codes.badRequest, 'notes: is missing')
+})
+
+describe('a share link', () => {
+  it('lets anyone read the project and what is in it, without a key, until it is taken back', async () => {
+    const { projectId, projectName } = await aProject()
+    const experimentKey = await client.createExperiment({ projectName })
+    const { body } = await client.get(`/write/project/add-share-link?projectId=${projectId}`)
+    expect(body).toEqual({ ...envelope('Ok'), shareCode: expect.stringMatching(/^[\w-]{32}$/) })
+    const shareCode = body.shareCode as string
+    expect((await client.get(`/project/get-project-share-links?projectId=${projectId}`)).body).toEqual({
+      shareCodes: [shareCode],
+    })
+
+    const open = async (path: string, code = shareCode) => {
+      const answer = await fetch(`${service.url}/api/rest/v2${path}&shareCode=${code}`)
+      return [answer.status, await answer.text()] as const
+    }
+    const paths = [
+      `/project?projectId=${projectId}`,
+      `/experiments?projectId=${projectId}`,
+      `/experiment/metadata?experimentKey=${experimentKey}`,
+      `/experiment/metrics/summary?experimentKey=${experimentKey}`,
+    ]
+    for (const path of paths) expect(await open(path)).toEqual([200, (await client.get(path)).text])
+
+    // A key that may not read it does no harm to the code, and a code does none to the key.
+    for (const path of paths) {
+      expect((await service.stranger.get(`${path}&shareCode=${shareCode}`)).status).toBe(200)
+      expect((await client.get(`${path}&shareCode=wrong`)).status).toBe(200)
+    }
+
+    // It opens nothing else, and writes nothing.
+    const other = await client.createExperiment({ projectName: uniqueName('other') })
+    expect((await open(`/experiment/metadata?experimentKey=${other}`))[0]).toBe(400)
+    expect((await open(`/write/experiment/archive?experimentKey=${experimentKey}`))[0]).toBe(401)
+    expect((await open(`/projects?workspaceName=${workspaceName}`))[0]).toBe(401)
+    expect((await open(`/project?projectId=${projectId}`, 'wrong'))[0]).toBe(400)
+
+    const revoke = `/write/project/delete-project-share-link?projectId=${projectId}&shareCode=${shareCode}`
+    expect((await client.get(revoke)).body).toEqual(envelope('Deleted'))
+    for (const path of paths) expect((await open(path))[0]).toBe(400)
+    expectRefusal(await client.get(revoke), 400, codes.badRequest, 'shareCode: the project has no such share link')
+  })
+})
+
+it.each([
+  ['/write/template/set-default', 'experiment'],
+  ['/write/dashboard-template/set-default', 'project'],
+])('%s sets the view of the %s page, by either identification', async (path, page) => {
+  const { projectId, projectName } = await aProject()
+  const set = (body: Record<string, unknown>) => client.post(path, body)
+  expect((await set({ templateId: 'one', projectId })).body).toEqual(envelope('Saved'))
+  expect((await set({ templateId: 'two', projectName, workspaceName })).body).toEqual(envelope('Saved'))
+  const views = (await client.get(`/project/default-views?projectId=${projectId}`)).body
+  expect(views).toEqual({ experiment: null, project: null, [page]: 'two' })
+  expectRefusal(await set({ projectId }), 400, codes.badRequest, 'templateId: is missing')
+  expectRefusal(await set({ templateId: 'x' }), 400, codes.badRequest, /^Name the project/)
+  const both = { templateId: 'x', projectId, projectName, workspaceName }
+  expectRefusal(await set(both), 400, codes.badRequest, /^Name the project/)
+})
+
+describe('add-workspace-member', () => {
+  /** Another user of the first one's organization. */
+  async function aColleague() {
+    const stores = storesWith('postgres')
+    const user = await createUser(stores)
+    const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
+    await database.row(
+      `UPDATE users SET organization_id = (SELECT organization_id FROM users WHERE user_name = $2) WHERE user_name = $1`,
+      [user.userName, service.userName],
+    )
+    await database.close()
+    return { ...user, client: createClient(service.url, user) }
+  }
+  const add = (body: Record<string, unknown>, by = client) =>
+    by.post('/write/add-workspace-member', { workspaceName, ...body })
+
+  it.each(['userName', 'userEmail'])('makes the user named by %s a member, who may then write', async (spelling) => {
+    const colleague = await aColleague()
+    const experimentKey = await client.createExperiment()
+    const write = () =>
+      colleague.client.post('/write/experiment/parameter', { experimentKey, parameterName: 'a', parameterValue: 1 })
+    expectRefusal(await write(), 400, codes.experimentUnknown, /^There is no experiment/)
+    expect((await add({ [spelling]: colleague.userName, admin: false })).body).toEqual(envelope('Saved'))
+    expect((await write()).status).toBe(200)
+    const another = await aColleague()
+    const refused = await add({ userName: another.userName }, colleague.client)
+    expectRefusal(refused, 403, 8000017, /^Only an owner of the workspace ".*" may add members\.$/)
+  })
+
+  it('makes an owner when admin is true, who may add others; an owner stays one', async () => {
+    const [colleague, another] = [await aColleague(), await aColleague()]
+    await add({ userName: colleague.userName, admin: true })
+    await add({ userName: colleague.userName, admin: false })
+    expect((await add({ userName: another.userName }, colleague.client)).status).toBe(200)
+  })
+
+  it('knows only users of the organization', async () => {
+    const stranger = await createUser(storesWith('postgres'))
+    for (const userName of [stranger.userName, 'nobody']) {
+      const answer = await add({ userName })
+      expectRefusal(answer, 400, 8000018, `userName: your organization has no user "${userName}".`)
+    }
+    expectRefusal(await add({}), 400, codes.badRequest, 'userName: is missing')
+    const foreign = await add({ userName: service.userName }, service.stranger)
+    expectRefusal(foreign, 400, codes.workspaceUnknown, /^There is no workspace/)
+  })
+})

@@ -1,0 +1,362 @@
+import { spawnSync } from 'node:child_process'
+import { chmod, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { Redis } from 'ioredis'
+import pg from 'pg'
+import { afterEach, describe, expect, it } from 'vitest'
+import { createClosers } from '../../../runtime/closers.ts'
+import { openClickHouse } from '../../../store/clickhouse/connection.ts'
+import { findFreePort } from '../../../store/embedded/free-port.ts'
+import { migratePostgres } from '../../../store/postgres/migrate.ts'
+import { openQueueBackend } from '../../../store/queue/queue-backend.ts'
+import { openOrganization } from '../../api/accounts/organization.ts'
+import { eventually } from '../../kit/eventually.ts'
+import { openOwnStores, openTestService, storesWith, testMasterKey } from '../../kit/service.ts'
+import { insertParts } from '../../kit/stores/parts.ts'
+import { openPostgresWithReplica } from '../../kit/stores/postgres-replica.ts'
+import { startRedisServer } from '../../kit/stores.ts'
+import { aFolder, startUp, svc } from '../../kit/svc-process.ts'
+
+const closers: (() => unknown)[] = []
+const onClose = (close: () => unknown) => void closers.push(close)
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close()
+})
+
+type Found = { name: string; state: 'ok' | 'warning' | 'wrong'; says: string }
+
+function find(stdout: string, name: string): Found {
+  const { findings } = JSON.parse(stdout) as { findings: Found[] }
+  const found = findings.find((it) => it.name === name)
+  if (!found) throw new Error(`nothing was found of ${name} among ${findings.map((it) => it.name).join(', ')}`)
+  return found
+}
+
+async function run(url: string, sql: string) {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query(sql)
+  } finally {
+    await client.end()
+  }
+}
+
+async function givenStores() {
+  const { clickhouseUrl, postgresUrl, objectsUrl = '' } = storesWith('postgres')
+  const stores = {
+    CLICKHOUSE_URL: clickhouseUrl,
+    POSTGRES_URL: postgresUrl,
+    OBJECTS_URL: objectsUrl,
+    // Other tests keep secrets in the same Postgres.
+    SVC_MASTER_KEY: testMasterKey,
+  }
+  return { ...stores, SVC_PORT: String(await findFreePort()) }
+}
+
+/** On a busy machine a store may not answer in the time that the doctor gives it. */
+async function examineUntilWell(args: string[], env: Record<string, string>) {
+  return await eventually(async () => {
+    const outcome = await svc(args, env, onClose)
+    expect(outcome).toMatchObject({ code: 0, stderr: '' })
+    return outcome
+  }, 60_000)
+}
+
+describe('svc doctor', () => {
+  it('ends with exit code 0 when all is well, and says what it looked at', async () => {
+    const env = await givenStores()
+    const service = await openTestService({ settings: { SVC_PORT: env.SVC_PORT } })
+    onClose(() => service.close())
+
+    const { stdout } = await examineUntilWell(['doctor'], env)
+
+    for (const name of [
+      'settings',
+      'Postgres at .*',
+      'ClickHouse at .*',
+      'objects at .*',
+      `service at ${service.url}`,
+    ]) {
+      expect(stdout).toMatch(new RegExp(`^  ${name} +ok\\b`, 'm'))
+    }
+    expect(stdout).toContain('written, read and deleted')
+    expect(stdout).toContain('ready; ingest, worker, webhook-worker, api')
+    expect(stdout).not.toMatch(/\x1b\[/)
+  })
+
+  it('says the same as JSON', async () => {
+    const env = await givenStores()
+    const service = await openTestService({ settings: { SVC_PORT: env.SVC_PORT } })
+    onClose(() => service.close())
+
+    const { stdout } = await examineUntilWell(['doctor', '--json'], env)
+
+    const report = JSON.parse(stdout)
+    expect(report).toMatchObject({ ok: true, node: process.version })
+    expect(report.findings).toContainEqual({ name: 'settings', state: 'ok', says: '' })
+    expect(report.findings.filter((it: Found) => it.state === 'wrong')).toEqual([])
+    const names = report.findings.map((it: Found) => it.name)
+    for (const name of ['clock of Postgres', 'clock of ClickHouse', 'ClickHouse parts', 'dead letters', 'queue']) {
+      expect(names).toContain(name)
+    }
+  })
+
+  it('ends with exit code 1 and names each part that is not well', async () => {
+    const away = `127.0.0.1:${await findFreePort()}`
+    const env = {
+      ...(await givenStores()),
+      POSTGRES_URL: `postgres://svc:secret@${away}/svc`,
+      REDIS_URL: `redis://${away}`,
+      OBJECTS_URL: `s3://access:secret@${away}/bucket?tls=false`,
+    }
+
+    const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
+
+    expect(code).toBe(1)
+    expect(JSON.parse(stdout).ok).toBe(false)
+    const expectFound = (name: string, state: string, says: RegExp) => {
+      expect(find(stdout, name)).toEqual({ name, state, says: expect.stringMatching(says) })
+    }
+    expectFound(`Postgres at ${away}`, 'wrong', /ECONNREFUSED/)
+    expectFound(`objects at ${away}/bucket`, 'wrong', /The object store at .* cannot be used: /)
+    expectFound(`Redis at ${away}`, 'wrong', /ECONNREFUSED|closed/)
+    expectFound(`ClickHouse at ${new URL(env.CLICKHOUSE_URL).host}`, 'ok', /^\d+\.\d+/)
+    expectFound(`service at http://127.0.0.1:${env.SVC_PORT}`, 'wrong', /does not answer: start it with "npm start"/)
+    expect(stdout).not.toContain('secret')
+  })
+
+  it('tells a master key that is missing, or not the one in use', async () => {
+    const own = await openOwnStores('postgres')
+    const { SVC_PORT } = await givenStores()
+    const env = {
+      CLICKHOUSE_URL: own.clickhouseUrl,
+      POSTGRES_URL: own.postgresUrl,
+      SVC_DATA_DIR: await aFolder(onClose),
+      SVC_PORT,
+    }
+    const { client, organizationId, close } = await openOrganization({ stores: own })
+    onClose(close)
+    const look = async (key: Record<string, string>) => {
+      const { stdout } = await svc(['doctor', '--json'], { ...env, ...key }, onClose)
+      const { state, says } = find(stdout, 'master key')
+      return `${state}: ${says}`
+    }
+
+    expect(await look({})).toBe('ok: none is set, and none is needed yet')
+    const secret = JSON.stringify({ secretName: 'hook', secretValue: 'x' })
+    expect((await client.send('PUT', `/write/organization/${organizationId}/secrets`, secret)).status).toBe(200)
+
+    expect(await look({ SVC_MASTER_KEY: testMasterKey })).toBe('ok: opens 1 secret')
+    expect(await look({})).toMatch(/^wrong: .*set SVC_MASTER_KEY/)
+    expect(await look({ SVC_MASTER_KEY: Buffer.alloc(32, 9).toString('base64') })).toContain('svc secrets rotate')
+
+    // One that was moved in the table opens nowhere else.
+    await run(own.postgresUrl, "UPDATE organization_secrets SET name = 'moved'")
+    expect(await look({ SVC_MASTER_KEY: testMasterKey })).toMatch(/^wrong: does not open 1 of 1 secret \(moved\)/)
+  })
+
+  it('tells a master key in the data folder that is damaged, or that others may read', async () => {
+    const folder = await aFolder(onClose)
+    const file = path.join(folder, 'master-key')
+    const look = async () => {
+      const env = { SVC_DATA_DIR: folder, SVC_PORT: String(await findFreePort()) }
+      const { state, says } = find((await svc(['doctor', '--json'], env, onClose)).stdout, 'master key')
+      return `${state}: ${says}`
+    }
+
+    expect(await look()).toBe('ok: ')
+    await writeFile(file, Buffer.alloc(32, 1).toString('base64'), { mode: 0o644 })
+    expect(await look()).toMatch(/^wrong: .*chmod 600/s)
+    await chmod(file, 0o600)
+    expect(await look()).toBe('ok: ')
+    await writeFile(file, 'short')
+    expect(await look()).toContain('is damaged')
+  })
+
+  it('before a first start asks whether the data folder can be made', async () => {
+    const folder = path.join(await aFolder(onClose), 'not', 'yet')
+    const env = { SVC_DATA_DIR: folder, SVC_PORT: String(await findFreePort()) }
+
+    const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
+
+    expect(code).toBe(1)
+    expect(find(stdout, `data folder ${folder}`).state).toBe('ok')
+  })
+
+  it('tells a stranger on the port from the service', async () => {
+    const stranger = createServer((_request, answer) => answer.end('hello')).listen(0, '127.0.0.1')
+    onClose(() => stranger.close())
+    await new Promise((resolve) => stranger.once('listening', resolve))
+    const env = { ...(await givenStores()), SVC_PORT: String((stranger.address() as AddressInfo).port) }
+
+    const { code, stdout } = await svc(['doctor'], env, onClose)
+
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/service at .* something else than svc answers there/)
+  })
+
+  it('tells wrong settings, as JSON too', async () => {
+    const wrong = { SVC_PORT: 'x', REDIS_URL: 'y' }
+
+    const { code, stdout } = await svc(['doctor', '--json'], wrong, onClose)
+
+    expect(code).toBe(1)
+    expect(find(stdout, 'settings').says).toMatch(/SVC_PORT: .*\n.*REDIS_URL: /)
+    expect((await svc(['doctor'], wrong, onClose)).stdout).toContain('SVC_PORT: must be a port')
+  })
+
+  it('looks at the embedded stores of a service that runs', async () => {
+    const folder = await aFolder(onClose)
+    const up = await startUp(folder, {}, onClose)
+    const env = { SVC_DATA_DIR: folder, SVC_PORT: new URL(up.url).port }
+
+    const { code, stdout } = await eventually(async () => {
+      const report = await svc(['doctor'], env, onClose)
+      expect(report.code, report.stdout).toBe(0)
+      return report
+    }, 120_000)
+
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/Postgres at .* ok .*ClickHouse at .* ok /s)])
+    expect(stdout).toMatch(/^ {2}queue +ok +empty$/m)
+  })
+
+  it('warns of what will go wrong, with what to do, and ends with 0', async () => {
+    const own = await openOwnStores('postgres')
+    const { url, close } = await openTestService({ stores: own })
+    onClose(close)
+    await run(
+      own.postgresUrl,
+      "INSERT INTO dead_letters (queue, rows, received_ms, reason, block) VALUES ('metrics', 7, 1, 'x', '')",
+    )
+    const env = {
+      CLICKHOUSE_URL: own.clickhouseUrl,
+      POSTGRES_URL: own.postgresUrl,
+      SVC_MASTER_KEY: testMasterKey,
+      SVC_URL: url,
+    }
+
+    // On a machine that is very busy a store may not answer in time, which is wrong and more than a warning.
+    await eventually(async () => {
+      const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
+      expect(find(stdout, 'dead letters')).toMatchObject({
+        state: 'warning',
+        says: expect.stringMatching(/^1 with 7 rows .*svc dead-letters list/),
+      })
+      expect([code, JSON.parse(stdout).ok]).toEqual([0, true])
+    }, 120_000)
+  })
+
+  it('tells what is in the queue and is not stored', async () => {
+    const own = await openOwnStores('postgres')
+    const backend = openQueueBackend({ ...own, prefix: 'svc', onError: () => undefined })
+    onClose(() => backend.close())
+    const producer = await backend.openProducer('output')
+    const env = { CLICKHOUSE_URL: own.clickhouseUrl, POSTGRES_URL: own.postgresUrl, SVC_MASTER_KEY: testMasterKey }
+    // A machine that is very busy may answer none of the stores in time.
+    const look = () =>
+      eventually(async () => find((await svc(['doctor', '--json'], env, onClose)).stdout, 'queue output'), 120_000)
+
+    await producer.add({ rows: 1, receivedMs: Date.now() - 5 * 60_000, bytes: Buffer.from('x') })
+    await producer.add({ rows: 1, receivedMs: Date.now() - 60_000, bytes: Buffer.from('x') })
+    expect(await look()).toMatchObject({
+      state: 'warning',
+      says: expect.stringMatching(/^2 blocks, the oldest not stored for 5 min: do workers run/),
+    })
+  })
+
+  it('tells parts that are not merged, and a mutation that fails again and again', async () => {
+    const own = await openOwnStores('postgres')
+    const clickhouse = openClickHouse({ url: own.clickhouseUrl })
+    onClose(() => clickhouse.close())
+    const table = `${clickhouse.database}.points`
+    await clickhouse.command(`SYSTEM STOP MERGES ${table}`)
+    await insertParts(clickhouse, 510)
+    const env = { CLICKHOUSE_URL: own.clickhouseUrl, POSTGRES_URL: own.postgresUrl, SVC_MASTER_KEY: testMasterKey }
+    const look = (name: string) =>
+      eventually(async () => find((await svc(['doctor', '--json'], env, onClose)).stdout, name), 120_000)
+
+    expect(await look('ClickHouse parts')).toMatchObject({
+      state: 'warning',
+      says: expect.stringMatching(/^points has \d+ in a partition; from \d+ on inserts are slowed down/),
+    })
+
+    await clickhouse.command(`SYSTEM START MERGES ${table}`)
+    await clickhouse.command(`ALTER TABLE ${table} DELETE WHERE throwIf(metric = 'many', 'cannot be') = 1`, {
+      mutations_sync: 0,
+      validate_mutation_query: 0,
+    })
+    await eventually(async () => {
+      const found = await look('ClickHouse mutations')
+      expect(found).toMatchObject({ state: 'warning', says: expect.stringContaining('1 fail again and again') })
+    }, 120_000)
+    await clickhouse.command(`KILL MUTATION WHERE database = '${clickhouse.database}' SYNC`)
+    expect(await look('ClickHouse mutations')).toMatchObject({ state: 'ok' })
+  })
+
+  it('tells a folder for assets that cannot be written', async () => {
+    const file = path.join(await aFolder(onClose), 'file')
+    await writeFile(file, 'not a folder')
+    const env = { ...(await givenStores()), OBJECTS_URL: pathToFileURL(file).href }
+
+    const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
+
+    expect(code).toBe(1)
+    expect(find(stdout, `objects at ${file}`).state).toBe('wrong')
+  })
+})
+
+describe('svc doctor of a replica of Postgres', () => {
+  it('says whether it is one, how far behind it is, and what holds it up', async () => {
+    const { push, closeAll } = createClosers()
+    onClose(closeAll)
+    const { primaryUrl, replicaUrl, stopReplica } = await openPostgresWithReplica({ push, closeAll })
+    await migratePostgres(primaryUrl)
+    const env = { ...(await givenStores()), POSTGRES_URL: primaryUrl }
+    const look = async (url: string) => {
+      const { stdout } = await svc(['doctor', '--json'], { ...env, POSTGRES_READ_URL: url }, onClose)
+      const { state, says } = find(stdout, `Postgres replica at ${new URL(url).host}`)
+      return `${state}: ${says}`
+    }
+
+    expect(await look(primaryUrl)).toBe('ok: is the primary itself')
+    await eventually(async () => expect(await look(replicaUrl)).toMatch(/^ok: (up to date|\d+ ms behind)$/))
+    await run(replicaUrl, 'SELECT pg_wal_replay_pause()')
+    await run(primaryUrl, 'CREATE TABLE written_meanwhile (id int)')
+    expect(await look(replicaUrl)).toMatch(/^warning: does not replay, it is paused/)
+    expect(await look(storesWith('postgres').postgresUrl)).toMatch(/^wrong: is no replica of the one at POSTGRES_URL/)
+    await stopReplica()
+    expect(await look(replicaUrl)).toMatch(/^warning: .*ECONNREFUSED.*: the primary answers every read meanwhile$/)
+  })
+})
+
+const canRunRedis = spawnSync('redis-server', ['--version']).status === 0
+
+describe.skipIf(!canRunRedis)('svc doctor of a Redis', () => {
+  it('looks at its memory, and at whether it takes writes', async () => {
+    const redis = await startRedisServer({ folder: await aFolder(onClose) })
+    if (!redis) throw new Error('redis-server did not start')
+    onClose(redis.close)
+    const client = new Redis(redis.url)
+    onClose(() => client.disconnect())
+    const env = { ...(await givenStores()), REDIS_URL: redis.url }
+    const name = `Redis at ${new URL(redis.url).host}`
+    const look = async () => find((await svc(['doctor', '--json'], env, onClose)).stdout, name)
+
+    expect(await look()).toMatchObject({ state: 'warning', says: expect.stringContaining('has no maxmemory') })
+    await client.config('SET', 'maxmemory', '1gb')
+    expect(await look()).toMatchObject({ state: 'ok', says: expect.stringMatching(/of 1\.1 GB used/) })
+    await client.set('filling', Buffer.alloc(20_000_000))
+    await client.config('SET', 'maxmemory', '24mb')
+    expect(await look()).toMatchObject({ state: 'wrong', says: expect.stringContaining('writes are refused') })
+    await client.config('SET', 'maxmemory', '1gb')
+    const other = await startRedisServer({ folder: await aFolder(onClose) })
+    if (!other) throw new Error('redis-server did not start')
+    onClose(other.close)
+    await client.replicaof('127.0.0.1', other.port)
+    expect(await look()).toMatchObject({ state: 'wrong', says: expect.stringContaining('it is a replica') })
+  })
+})

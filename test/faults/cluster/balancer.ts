@@ -1,0 +1,145 @@
+import { Agent, createServer as createHttpServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Closers } from '../../../runtime/closers.ts'
+
+/**
+ * What stands between clients and pods in Kubernetes, with the same manners: who is ready is found out by asking
+ * `/readyz`; a pod that is being deleted is taken out some time after it was told to leave, and nobody waits for that; a
+ * request is sent once, to one pod, and what becomes of it is told as it is.
+ */
+
+/** The pods of a Service, in the state that balancers have heard of. */
+export type Endpoints = ReturnType<typeof createEndpoints>
+
+const probeEveryMs = 200
+const probeMsMax = 5_000
+
+export function createEndpoints(closers: Closers) {
+  const pods = new Map<string, { isReady: boolean }>()
+  let turn = 0
+  let isOver = false
+  const probing = (async () => {
+    while (!isOver) {
+      await Promise.all([...pods].map(async ([url, pod]) => void (pod.isReady = await askReady(url))))
+      await sleep(probeEveryMs)
+    }
+  })()
+  closers.push(async () => {
+    isOver = true
+    await probing
+  })
+  return {
+    add: (url: string) => void pods.set(url, { isReady: false }),
+    remove: (url: string) => void pods.delete(url),
+    isReady: (url: string) => pods.get(url)?.isReady === true,
+    /** The next of those that are ready, in turn. */
+    next(): URL | undefined {
+      const ready = [...pods].filter(([, { isReady }]) => isReady)
+      const found = ready[turn++ % Math.max(1, ready.length)]
+      return found && new URL(found[0])
+    },
+  }
+}
+
+async function askReady(url: string): Promise<boolean> {
+  try {
+    const answer = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(probeMsMax) })
+    await answer.arrayBuffer()
+    return answer.ok
+  } catch {
+    return false
+  }
+}
+
+/** As kube-proxy: a new connection goes to a pod that is ready, and stays there as long as it lasts. */
+export async function openService(endpoints: Endpoints, closers: Closers): Promise<string> {
+  const sockets = new Set<Socket>()
+  const server = createServer((client) => {
+    const to = endpoints.next()
+    if (!to) return void client.resetAndDestroy()
+    const pod = connect(Number(to.port), to.hostname)
+    for (const [from, other] of [
+      [client, pod],
+      [pod, client],
+    ] as const) {
+      sockets.add(from)
+      from.setNoDelay(true)
+      // An end is passed on as an end, a break as a break.
+      from.pipe(other)
+      from.on('error', () => other.resetAndDestroy())
+      from.on('close', () => sockets.delete(from))
+    }
+  })
+  return await listen(server, closers, () => {
+    for (const socket of sockets) socket.destroy()
+  })
+}
+
+const hopByHop = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+])
+
+/**
+ * As an Ingress controller: each request goes to a pod that is ready, over connections that are kept. What fails is
+ * answered with 502 and not tried again, for a write may have been taken.
+ */
+export async function openIngress(route: (path: string) => Endpoints, closers: Closers): Promise<string> {
+  const agents = new Map<string, Agent>()
+  const agentOf = ({ host }: URL) => {
+    const found = agents.get(host) ?? new Agent({ keepAlive: true, keepAliveMsecs: 1_000 })
+    agents.set(host, found)
+    return found
+  }
+  function forward(incoming: IncomingMessage, answer: ServerResponse) {
+    const path = (incoming.url ?? '/').replace(/\?.*$/s, '')
+    const to = route(path).next()
+    const fail = (status: number, said: string) => {
+      if (answer.headersSent) return void answer.destroy()
+      answer.writeHead(status, { 'content-type': 'application/json' })
+      answer.end(JSON.stringify({ msg: `ingress: ${said} (${path})`, code: status }))
+    }
+    if (!to) return fail(503, 'no pod is ready')
+    const { method, url, headers } = incoming
+    const sent = request({
+      agent: agentOf(to),
+      hostname: to.hostname,
+      port: to.port,
+      method,
+      path: url,
+      headers: withoutHops(headers),
+    })
+    sent.on('error', (error) => fail(502, error.message))
+    sent.on('response', (received) => {
+      answer.writeHead(received.statusCode ?? 502, withoutHops(received.headers))
+      received.pipe(answer)
+      received.on('error', () => answer.destroy())
+    })
+    incoming.pipe(sent)
+  }
+  const server = createHttpServer({ keepAliveTimeout: 0, requestTimeout: 0 }, forward)
+  return await listen(server, closers, () => {
+    server.closeAllConnections()
+    for (const agent of agents.values()) agent.destroy()
+  })
+}
+
+function withoutHops(headers: IncomingMessage['headers']) {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !hopByHop.has(name)))
+}
+
+async function listen(server: Server, closers: Closers, breakAll: () => void): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  closers.push(async () => {
+    const closed = new Promise((resolve) => server.close(resolve))
+    breakAll()
+    await closed
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}

@@ -1,0 +1,27 @@
+import type { Terminal } from '../../../cli/terminal/terminal.ts'
+import { renderVerified, toLine } from '../kills/report.ts'
+import { toText } from '../status-line.ts'
+import { listDifferences } from '../verify/verification.ts'
+import { listRefusals, type RollingResult } from './run.ts'
+
+/** What a rolling restart comes to, as a person reads it. */
+export function renderRolling(result: RollingResult, terminal: Terminal): string {
+  const { replaced, seconds, acknowledged, reads, verified } = result
+  const each = Object.entries(replaced).map(([role, count]) => `${count} ${role}`)
+  const refusals = listRefusals(result)
+  const verdict = refusals.length === 0 ? terminal.paint('green', 'none') : terminal.paint('red', refusals.join('\n'))
+  return [
+    '',
+    toLine('replaced', `${each.join(', ')} in ${toText(seconds)} s`),
+    toLine(
+      'acknowledged',
+      `${toText(acknowledged.points)} points and ${toText(acknowledged.lines)} lines of output ` +
+        `in ${toText(acknowledged.requests)} requests`,
+    ),
+    toLine('read meanwhile', `${toText(reads.answered)} times`),
+    toLine('refused, failed', verdict),
+    ...renderVerified(verified, terminal),
+    ...listDifferences(verified, []).map((it) => `  ${it}`),
+    '',
+  ].join('\n')
+}

@@ -1,0 +1,49 @@
+import { parseArgs } from 'node:util'
+import { describeTerminal } from '../../../cli/terminal/terminal.ts'
+import { chooseQueue, readNumber, runTool, writeJson } from '../command-line.ts'
+import { listDifferences } from '../verify/verification.ts'
+import { renderRolling } from './report.ts'
+import { listRefusals, runRolling } from './run.ts'
+
+/** `npm run rolling`: replaces every process of every role under load, and compares what is there with what was acknowledged. */
+const usage = `Usage: npm run rolling -- [options]
+
+  --rounds N       how often each process is replaced (default 3)
+  --clients N      how many clients write (default 20)
+  --seed N         which sequence of writes to draw (default: from the clock)
+  --queue KIND     redis or postgres (default: redis when there is a redis-server on the PATH)
+  --json FILE      also write the result there
+`
+
+function readOptions() {
+  const { values } = parseArgs({
+    options: {
+      rounds: { type: 'string', default: '3' },
+      clients: { type: 'string', default: '20' },
+      seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+      queue: { type: 'string' },
+      json: { type: 'string' },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  })
+  return {
+    ...values,
+    rounds: readNumber('rounds', values.rounds, 1),
+    clients: readNumber('clients', values.clients, 1),
+    seed: readNumber('seed', values.seed, 0),
+    queue: chooseQueue(values.queue),
+  }
+}
+
+await runTool('rolling', async (tool) => {
+  const { rounds, clients, seed, queue, json, help } = readOptions()
+  if (help) {
+    process.stdout.write(usage)
+    return 0
+  }
+  const result = await runRolling({ rounds, clients, seed, queue, ...tool })
+  await writeJson(json, result)
+  process.stdout.write(renderRolling(result, describeTerminal(process.stdout, process.env)))
+  const isWell = listRefusals(result).length + listDifferences(result.verified, []).length === 0
+  return isWell ? 0 : 1
+})

@@ -1,0 +1,128 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Role } from '../../../cli/service.ts'
+import type { Closers } from '../../../runtime/closers.ts'
+import { listIngestPaths, matchesPrefix } from '../../kit/chart.ts'
+import { eventually } from '../../kit/eventually.ts'
+import type { QueueKind } from '../../kit/service.ts'
+import { createEndpoints, type Endpoints, openIngress, openService } from '../cluster/balancer.ts'
+import { type Cluster, type Experiment, startCluster } from '../cluster/cluster.ts'
+import { runClients } from '../load/clients.ts'
+import { runReaders } from '../load/readers.ts'
+import { createTally } from '../load/tally.ts'
+import { type StatusLine, toText } from '../status-line.ts'
+import { createLedger } from '../verify/ledger.ts'
+import { verify, waitUntilEmpty } from '../verify/verification.ts'
+
+type RollingOptions = { rounds: number; seed: number; queue: QueueKind; clients: number }
+
+type Settings = RollingOptions & { closers: Closers; status: StatusLine; signal: AbortSignal }
+
+export type RollingResult = Awaited<ReturnType<typeof runRolling>>
+
+/** How pods leave, as in the chart's `drain` but shorter. */
+const preStopMs = 2_000
+const shutdownDelaySeconds = 6
+/** Balancers hear of it at some moment before `preStop` is over. */
+const heardAfterMsMax = 1_500
+
+const roles: Role[] = ['ingest', 'ingest', 'worker', 'worker', 'webhook-worker', 'api', 'api']
+const experimentCount = 5
+const readyMsMax = 120_000
+const emptyMsMax = 180_000
+
+/**
+ * Replaces every process of every role under load, one after the other and each as Kubernetes does: a new one is started
+ * and is ready, then the old one is told to leave while balancers have yet to hear of it. Afterwards what is there is
+ * compared with what was acknowledged.
+ */
+export async function runRolling({ rounds, seed, queue, clients, closers, status, signal }: Settings) {
+  status.say(`Seed ${seed}, queue in ${queue}: starting stores and two of each role in a temporary folder`)
+  const settings = {
+    SVC_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
+    SVC_SHUTDOWN_DELAY_SECONDS: String(shutdownDelaySeconds),
+  }
+  const cluster = await startCluster({ queue, closers, settings, roles })
+  const endpoints = { ingest: createEndpoints(closers), api: createEndpoints(closers) }
+  const balanced = (role: Role): Endpoints | undefined =>
+    role === 'ingest' || role === 'api' ? endpoints[role] : undefined
+  const pods = [...cluster.roles]
+  for (const { role, url } of pods) balanced(role)?.add(url)
+  const ingestPaths = listIngestPaths()
+  const isForIngest = (path: string) => ingestPaths.some((prefix) => matchesPrefix(path, prefix))
+  const ingress = await openIngress((path) => (isForIngest(path) ? endpoints.ingest : endpoints.api), closers)
+  const services = {
+    ingest: await openService(endpoints.ingest, closers),
+    api: await openService(endpoints.api, closers),
+  }
+  for (const { role, url } of pods) await untilReady(balanced(role), url)
+
+  const experiments = await cluster.createExperiments(experimentCount)
+  const depth = await cluster.openQueueDepth()
+  const [ledger, tally] = [createLedger(experiments.length), createTally()]
+  const { apiKey } = cluster
+  const ingestUrls = [ingress, services.ingest]
+  const startedAt = performance.now()
+  const load = runClients({ clients, seed, ingestUrls, apiKey, experiments, ledger, tally })
+  const readers = runReaders({ urls: [ingress, services.api], apiKey, experiments })
+  closers.push(async () => void (await readers.finish()))
+
+  const replaced: Record<string, number> = {}
+  for (let round = 0; round < rounds; round++) {
+    for (const old of [...pods]) {
+      signal.throwIfAborted()
+      const { points, lines } = ledger.counts()
+      status.show(
+        `round ${round + 1} of ${rounds}: ${old.process.name}  ${toText(points + lines)} rows acknowledged, ` +
+          `${toText(readers.report().answered)} reads`,
+      )
+      await replace(old, round)
+      replaced[old.role] = (replaced[old.role] ?? 0) + 1
+    }
+  }
+  signal.throwIfAborted()
+  await load.finish()
+  const reads = await readers.finish()
+  const seconds = (performance.now() - startedAt) / 1_000
+  status.say(`${pods.length * rounds} processes replaced in ${toText(seconds)} s; waiting until the queue is empty`)
+  await waitUntilEmpty(depth, emptyMsMax)
+  const verified = await verify(
+    { ...cluster, apiUrl: ingress } as Cluster,
+    experiments as Experiment[],
+    (experiment) => ledger.page(experiment),
+    (share) => status.show(`comparing: ${toText(share * 100)} %`),
+  )
+  return { seed, queue, seconds, replaced, acknowledged: ledger.counts(), answers: tally.report(), reads, verified }
+
+  async function replace(old: (typeof pods)[number], round: number) {
+    const next = await cluster.keepRole(old.role, `${old.role} of round ${round + 1}`)
+    await next.process.ready()
+    const service = balanced(old.role)
+    service?.add(next.url)
+    await untilReady(service, next.url)
+    pods[pods.indexOf(old)] = next
+
+    const heard = sleep(Math.random() * heardAfterMsMax).then(() => service?.remove(old.url))
+    if (service) await sleep(preStopMs)
+    await old.process.hold('SIGTERM')
+    await heard
+  }
+}
+
+async function untilReady(endpoints: Endpoints | undefined, url: string) {
+  await eventually(() => {
+    if (endpoints && !endpoints.isReady(url)) throw new Error(`${url} is not ready`)
+  }, readyMsMax)
+}
+
+/** What went wrong, in words; nothing when no write and no read was refused or failed. */
+export function listRefusals({ answers, reads }: Pick<RollingResult, 'answers' | 'reads'>): string[] {
+  const { statuses, refusals, unanswered, unexpected } = answers
+  const { 200: _, ...others } = statuses
+  return [
+    ...Object.entries(others).map(([status, count]) => `${count} writes were answered ${status}`),
+    ...Object.entries(refusals).map(([said, count]) => `${count} x ${said}`),
+    ...Object.entries(unanswered).map(([said, count]) => `${count} writes were not answered: ${said}`),
+    ...unexpected,
+    ...Object.entries(reads.failures).map(([said, count]) => `${count} reads failed: ${said}`),
+  ]
+}

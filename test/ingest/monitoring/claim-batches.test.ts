@@ -1,0 +1,200 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
+import { unavailable } from '../../../http/errors.ts'
+import { createRounds } from '../../../ingest/monitoring/claim-batches.ts'
+import type { NewEvent } from '../../../ingest/monitoring/rows.ts'
+import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
+import { eventsTable, eventValuesTable } from '../../../store/clickhouse/monitoring/tables.ts'
+import type { Table } from '../../../store/clickhouse/tables.ts'
+import { type Database, openDatabase } from '../../../store/postgres/database.ts'
+import { listUntoldVoids, toIdHash } from '../../../store/postgres/monitoring/event-claims.ts'
+import { ensureMonitoredModel } from '../../../store/postgres/monitoring/models.ts'
+import { createUser, openOwnStores, uniqueName } from '../../kit/service.ts'
+
+/** Rounds on a real Postgres, with a queue that does as it is told. */
+let database: Database
+let workspaceId: string
+let modelId: bigint
+beforeAll(async () => {
+  const stores = await openOwnStores('postgres')
+  database = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
+  const { workspaceName } = await createUser(stores)
+  const row = await database.row<{ id: string }>('SELECT id FROM workspaces WHERE name = $1', [workspaceName])
+  workspaceId = row?.id as string
+})
+afterAll(() => database?.close())
+beforeEach(async () => {
+  const model = await ensureMonitoredModel(database, { workspaceId, name: uniqueName('model'), modelsMax: 1_000 })
+  modelId = model?.id as bigint
+})
+
+const anEvent = (predictionId: string, kind = 1): NewEvent => ({
+  modelId,
+  kind,
+  idHash: toIdHash(predictionId),
+  predictionId,
+  version: '',
+  timestampMs: 1,
+  parts: [{ part: 1, scalars: { a: 1 } }],
+})
+
+type Queue = { commit(): Promise<void>; refuseWhenFull?(): void }
+
+/** One process: its queue takes what `commit` lets through. */
+function openProcess(queue: Queue, leaseMs = 60_000, pauseMs = 0) {
+  const rows = { events: 0, eventValues: 0 }
+  const toCommitter = <T extends Table>(table: T, name: keyof typeof rows) => ({
+    async commit(_receivedMs: number, append: (block: ReturnType<typeof createNativeBlock<T>>) => void) {
+      const block = createNativeBlock(table)
+      append(block)
+      await queue.commit()
+      rows[name] += block.rows
+    },
+    refuseWhenFull: () => queue.refuseWhenFull?.(),
+    close: async () => undefined,
+  })
+  const takenOver: number[] = []
+  const rounds = createRounds({
+    queries: database,
+    committers: {
+      events: toCommitter(eventsTable, 'events'),
+      eventValues: toCommitter(eventValuesTable, 'eventValues'),
+    },
+    waitMs: 1,
+    leaseMs,
+    pauseMs,
+    onTakenOver: () => takenOver.push(1),
+    onError: (error) => {
+      throw error
+    },
+  })
+  return { keep: rounds.keep, rows, takenOver }
+}
+
+const works: Queue = { commit: async () => undefined }
+const voidsOfModel = async () => (await listUntoldVoids(database, 1_000)).filter((it) => it.modelId === modelId)
+
+it('the first of an id is stored, and only that; in one call, in calls at once, and later', async () => {
+  const { keep, rows } = openProcess(works)
+  const [one, two] = await Promise.all([
+    keep([anEvent('a'), anEvent('a'), anEvent('b')]),
+    keep([anEvent('b'), anEvent('c'), anEvent('a', 3)]),
+  ])
+  expect([one, two]).toEqual([
+    [true, false, true],
+    [false, true, true],
+  ])
+  expect(await keep([anEvent('c'), anEvent('d')])).toEqual([false, true])
+  expect(await keep([])).toEqual([])
+  expect(rows).toEqual({ events: 5, eventValues: 5 })
+})
+
+it('what the queue refuses is nobody’s: whoever sends it next is the first, under a new number', async () => {
+  let isDown = true
+  const { keep, rows, takenOver } = openProcess({
+    async commit() {
+      if (isDown) throw unavailable('down')
+    },
+  })
+  await expect(keep([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(keep([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  isDown = false
+  expect(await keep([anEvent('a'), anEvent('b')])).toEqual([true, true])
+  expect(await keep([anEvent('a')])).toEqual([false])
+  expect(rows).toEqual({ events: 2, eventValues: 2 })
+  // Whether the queue has the refused ones or not: ClickHouse will be told to leave them out.
+  expect(await voidsOfModel()).toHaveLength(2)
+  expect(takenOver).toHaveLength(2)
+})
+
+it('after the queue has refused nothing is claimed for a while', async () => {
+  let tries = 0
+  const { keep } = openProcess(
+    {
+      async commit() {
+        tries++
+        throw unavailable('down')
+      },
+    },
+    60_000,
+    60_000,
+  )
+  await expect(keep([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  const triesBefore = tries
+  for (let at = 0; at < 50; at++) await expect(keep([anEvent('b')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  expect(tries).toBe(triesBefore)
+  expect(await database.rows('SELECT 1 FROM event_claims WHERE model_id = $1', [modelId])).toHaveLength(1)
+})
+
+it('before a queue that is full nothing is claimed', async () => {
+  const full = openProcess({
+    ...works,
+    refuseWhenFull() {
+      throw unavailable('full')
+    },
+  })
+  await expect(full.keep([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  expect(await database.rows('SELECT 1 FROM event_claims WHERE model_id = $1', [modelId])).toEqual([])
+})
+
+it('who loses an id waits for what becomes of it', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const slow = openProcess({ commit: () => promise })
+  const other = openProcess(works)
+  const first = slow.keep([anEvent('a')])
+  await sleep(50)
+  const second = other.keep([anEvent('a'), anEvent('b')])
+  expect(await Promise.race([second, sleep(300, 'waits')])).toBe('waits')
+  resolve()
+  expect([await first, await second]).toEqual([[true], [false, true]])
+  expect(await voidsOfModel()).toEqual([])
+})
+
+it('who waits takes over when the first gives up', async () => {
+  const { promise, reject } = Promise.withResolvers<void>()
+  const slow = openProcess({ commit: () => promise })
+  const other = openProcess(works)
+  const first = slow.keep([anEvent('a')])
+  first.catch(() => undefined)
+  await sleep(50)
+  const second = other.keep([anEvent('a')])
+  reject(unavailable('down'))
+  await expect(first).rejects.toMatchObject({ refusal: 'unavailable' })
+  expect(await second).toEqual([true])
+  expect(await voidsOfModel()).toHaveLength(1)
+})
+
+it('a claim whose time is over is taken over, and who held it is not told that it was accepted', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const hung = openProcess({ commit: () => promise }, 200)
+  const [one, two] = [openProcess(works, 200), openProcess(works, 200)]
+  const first = hung.keep([anEvent('a'), anEvent('b')])
+  first.catch(() => undefined)
+  await sleep(50)
+  const others = await Promise.all([one.keep([anEvent('a')]), two.keep([anEvent('a')])])
+  expect(others.flat().toSorted()).toEqual([false, true])
+  resolve()
+  await expect(first).rejects.toMatchObject({ refusal: 'unavailable' })
+  // Its client sends again: what was taken is a duplicate, what was not is stored.
+  expect(await hung.keep([anEvent('a'), anEvent('b')])).toEqual([false, true])
+  expect(await voidsOfModel()).toHaveLength(2)
+})
+
+it('a claim whose time is over, but which nobody wanted meanwhile, is confirmed all the same', async () => {
+  const slow = openProcess({ commit: () => sleep(200) }, 10)
+  expect(await slow.keep([anEvent('a')])).toEqual([true])
+})
+
+it('events of a model that is gone are refused', async () => {
+  const { keep } = openProcess(works)
+  await database.row('DELETE FROM monitored_models WHERE id = $1', [modelId])
+  await expect(keep([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+})
+
+it('many events with many values go to the queue in parts', async () => {
+  const { keep, rows } = openProcess(works)
+  const scalars = Object.fromEntries(Array.from({ length: 30_000 }, (_, at) => [`f${at}`, at]))
+  const events = Array.from({ length: 7 }, (_, at) => ({ ...anEvent(`wide ${at}`), parts: [{ part: 1, scalars }] }))
+  expect(await keep(events)).toEqual(events.map(() => true))
+  expect(rows).toEqual({ events: 7, eventValues: 210_000 })
+})

@@ -1,0 +1,298 @@
+import { createHash } from 'node:crypto'
+import { expect } from 'vitest'
+import { aPoint } from './builders.ts'
+import type { TestClient } from './client.ts'
+import { createAssetClient } from './clients/assets.ts'
+import { anEvent } from './clients/monitoring.ts'
+import { createRegistryClient } from './clients/registry.ts'
+import { eventually } from './eventually.ts'
+import { uniqueName } from './service.ts'
+
+type Service = { url: string; apiKey: string; workspaceName: string; client: TestClient }
+
+/** One call that changes nothing. */
+export type Read = { path: string; body?: unknown }
+
+/** Reads without a route of their own below, and why. */
+const neverRead = new Set([
+  // Its answer has no end.
+  '/experiment/stream',
+  '/mpm/isAlive/ping',
+])
+
+const minute = 60_000
+
+/**
+ * Puts something of everything into a service, by an admin's key, and answers the reads that show it: every read route the
+ * interface has, or it fails.
+ */
+export async function fillEverything(service: Service, receiverUrl?: string): Promise<Read[]> {
+  const { client, workspaceName } = service
+  const assets = createAssetClient(service)
+  const registry = createRegistryClient(service)
+  const post = async (path: string, body: unknown, method = 'POST') => {
+    const answer = await client.send(method, path, JSON.stringify(body))
+    expect([200, 204], `${path}: ${answer.text}`).toContain(answer.status)
+    return answer.body
+  }
+  const reads: Read[] = []
+  const read = (path: string, query: Record<string, string> = {}) => {
+    reads.push({ path: `${path}?${new URLSearchParams(query)}` })
+  }
+
+  if (receiverUrl) {
+    const webhookUrls = [{ url: receiverUrl, header: { 'x-secret': 'a secret of a receiver' } }]
+    await post('/webhooks/config', { webhookConfigs: [{ workspaceName, webhookUrls }] })
+  }
+  const projectName = uniqueName('everything')
+  const { projectId } = (await post('/write/project/create', {
+    workspaceName,
+    projectName,
+    projectDescription: 'described',
+    isPublic: false,
+  })) as { projectId: string }
+  await post('/write/project/notes', { projectId, notes: 'notes äöü' })
+  await post('/write/template/set-default', { projectId, templateId: 'a' })
+  await client.get(`/write/project/add-share-link?projectId=${projectId}`)
+  await post('/write/viz-instance/store/save', { projectId, instanceId: 'a', store: { deep: [1, { b: null }] } })
+  const keys = [await client.createExperiment({ projectName }), await client.createExperiment({ projectName })]
+  for (const experimentKey of keys) await fillExperiment(experimentKey)
+
+  async function fillExperiment(experimentKey: string) {
+    const write = (name: string, body: object, method?: string) =>
+      post(`/write/experiment/${name}`, { experimentKey, ...body }, method)
+    const values = [0.5, 'NaN', 'Infinity', '-Infinity', '-0', 5e-324, 1.7976931348623157e308, 0.1]
+    const at = 1_700_000_000_000
+    const metrics = values.map((metricValue, step) => ({ metricName: 'loss', metricValue, step, timestamp: at + step }))
+    await write('metrics/batch', {
+      metrics: [
+        ...metrics,
+        { metricName: 'loss', metricValue: 1, context: 'validate', step: '9223372036854775807', epoch: 3 },
+        { metricName: 'loss', metricValue: 1, step: '-9223372036854775808', timestamp: at },
+        { metricName: 'äöü', metricValue: 'nan' },
+        // It only looks like the one before it.
+        { metricName: 'äöü', metricValue: 'nan' },
+      ],
+    })
+    await write('metric', aPoint())
+    await write('gpu-metrics', {
+      gpus: [{ gpuId: 0, freeMemory: 1, usedMemory: 1, totalMemory: 2, gpuUtilization: 50 }],
+    })
+    await write('ram-metrics', { totalRam: 2, usedRam: 1 })
+    await write('cpu-metrics', { cpuPercentUtilization: [1, 2.5] })
+    await write('load-metrics', { loadAverage: 0.25 })
+    const outputLines = ['first', 'zweite ü', ''].map((output, offset) => ({ output, offset, stderr: offset === 1 }))
+    await write('output', { outputLines })
+    await write('parameter', { parameterName: 'rate', parameterValue: 0.1 })
+    await write('log-other', { key: 'note', value: 'other' })
+    await write('tags', { addedTags: ['b', 'a'] })
+    await write('html', { html: '<b>bold</b>' })
+    await write('code', { code: 'print(1)' })
+    await write('graph', { graph: '{"a": 1}' })
+    await write('git/metadata', { user: 'u', root: 'r', branch: 'b', parent: 'p', origin: 'o' })
+    await write('system-details', { user: 'u', os: 'os', pid: 1, command: ['python'] })
+    await write('cloud-details', { provider: 'cloud', metadata: { zone: 'z' } })
+    await write('file-path', { filePath: '/a/b.py' })
+    await write('dependencies', { logDependencies: [{ name: 'numpy', version: '1' }] }, 'PUT')
+    await write('upload-text-sample', { content: 'a text' })
+    await write('assets/remote/batch', { remoteAssets: [{ link: 's3://bucket/file', fileName: 'remote' }] })
+    const { rpcId } = (await write('rpc/send', { method: 'm', arguments: { a: 1 } })) as { rpcId: string }
+    const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, it) => it * 31))
+    const sent = { body: bytes, headers: { 'content-type': 'application/octet-stream' } }
+    const plain = await assets.upload({ experimentKey, fileName: 'weights.bin', metadata: '{"a": 1.0}' }, sent)
+    await assets.upload({ experimentKey, fileName: 'a', type: 'model-element', groupingName: 'net' }, sent)
+    await client.postRaw(`/write/experiment/git/patch?experimentKey=${experimentKey}`, 'diff --git', {
+      headers: { 'content-type': 'text/plain' },
+    })
+    const opened = (await post('/write/artifacts/upsert', {
+      experimentKey,
+      artifactName: `artifact-${experimentKey}`,
+      versionMetadata: '{"b": 2}',
+    })) as { artifactId: string; artifactVersionId: string }
+    const { artifactId, artifactVersionId } = opened
+    await assets.upload({ experimentKey, fileName: 'in artifact', artifactVersionId }, sent)
+    await post('/write/artifacts/state', { experimentKey, artifactVersionId, state: 'CLOSED' })
+    await post('/write/artifacts/version/labels', { artifactVersionId, alias: ['best'], versionTags: ['t'] })
+    await write('set-start-end-time', { startTimeMillis: at, endTimeMillis: at + 5 })
+
+    for (const name of ['metadata', 'counters', 'parameters', 'log-other', 'tags', 'html', 'code', 'graph']) {
+      read(`/experiment/${name}`, { experimentKey })
+    }
+    for (const name of ['git/metadata', 'git/patch', 'system-details', 'cloud-details', 'dependencies', 'output']) {
+      read(`/experiment/${name}`, { experimentKey })
+    }
+    read('/experiment/metrics/summary', { experimentKey })
+    for (const metricName of ['loss', 'äöü', 'sys.load.average']) {
+      read('/experiment/metrics/get-metric', { experimentKey, metricName })
+    }
+    read('/experiment/metrics/get-metric', { experimentKey, metricName: 'loss', maxPoints: '10' })
+    read('/experiment/rpc', { experimentKey, rpcId })
+    read('/experiment/asset/list', { experimentKey })
+    read('/experiment/asset/get-asset', { experimentKey, assetId: plain.body.assetId as string })
+    read('/experiment/model', { experimentKey })
+    read('/experiment/model/asset/list', { experimentKey, modelName: 'net' })
+    read('/experiment/model/download', { experimentKey, modelName: 'net' })
+    read('/artifacts/get', { artifactId })
+    read('/artifacts/version', { versionId: artifactVersionId })
+    read('/artifacts/version/files', { versionId: artifactVersionId })
+    read('/artifacts/version/download', { versionId: artifactVersionId })
+    read('/artifacts/version/consumers', { versionId: artifactVersionId })
+  }
+
+  const template = await client.postRaw(
+    `/write/template/upload?teamName=${workspaceName}`,
+    `PK\x05\x06${'\0'.repeat(18)}`,
+    { headers: { 'content-type': 'application/zip' } },
+  )
+  const source = await registry.aSource()
+  const model = await registry.aModel({ stages: ['staging'], description: 'd' }, source)
+  const { registryModelName: modelName } = model
+  await post('/write/registry-model/item', {
+    experimentModelId: source.experimentModelId,
+    registryModelName: modelName,
+    comment: 'second',
+    stages: ['production'],
+  })
+  await post('/write/registry-model/notes', { workspaceName, registryModelName: modelName, notes: 'of a model' })
+  const { organizationId, organizationName } = (await client.get('/admin/users')).body as Record<string, string>
+  await post(`/write/organization/${organizationId}/secrets`, { secretName: 'token', secretValue: 'xyz' }, 'PUT')
+  await post('/admin/users', { userName: uniqueName('colleague') })
+  await post('/write/service-account', { name: uniqueName('account'), teamName: workspaceName, organizationName })
+  await post('/admin/limits', { workspaceName, limits: { metricsPerMinute: 1_000_000 } }, 'PUT')
+
+  const monitored = uniqueName('monitored')
+  const at = Math.floor(Date.now() / minute) * minute - 30 * minute
+  const events = Array.from({ length: 40 }, (_, it) =>
+    anEvent({
+      workspaceName,
+      modelName: monitored,
+      predictionId: `prediction ${it}`,
+      timestamp: at + it * 1000,
+      labels: it % 2 === 0 ? { value: 'ok' } : undefined,
+    }),
+  )
+  await post('/mpm/v2/events/batch', { data: events })
+  await post('/mpm/v2/labels/batch', {
+    data: [{ workspaceName, modelName: monitored, predictionId: 'prediction 1', labels: { value: 'fraud' } }],
+  })
+  // One that is wrong, so that there is an error to read.
+  await client.post('/mpm/v2/events/batch', { data: [{ workspaceName, modelName: monitored }, events[0]] })
+  const reference = new URLSearchParams({ workspaceName, modelName: monitored, datasetName: 'training' })
+  const lines = Array.from({ length: 30 }, (_, it) => `${it},${20 + it},NL`)
+  const csv = await client.postRaw(
+    `/mpm/v2/dataset/events/csv?${reference}`,
+    `predictionId,feature_age,feature_country\n${lines.join('\n')}\n`,
+    { headers: { 'content-type': 'text/csv' } },
+  )
+  expect(csv.status, csv.text).toBe(200)
+  const { alertId } = await post('/mpm/v2/alerts', {
+    workspaceName,
+    name: 'events',
+    modelName: monitored,
+    measure: 'events',
+    windowMs: minute,
+    graceMs: 0,
+    from: at - 10 * minute,
+  })
+
+  for (const path of ['/workspaces', '/account-details', '/admin/users', '/admin/audit', '/admin/keys']) read(path)
+  for (const path of ['/projects', '/registry-model', '/registry-model/count', '/webhooks/config']) {
+    read(path, { workspaceName })
+  }
+  read('/artifacts/get-all', { workspace: workspaceName })
+  read('/admin/limits', { workspaceName })
+  read('/admin/retention', { workspaceName })
+  read('/webhooks/deliveries', { workspaceName })
+  for (const path of ['', '/notes', '/default-views', '/column-names', '/get-project-share-links']) {
+    read(`/project${path}`, { projectId })
+  }
+  read('/experiments', { projectId })
+  read('/viz-instance/store', { projectId, instanceId: 'a' })
+  read('/templates', { teamName: workspaceName })
+  read('/template/download', { templateId: template.body.templateId as string })
+  for (const path of ['details', 'notes', 'latest_version', 'history', 'item/download', 'item/download-instructions']) {
+    read(`/registry-model/${path}`, { workspaceName, modelName })
+  }
+  const { body: instructions } = await registry.read('/registry-model/item/download-instructions', modelName, {
+    version: '1.0.0',
+  })
+  const [{ assets: files } = { assets: [] }] = instructions.versions as { assets: Record<string, string>[] }[]
+  for (const { assetId } of files) {
+    read('/registry-model/item/get-asset', { modelItemId: model.registryModelItemId, assetId: assetId as string })
+  }
+  for (const path of ['models', 'errors', 'alerts', 'alerts/firings']) read(`/mpm/v2/${path}`, { workspaceName })
+  for (const path of ['events/count', 'features', 'drift', 'labels/quality']) {
+    read(`/mpm/v2/${path}`, { workspaceName, modelName: monitored, datasetName: 'training' })
+  }
+  read('/mpm/v2/distribution', { workspaceName, modelName: monitored, feature: 'age' })
+  read('/mpm/v2/event', { workspaceName, modelName: monitored, predictionId: 'prediction 1' })
+  const metrics = { targetedExperiments: keys, metrics: ['loss'], params: ['rate'], fetchFull: true }
+  reads.push({ path: '/experiments/multi-metric-chart', body: metrics })
+  reads.push({ path: '/project/query', body: { projectId, predicates: [] } })
+
+  await expectEveryRoute(service.url, reads)
+  const hasFired = async () => {
+    const { body } = await client.get(`/mpm/v2/alerts/firings?workspaceName=${workspaceName}`)
+    expect((body.firings as unknown[]).length).toBeGreaterThan(0)
+  }
+  await eventually(hasFired, 120_000)
+  // It would go on firing as time goes by.
+  await post(`/mpm/v2/alerts/${alertId}`, { workspaceName, paused: true }, 'PUT')
+  return reads
+}
+
+async function expectEveryRoute(url: string, reads: Read[]) {
+  type Operations = Record<string, unknown>
+  const { paths } = (await (await fetch(`${url}/openapi.json`)).json()) as { paths: Record<string, Operations> }
+  const routes = Object.entries(paths)
+    .filter(([, it]) => 'get' in it)
+    .map(([path]) => path.replace('/api/rest/v2', ''))
+    .filter((path) => !path.startsWith('/write/') && !neverRead.has(path))
+  const asked = new Set(reads.map((it) => it.path.replace(/\?.*/, '')))
+  expect(routes.filter((path) => !asked.has(path))).toEqual([])
+}
+
+/** What every read answers, to the byte. When a user was last seen changes as one looks. */
+export async function readEverything({ url, apiKey }: Pick<Service, 'url' | 'apiKey'>, reads: Read[]) {
+  const answers: Record<string, string> = {}
+  const refused: string[] = []
+  for (const { path, body } of reads) {
+    const base = path.startsWith('/mpm/') ? url : `${url}/api/rest/v2`
+    const answer = await fetch(base + path, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { authorization: apiKey, ...(body !== undefined && { 'content-type': 'application/json' }) },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    const bytes = Buffer.from(await answer.arrayBuffer())
+    if (answer.status !== 200) refused.push(`${path}: ${answer.status} ${bytes.subarray(0, 300)}`)
+    const type = answer.headers.get('content-type') ?? ''
+    const text = bytes.toString()
+    const isText = Buffer.from(text).equals(bytes)
+    const shown = isText ? text : `${bytes.length} bytes ${createHash('sha256').update(bytes).digest('hex')}`
+    const seen = path.startsWith('/admin/users') ? shown.replace(/"lastActivityAt":(\d+|null)/g, '') : shown
+    answers[body === undefined ? path : `POST ${path}`] = `${type} ${seen}`
+  }
+  expect(refused).toEqual([])
+  return answers
+}
+
+/** Says which reads answer something else, and what. */
+export function expectSame(now: Record<string, string>, before: Record<string, string>) {
+  const differing = Object.keys({ ...before, ...now }).filter((it) => now[it] !== before[it])
+  const shorten = (text = '') => (text.length > 2_000 ? `${text.slice(0, 2_000)} ...` : text)
+  const differences = differing.map((it) => [it, shorten(before[it]), shorten(now[it])])
+  expect(differences).toEqual([])
+}
+
+/** Reads until two rounds in a row answer the same: then all that was written is there. */
+export async function readSettled(service: Pick<Service, 'url' | 'apiKey'>, reads: Read[]) {
+  let before: Record<string, string> = {}
+  return await eventually(async () => {
+    const now = await readEverything(service, reads)
+    const last = before
+    before = now
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    expectSame(now, last)
+    return now
+  }, 120_000)
+}

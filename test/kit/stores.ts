@@ -1,0 +1,180 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { Redis } from 'ioredis'
+import { type Logger, pino } from 'pino'
+import type { TestProject } from 'vitest/node'
+import { migrateStores } from '../../cli/stores.ts'
+import { createClosers } from '../../runtime/closers.ts'
+import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
+import { findFreePort } from '../../store/embedded/free-port.ts'
+import { openEmbeddedPostgres } from '../../store/embedded/postgres.ts'
+import { eventually } from './eventually.ts'
+
+/**
+ * The stores that all tests share: real ones. ClickHouse and Postgres are looked for at CLICKHOUSE_URL and POSTGRES_URL,
+ * else embedded engines are started; Redis at REDIS_URL, else as `redis-server` on the PATH. With SVC_TEST_DOCKER=1,
+ * containers take the place of all that has no address. Tests that need Redis say when there is none.
+ */
+export type TestStores = {
+  clickhouseUrl: string
+  postgresUrl: string
+  redisUrl: string | undefined
+  objectsUrl: string
+  /** Where ClickHouse may write backups to, when it is one of ours. */
+  backupsFolder?: string | undefined
+}
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    stores: TestStores
+  }
+}
+
+export default async function setup(project: TestProject) {
+  const log = pino({ level: 'warn' }, pino.destination(2))
+  const closers = createClosers()
+  const folder = await mkdtemp(path.join(tmpdir(), 'svc-test-'))
+  closers.push(() => rm(folder, { recursive: true, force: true }))
+
+  try {
+    const postgres = await openPostgres(path.join(folder, 'postgres'), log)
+    closers.push(() => postgres.close())
+    const clickhouse = await openClickHouse(path.join(folder, 'clickhouse'), log)
+    closers.push(() => clickhouse.close())
+    const redis = await openRedis(folder)
+    if (redis) closers.push(() => redis.close())
+
+    const stores: TestStores = {
+      postgresUrl: postgres.url,
+      clickhouseUrl: clickhouse.url,
+      redisUrl: redis?.url,
+      objectsUrl: pathToFileURL(path.join(folder, 'objects')).href,
+      backupsFolder: clickhouse.backupsFolder,
+    }
+    await migrateStores({ ...stores, redisUrl: undefined }, undefined)
+    project.provide('stores', stores)
+  } catch (error) {
+    await closers.closeAll().catch(() => undefined)
+    throw error
+  }
+  return () => closers.closeAll()
+}
+
+type OpenStore = { url: string; close(): Promise<unknown>; backupsFolder?: string }
+
+const givenStore = (url: string): OpenStore => ({ url, close: async () => undefined })
+const wantsDocker = process.env.SVC_TEST_DOCKER === '1'
+
+/** Those of deploy/compose.yaml. */
+export const containerImages = {
+  postgres: 'postgres:18',
+  clickhouse: 'clickhouse/clickhouse-server:25.8',
+  redis: 'redis:8',
+}
+
+/** Many tests share it, and some start a dozen processes. */
+const connectionsMax = 500
+
+async function openPostgres(folder: string, log: Logger): Promise<OpenStore> {
+  if (process.env.POSTGRES_URL) return givenStore(process.env.POSTGRES_URL)
+  if (!wantsDocker) return await openEmbeddedPostgres({ folder, log, connectionsMax })
+  const environment = { POSTGRES_PASSWORD: 'test', POSTGRES_DB: 'svc' }
+  const { address, close } = await startContainer({ image: containerImages.postgres, port: 5432, environment })
+  return { url: `postgres://postgres:test@${address}/svc`, close }
+}
+
+async function openClickHouse(folder: string, log: Logger): Promise<OpenStore> {
+  if (process.env.CLICKHOUSE_URL) return givenStore(process.env.CLICKHOUSE_URL)
+  if (!wantsDocker) return await openEmbeddedClickHouse({ folder, log })
+  const environment = { CLICKHOUSE_USER: 'svc', CLICKHOUSE_PASSWORD: 'test' }
+  const { address, close } = await startContainer({
+    image: containerImages.clickhouse,
+    port: 8123,
+    environment,
+  })
+  return { url: `http://svc:test@${address}/svc`, close }
+}
+
+async function openRedis(folder: string): Promise<OpenStore | undefined> {
+  if (process.env.REDIS_URL) return givenStore(process.env.REDIS_URL)
+  if (wantsDocker) {
+    const command = ['redis-server', ...redisKeepsAll]
+    const { address, close } = await startContainer({ image: containerImages.redis, port: 6379, command })
+    return { url: `redis://${address}`, close }
+  }
+  const local = await startRedisServer({ folder })
+  if (local) return local
+  console.warn(
+    'Tests that need Redis are skipped: REDIS_URL is not set and there is no redis-server on the PATH. ' +
+      'Install it (Debian: apt-get install redis-server), or set SVC_TEST_DOCKER=1 where Docker runs.',
+  )
+  return undefined
+}
+
+type Container = { image: string; port: number; environment?: Record<string, string>; command?: string[] }
+
+async function startContainer({ image, port, environment = {}, command }: Container) {
+  const { GenericContainer, Wait } = await import('testcontainers')
+  let container = new GenericContainer(image)
+    .withEnvironment(environment)
+    .withExposedPorts(port)
+    .withWaitStrategy(Wait.forListeningPorts())
+  if (command) container = container.withCommand(command)
+  const started = await container.start()
+  return { address: `${started.getHost()}:${started.getMappedPort(port)}`, close: () => started.stop() }
+}
+
+type RedisServer = OpenStore & { pid: number; port: number }
+
+/**
+ * How Redis must be run to keep what it is given: an append-only file, and nothing evicted. With `appendfsync everysec`,
+ * the default, it answers before it has written while an fsync is slow, and a kill then loses what it answered.
+ */
+const redisKeepsAll = ['--appendonly', 'yes', '--appendfsync', 'always', '--maxmemory-policy', 'noeviction']
+
+export function redisArguments({ port, folder }: { port: number; folder: string }): string[] {
+  return ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', ...redisKeepsAll]
+}
+
+/** Starts a redis-server of our own with its files in `folder`; undefined when there is no such program. */
+export async function startRedisServer({
+  folder,
+  port,
+}: {
+  folder: string
+  port?: number
+}): Promise<RedisServer | undefined> {
+  const listenPort = port ?? (await findFreePort())
+  const child = spawn('redis-server', redisArguments({ port: listenPort, folder }), { stdio: 'ignore' })
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const started = await new Promise<boolean>((resolve) => {
+    child.once('spawn', () => resolve(true))
+    child.once('error', () => resolve(false))
+  })
+  if (!started) return undefined
+  const url = `redis://127.0.0.1:${listenPort}`
+  await eventually(() => pingRedis(url))
+  return {
+    url,
+    port: listenPort,
+    pid: child.pid as number,
+    async close() {
+      child.kill('SIGKILL')
+      await ended
+    },
+  }
+}
+
+async function pingRedis(url: string) {
+  const redis = new Redis(url, { lazyConnect: true, retryStrategy: () => null })
+  redis.on('error', () => undefined)
+  try {
+    await redis.connect()
+    await redis.ping()
+  } finally {
+    redis.disconnect()
+  }
+}

@@ -1,0 +1,44 @@
+import { expect, it } from 'vitest'
+import { createJointQuestions } from '../../runtime/batch-loader.ts'
+
+it('what is asked for at once is asked together, in questions that are not too long', async () => {
+  const asked: number[][] = []
+  const askFor = createJointQuestions(async (ids: number[]) => {
+    asked.push(ids)
+    return new Map(ids.filter((id) => id % 2 === 0).map((id) => [id, String(id)]))
+  })
+  const ids = Array.from({ length: 2_500 }, (_, at) => at)
+  const answers = await Promise.all(ids.map((id) => askFor(id)))
+  expect(answers).toEqual(ids.map((id) => (id % 2 === 0 ? String(id) : undefined)))
+  expect(asked.map((it) => it.length)).toEqual([1_000, 1_000, 500])
+})
+
+it('what is asked for while a question is under way is asked together after it', async () => {
+  const asked: string[][] = []
+  const turns: (() => void)[] = []
+  const askFor = createJointQuestions(async (ids: string[]) => {
+    asked.push(ids)
+    await new Promise<void>((resolve) => turns.push(resolve))
+    return new Map(ids.map((id) => [id, id.toUpperCase()]))
+  })
+  const first = askFor('a')
+  await Promise.resolve()
+  const others = Promise.all([askFor('b'), askFor('c'), askFor('b')])
+  turns.shift()?.()
+  expect(await first).toBe('A')
+  await expect.poll(() => turns.length).toBe(1)
+  turns.shift()?.()
+  expect(await others).toEqual(['B', 'C', 'B'])
+  expect(asked).toEqual([['a'], ['b', 'c']])
+})
+
+it('a question that fails fails for those who asked it, and the next one is asked', async () => {
+  let isAway = true
+  const askFor = createJointQuestions(async () => {
+    if (isAway) throw new Error('away')
+    return new Map()
+  })
+  await expect(askFor(1n)).rejects.toThrow('away')
+  isAway = false
+  expect(await askFor(1n)).toBeUndefined()
+})

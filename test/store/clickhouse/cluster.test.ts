@@ -1,0 +1,272 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type StoreUrls, toClickHouse } from '../../../cli/settings.ts'
+import { migrateStores } from '../../../cli/stores.ts'
+import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
+import { deleteExperimentRows } from '../../../store/clickhouse/deletions.ts'
+import { checkClickHouse, migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
+import { rollUp, sweepRollups } from '../../../store/clickhouse/monitoring/rollups/build.ts'
+import { listRollups } from '../../../store/clickhouse/monitoring/rollups/rollups.ts'
+import { listParts } from '../../../store/clickhouse/parts.ts'
+import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
+import { experimentTables } from '../../../store/clickhouse/points/tables.ts'
+import { streamTables } from '../../../store/clickhouse/tables.ts'
+import { openDatabase } from '../../../store/postgres/database.ts'
+import { aPoint } from '../../kit/builders.ts'
+import { eventually } from '../../kit/eventually.ts'
+import { openTestService, storesWith, uniqueName } from '../../kit/service.ts'
+import { type ClickHouseCluster, openClickHouseCluster } from '../../kit/stores/clickhouse-cluster.ts'
+import { startKeeper } from '../../kit/stores/keeper.ts'
+import { openStoredEvents } from '../../monitoring/stored-events.ts'
+
+let folder: string
+let cluster: ClickHouseCluster
+let stores: StoreUrls
+let clickhouse: ClickHouse
+const nodes: ClickHouse[] = []
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'svc-cluster-'))
+  cluster = await openClickHouseCluster({ folder, database: 'metrics', shards: 2 })
+  const shared = storesWith('postgres')
+  const name = uniqueName('cluster').replaceAll('-', '_')
+  const postgres = new pg.Client({ connectionString: shared.postgresUrl })
+  await postgres.connect()
+  await postgres.query(`CREATE DATABASE ${name}`)
+  await postgres.end()
+  const postgresUrl = new URL(shared.postgresUrl)
+  postgresUrl.pathname = `/${name}`
+  stores = {
+    ...shared,
+    postgresUrl: postgresUrl.href,
+    clickhouseUrl: cluster.url,
+    clickhouseCluster: cluster.name,
+    clickhouseInsertQuorum: 'auto',
+  }
+  await migrateStores(stores, undefined)
+  clickhouse = openClickHouse(toClickHouse(stores))
+  for (const url of cluster.nodeUrls) nodes.push(openClickHouse({ url }))
+})
+afterAll(async () => {
+  await Promise.all([clickhouse, ...nodes].map((it) => it?.close()))
+  await cluster?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+/** How many rows each node has of a table, those that came twice counted twice. */
+const countOnNodes = (table: string, where: string) =>
+  Promise.all(
+    nodes.map(async (it) => {
+      const [row] = await it.rows<{ n: string }>(`SELECT count() AS n FROM metrics.${table}_local WHERE ${where}`)
+      return Number(row?.n)
+    }),
+  )
+
+const experimentIds = async (keys: string[]) => {
+  const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
+  const rows = await database.rows<{ id: string }>('SELECT id FROM experiments WHERE key = ANY($1)', [keys])
+  await database.close()
+  return rows.map((it) => it.id)
+}
+
+describe('experiments', () => {
+  let service: Awaited<ReturnType<typeof openTestService>>
+  const keys: string[] = []
+  beforeAll(async () => {
+    service = await openTestService({ stores })
+    for (let nth = 0; nth < 12; nth++) {
+      const experimentKey = await service.client.createExperiment()
+      keys.push(experimentKey)
+      const headers = { 'idempotency-key': `batch of ${experimentKey}` }
+      const metrics = Array.from({ length: 50 }, (_, step) => aPoint({ step, metricValue: nth * 100 + step }))
+      // Twice, as a client does that did not hear the answer.
+      for (let time = 0; time < 2; time++) {
+        const answer = await service.client.post(
+          '/write/experiment/metrics/batch',
+          { experimentKey, metrics },
+          { headers },
+        )
+        expect(answer.body).toMatchObject({ code: 200, accepted: 50 })
+      }
+      await service.client.post('/write/experiment/output', { experimentKey, outputLines: [{ output: `line ${nth}` }] })
+    }
+  })
+  afterAll(() => service?.close())
+
+  it('lie whole on one shard each, spread over the shards, and every point is read once', async () => {
+    for (const [nth, key] of keys.entries()) {
+      const points = await service.client.readPoints(key, 'loss', 50)
+      expect(points.map((it) => Number(it.metricValue))).toEqual(
+        Array.from({ length: 50 }, (_, step) => nth * 100 + step),
+      )
+    }
+    const ids = await experimentIds(keys)
+    expect(ids).toHaveLength(keys.length)
+    const homes = await Promise.all(ids.map((id) => countOnNodes('points', `experiment_id = ${id}`)))
+    for (const counts of homes) expect(counts.filter((it) => it > 0)).toHaveLength(1)
+    for (const node of nodes.keys()) expect(homes.some((counts) => (counts[node] as number) > 0)).toBe(true)
+  })
+
+  it('have summaries, output and charts that are read through all shards', async () => {
+    for (const [nth, experimentKey] of keys.entries()) {
+      await eventually(async () => {
+        const summary = await service.client.get(
+          `/experiment/metrics/summary?${new URLSearchParams({ experimentKey })}`,
+        )
+        expect(summary.body.values).toMatchObject([
+          {
+            name: 'loss',
+            valueMin: String(nth * 100),
+            valueMax: String(nth * 100 + 49),
+            valueCurrent: String(nth * 100 + 49),
+          },
+        ])
+        const output = await service.client.get(`/experiment/output?${new URLSearchParams({ experimentKey })}`)
+        expect(output.body.output).toContain(`line ${nth}`)
+      })
+    }
+    const chart = await service.client.post('/experiments/multi-metric-chart', {
+      targetedExperiments: keys,
+      metrics: ['loss'],
+      params: [],
+      independentMetrics: true,
+      fetchFull: true,
+    })
+    expect(Object.keys(chart.body.experiments as object).toSorted()).toEqual(keys.toSorted())
+  })
+
+  it('are deleted from every shard, and leave their neighbours as they are', async () => {
+    const gone = keys.slice(0, 6)
+    const [goneIds, keptIds] = [await experimentIds(gone), await experimentIds(keys.slice(6))]
+    const before = await countOnNodes('points', `experiment_id IN (${keptIds})`)
+
+    await deleteExperimentRows(clickhouse, goneIds.map(BigInt))
+
+    for (const table of [...experimentTables.map((it) => it.name), summaryTable]) {
+      expect(await countOnNodes(table, `experiment_id IN (${goneIds})`)).toEqual([0, 0])
+    }
+    // Merges make one row of two that came twice; none is lost.
+    for (const key of keys.slice(6)) expect(await service.client.readMetric(key, 'loss')).toHaveLength(50)
+    expect(before.reduce((sum, it) => sum + it)).toBeGreaterThanOrEqual(300)
+  })
+
+  it('are stored after a shard that was killed is back, each point once', async () => {
+    const writes: Promise<{ status: number }>[] = []
+    const posted = keys.slice(6)
+    await cluster.kill(1)
+    for (const experimentKey of posted) {
+      writes.push(
+        service.client.post('/write/experiment/metric', { experimentKey, ...aPoint({ metricName: 'after', step: 1 }) }),
+      )
+    }
+    for (const answer of await Promise.all(writes)) expect(answer.status).toBe(200)
+    await cluster.restart(1)
+
+    for (const key of posted) expect(await service.client.readPoints(key, 'after', 1)).toHaveLength(1)
+  })
+})
+
+describe('monitored models', () => {
+  it('are rolled up where they are, and what came twice counts once', async () => {
+    const events = openStoredEvents(stores)
+    try {
+      const workspaceName = uniqueName('workspace')
+      await events.database.row(
+        'INSERT INTO workspaces (name, organization_id) SELECT $1, id FROM organizations LIMIT 1',
+        [workspaceName],
+      )
+      const models = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => events.model(workspaceName, name)))
+      for (const model of models) {
+        const written = await events.write(
+          model,
+          'EVENTS',
+          Array.from({ length: 200 }, (_, at) => ({
+            predictionId: `p${at}`,
+            timestamp: 1_700_000_000_000 + at,
+            features: { amount: at % 7, country: at % 2 ? 'NL' : 'DE' },
+          })),
+        )
+        await written.again()
+      }
+      const limits = { settledMs: -1_000_000, eventsMin: 1, eventsMax: 1_000 }
+      for (const modelId of models) {
+        expect(await rollUp(clickhouse, { modelId, kind: 'EVENTS' }, limits)).toBe(1)
+        const [rollup] = await listRollups(clickhouse, { modelId, kind: 1 })
+        expect(rollup).toMatchObject({ rows: { events: 200, event_values: 400 } })
+      }
+      const homes = await Promise.all(models.map((it) => countOnNodes('rollup_values', `model_id = ${it}`)))
+      for (const counts of homes) expect(counts.filter((it) => it > 0)).toHaveLength(1)
+      const shards = new Set((await listParts(clickhouse, ['events'])).get('events')?.map((it) => it.shard))
+      expect(shards).toEqual(new Set([1, 2]))
+      await sweepRollups(clickhouse)
+    } finally {
+      await events.close()
+    }
+  })
+})
+
+describe('migrations', () => {
+  it('can be repeated, and find all tables there', async () => {
+    await migrateClickHouse(clickhouse)
+    await checkClickHouse(clickhouse)
+    expect(cluster.statements.every((it) => / ON CLUSTER 'test_cluster'/.test(it))).toBe(true)
+    const made = cluster.statements.filter((it) => it.includes('ReplicatedReplacingMergeTree'))
+    for (const { name } of streamTables) expect(made.some((it) => it.includes(`metrics.${name}_local`))).toBe(true)
+  })
+
+  it('say so when the server is of no such cluster', async () => {
+    const other = openClickHouse({ url: cluster.url, cluster: 'elsewhere' })
+    await expect(migrateClickHouse(other)).rejects.toThrow(/knows no such cluster in remote_servers: test_cluster/)
+    await other.close()
+  })
+
+  it('do not take the tables of a cluster for those of a server, nor the other way', async () => {
+    const single = openClickHouse({ url: cluster.url })
+    await expect(checkClickHouse(single)).rejects.toThrow(/are those of a cluster: set CLICKHOUSE_CLUSTER/)
+    await single.close()
+    const url = new URL(cluster.url)
+    url.pathname = '/single'
+    const other = openClickHouse({ url: url.href })
+    await migrateClickHouse(other)
+    await other.close()
+    const wrong = openClickHouse({ url: url.href, cluster: cluster.name })
+    await expect(migrateClickHouse(wrong)).rejects.toThrow(/those of a single server.*Scaling out/)
+    await wrong.close()
+  })
+
+  it('make replicated tables in a real Keeper, one for each table, shard and replica', async ({ skip }) => {
+    const keeper = await startKeeper(path.join(folder, 'keeper'))
+    if (!keeper) return skip('there is no ZooKeeper here (Debian: apt-get install zookeeper)')
+    const replicated = await openClickHouseCluster({
+      folder: path.join(folder, 'replicated'),
+      database: 'metrics',
+      shards: 2,
+      keeperPort: keeper.port,
+    })
+    const opened = openClickHouse({ url: replicated.url, cluster: replicated.name })
+    try {
+      await migrateClickHouse(opened)
+      await migrateClickHouse(opened)
+      await checkClickHouse(opened)
+      type Replica = { name: string; place: string; replica: string }
+      for (const [at, url] of replicated.nodeUrls.entries()) {
+        const node = openClickHouse({ url })
+        const made = await node.rows<Replica>(
+          'SELECT table AS name, zookeeper_path AS place, replica_name AS replica FROM system.replicas ORDER BY name',
+        )
+        await node.close()
+        expect(made.map((it) => it.name)).toEqual(expect.arrayContaining(streamTables.map((it) => `${it.name}_local`)))
+        for (const { name, place, replica } of made) {
+          expect(place).toBe(`/clickhouse/tables/test_cluster/${at + 1}/metrics/${name}`)
+          expect(replica).toBe('a')
+        }
+      }
+    } finally {
+      await opened.close()
+      await replicated.close()
+      await keeper.close()
+    }
+  })
+})

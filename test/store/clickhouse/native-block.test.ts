@@ -1,0 +1,203 @@
+import zlib from 'node:zlib'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
+import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
+import type { Table } from '../../../store/clickhouse/tables.ts'
+import { uniqueName } from '../../kit/service.ts'
+
+/** A table with a column of every type that blocks can have. */
+const columns = [
+  { name: 'row', type: 'UInt32', codec: 'NONE' },
+  { name: 'u8', type: 'UInt8', codec: 'NONE' },
+  { name: 'u64', type: 'UInt64', codec: 'NONE' },
+  { name: 'i64', type: 'Int64', codec: 'NONE' },
+  { name: 'f64', type: 'Float64', codec: 'NONE' },
+  { name: 'text', type: 'String', codec: 'NONE' },
+  { name: 'word', type: 'LowCardinality(String)', codec: 'NONE' },
+] as const
+
+type Row = { u8: number; u64: bigint; i64: bigint; f64: number; text: string; word: string }
+
+const toTable = (name: string) => ({ name, columns, primaryKey: ['row'], identity: [] }) satisfies Table
+
+let clickhouse: ClickHouse
+beforeAll(() => {
+  clickhouse = openClickHouse({ url: inject('stores').clickhouseUrl })
+})
+afterAll(() => clickhouse?.close())
+
+/** Inserts rows as blocks of the given sizes, all in one insert, and reads them back in the order they were pushed. */
+async function writeAndRead(rows: Row[], blockSizes: number[]): Promise<Row[]> {
+  const table = toTable(uniqueName('blocks').replaceAll('-', '_'))
+  const definitions = columns.map((it) => `${it.name} ${it.type}`).join(', ')
+  await clickhouse.command(
+    `CREATE TABLE ${clickhouse.database}.${table.name} (${definitions}) ENGINE = MergeTree ORDER BY row`,
+  )
+  try {
+    const block = createNativeBlock(table)
+    const frames: Buffer[] = []
+    let at = 0
+    for (const size of blockSizes) {
+      for (const row of rows.slice(at, at + size)) {
+        block.columns.row.push(at++)
+        block.columns.u8.push(row.u8)
+        block.columns.u64.push(toShortest(row.u64))
+        block.columns.i64.push(toShortest(row.i64))
+        block.columns.f64.push(row.f64)
+        block.columns.text.push(row.text)
+        block.columns.word.push(row.word)
+        block.endRow()
+      }
+      const rowsBefore = block.rows
+      const native = block.take()
+      expect([rowsBefore, block.rows]).toEqual([rows.slice(at - size, at).length, 0])
+      frames.push(zlib.zstdCompressSync(native))
+    }
+    await clickhouse.insertBlocks(table, frames)
+    const found = await clickhouse.rows<Record<string, string>>(
+      `SELECT toString(u8) AS u8, toString(u64) AS u64, toString(i64) AS i64,
+         toString(reinterpretAsUInt64(f64)) AS f64, text, word FROM ${clickhouse.database}.${table.name} ORDER BY row`,
+    )
+    return found.map((it) => ({
+      u8: Number(it.u8),
+      u64: BigInt(it.u64 as string),
+      i64: BigInt(it.i64 as string),
+      f64: fromBits(BigInt(it.f64 as string)),
+      text: it.text as string,
+      word: it.word as string,
+    }))
+  } finally {
+    await clickhouse.command(`DROP TABLE ${clickhouse.database}.${table.name}`)
+  }
+}
+
+/** As callers push integers: numbers where they are safe. */
+function toShortest(value: bigint): number | bigint {
+  const short = Number(value)
+  return Number.isSafeInteger(short) ? short : value
+}
+
+function fromBits(bits: bigint): number {
+  const view = new DataView(new ArrayBuffer(8))
+  view.setBigUint64(0, bits)
+  return view.getFloat64(0)
+}
+
+const aRow = (changes: Partial<Row> = {}): Row => ({
+  u8: 1,
+  u64: 2n,
+  i64: -3n,
+  f64: 0.5,
+  text: 'text',
+  word: 'word',
+  ...changes,
+})
+
+const rowsOf = (count: number, toRow: (at: number) => Partial<Row>) =>
+  Array.from({ length: count }, (_, at) => aRow(toRow(at)))
+
+describe('a block', () => {
+  it('keeps the ends of every integer', async () => {
+    const rows = [
+      ...[0n, 1n, 2n ** 32n - 1n, 2n ** 32n, 2n ** 53n - 1n, 2n ** 53n, 2n ** 63n, 2n ** 64n - 1n].map((u64) =>
+        aRow({ u64 }),
+      ),
+      ...[0n, 1n, 2n ** 31n, 2n ** 32n, 2n ** 53n - 1n, 2n ** 53n, 2n ** 63n - 1n].flatMap((it) => [
+        aRow({ i64: it }),
+        aRow({ i64: -it }),
+        aRow({ i64: -it - 1n }),
+      ]),
+      ...[0, 127, 128, 255].map((u8) => aRow({ u8 })),
+    ]
+    expect(await writeAndRead(rows, [rows.length])).toStrictEqual(rows)
+  })
+
+  it('keeps every float to the bit', async () => {
+    const values = [0, -0, 5e-324, -5e-324, Number.MIN_VALUE, Number.MAX_VALUE, 0.1 + 0.2, NaN, Infinity, -Infinity]
+    const rows = values.map((f64) => aRow({ f64 }))
+    expect(await writeAndRead(rows, [rows.length])).toStrictEqual(rows)
+  })
+
+  it('keeps empty, long and strange texts', async () => {
+    const texts = [
+      '',
+      ' ',
+      '\n',
+      'é',
+      '😀',
+      '\u{10ffff}',
+      'x'.repeat(127),
+      'x'.repeat(128),
+      'é'.repeat(8_192),
+      '一'.repeat(100_000),
+    ]
+    const rows = texts.map((text) => aRow({ text, word: text }))
+    expect(await writeAndRead(rows, [rows.length])).toStrictEqual(rows)
+  })
+
+  // Where the width of an index changes; the empty text is always in the dictionary.
+  it.each([1, 2, 254, 255, 256, 257, 65_534, 65_535, 65_536, 70_000])(
+    'keeps %i different words, each as often as it came',
+    async (count) => {
+      const rows = rowsOf(count + 10, (at) => ({ word: `word ${at % count}` }))
+      expect(await writeAndRead(rows, [rows.length])).toStrictEqual(rows)
+    },
+  )
+
+  it('grows as far as it is filled, and is empty after it was taken', async () => {
+    const rows = rowsOf(3_000, (at) => ({
+      u64: BigInt(at),
+      i64: BigInt(-at),
+      f64: at,
+      text: `${at}`,
+      word: `${at % 7}`,
+    }))
+    expect(await writeAndRead(rows, [1, 255, 256, 257, 1_231, 1_000])).toStrictEqual(rows)
+  })
+
+  it('says how large it will be, exactly enough to be held to a limit', () => {
+    const table = toTable('any')
+    const block = createNativeBlock(table)
+    for (let at = 0; at < 1_000; at++) {
+      const row = aRow({ text: 'x'.repeat(at), word: `${at % 300}` })
+      block.columns.row.push(at)
+      for (const name of ['u8', 'u64', 'i64', 'f64', 'text', 'word'] as const)
+        block.columns[name].push(row[name] as never)
+      block.endRow()
+    }
+    const said = block.byteLength()
+    const taken = block.take().length
+    expect(said).toBeGreaterThanOrEqual(taken)
+    expect(said - taken).toBeLessThan(16)
+  })
+
+  it('many blocks, each a frame of zstd of its own, are one insert', async () => {
+    const text = fc.string({ unit: 'binary', maxLength: 20 }).filter((it) => !it.includes('\0'))
+    const row = fc.record<Row>(
+      {
+        u8: fc.nat(255),
+        u64: fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
+        i64: fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
+        f64: fc.double(),
+        text,
+        word: text,
+      },
+      { noNullPrototype: true },
+    )
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(row, { minLength: 1, maxLength: 30 }), { minLength: 1, maxLength: 8 }),
+        async (blocks) => {
+          const rows = blocks.flat()
+          const read = await writeAndRead(
+            rows,
+            blocks.map((it) => it.length),
+          )
+          expect(read).toStrictEqual(rows)
+        },
+      ),
+      { numRuns: 15 },
+    )
+  })
+})

@@ -1,0 +1,123 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import zlib from 'node:zlib'
+import { afterEach, expect, it } from 'vitest'
+import { createClosers } from '../../../runtime/closers.ts'
+import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
+import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
+import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
+import { voidedEventsTable } from '../../../store/clickhouse/monitoring/tables.ts'
+import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
+import { pointsTable, present } from '../../../store/clickhouse/points/tables.ts'
+import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
+import { eventually } from '../../kit/eventually.ts'
+
+const closers = createClosers()
+afterEach(() => closers.closeAll())
+
+/** A ClickHouse of our own, whose files can be looked at. */
+async function openOwnClickHouse() {
+  const folder = await mkdtemp(path.join(tmpdir(), 'svc-inserts-'))
+  closers.push(() => rm(folder, { recursive: true, force: true }))
+  const engine = await openEmbeddedClickHouse({ folder, log: { info() {}, warn() {}, error() {} } })
+  closers.push(() => engine.close())
+  const clickhouse = openClickHouse({ url: engine.url })
+  closers.push(() => clickhouse.close())
+  await migrateClickHouse(clickhouse)
+  return { folder, engine, clickhouse }
+}
+
+function aBlockOfPoints(steps: number): Buffer {
+  const block = createNativeBlock(pointsTable)
+  const { columns } = block
+  for (let step = 0; step < steps; step++) {
+    columns.experiment_id.push(7)
+    columns.metric.push('loss')
+    columns.context.push('train')
+    columns.step.push(step)
+    columns.timestamp.push(0)
+    columns.request_hi.push(1)
+    columns.request_lo.push(1)
+    columns.place.push(step)
+    columns.epoch.push(0)
+    columns.received.push(0)
+    columns.present.push(present.step)
+    columns.value.push(step / 8)
+    block.endRow()
+  }
+  return zlib.zstdCompressSync(block.take())
+}
+
+async function readSteps(clickhouse: ClickHouse): Promise<number[]> {
+  const rows = await clickhouse.rows<{ step: string }>(
+    `SELECT step FROM ${clickhouse.database}.points FINAL WHERE experiment_id = 7 ORDER BY step`,
+  )
+  return rows.map((it) => Number(it.step))
+}
+
+async function countSeries(clickhouse: ClickHouse): Promise<number> {
+  const rows = await clickhouse.rows<{ series: string }>(
+    `SELECT uniqExact(experiment_id, metric, context) AS series FROM ${clickhouse.database}.${summaryTable}`,
+  )
+  return Number(rows[0]?.series)
+}
+
+it('an insert that is repeated is read once', async () => {
+  const { clickhouse } = await openOwnClickHouse()
+
+  for (let time = 0; time < 3; time++) await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
+
+  expect(await readSteps(clickhouse)).toEqual([0, 1, 2])
+})
+
+it('a block that comes twice in one insert is read once, and kept once when parts are merged', async () => {
+  const { clickhouse } = await openOwnClickHouse()
+  const countRows = async () => {
+    const [row] = await clickhouse.rows<{ rows: string }>(`SELECT count() AS rows FROM ${clickhouse.database}.points`)
+    return Number(row?.rows)
+  }
+
+  await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3), aBlockOfPoints(3)])
+
+  expect(await readSteps(clickhouse)).toEqual([0, 1, 2])
+  expect(await countSeries(clickhouse)).toBe(1)
+  await clickhouse.command(`OPTIMIZE TABLE ${clickhouse.database}.points FINAL`)
+  expect(await countRows()).toBe(3)
+})
+
+it('an event that comes twice in one insert is kept once from the first', async () => {
+  const { clickhouse } = await openOwnClickHouse()
+  const block = createNativeBlock(voidedEventsTable)
+  for (const column of Object.values(block.columns)) column.fill(1, 2)
+  block.endRows(2)
+
+  await clickhouse.insertBlocks(voidedEventsTable, [zlib.zstdCompressSync(block.take())])
+
+  const rows = await clickhouse.rows(`SELECT count() AS rows FROM ${clickhouse.database}.${voidedEventsTable.name}`)
+  expect(rows).toEqual([{ rows: '1' }])
+})
+
+it('an insert that a kill cut short after ClickHouse had noted it is stored by its repetition', async () => {
+  const { folder, engine, clickhouse } = await openOwnClickHouse()
+  await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
+
+  // What the kill leaves: whatever ClickHouse notes about inserts, and no part, of the table and of its summary.
+  const parts = await clickhouse.rows<{ path: string }>(
+    'SELECT path FROM system.parts WHERE database = {database:String} AND active',
+    { database: clickhouse.database },
+  )
+  const pid = engine.pid()
+  process.kill(pid, 'SIGKILL')
+  for (const part of parts) await rm(path.resolve(folder, 'data', part.path), { recursive: true })
+  await eventually(async () => {
+    expect(engine.pid()).not.toBe(pid)
+    await clickhouse.ping()
+  })
+  expect(await readSteps(clickhouse)).toEqual([])
+
+  await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
+
+  expect(await readSteps(clickhouse)).toEqual([0, 1, 2])
+  expect(await countSeries(clickhouse)).toBe(1)
+})

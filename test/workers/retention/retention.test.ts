@@ -1,0 +1,216 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { StoreUrls } from '../../../cli/settings.ts'
+import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
+import { deleteExperimentRows } from '../../../store/clickhouse/deletions.ts'
+import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
+import { experimentTables } from '../../../store/clickhouse/points/tables.ts'
+import { type Database, openDatabase } from '../../../store/postgres/database.ts'
+import { deleteExperiments, listDeletedBefore } from '../../../store/postgres/experiments/experiments.ts'
+import { createRetention } from '../../../workers/retention/retention.ts'
+import { aPoint } from '../../kit/builders.ts'
+import { lookInto, openOwnObjects } from '../../kit/clients/assets.ts'
+import { openOwnStores, openTestService, uniqueName } from '../../kit/service.ts'
+
+let service: Awaited<ReturnType<typeof openTestService>>
+let clickhouse: ClickHouse
+let database: Database
+let objects: Awaited<ReturnType<typeof openOwnObjects>>
+let stores: StoreUrls
+beforeAll(async () => {
+  objects = await openOwnObjects()
+  stores = { ...(await openOwnStores('postgres')), objectsUrl: objects.url }
+  clickhouse = openClickHouse({ url: stores.clickhouseUrl })
+  database = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
+  service = await openTestService({ stores })
+})
+afterAll(async () => {
+  await service?.close()
+  await Promise.all([clickhouse?.close(), database?.close()])
+  await objects?.close()
+})
+
+const hourMs = 3_600_000
+
+/** An experiment with something of everything, whose rows can be read. */
+async function aFullExperiment() {
+  const { client } = service
+  const experimentKey = await client.createExperiment()
+  const write = async (name: string, body: object) => {
+    expect((await client.post(`/write/experiment/${name}`, { experimentKey, ...body })).status).toBe(200)
+  }
+  await write('metric', aPoint())
+  await write('load-metrics', { loadAverage: 1 })
+  await write('output', { outputLines: [{ output: 'line' }] })
+  await write('parameter', { parameterName: 'a', parameterValue: 1 })
+  await write('tags', { addedTags: ['a'] })
+  await write('html', { html: 'a' })
+  await write('upload-text-sample', { content: 'a' })
+  await write('assets/remote/batch', { remoteAssets: [{ link: 's3://a/b' }] })
+  const upload = async (query: Record<string, string>) => {
+    const path = `/write/experiment/upload-asset?${new URLSearchParams({ experimentKey, fileName: 'a', ...query })}`
+    const answer = await client.postRaw(path, 'bytes', { headers: { 'content-type': 'text/plain' } })
+    expect(answer.status).toBe(200)
+    return answer.body.assetId as string
+  }
+  const assetId = await upload({})
+  await upload({ type: 'model-element', groupingName: 'net' })
+  const opened = await client.post('/write/artifacts/upsert', { experimentKey, artifactName: uniqueName('artifact') })
+  const { artifactVersionId } = opened.body as { artifactVersionId: string }
+  await upload({ artifactVersionId })
+  await client.get(
+    `/artifacts/version?${new URLSearchParams({
+      versionId: artifactVersionId,
+      experimentKey,
+      consumerExperimentKey: experimentKey,
+    })}`,
+  )
+  await client.post('/write/project/create', {
+    workspaceName: service.workspaceName,
+    projectName: 'linked',
+    projectDescription: '',
+    isPublic: false,
+  })
+  await client.get(`/write/project/symlink?exerimentKey=${experimentKey}&projectName=linked`)
+  await client.readPoints(experimentKey, 'loss', 1)
+  await client.readPoints(experimentKey, 'sys.load.average', 1)
+  const row = await database.row<{ id: bigint }>('SELECT id FROM experiments WHERE key = $1', [experimentKey])
+  const id = (row as { id: bigint }).id
+  await expect.poll(() => countRows(id)).toEqual([1, 1, 1, 1])
+  // Metrics, resource usage, output, parameters and others are counted, a little later.
+  await expect.poll(async () => (await countRelated(id)).experiment_counters, { timeout: 10_000 }).toBe(5)
+  return { experimentKey, id, assetId }
+}
+
+const countRows = (id: bigint) =>
+  Promise.all(
+    [...experimentTables.map((it) => it.name), summaryTable].map(async (table) => {
+      const [row] = await clickhouse.rows<{ rows: string }>(
+        `SELECT count() AS rows FROM ${clickhouse.database}.${table} WHERE experiment_id = ${id}`,
+      )
+      return Number(row?.rows)
+    }),
+  )
+
+/** Rows that belong to an experiment, by the tables of Postgres that refer to experiments, whichever those are. */
+async function countRelated(id: bigint): Promise<Record<string, number>> {
+  const references = await database.rows<{ table: string; column: string }>(
+    `SELECT c.conrelid::regclass::text AS table, a.attname AS column FROM pg_constraint c
+     JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+     WHERE c.confrelid = 'experiments'::regclass AND c.contype = 'f' ORDER BY 1`,
+  )
+  const counts = references.map(async ({ table, column }) => {
+    const row = await database.row<{ rows: bigint }>(`SELECT count(*) AS rows FROM ${table} WHERE ${column} = $1`, [id])
+    return [table, Number(row?.rows)] as const
+  })
+  return Object.fromEntries(await Promise.all(counts))
+}
+
+/** The tables of Postgres in which a text stands in whatever column. */
+async function findTablesWith(text: string): Promise<string[]> {
+  const tables = await database.rows<{ name: string }>(
+    `SELECT oid::regclass::text AS name FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`,
+  )
+  const found: string[] = []
+  for (const { name } of tables) {
+    const row = await database.row(`SELECT 1 FROM ${name} AS entry WHERE strpos(entry::text, $1) > 0 LIMIT 1`, [text])
+    if (row) found.push(name)
+  }
+  return found.toSorted()
+}
+
+function openRetention(ids: bigint[], keptForMs: number) {
+  return createRetention({
+    deleteOld: async () => undefined,
+    // Only what this test made: others delete experiments, too.
+    listDeletedBefore: async (timeMs) =>
+      (await listDeletedBefore(database, timeMs, 1_000)).filter((it) => ids.includes(it)),
+    deleteRows: (experimentIds) => deleteExperimentRows(clickhouse, experimentIds),
+    deleteExperiments: (experimentIds) => deleteExperiments(database, experimentIds),
+    keptForMs,
+    everyMs: hourMs,
+    onError: () => undefined,
+  })
+}
+
+it('an experiment whose time to be restored has passed is gone everywhere; all others stay as they are', async () => {
+  const [expired, recent, kept] = [await aFullExperiment(), await aFullExperiment(), await aFullExperiment()]
+  for (const { experimentKey } of [expired, recent]) {
+    await service.client.get(`/write/experiment/delete?experimentKey=${experimentKey}`)
+  }
+  const before = await countRelated(expired.id)
+  const filled = Object.keys(before).filter((table) => (before[table] ?? 0) > 0)
+  expect(filled).toEqual(
+    expect.arrayContaining(['artifact_consumers', 'assets', 'experiment_models', 'experiment_values']),
+  )
+  const files = (await lookInto(stores).findFiles()).length
+  await database.row(`UPDATE experiments SET deleted_at = now() - interval '2 hours' WHERE id = $1`, [expired.id])
+
+  const retention = openRetention([expired.id, recent.id, kept.id], hourMs)
+  await retention.sweep()
+  await retention.close()
+
+  expect(await countRows(expired.id)).toEqual([0, 0, 0, 0])
+  expect(await countRelated(expired.id)).toEqual(Object.fromEntries(Object.keys(before).map((table) => [table, 0])))
+  // An artifact belongs to the workspace, and says where it began.
+  expect(await findTablesWith(expired.experimentKey)).toEqual(['artifacts'])
+  expect(await findTablesWith(kept.experimentKey)).toContain('artifact_versions')
+  const restore = await service.client.get(`/write/experiment/restore?experimentKey=${expired.experimentKey}`)
+  expect([restore.status, restore.body.sdk_error_code]).toEqual([400, 90211])
+  for (const { id } of [recent, kept]) {
+    expect(await countRows(id)).toEqual([1, 1, 1, 1])
+    expect(await countRelated(id)).toEqual(before)
+  }
+  // What is loose is freed with the next asset that goes: that is five files, one of them not of the expired experiment.
+  await service.client.get(`/write/experiment/asset/delete?experimentKey=${kept.experimentKey}&assetId=${kept.assetId}`)
+  expect((await lookInto(stores).findFiles()).length).toBe(files - 5)
+  expect(await lookInto(stores).findLeftovers()).toEqual([])
+  await service.client.get(`/write/experiment/restore?experimentKey=${recent.experimentKey}`)
+  expect(await service.client.readMetric(recent.experimentKey, 'loss')).toHaveLength(1)
+})
+
+it('a sweep that ends half-way is taken up again, and one that finds nothing asks for nothing', async () => {
+  const deeds: string[] = []
+  let left = [1n, 2n]
+  let isAway = true
+  const retention = createRetention({
+    deleteOld: async () => undefined,
+    listDeletedBefore: async () => left,
+    async deleteRows(ids) {
+      deeds.push(`rows ${ids}`)
+      if (isAway) throw new Error('away')
+    },
+    async deleteExperiments(ids) {
+      deeds.push(`experiments ${ids}`)
+      left = []
+    },
+    keptForMs: 0,
+    everyMs: hourMs,
+    onError: () => undefined,
+  })
+  await expect(retention.sweep()).rejects.toThrow('away')
+  isAway = false
+  await retention.sweep()
+  await retention.sweep()
+  expect(deeds).toEqual(['rows 1,2', 'rows 1,2', 'experiments 1,2'])
+})
+
+it('sweeps by itself, and goes on after a sweep that failed', async () => {
+  let left = [1n]
+  const errors: unknown[] = []
+  const retention = createRetention({
+    deleteOld: async () => undefined,
+    listDeletedBefore: async () => left,
+    async deleteRows() {
+      if (errors.length < 2) throw new Error('away')
+    },
+    async deleteExperiments() {
+      left = []
+    },
+    keptForMs: 0,
+    everyMs: 5,
+    onError: (error) => errors.push(error),
+  })
+  await expect.poll(() => left).toEqual([])
+  expect(errors).toHaveLength(2)
+  await retention.close()
+})

@@ -1,0 +1,174 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Block } from '../../store/queue/queue-backend.ts'
+
+/**
+ * Gathers the blocks of one table into few, large inserts.
+ *
+ * Blocks wait here inside their jobs: `add` resolves only when the insert that holds the block is done, and only then
+ * is the job completed. A flush happens at once when there is enough for one, or when every job this process may hold
+ * is waiting here (nothing more can come until some are done); else when `gapMs` have passed since the last one, so a
+ * light load makes a few inserts a second and a heavy load makes large ones. Where much comes and inserts take long the gap
+ * grows with them, up to `gapMsMax`: most of what a small insert costs does not depend on its rows. Where little comes there
+ * is CPU to spare, and rows are readable sooner.
+ *
+ * An insert that fails is repeated until it succeeds: ClickHouse being away shows as a longer queue.
+ * One that can never succeed is taken apart: every block is inserted alone, and only what is in the guilty ones is handed
+ * to `storeAround`.
+ */
+type Settings = {
+  insert(blocks: Buffer[]): Promise<void>
+  /** True for an error that repeating cannot cure. */
+  isPermanent(error: unknown): boolean
+  /** Stores what can be stored of a block that was refused for good, and sets the rest aside. */
+  storeAround(block: Block, refusal: unknown): Promise<void>
+  rowsMax: number
+  bytesMax: number
+  /** As many blocks as can wait at once. */
+  blocksMax: number
+  gapMs: number
+  gapMsMax: number
+  /** From so many rows a second on the gap may grow. */
+  busyRowsPerSecond: number
+  /** Called after each insert. */
+  onStored(batch: { rows: number; oldestReceivedMs: number; insertMs: number }): void
+  onFault(error: unknown, what: string): void
+  /** Runs the work on blocks that are to be inserted together, where that is traced. */
+  around?(blocks: Block[], work: () => Promise<void>): Promise<void>
+}
+
+type Waiting = { block: Block; done: () => void; failed: (error: unknown) => void }
+
+const insertsAtOnce = 2
+/** Between two inserts so many times what one took. */
+const gapPerInsert = 3
+/** How long a burst is remembered. */
+const rateOverMs = 1_000
+/** However much comes, it counts as so many times what is much: or else a larger burst would be remembered for longer. */
+const busyTimesMax = 2
+const retryFirstMs = 100
+const retryLongestMs = 5_000
+
+export function createBatcher(settings: Settings) {
+  const { rowsMax, bytesMax, blocksMax, gapMs, gapMsMax, busyRowsPerSecond } = settings
+  const closing = new AbortController()
+  let waiting: Waiting[] = []
+  let rows = 0
+  let bytes = 0
+  let lastFlushAt = Number.NEGATIVE_INFINITY
+  let timer: NodeJS.Timeout | undefined
+  const inserting = new Set<Promise<void>>()
+
+  function schedule() {
+    clearTimeout(timer)
+    timer = undefined
+    if (waiting.length === 0 || inserting.size >= insertsAtOnce) return
+    const isFull = rows >= rowsMax || bytes >= bytesMax || waiting.length + blocksInserting >= blocksMax
+    const delayMs = isFull || closing.signal.aborted ? 0 : lastFlushAt + gap() - performance.now()
+    if (delayMs <= 0) flush()
+    else timer = setTimeout(flush, delayMs)
+  }
+
+  let blocksInserting = 0
+  let insertMsLast = 0
+  let rowsPerSecond = 0
+  const gap = () =>
+    rowsPerSecond >= busyRowsPerSecond ? Math.min(gapMsMax, Math.max(gapMs, insertMsLast * gapPerInsert)) : gapMs
+
+  function flush() {
+    const batch = waiting
+    const nowMs = performance.now()
+    const weight = 1 - Math.exp((lastFlushAt - nowMs) / rateOverMs)
+    const rate = Math.min((rows * 1_000) / (nowMs - lastFlushAt), busyRowsPerSecond * busyTimesMax)
+    rowsPerSecond += weight * (rate - rowsPerSecond)
+    waiting = []
+    rows = 0
+    bytes = 0
+    lastFlushAt = nowMs
+    blocksInserting += batch.length
+    const storing = settings.around
+      ? settings.around(
+          batch.map((it) => it.block),
+          () => store(batch),
+        )
+      : store(batch)
+    const work = storing.finally(() => {
+      inserting.delete(work)
+      schedule()
+    })
+    inserting.add(work)
+    schedule()
+  }
+
+  async function store(batch: Waiting[]) {
+    const startedAt = performance.now()
+    try {
+      await insertUntilDone(batch.map((it) => it.block.bytes))
+    } catch (error) {
+      if (!settings.isPermanent(error)) settle(batch, (it) => it.failed(error))
+      else if (batch.length > 1) await Promise.all(batch.map((it) => store([it])))
+      else await storeGuilty(batch, error)
+      return
+    }
+    settle(batch, (it) => it.done())
+    insertMsLast = performance.now() - startedAt
+    settings.onStored({
+      rows: batch.reduce((sum, it) => sum + it.block.rows, 0),
+      oldestReceivedMs: Math.min(...batch.map((it) => it.block.receivedMs)),
+      insertMs: insertMsLast,
+    })
+  }
+
+  async function storeGuilty(batch: Waiting[], refusal: unknown) {
+    try {
+      for (const it of batch) await settings.storeAround(it.block, refusal)
+      settle(batch, (it) => it.done())
+    } catch (error) {
+      settle(batch, (it) => it.failed(error))
+    }
+  }
+
+  function settle(batch: Waiting[], tell: (it: Waiting) => void) {
+    blocksInserting -= batch.length
+    batch.forEach(tell)
+  }
+
+  async function insertUntilDone(blocks: Buffer[]) {
+    for (let waitMs = retryFirstMs; ; waitMs = Math.min(waitMs * 2, retryLongestMs)) {
+      try {
+        return await settings.insert(blocks)
+      } catch (error) {
+        if (settings.isPermanent(error)) throw error
+        settings.onFault(error, 'an insert failed and will be repeated')
+        // When closing there is no time to wait for ClickHouse: the job goes back to the queue.
+        if (closing.signal.aborted) throw error
+        await sleep(waitMs, undefined, { signal: closing.signal }).catch(() => undefined)
+      }
+    }
+  }
+
+  return {
+    /** Resolves when the block's rows are on disk in ClickHouse. */
+    add(block: Block): Promise<void> {
+      return new Promise((done, failed) => {
+        waiting.push({ block, done, failed })
+        rows += block.rows
+        bytes += block.bytes.length
+        if (
+          timer === undefined ||
+          rows >= rowsMax ||
+          bytes >= bytesMax ||
+          waiting.length + blocksInserting >= blocksMax
+        ) {
+          schedule()
+        }
+      })
+    },
+
+    /** Flushes what waits; an insert that fails from now on is not repeated. */
+    async close() {
+      closing.abort()
+      schedule()
+      while (inserting.size > 0) await Promise.all(inserting)
+    },
+  }
+}

@@ -1,0 +1,105 @@
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { expireEvents, expireExperimentRows, listAged } from '../../store/clickhouse/expiry.ts'
+import { eventKinds } from '../../store/clickhouse/monitoring/tables.ts'
+import {
+  beginSweep,
+  endSweep,
+  findWorkspacesOf,
+  listExperimentsOf,
+  listModelsOf,
+  listRetained,
+  type Retained,
+  subtractFromAccepted,
+} from '../../store/postgres/accounts/retention.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { queues } from '../../store/queue/queues.ts'
+import type { KeptType } from '../../store/retention.ts'
+
+/**
+ * Deletes what a workspace keeps for some days only, by when it was accepted: a training run of last year that is uploaded
+ * today is not gone tomorrow. Times are whole days (UTC), so that each table is looked at once a day and not at every round.
+ *
+ * One worker does it at a time. A sweep that was broken off is repeated whole: until it is done, summaries may still know of
+ * points that are gone.
+ */
+type Settings = { database: Database; clickhouse: ClickHouse; now?: () => number }
+
+const dayMs = 24 * 3_600_000
+const lock = 7_392_007
+/** So many experiments are without their summaries for a moment. */
+const experimentsAtOnce = 200
+
+const experimentTypes = ['metrics', 'systemMetrics', 'output'] as const satisfies KeptType[]
+const eventTypes = { events: eventKinds.EVENTS, labels: eventKinds.LATE_LABELS } as const satisfies Partial<
+  Record<KeptType, number>
+>
+
+type Due = { workspaceId: string; type: KeptType; upToMs: number }
+
+/** Deletes what is due, and answers how many rows that were. */
+export async function expire({ database, clickhouse, now = Date.now }: Settings): Promise<number> {
+  const retained = await listRetained(database)
+  if (retained.length === 0) return 0
+  return await database.transaction(async (queries) => {
+    const row = await queries.row<{ isHeld: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS "isHeld"', [lock])
+    if (!row?.isHeld) return 0
+    let deleted = 0
+    for (const type of experimentTypes) deleted += await expireOfExperiments(type)
+    for (const type of Object.keys(eventTypes) as (keyof typeof eventTypes)[]) deleted += await expireOfModels(type)
+    return deleted
+  })
+
+  async function expireOfExperiments(type: (typeof experimentTypes)[number]): Promise<number> {
+    const due = await listDue(type)
+    if (due.length === 0) return 0
+    const { table } = queues[type]
+    const aged = await listAged(clickhouse, table, Math.max(...due.map((it) => it.upToMs)))
+    const workspaces = await findWorkspacesOf(
+      database,
+      aged.map((it) => it.experimentId),
+      due.map((it) => it.workspaceId),
+    )
+    let total = 0
+    for (const { isAgain, ...sweep } of due) {
+      const { workspaceId, upToMs } = sweep
+      const ofWorkspace = aged.filter((it) => it.oldestMs < upToMs && workspaces.get(it.experimentId) === workspaceId)
+      const ids = isAgain ? await listExperimentsOf(database, workspaceId) : ofWorkspace.map((it) => it.experimentId)
+      let rows = 0
+      for (let at = 0; at < ids.length; at += experimentsAtOnce) {
+        const experimentIds = ids.slice(at, at + experimentsAtOnce)
+        const counts = await expireExperimentRows(clickhouse, table, { experimentIds, beforeMs: upToMs })
+        await subtractFromAccepted(database, type, counts)
+        rows += counts.reduce((sum, it) => sum + it.rows, 0)
+      }
+      await endSweep(database, { ...sweep, rows })
+      total += rows
+    }
+    return total
+  }
+
+  async function expireOfModels(type: keyof typeof eventTypes): Promise<number> {
+    let total = 0
+    for (const { isAgain, ...sweep } of await listDue(type)) {
+      let rows = 0
+      for (const modelId of await listModelsOf(database, sweep.workspaceId)) {
+        rows += await expireEvents(clickhouse, { modelId, kind: eventTypes[type], beforeMs: sweep.upToMs, isAgain })
+      }
+      await endSweep(database, { ...sweep, rows })
+      total += rows
+    }
+    return total
+  }
+
+  async function listDue(type: KeptType): Promise<(Due & { isAgain: boolean })[]> {
+    const due: (Due & { isAgain: boolean })[] = []
+    for (const { workspaceId, days } of retained as Retained[]) {
+      const keptDays = days[type]
+      if (keptDays === undefined) continue
+      const upToMs = Math.floor((now() - keptDays * dayMs) / dayMs) * dayMs
+      const sweep = { workspaceId, type, upToMs }
+      const begun = await beginSweep(database, sweep)
+      if (begun !== 'done') due.push({ ...sweep, isAgain: begun === 'again' })
+    }
+    return due
+  }
+}

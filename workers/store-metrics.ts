@@ -1,0 +1,172 @@
+import type { Logger } from 'pino'
+import { Gauge, type Registry } from 'prom-client'
+import { repeat } from '../runtime/poll.ts'
+import type { ClickHouse } from '../store/clickhouse/connection.ts'
+import { readClickHouseState } from '../store/clickhouse/state.ts'
+import type { Queries } from '../store/postgres/database.ts'
+import { countDeadLetters } from '../store/postgres/dead-letters.ts'
+import { readPostgresState } from '../store/postgres/state.ts'
+import { findOldestDueMs } from '../store/postgres/webhooks/deliveries.ts'
+import type { Producer, QueueBackend } from '../store/queue/queue-backend.ts'
+import { openQueueFigures } from '../store/queue/queue-metrics.ts'
+import { type QueueName, queueNames } from '../store/queue/queues.ts'
+
+type Settings = {
+  backend: QueueBackend
+  queries: Queries
+  clickhouse: ClickHouse
+  figures: Registry
+  log: Logger
+  /** What a queue may hold before writes are refused. */
+  queueBlocksMax: number
+  everyMs?: number
+}
+
+type StoreGauge = Gauge<string> & { isLabelled: boolean }
+
+/** Less often than Prometheus asks would show steps; more often would cost the stores something for nothing. */
+const lookEveryMs = 10_000
+
+/**
+ * Looks at the stores now and then, for `/metrics`: what is in the queue and since when, parts and disks of ClickHouse,
+ * dead letters, connections. Whoever asks `/metrics` waits for no store. What a store that is away would have said is
+ * not shown: a figure that stands still looks like one that is well.
+ */
+export async function startStoreFigures(settings: Settings): Promise<{ close(): Promise<void> }> {
+  const { backend, queries, clickhouse, figures, log, everyMs = lookEveryMs } = settings
+  const gauges = createGauges(figures)
+  const queue = openQueueFigures(figures)
+  queue.blocksMax.set(settings.queueBlocksMax)
+  const producers = await Promise.all(
+    queueNames.map(async (name) => [name, await backend.openProducer(name)] as [QueueName, Producer]),
+  )
+
+  const looks: Record<string, { look(): Promise<void>; forget: StoreGauge[] }> = {
+    queue: {
+      async look() {
+        for (const [name, producer] of producers) {
+          const [{ blocks, memoryShare }, oldestMs] = await Promise.all([producer.load(), producer.oldestReceivedMs()])
+          queue.depth.set({ queue: name }, blocks)
+          queue.memoryShare.set(memoryShare)
+          const seconds = oldestMs === undefined ? 0 : Math.max(0, (Date.now() - oldestMs) / 1_000)
+          gauges.oldest.set({ queue: name }, seconds)
+        }
+      },
+      forget: [gauges.oldest],
+    },
+    clickhouse: {
+      async look() {
+        const state = await readClickHouseState(clickhouse)
+        // A table that was emptied is not told of any more.
+        for (const it of [gauges.parts, gauges.partsOfPartition, gauges.tableBytes, gauges.tableRows]) it.reset()
+        for (const it of state.tables) {
+          const { table } = it
+          gauges.parts.set({ table }, it.parts)
+          gauges.partsOfPartition.set({ table }, it.partsOfPartitionMax)
+          gauges.tableBytes.set({ table }, it.bytes)
+          gauges.tableRows.set({ table }, it.rows)
+        }
+        gauges.partsSlowAt.set(state.partsSlowAt)
+        for (const { disk, freeBytes, totalBytes } of state.disks) {
+          gauges.diskFree.set({ disk }, freeBytes)
+          gauges.diskTotal.set({ disk }, totalBytes)
+        }
+        gauges.mutations.set(state.mutations.waiting)
+        gauges.mutationsFailing.set(state.mutations.failing)
+      },
+      forget: [
+        gauges.parts,
+        gauges.partsOfPartition,
+        gauges.tableBytes,
+        gauges.tableRows,
+        gauges.partsSlowAt,
+        gauges.diskFree,
+        gauges.diskTotal,
+        gauges.mutations,
+        gauges.mutationsFailing,
+      ],
+    },
+    postgres: {
+      async look() {
+        const nowMs = Date.now()
+        const [state, dead, dueMs] = await Promise.all([
+          readPostgresState(queries),
+          countDeadLetters(queries),
+          findOldestDueMs(queries, nowMs),
+        ])
+        gauges.databaseBytes.set(state.databaseBytes)
+        gauges.connections.set(state.connections)
+        gauges.connectionsMax.set(state.connectionsMax)
+        gauges.deadLetters.set(dead.letters)
+        gauges.deadRows.set(dead.rows)
+        gauges.webhookDue.set(dueMs === undefined ? 0 : (nowMs - dueMs) / 1_000)
+      },
+      forget: [
+        gauges.databaseBytes,
+        gauges.connections,
+        gauges.connectionsMax,
+        gauges.deadLetters,
+        gauges.deadRows,
+        gauges.webhookDue,
+      ],
+    },
+  }
+
+  async function lookAt([store, { look, forget }]: [string, (typeof looks)[string]]) {
+    try {
+      await look()
+      gauges.up.set({ store }, 1)
+    } catch (error) {
+      log.debug({ err: error, store }, 'a store could not be looked at')
+      forget.forEach(forgetValues)
+      gauges.up.set({ store }, 0)
+    }
+  }
+
+  const lookAround = async () => void (await Promise.all(Object.entries(looks).map(lookAt)))
+  // The first look is not waited for: a store that is slow must not hold up the start.
+  const first = lookAround()
+  const looking = repeat({ everyMs, work: lookAround, onError: (error) => log.error({ err: error }, 'figures') })
+  return {
+    async close() {
+      await Promise.all([looking.close(), first])
+    },
+  }
+}
+
+/** A gauge without labels would be 0 by itself, before anything is known and after a reset. */
+function forgetValues(gauge: StoreGauge) {
+  gauge.reset()
+  if (!gauge.isLabelled) gauge.remove()
+}
+
+function createGauges(figures: Registry) {
+  const registers = [figures]
+  const gauge = (name: string, help: string, labelNames: readonly string[] = []) => {
+    const isLabelled = labelNames.length > 0
+    const made: StoreGauge = Object.assign(new Gauge({ name, help, labelNames, registers }), { isLabelled })
+    forgetValues(made)
+    return made
+  }
+  return {
+    up: gauge('svc_store_up', '1 when the store answered the last look at it, else 0', ['store']),
+    oldest: gauge('svc_queue_oldest_seconds', 'How long the oldest block in the queue has not been stored', ['queue']),
+    parts: gauge('svc_clickhouse_parts', 'Active parts of a table', ['table']),
+    partsOfPartition: gauge('svc_clickhouse_partition_parts_max', 'Active parts of the partition that has most', [
+      'table',
+    ]),
+    partsSlowAt: gauge('svc_clickhouse_parts_slow_at', 'Parts of a partition from which on inserts are slowed down'),
+    tableBytes: gauge('svc_clickhouse_table_bytes', 'Bytes of a table on disk', ['table']),
+    tableRows: gauge('svc_clickhouse_table_rows', 'Rows of a table, repeated ones included', ['table']),
+    diskFree: gauge('svc_clickhouse_disk_free_bytes', 'Free bytes of a disk of ClickHouse', ['disk']),
+    diskTotal: gauge('svc_clickhouse_disk_total_bytes', 'Bytes of a disk of ClickHouse', ['disk']),
+    mutations: gauge('svc_clickhouse_mutations_waiting', 'Mutations that are not done'),
+    mutationsFailing: gauge('svc_clickhouse_mutations_failing', 'Mutations that are not done and have failed'),
+    databaseBytes: gauge('svc_postgres_database_bytes', 'Bytes of the database in Postgres'),
+    connections: gauge('svc_postgres_connections', 'Connections to Postgres, of all programs'),
+    connectionsMax: gauge('svc_postgres_connections_max', 'Connections that Postgres lets in'),
+    deadLetters: gauge('svc_dead_letters', 'Dead letters that wait to be replayed or discarded'),
+    deadRows: gauge('svc_dead_letter_rows', 'Rows in dead letters'),
+    webhookDue: gauge('svc_webhook_oldest_due_seconds', 'How long the webhook that is due for longest has waited'),
+  }
+}

@@ -1,0 +1,142 @@
+import { randomUUID } from 'node:crypto'
+import type { Secrets } from '../../store/postgres/accounts/secrets.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import {
+  type Attempt,
+  type DueDelivery,
+  endRound,
+  holdRound,
+  insertAttempt,
+  listDueDeliveries,
+} from '../../store/postgres/webhooks/deliveries.ts'
+import { testEvent } from '../../store/postgres/webhooks/outbox.ts'
+import { findLetterhead, type Letterhead } from '../../store/postgres/webhooks/receivers.ts'
+import { type Failure, Undeliverable } from './failure.ts'
+import { nextAttemptMs, parseRetryAfter } from './schedule.ts'
+import type { Send } from './sender.ts'
+import { signMessage } from './signature.ts'
+
+/**
+ * Sends a receiver what is due: of each line, the changes of one model version, the oldest one, and the next one only when
+ * that is delivered. A failed one is tried again on the schedule and holds back its own line alone. A receiver that says it
+ * is gone, or has failed the whole schedule, is disabled.
+ */
+type Settings = {
+  database: Database
+  secrets: Secrets
+  send: Send
+  /** The version of this program, for the receiver's log. */
+  version: string
+  now(): number
+  random(): number
+  onAttempt(outcome: 'delivered' | 'retried' | 'failed'): void
+  onFault(error: unknown, what: string): void
+}
+
+/** Of one receiver, over all processes. */
+const linesAtOnce = 4
+/** Then others have their turn. */
+const roundMsMax = 5_000
+
+const gone = 410
+const mayAskForTime = [429, 503]
+
+export function createCourier(settings: Settings) {
+  const { database, secrets, send, version, now, random, onAttempt, onFault } = settings
+
+  /**
+   * One round for a receiver, unless somebody else has one; ends early, and keeps nothing of what is under way, when `stop`
+   * is aborted.
+   */
+  async function serve(receiverId: string, stop: AbortSignal): Promise<void> {
+    const holder = randomUUID()
+    try {
+      await serveWhile(receiverId, stop, () => holdRound(database, receiverId, holder))
+    } finally {
+      await endRound(database, receiverId, holder)
+    }
+  }
+
+  async function serveWhile(receiverId: string, stop: AbortSignal, isHeld: () => Promise<boolean>): Promise<void> {
+    const until = now() + roundMsMax
+    while (!stop.aborted && now() < until && (await isHeld())) {
+      const due = await listDueDeliveries(database, receiverId, now(), linesAtOnce)
+      if (due.length === 0) return
+      // All of them have ended when the round does, or else the next one would send beside them.
+      const ended = await Promise.allSettled(due.map((delivery) => deliver(receiverId, delivery, stop)))
+      const fault = ended.find((it) => it.status === 'rejected')
+      if (fault) throw fault.reason
+    }
+  }
+
+  async function deliver(receiverId: string, delivery: DueDelivery, stop: AbortSignal) {
+    const atMs = now()
+    const result = await attempt(receiverId, delivery, stop)
+    if (result === 'stopped') return
+    const nowMs = now()
+    const { next, disable } = judge(delivery, result, nowMs)
+    const { id: deliveryId, attempts } = delivery
+    const kept: Attempt['result'] = 'status' in result ? { status: result.status } : { failure: result.failure }
+    await insertAttempt(database, { receiverId, deliveryId, attempts, atMs, nowMs, result: kept, next, disable })
+    onAttempt('state' in next ? next.state : 'retried')
+  }
+
+  type Result = { status: number; retryAfter: string | undefined } | { failure: Failure }
+
+  async function attempt(receiverId: string, delivery: DueDelivery, stop: AbortSignal): Promise<Result | 'stopped'> {
+    try {
+      const letterhead = await findLetterhead({ queries: database, secrets }, receiverId, now()).catch(tellUnreadable)
+      if (!letterhead) return 'stopped'
+      const { messageId: id, payload: body } = delivery
+      const headers = {
+        'user-agent': `svc/${version}`,
+        ...letterhead.headers,
+        ...(await findAuthorization(letterhead)),
+        'content-type': 'application/json',
+        ...signMessage({ id, body, nowMs: now() }, letterhead.signingSecrets),
+      }
+      return await send({ url: letterhead.url, headers, body }, stop)
+    } catch (error) {
+      if (stop.aborted) return 'stopped'
+      if (!(error instanceof Undeliverable)) throw error
+      if (error.failure === 'secret unreadable') onFault(error.cause, 'a secret of a webhook does not open')
+      return { failure: error.failure }
+    }
+  }
+
+  async function findAuthorization({ organizationId, secretRef }: Letterhead): Promise<Record<string, string>> {
+    if (secretRef === null) return {}
+    const secret = await secrets.find(organizationId, secretRef).catch(tellUnreadable)
+    if (secret === undefined) throw new Undeliverable('secret missing')
+    // What no header can hold would be an error that shows it.
+    if (!/^[\t\x20-\x7e]*$/.test(secret)) throw new Undeliverable('secret unreadable', 'it has more than visible ASCII')
+    return { authorization: secret }
+  }
+
+  function judge({ event, tries }: DueDelivery, result: Result, nowMs: number): Pick<Attempt, 'next' | 'disable'> {
+    if ('status' in result && result.status >= 200 && result.status <= 299) return { next: { state: 'delivered' } }
+    if (event === testEvent) return { next: { state: 'failed' } }
+    const time = new Date(nowMs).toISOString()
+    const what = 'status' in result ? `the receiver answered ${result.status}` : result.failure
+    if ('status' in result && result.status === gone) {
+      return { next: { state: 'failed' }, disable: `${what} (gone) at ${time}` }
+    }
+    const retryAfterMs =
+      'status' in result && mayAskForTime.includes(result.status)
+        ? parseRetryAfter(result.retryAfter, nowMs)
+        : undefined
+    const dueAtMs = nextAttemptMs({ attempts: tries + 1, nowMs, retryAfterMs, random })
+    if (dueAtMs !== undefined) return { next: { dueAtMs } }
+    return { next: { state: 'failed' }, disable: `${tries + 1} attempts failed, the last at ${time}: ${what}` }
+  }
+
+  return { serve }
+}
+
+/** Anything but a store that is away: another key, or a row that was changed. */
+function tellUnreadable(error: unknown): never {
+  if (error instanceof Error && (error.name === 'WrongMasterKey' || error.name === 'UnreadableSecret')) {
+    throw new Undeliverable('secret unreadable', error)
+  }
+  throw error
+}
