@@ -1,4 +1,4 @@
-import { Refusal, restrictedAccount, unknownExperiment } from '../http/errors.ts'
+import { HttpError, restrictedAccount, unknownExperiment } from '../http/errors.ts'
 import type { Caller } from '../http/route.ts'
 import { isPlaceWithheld, type Place } from '../store/postgres/accounts/restrictions.ts'
 import type { Viewer } from '../store/postgres/accounts/visibility.ts'
@@ -43,7 +43,7 @@ export function createAccess(queries: Queries) {
       const found = await findWorkspace(queries, caller.userId, name)
       if (found) return found
       await refuseWithheld(queries, caller, 'workspaceName', name)
-      throw new Refusal('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
+      throw new HttpError('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
     },
 
     /** A workspace that the caller manages. */
@@ -51,9 +51,9 @@ export function createAccess(queries: Queries) {
       const found = await findManagedWorkspace(queries, caller.userId, name)
       if (found?.mayManage) return found
       if (found)
-        throw new Refusal('ownerOnly', `Only an owner of the workspace "${found.name}", or an admin, may do this.`)
+        throw new HttpError('ownerOnly', `Only an owner of the workspace "${found.name}", or an admin, may do this.`)
       await refuseWithheld(queries, caller, 'workspaceName', name)
-      throw new Refusal('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
+      throw new HttpError('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
     },
 
     /** Whether the caller manages the workspace that something belongs to. */
@@ -67,7 +67,7 @@ export function createAccess(queries: Queries) {
       const found = await project(caller, query)
       if (found.isWritable) return found
       await refuseWithheld(queries, caller, 'projectId', found.projectId)
-      throw new Refusal('projectReadOnly', 'This key may read the project, but not change it.')
+      throw new HttpError('projectReadOnly', 'This key may read the project, but not change it.')
     },
 
     /** To read it. */
@@ -78,7 +78,7 @@ export function createAccess(queries: Queries) {
       const found = await experiment(caller, key)
       if (found.isWritable) return found
       await refuseWithheld(queries, caller, 'experimentKey', key)
-      throw new Refusal('experimentReadOnly', 'This key may read the experiment, but not write to it.')
+      throw new HttpError('experimentReadOnly', 'This key may read the experiment, but not write to it.')
     },
   }
 }
@@ -87,7 +87,7 @@ export function createAccess(queries: Queries) {
  * To be asked before something is said not to be there, or not to be changed: a restricted service account is told what it
  * is when the thing is in its organization; of all else it learns nothing.
  *
- * @throws Refusal `accountRestricted`
+ * @throws HttpError `accountRestricted`
  */
 export async function refuseWithheld(
   queries: Queries,
@@ -102,8 +102,8 @@ export async function refuseWithheld(
 export type Access = ReturnType<typeof createAccess>
 
 /** Absent, deleted and foreign answer the same. */
-export function unknownProject(): Refusal {
-  return new Refusal('projectUnknown', 'There is no such project that this key may use.')
+export function unknownProject(): HttpError {
+  return new HttpError('projectUnknown', 'There is no such project that this key may use.')
 }
 
 export type ProjectQuery = { projectId?: string; workspaceName?: string; projectName?: string }
@@ -119,10 +119,13 @@ function toReference({ projectId, workspaceName, projectName }: ProjectQuery): P
     return { workspaceName, projectName }
   }
   if (projectId === undefined && workspaceName !== undefined) {
-    throw new Refusal(
+    throw new HttpError(
       'projectNameMissing',
       'projectName: is missing (send projectId alone, or workspaceName with projectName)',
     )
   }
-  throw new Refusal('badRequest', 'Name the project by projectId alone, or by workspaceName together with projectName.')
+  throw new HttpError(
+    'badRequest',
+    'Name the project by projectId alone, or by workspaceName together with projectName.',
+  )
 }

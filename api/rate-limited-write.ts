@@ -9,8 +9,8 @@ type Deps = { throttle: Throttle; counters: Counters }
  * Runs a write that goes to Postgres, within the limits of its experiment and key: refused before it begins, counted
  * once it is kept.
  */
-export function createCharge({ throttle, counters }: Deps) {
-  return async function charge<T>(
+export function createRateLimitedWrite({ throttle, counters }: Deps) {
+  return async function rateLimitedWrite<T>(
     type: ExperimentType,
     experiment: ChargedExperiment,
     caller: Caller,
@@ -29,4 +29,4 @@ export function createCharge({ throttle, counters }: Deps) {
   }
 }
 
-export type Charge = ReturnType<typeof createCharge>
+export type RateLimitedWrite = ReturnType<typeof createRateLimitedWrite>

@@ -4,7 +4,7 @@ import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import type { ObjectStore } from '../store/objects/object-store.ts'
 import type { Secrets } from '../store/postgres/accounts/secrets.ts'
 import type { Database, Queries } from '../store/postgres/database.ts'
-import type { SignsOfLife } from '../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../store/postgres/experiments/heartbeats.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 import type { Counters } from '../throttle/counters.ts'
 import type { Throttle } from '../throttle/throttle.ts'
@@ -22,10 +22,10 @@ import { createArtifactReadRoutes } from './artifacts/reads.ts'
 import { createAssetRoutes } from './assets/assets.ts'
 import { createModelRoutes } from './assets/experiment-models.ts'
 import { type AssetLimits, createAssetLimits } from './assets/limits.ts'
-import type { LooseObjects } from './assets/orphaned-objects.ts'
+import type { OrphanedObjects } from './assets/orphaned-objects.ts'
 import { createRemoteAssetRoutes } from './assets/remote.ts'
 import { createTextSampleRoutes } from './assets/text-samples.ts'
-import { createAssetKeeper } from './assets/writer.ts'
+import { createAssetWriter } from './assets/writer.ts'
 import { createChartRoutes } from './experiments/charts.ts'
 import { createCounterRoutes } from './experiments/counters.ts'
 import { createDocumentRoutes } from './experiments/documents.ts'
@@ -50,7 +50,7 @@ import { createPanelRoutes } from './projects/panels.ts'
 import { createProjectRoutes } from './projects/projects.ts'
 import { createProjectQueryRoutes } from './projects/query.ts'
 import { createVizStoreRoutes } from './projects/viz-stores.ts'
-import { createCharge } from './rate-limited-write.ts'
+import { createRateLimitedWrite } from './rate-limited-write.ts'
 import { createRegistryHistoryRoutes } from './registry/history.ts'
 import { createRegistryModelRoutes } from './registry/models.ts'
 import { createRegistryReadRoutes } from './registry/reads.ts'
@@ -65,14 +65,14 @@ type Deps = {
   reads: Queries
   clickhouse: ClickHouse
   objects: ObjectStore
-  looseObjects: LooseObjects
+  orphanedObjects: OrphanedObjects
   liveStreams: LiveStreams
   assetLimits: AssetLimits
   /** Undefined without a master key: then none can be kept. */
   secrets: Secrets | undefined
   /** Receivers of webhooks that are allowed although they are private. */
   privateHosts: PrivateHosts
-  signs: SignsOfLife
+  heartbeats: Heartbeats
   throttle: Throttle
   counters: Counters
   queueDepth(name: QueueName): Promise<number>
@@ -86,24 +86,35 @@ export function createApiRoutes({
   reads,
   clickhouse,
   objects,
-  looseObjects,
+  orphanedObjects,
   liveStreams,
   assetLimits,
   secrets,
   privateHosts,
-  signs,
+  heartbeats,
   throttle,
   counters,
   queueDepth,
   appUrl,
 }: Deps): Route[] {
   const access = createAccess(database)
-  const charge = createCharge({ throttle, counters })
+  const rateLimited = createRateLimitedWrite({ throttle, counters })
   const limits = createAssetLimits({ database, limits: assetLimits })
-  const keeper = createAssetKeeper({ database, objects, looseObjects, limits })
+  const writer = createAssetWriter({ database, objects, orphanedObjects, limits })
   const artifacts = createArtifactAccess({ queries: database, access })
   const models = createMonitoredModels({ queries: database, access })
-  const assets = { database, reads, objects, looseObjects, keeper, access, artifacts, signs, charge, appUrl }
+  const assets = {
+    database,
+    reads,
+    objects,
+    orphanedObjects,
+    writer,
+    access,
+    artifacts,
+    heartbeats,
+    rateLimited,
+    appUrl,
+  }
   return [
     ...createWorkspaceRoutes({ database, access }),
     ...createProjectRoutes({ database, access }),
@@ -112,11 +123,11 @@ export function createApiRoutes({
     ...createPanelRoutes(assets),
     ...createColumnRoutes({ reads, clickhouse, access }),
     ...createProjectQueryRoutes({ reads, clickhouse, access }),
-    ...createExperimentRoutes({ database, reads, access, signs, charge, appUrl }),
-    ...createCallRoutes({ database, access, signs, charge }),
+    ...createExperimentRoutes({ database, reads, access, heartbeats, rateLimited, appUrl }),
+    ...createCallRoutes({ database, access, heartbeats, rateLimited }),
     ...createLifecycleRoutes({ database, access, appUrl }),
-    ...createDocumentRoutes({ database, clickhouse, access, signs, charge }),
-    ...createLoggedDataRoutes({ database, access, signs, charge }),
+    ...createDocumentRoutes({ database, clickhouse, access, heartbeats, rateLimited }),
+    ...createLoggedDataRoutes({ database, access, heartbeats, rateLimited }),
     ...createAssetRoutes(assets),
     ...createRemoteAssetRoutes(assets),
     ...createTextSampleRoutes(assets),

@@ -10,13 +10,13 @@ import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrations/migrate.ts'
 import { findAccount } from '../store/postgres/accounts/accounts.ts'
 import { openKeyChanges } from '../store/postgres/accounts/key-changes.ts'
-import { createActivity } from '../store/postgres/accounts/last-seen.ts'
+import { createLastSeen } from '../store/postgres/accounts/last-seen.ts'
 import { openSecrets } from '../store/postgres/accounts/secrets.ts'
 import { updateActivity } from '../store/postgres/accounts/users.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { addToCounters, upsertThrottled } from '../store/postgres/experiments/counters.ts'
 import { updateSigns } from '../store/postgres/experiments/experiments.ts'
-import { createSignsOfLife } from '../store/postgres/experiments/heartbeats.ts'
+import { createHeartbeats } from '../store/postgres/experiments/heartbeats.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
 import { addToModelCounters } from '../store/postgres/monitoring/models.ts'
 import { openQueueBackend } from '../store/queue/queue-backend.ts'
@@ -67,13 +67,13 @@ export async function startService(
     closers.push(() => shared.close())
     return createLeasedBuckets({ shared, now })
   }
-  const figures = new Registry()
-  collectDefaultMetrics({ register: figures })
+  const metricsRegistry = new Registry()
+  collectDefaultMetrics({ register: metricsRegistry })
   const roleInfo = new Gauge({
     name: 'svc_role_info',
     help: '1 for each role of this process',
     labelNames: ['role', 'version'],
-    registers: [figures],
+    registers: [metricsRegistry],
   })
   for (const role of roles) roleInfo.set({ role, version }, 1)
 
@@ -115,7 +115,7 @@ export async function startService(
       clickhouse,
       backend,
       secrets,
-      figures,
+      metricsRegistry,
       tracing,
       closers,
       log,
@@ -135,14 +135,14 @@ export async function startService(
         throw new Error('SVC_MASTER_KEY must be set: what webhooks are signed with is encrypted with it.')
       } else log.warn('webhooks are not sent by this worker: it was started without SVC_MASTER_KEY')
     }
-    const signs = createSignsOfLife({
+    const heartbeats = createHeartbeats({
       write: (batch) => updateSigns(database, batch),
       everyMs: signsEveryMs,
       onError: onStoreFault('postgres'),
     })
-    closers.push(() => signs.close())
+    closers.push(() => heartbeats.close())
 
-    const activity = createActivity({
+    const activity = createLastSeen({
       write: (batch) => updateActivity(database, batch),
       everyMs: activityEveryMs,
       onError: onStoreFault('postgres'),
@@ -160,7 +160,7 @@ export async function startService(
     closers.push(() => counters.close())
     const throttle = createThrottle({ buckets: await openBuckets(), ...settings.rateLimits, counters, now })
 
-    const routeParts: RouteParts = { ...parts, signs, throttle, counters }
+    const routeParts: RouteParts = { ...parts, heartbeats, throttle, counters }
     const routes: Route[] = []
     if (roles.has('ingest')) {
       const { openIngest } = await import('./roles/ingest.ts')
@@ -196,14 +196,14 @@ export async function startService(
         // Ingest still takes writes without ClickHouse, and those of known keys without Postgres: a balancer that left
         // out every ingest because one of these is away would refuse them all.
         canBeAway: new Set(roles.has('ingest') && roles.size === 1 ? ['clickhouse', 'postgres'] : []),
-        figures,
+        metricsRegistry,
         isDraining: () => draining,
       },
       version,
       tracing,
       log,
     })
-    const connections = watchConnections(app.server, app.quickLane)
+    const connections = watchConnections(app.server, app.fastPath)
     closers.push(async () => {
       const closed = app.close()
       connections.letGo()

@@ -1,6 +1,6 @@
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { QuickLane } from '../http/fast-path/fast-path.ts'
+import type { FastPath } from '../http/fast-path/fast-path.ts'
 
 /** What a client has sent already gets here within this time. */
 const silenceMsMax = 500
@@ -12,7 +12,7 @@ const silenceMsMax = 500
  * To be called before the server listens; `letGo` after `close` was called. It ends every connection right after its
  * answer, and a little later those that asked nothing.
  */
-export function watchConnections(server: Server, quickLane: Pick<QuickLane, 'isBusy'>): { letGo(): void } {
+export function watchConnections(server: Server, fastPath: Pick<FastPath, 'isBusy'>): { letGo(): void } {
   const connections = new Set<Socket>()
   const answers = new Set<ServerResponse>()
   let lettingGo = false
@@ -33,7 +33,7 @@ export function watchConnections(server: Server, quickLane: Pick<QuickLane, 'isB
       for (const answer of answers) endAfter(answer)
       setTimeout(() => {
         const busy = new Set([...answers].map((it) => it.req.socket))
-        for (const socket of connections) if (!busy.has(socket) && !quickLane.isBusy(socket)) socket.destroy()
+        for (const socket of connections) if (!busy.has(socket) && !fastPath.isBusy(socket)) socket.destroy()
       }, silenceMsMax)
     },
   }

@@ -4,7 +4,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import type { Logger } from 'pino'
 import { bodyBytesMaxDefault, tooLarge } from './body/body.ts'
 import type { UploadPace } from './body/upload-pace.ts'
-import { Refusal, toErrorEnvelope, toRefusal } from './errors.ts'
+import { HttpError, toErrorEnvelope, toRefusal } from './errors.ts'
 
 /** How every refusal leaves the server: whoever noticed it, the caller gets our envelope. */
 
@@ -16,7 +16,7 @@ export function answerOddHeads(app: FastifyInstance) {
   app.server.on('checkExpectation', (request, reply) => app.server.emit('request', request, reply))
   app.addHook('onRequest', (request, _reply, done) => {
     const isNameless = request.headers.host === undefined && request.raw.httpVersion === '1.1'
-    done(isNameless ? new Refusal('badRequest', 'The header Host is missing: HTTP/1.1 asks for it.') : undefined)
+    done(isNameless ? new HttpError('badRequest', 'The header Host is missing: HTTP/1.1 asks for it.') : undefined)
   })
 }
 
@@ -31,9 +31,9 @@ export function answerUnknownRoutes(app: FastifyInstance) {
   function refuse(request: FastifyRequest): never {
     const path = request.url.split('?')[0]?.replace(/(?<=.)\/$/, '') ?? ''
     const known = methods.get(path) ?? methods.get(findPattern(path, methods.keys()) ?? '')
-    if (!known) throw new Refusal('routeUnknown', `There is no ${shorten(path)}: see /reference for what there is.`)
+    if (!known) throw new HttpError('routeUnknown', `There is no ${shorten(path)}: see /reference for what there is.`)
     const allow = [...known].join(', ')
-    throw new Refusal('wrongMethod', `${shorten(path)} does not take ${request.method}: use ${allow}.`, {
+    throw new HttpError('wrongMethod', `${shorten(path)} does not take ${request.method}: use ${allow}.`, {
       headers: { allow },
     })
   }
@@ -77,7 +77,7 @@ export function sendError(error: FastifyError, request: FastifyRequest, reply: F
 /** What is not the caller's doing is told to those who run the service. */
 export function logRefusal(
   log: Pick<Logger, 'warn' | 'error'>,
-  refusal: Refusal,
+  refusal: HttpError,
   error: unknown,
   url: string | undefined,
 ) {
@@ -86,19 +86,19 @@ export function logRefusal(
 }
 
 /** Fastify's own refusals, by their code. */
-function fromFramework(error: FastifyError, request: FastifyRequest): Refusal | undefined {
+function fromFramework(error: FastifyError, request: FastifyRequest): HttpError | undefined {
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return tooLarge(request.routeOptions.bodyLimit ?? bodyBytesMaxDefault)
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return new Refusal('unsupportedType', 'The Content-Type is not understood: send application/json.')
+      return new HttpError('unsupportedType', 'The Content-Type is not understood: send application/json.')
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return new Refusal('badRequest', 'The body has another length than Content-Length says.')
+      return new HttpError('badRequest', 'The body has another length than Content-Length says.')
     case 'FST_ERR_BAD_URL':
-      return new Refusal('badRequest', 'The address is not a valid URL path.')
+      return new HttpError('badRequest', 'The address is not a valid URL path.')
   }
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
-    return new Refusal('badRequest', shorten(error.message))
+    return new HttpError('badRequest', shorten(error.message))
   }
   return undefined
 }
@@ -126,7 +126,7 @@ function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket & { _h
   // In the middle of an answer nothing else can be said.
   if (answer?.headersSent) return void socket.destroy()
   const message = httpFaults[error.code ?? ''] ?? `The request is not valid HTTP (${error.code ?? 'unreadable'}).`
-  const body = JSON.stringify(toErrorEnvelope(new Refusal('badRequest', message)))
+  const body = JSON.stringify(toErrorEnvelope(new HttpError('badRequest', message)))
   socket.end(
     `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +
       `connection: close\r\n\r\n${body}`,

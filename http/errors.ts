@@ -101,7 +101,7 @@ const refusals = {
 type RefusalName = keyof typeof refusals
 
 /** An error meant for the caller: `message` is public, `cause` is not. */
-export class Refusal extends Error {
+export class HttpError extends Error {
   readonly refusal: RefusalName
   readonly status: number
   readonly code: number
@@ -127,37 +127,37 @@ export class Refusal extends Error {
   }
 }
 
-export function unknownKey(): Refusal {
-  return new Refusal('keyUnknown', 'This API key is not registered.')
+export function unknownKey(): HttpError {
+  return new HttpError('keyUnknown', 'This API key is not registered.')
 }
 
-export function adminOnly(): Refusal {
-  return new Refusal('adminOnly', 'Only an admin may do this: use the key of an admin of your organization.')
+export function adminOnly(): HttpError {
+  return new HttpError('adminOnly', 'Only an admin may do this: use the key of an admin of your organization.')
 }
 
 /** Absent, deleted and foreign answer the same. */
-export function unknownExperiment(key: string): Refusal {
-  return new Refusal('experimentUnknown', `There is no experiment ${key.slice(0, 60)} that this key may use.`)
+export function unknownExperiment(key: string): HttpError {
+  return new HttpError('experimentUnknown', `There is no experiment ${key.slice(0, 60)} that this key may use.`)
 }
 
 /** What is there, in the organization of a service account, but not among the workspaces it was made for. */
-export function restrictedAccount(): Refusal {
-  return new Refusal(
+export function restrictedAccount(): HttpError {
+  return new HttpError(
     'accountRestricted',
     'This service account is restricted to other workspaces: use one of those listed when it was made.',
   )
 }
 
 /** A store or the queue cannot be used now; the caller may send the same request again after `retryAfterSeconds`. */
-export function unavailable(what: string, cause?: unknown, retryAfterSeconds = 1): Refusal {
-  return new Refusal('unavailable', `${what} Nothing of this request was kept: send it again in a moment.`, {
+export function unavailable(what: string, cause?: unknown, retryAfterSeconds = 1): HttpError {
+  return new HttpError('unavailable', `${what} Nothing of this request was kept: send it again in a moment.`, {
     cause,
     headers: { 'retry-after': String(retryAfterSeconds) },
   })
 }
 
 /** The JSON body of every answer that is not a success. */
-export function toErrorEnvelope(refusal: Refusal) {
+export function toErrorEnvelope(refusal: HttpError) {
   return { msg: refusal.message, code: refusal.status, data: refusal.data, sdk_error_code: refusal.code }
 }
 
@@ -181,11 +181,11 @@ const connectionFaults = new Set([
  * What an unexpected error of a store means for the caller: a store that is away is `unavailable` (503, try again),
  * everything else is a bug (500, loud in the log). Judged by code (SQLSTATE, errno), never by message text.
  */
-export function toRefusal(error: unknown): Refusal {
-  if (error instanceof Refusal) return error
+export function toRefusal(error: unknown): HttpError {
+  if (error instanceof HttpError) return error
   if (error instanceof ActorChanged) return error.isKnown ? adminOnly() : unknownKey()
   if (isStoreAway(error)) return unavailable('A store of the service does not answer.', error, 2)
-  return new Refusal(
+  return new HttpError(
     'bug',
     'The service made a mistake. It was logged; please report it with the time of the request.',
     {

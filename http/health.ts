@@ -7,7 +7,7 @@ export type Health = {
   checks: Record<string, () => Promise<unknown>>
   /** Those of the checks without which requests can be taken all the same: they are told, and change nothing. */
   canBeAway?: ReadonlySet<string>
-  figures: Registry
+  metricsRegistry: Registry
   /** True from SIGTERM on: a load balancer then sends nothing new here. */
   isDraining(): boolean
 }
@@ -56,7 +56,7 @@ export function addHealthRoutes(app: FastifyInstance, health: Health) {
     return reply.code(ready ? 200 : 503).send({ status: ready ? 'ok' : 'not ready', checks })
   })
   app.get('/metrics', { schema }, async (_request, reply) =>
-    reply.type(health.figures.contentType).send(await health.figures.metrics()),
+    reply.type(health.metricsRegistry.contentType).send(await health.metricsRegistry.metrics()),
   )
   app.get('/clientlib/isAlive/ver', { schema }, async () => ({ version: interfaceVersion }))
 }

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Changes, createLookup } from '../runtime/read-through-cache.ts'
+import { type Changes, createReadThroughCache } from '../runtime/read-through-cache.ts'
 import { isMistyped } from '../store/postgres/accounts/api-key.ts'
-import { Refusal, unknownKey } from './errors.ts'
+import { HttpError, unknownKey } from './errors.ts'
 import type { Caller } from './route.ts'
 
 /** While changes of keys are not told, a revoked one works for at most this long in a process that remembers it. */
@@ -24,11 +24,11 @@ type Settings = {
  * Tells who is calling. Keys are remembered until they change; when the store is away, those already known go on working,
  * so that ingest does not stop with Postgres. A key whose checksum is wrong is refused without asking the store.
  *
- * @throws Refusal `keyMissing`, `keyUnknown`
+ * @throws HttpError `keyMissing`, `keyUnknown`
  */
 export function createKeyCheck({ findCaller, changes, onCaller, authHeaders }: Settings) {
   const headerNames = ['authorization', ...authHeaders]
-  const lookUp = createLookup<Caller, string>({
+  const lookUp = createReadThroughCache<Caller, string>({
     // Of a key that is remembered the checksum is right: it is not asked again for every request.
     find: async (keyHash, key) => (isMistyped(key) ? undefined : await findCaller(keyHash)),
     freshForMs: { found: freshForMs, absent: freshForMs },
@@ -36,7 +36,7 @@ export function createKeyCheck({ findCaller, changes, onCaller, authHeaders }: S
     changes,
   })
 
-  /** The quick lane gives the same headers again for every request that has them. */
+  /** The fast path gives the same headers again for every request that has them. */
   const digests = new WeakMap<IncomingHttpHeaders, { key: string; digest: string }>()
 
   function digestKey(headers: IncomingHttpHeaders): { key: string; digest: string } {
@@ -44,7 +44,7 @@ export function createKeyCheck({ findCaller, changes, onCaller, authHeaders }: S
     if (known) return known
     const key = readKey(headers, headerNames)
     if (key === undefined) {
-      throw new Refusal('keyMissing', 'No API key was sent: set the header "Authorization: <API key>".')
+      throw new HttpError('keyMissing', 'No API key was sent: set the header "Authorization: <API key>".')
     }
     const digested = { key, digest: hash('sha256', key, 'hex') }
     digests.set(headers, digested)

@@ -25,15 +25,21 @@ type Tally = { labels: Record<string, string>; statuses: Map<number, number>; bu
 /** In seconds: a small write takes some milliseconds, a read of a million points some seconds. */
 const bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-export function createRequestWatch({ figures, tracing }: { figures: Registry; tracing?: Tracing }): RequestWatch {
+export function createRequestWatch({
+  metricsRegistry,
+  tracing,
+}: {
+  metricsRegistry: Registry
+  tracing?: Tracing
+}): RequestWatch {
   const tallies = new Map<string, Tally>()
-  register(figures, {
+  register(metricsRegistry, {
     name: 'svc_http_requests_total',
     help: 'Requests answered, by tier, route and status',
     type: 'counter',
     values: () => [...tallies.values()].flatMap(countStatuses),
   })
-  register(figures, {
+  register(metricsRegistry, {
     name: 'svc_http_request_duration_seconds',
     help: 'From the head of a request to the end of its answer',
     type: 'histogram',
@@ -44,7 +50,7 @@ export function createRequestWatch({ figures, tracing }: { figures: Registry; tr
     tracing,
     route({ method, path, tier = 'none' }) {
       const name = `${method} ${path}`
-      // A route of the quick lane is asked for twice, once for each way.
+      // A route of the fast path is asked for twice, once for each way.
       const tally = tallies.get(name) ?? createTally({ tier, method, route: path })
       tallies.set(name, tally)
       const attributes = { 'http.request.method': method, 'http.route': path }
@@ -104,12 +110,12 @@ function spreadDurations({ labels, buckets, seconds }: Tally): (MetricValue<stri
 type OwnMetric = { name: string; help: string; type: 'counter' | 'histogram'; values(): MetricValue<string>[] }
 
 /** The registry asks a metric for nothing but this. */
-function register(figures: Registry, { name, help, type, values }: OwnMetric) {
+function register(metricsRegistry: Registry, { name, help, type, values }: OwnMetric) {
   const metric = {
     name,
     get: async () =>
       ({ name, help, type, aggregator: 'sum', values: values() }) as unknown as MetricObjectWithValues<never>,
     reset() {},
   }
-  figures.registerMetric(metric as unknown as Parameters<Registry['registerMetric']>[0])
+  metricsRegistry.registerMetric(metric as unknown as Parameters<Registry['registerMetric']>[0])
 }

@@ -25,7 +25,7 @@ type Call<Body, Query, Params> = QuickCall<Body> & {
   reply: FastifyReply
 }
 
-/** What is there of a request also when it came by the quick lane. */
+/** What is there of a request also when it came by the fast path. */
 type QuickCall<Body> = { body: Body; caller: Caller; headers: IncomingHttpHeaders }
 
 type Fields = z.ZodType
@@ -62,7 +62,7 @@ export type Route = {
   checksOwnBody?: boolean
   bodyBytesMax?: number
   handle(call: Call<unknown, unknown, unknown>): Promise<unknown> | unknown
-  /** Does the same for a request that came by the quick lane; see `quickRoute`. */
+  /** Does the same for a request that came by the fast path; see `fastRoute`. */
   handleQuickly?(call: QuickCall<unknown>): Promise<string> | string
 }
 
@@ -104,8 +104,8 @@ type QuickTyped<B extends Fields> = Omit<Route, 'body' | 'query' | 'params' | 'h
   handle(call: QuickCall<z.output<B>>): Promise<string> | string
 }
 
-/** Declares a write of the stream, which is called very often: plain requests to it take the quick lane (see `quick-lane.ts`). */
-export function quickRoute<B extends Fields>(typed: QuickTyped<B>): Route {
+/** Declares a write of the stream, which is called very often: plain requests to it take the fast path (see `quick-lane.ts`). */
+export function fastRoute<B extends Fields>(typed: QuickTyped<B>): Route {
   return { ...typed, handleQuickly: typed.handle } as unknown as Route
 }
 

@@ -8,15 +8,15 @@ import fastify, {
   LogController,
 } from 'fastify'
 import type { Logger } from 'pino'
-import { whenKnown } from '../runtime/map-maybe-async.ts'
+import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import type { Span, Tracing } from '../runtime/tracing.ts'
 import { bodyBytesMaxDefault, createBodyReader } from './body/body.ts'
 import { checkFields } from './body/fields.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './body/upload-pace.ts'
 import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './error-answers.ts'
-import { adminOnly, Refusal } from './errors.ts'
-import { openQuickLane, type QuickLane } from './fast-path/fast-path.ts'
-import { createQuickRoutes } from './fast-path/routes.ts'
+import { adminOnly, HttpError } from './errors.ts'
+import { type FastPath, openFastPath } from './fast-path/fast-path.ts'
+import { createFastRoutes } from './fast-path/routes.ts'
 import { addHealthRoutes, type Health } from './health.ts'
 import { addReference } from './openapi/openapi.ts'
 import {
@@ -102,7 +102,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
   })
   addReference(app, { version, routes: [...routes, ...(settings.elsewhere ?? [])] })
   addHealthRoutes(app, health)
-  const watch = createRequestWatch({ figures: health.figures, tracing: settings.tracing })
+  const watch = createRequestWatch({ metricsRegistry: health.metricsRegistry, tracing: settings.tracing })
   const room = createBodyRoom(settings.pressure ?? defaultPressureLimits)
   await app.register(async (scope) => {
     const checkPressure = createPressureCheck(room)
@@ -113,22 +113,22 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     for (const it of routes) if (it.upload) addRoute(scope, it, { ...settings, watch, admit: pace.admit })
   })
   const { checkKey } = settings
-  const quickLane = openQuickLane({
+  const fastPath = openFastPath({
     server: app.server,
-    routes: createQuickRoutes({ routes, prefixes, checkKey, room, safeHeaders, watch, log }),
+    routes: createFastRoutes({ routes, prefixes, checkKey, room, safeHeaders, watch, log }),
     smallBodyBytes,
     restWaitMs,
     idleMsMax: keptAliveMs,
     isDraining: health.isDraining,
   })
-  app.decorate('quickLane', quickLane)
-  app.addHook('preClose', async () => quickLane.letGo())
+  app.decorate('fastPath', fastPath)
+  app.addHook('preClose', async () => fastPath.letGo())
   return app
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    quickLane: QuickLane
+    fastPath: FastPath
   }
 }
 
@@ -217,16 +217,16 @@ type CallerCheck = (request: FastifyRequest) => Caller | Promise<Caller>
 
 function toCallerCheck(permission: Route['permission'], checkKey: Settings['checkKey']): CallerCheck {
   const check: CallerCheck = ({ headers }) => checkKey(headers)
-  if (permission === 'admin') return (request) => whenKnown(check(request), requireAdmin)
+  if (permission === 'admin') return (request) => mapMaybeAsync(check(request), requireAdmin)
   if (permission !== 'reader') return check
   return (request) => {
     const { shareCode } = request.query as { shareCode?: unknown }
     if (typeof shareCode !== 'string') return check(request)
     try {
       // Whoever has both may read what either opens.
-      return whenKnown(check(request), (caller) => ({ ...caller, shareCode }))
+      return mapMaybeAsync(check(request), (caller) => ({ ...caller, shareCode }))
     } catch (error) {
-      if (error instanceof Refusal && error.refusal === 'keyMissing') return toVisitor(shareCode)
+      if (error instanceof HttpError && error.refusal === 'keyMissing') return toVisitor(shareCode)
       throw error
     }
   }

@@ -43,13 +43,13 @@ export type Committer<T extends Table> = {
    * Adds one request's rows and resolves when the queue has them.
    *
    * @param append pushes rows into the open block; should it fail half-way, the whole block is refused
-   * @throws Refusal `unavailable`
+   * @throws HttpError `unavailable`
    */
   commit(receivedMs: number, append: (block: NativeBlock<T>) => void): Promise<void>
   /**
    * What `commit` would refuse now, for those who have something else to do before.
    *
-   * @throws Refusal `unavailable`
+   * @throws HttpError `unavailable`
    */
   refuseWhenFull(): void
   /** Commits what is open and waits for all that is on its way. */

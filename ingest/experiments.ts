@@ -1,8 +1,8 @@
 import { restrictedAccount, unknownExperiment } from '../http/errors.ts'
-import { createJointQuestions } from '../runtime/batch-loader.ts'
-import { createRecent } from '../runtime/lru-cache.ts'
-import { whenKnown } from '../runtime/map-maybe-async.ts'
-import { createLookup } from '../runtime/read-through-cache.ts'
+import { createBatchLoader } from '../runtime/batch-loader.ts'
+import { createLruCache } from '../runtime/lru-cache.ts'
+import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
+import { createReadThroughCache } from '../runtime/read-through-cache.ts'
 import type { SoughtExperiment, WritableExperiment } from '../store/postgres/experiments/experiments.ts'
 
 /**
@@ -26,26 +26,26 @@ type Find = (userId: string, keys: string[]) => Promise<Map<string, SoughtExperi
  * @param find looks up experiments that the user may write to, or that are kept from a restricted service account
  */
 export function createExperimentCheck(find: Find) {
-  const ofUsers = createRecent<(key: string) => Promise<SoughtExperiment | undefined>>(usersMax)
+  const ofUsers = createLruCache<(key: string) => Promise<SoughtExperiment | undefined>>(usersMax)
 
   function askFor(userId: string, key: string): Promise<SoughtExperiment | undefined> {
     let ofUser = ofUsers.get(userId)
     if (!ofUser) {
-      ofUser = createJointQuestions((keys: string[]) => find(userId, keys))
+      ofUser = createBatchLoader((keys: string[]) => find(userId, keys))
       ofUsers.set(userId, ofUser)
     }
     return ofUser(key)
   }
 
-  const lookUp = createLookup<SoughtExperiment, { userId: string; key: string }>({
+  const lookUp = createReadThroughCache<SoughtExperiment, { userId: string; key: string }>({
     find: (_id, { userId, key }) => askFor(userId, key),
     freshForMs: { found: freshForMs, absent: absentForMs },
     entriesMax: experimentsMax,
   })
 
-  /** @throws Refusal `experimentUnknown`, the same for absent and foreign ones; `accountRestricted` */
+  /** @throws HttpError `experimentUnknown`, the same for absent and foreign ones; `accountRestricted` */
   return function findExperiment(userId: string, key: string): WritableExperiment | Promise<WritableExperiment> {
-    return whenKnown(lookUp(`${userId} ${key}`, { userId, key }), (experiment) => {
+    return mapMaybeAsync(lookUp(`${userId} ${key}`, { userId, key }), (experiment) => {
       if (!experiment) throw unknownExperiment(key)
       if (experiment.isWithheld) throw restrictedAccount()
       return experiment

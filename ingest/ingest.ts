@@ -1,16 +1,16 @@
 import { Counter, Histogram, type Registry } from 'prom-client'
 import type { Route } from '../http/route.ts'
-import { createJointQuestions } from '../runtime/batch-loader.ts'
+import { createBatchLoader } from '../runtime/batch-loader.ts'
 import type { Tracing } from '../runtime/tracing.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import { countPointsBySeries, countSeries } from '../store/clickhouse/points/series-counts.ts'
 import type { Queries } from '../store/postgres/database.ts'
 import { findWritableExperiments } from '../store/postgres/experiments/experiments.ts'
-import type { SignsOfLife } from '../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../store/postgres/experiments/heartbeats.ts'
 import { addIngestionErrors } from '../store/postgres/monitoring/ingestion-errors.ts'
 import { upsertReferenceSet } from '../store/postgres/monitoring/reference-sets.ts'
 import type { QueueBackend } from '../store/queue/queue-backend.ts'
-import { openQueueFigures } from '../store/queue/queue-metrics.ts'
+import { openQueueMetrics } from '../store/queue/queue-metrics.ts'
 import { type QueueName, queues } from '../store/queue/queues.ts'
 import type { Counters } from '../throttle/counters.ts'
 import type { Throttle } from '../throttle/throttle.ts'
@@ -22,7 +22,7 @@ import { createCsvRoutes } from './monitoring/csv-upload.ts'
 import { createFaultLog } from './monitoring/error-log.ts'
 import { createModelCheck } from './monitoring/models.ts'
 import { createMonitoringRoutes } from './monitoring/routes.ts'
-import { createVoids } from './monitoring/tombstones.ts'
+import { createTombstones } from './monitoring/tombstones.ts'
 import { createSeriesLimits, type SeriesLimits } from './points/series-limits.ts'
 import { createIngestRoutes } from './routes.ts'
 
@@ -30,7 +30,7 @@ type Settings = {
   queries: Queries
   clickhouse: ClickHouse
   backend: QueueBackend
-  signs: SignsOfLife
+  heartbeats: Heartbeats
   throttle: Throttle
   counters: Counters
   seriesLimits: SeriesLimits
@@ -40,7 +40,7 @@ type Settings = {
   /** How long an event may be on its way to the queue before its prediction id can be taken over. */
   eventLeaseMs: number
   queueMax: QueueMax
-  figures: Registry
+  metricsRegistry: Registry
   tracing?: Tracing
 }
 
@@ -57,9 +57,9 @@ const voidsEveryMs = 5_000
 
 /** The write tier: its routes, with one committer for each data type. */
 export async function createIngest(settings: Settings): Promise<Ingest> {
-  const { queries, clickhouse, backend, signs, throttle, counters, figures, tracing } = settings
-  const count = createCounts(figures)
-  const queue = openQueueFigures(figures)
+  const { queries, clickhouse, backend, heartbeats, throttle, counters, metricsRegistry, tracing } = settings
+  const count = createCounts(metricsRegistry)
+  const queue = openQueueMetrics(metricsRegistry)
   queue.blocksMax.set(settings.queueMax.blocks)
 
   async function openCommitter<Name extends QueueName>(name: Name) {
@@ -99,7 +99,7 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     output: count.rows.labels('output'),
     events: count.rows.labels('events'),
   }
-  const voids = createVoids({
+  const tombstones = createTombstones({
     queries,
     committer: committers.voidedEvents,
     everyMs: voidsEveryMs,
@@ -117,7 +117,7 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
       committers,
       waitMs: settings.commitWaitMs,
       leaseMs: settings.eventLeaseMs,
-      onTakenOver: voids.tell,
+      onTakenOver: tombstones.tell,
       onError: settings.onPostgresFault,
     }),
     counters,
@@ -135,14 +135,14 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     findExperiment: createExperimentCheck((userId, keys) => findWritableExperiments(queries, userId, keys)),
     throttle,
     limitSeries: createSeriesLimits({
-      askTotals: createJointQuestions((ids: bigint[]) => countSeries(clickhouse, ids)),
+      askTotals: createBatchLoader((ids: bigint[]) => countSeries(clickhouse, ids)),
       askPointsBySeries: (id) => countPointsBySeries(clickhouse, id),
       onError: settings.onClickHouseFault,
       defaults: settings.seriesLimits,
       now: () => performance.now(),
     }),
     committers,
-    signs,
+    heartbeats,
     counters,
     startMs: Date.now(),
     onAccepted: (type, rows) => accepted[type].inc(rows),
@@ -150,7 +150,7 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
   return {
     routes: [...routes, ...monitoring],
     async close() {
-      await Promise.all([voids.close(), faultLog.close()])
+      await Promise.all([tombstones.close(), faultLog.close()])
       await Promise.all(Object.values(committers).map((it) => it.close()))
     },
   }
@@ -162,8 +162,8 @@ export function describeIngest(): Route[] {
   return [...createIngestRoutes(unserved), ...createMonitoringRoutes(unserved), ...createCsvRoutes(unserved)]
 }
 
-function createCounts(figures: Registry) {
-  const registers = [figures]
+function createCounts(metricsRegistry: Registry) {
+  const registers = [metricsRegistry]
   const labelNames = ['table'] as const
   return {
     rows: new Counter({

@@ -1,14 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
 import type { ExactJson } from '../http/body/exact-json.ts'
-import { Refusal } from '../http/errors.ts'
-import { type Caller, quickRoute, type Route, toEnvelope } from '../http/route.ts'
+import { HttpError } from '../http/errors.ts'
+import { type Caller, fastRoute, type Route, toEnvelope } from '../http/route.ts'
 import type { NativeBlock } from '../store/clickhouse/blocks/native-block.ts'
 import type { outputLinesTable, pointsTable, systemPointsTable } from '../store/clickhouse/points/tables.ts'
 import type { Table } from '../store/clickhouse/tables.ts'
 import type { ExperimentType } from '../store/limits.ts'
 import type { WritableExperiment } from '../store/postgres/experiments/experiments.ts'
-import type { SignsOfLife } from '../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../store/postgres/experiments/heartbeats.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 import type { Counters } from '../throttle/counters.ts'
 import type { Throttle } from '../throttle/throttle.ts'
@@ -48,7 +48,7 @@ type Deps = {
     systemMetrics: Committer<typeof systemPointsTable>
     output: Committer<typeof outputLinesTable>
   }
-  signs: SignsOfLife
+  heartbeats: Heartbeats
   counters: Counters
   startMs: number
   onAccepted(type: StreamType, rows: number): void
@@ -97,7 +97,7 @@ export function createIngestRoutes(deps: Deps): Route[] {
         const experimentId = experiment.id
         const origin = { experimentId, identity, receivedMs: Date.now() }
         const note = () => {
-          deps.signs.active(experimentId, origin.receivedMs)
+          deps.heartbeats.active(experimentId, origin.receivedMs)
           deps.counters.accepted(type, experimentId, rows)
           deps.onAccepted(type, rows)
         }
@@ -121,12 +121,12 @@ export function createIngestRoutes(deps: Deps): Route[] {
     const key = headers['idempotency-key']
     if (key === undefined) return identities.next()
     if (typeof key !== 'string' || key === '' || key.length > idempotencyKeyCharactersMax) {
-      throw new Refusal('badRequest', `Idempotency-Key: must have 1 to ${idempotencyKeyCharactersMax} characters`)
+      throw new HttpError('badRequest', `Idempotency-Key: must have 1 to ${idempotencyKeyCharactersMax} characters`)
     }
     return toRequestId(`${caller.userId} ${call}`, key)
   }
 
-  const metric = quickRoute({
+  const metric = fastRoute({
     ...common,
     path: '/write/experiment/metric',
     summary: 'Logs one point of a metric. Metrics are the only values kept as full time series.',
@@ -152,7 +152,7 @@ export function createIngestRoutes(deps: Deps): Route[] {
     },
   })
 
-  const metricsBatch = quickRoute({
+  const metricsBatch = fastRoute({
     ...common,
     path: '/write/experiment/metrics/batch',
     summary: 'Logs many points, as rows or as columns. A point that is wrong is told and does not sink the others.',
@@ -188,7 +188,7 @@ export function createIngestRoutes(deps: Deps): Route[] {
     body: Fields,
     toReading: (body: z.output<Fields>) => Reading,
   ): Route {
-    return quickRoute({
+    return fastRoute({
       ...common,
       path: `/write/experiment/${name}`,
       summary,
@@ -208,7 +208,7 @@ export function createIngestRoutes(deps: Deps): Route[] {
     })
   }
 
-  const output = quickRoute({
+  const output = fastRoute({
     ...common,
     path: '/write/experiment/output',
     summary: 'Logs lines of output. `stderr: true` means standard error; lines are read back in the order of `offset`.',

@@ -4,7 +4,7 @@ const idsPerQuestion = 1_000
  * Asks a store about many things at once. What is asked for while a question is under way is asked together in the next:
  * when ten thousand callers come at once, ten questions are asked, one after the other.
  */
-export function createJointQuestions<Id, Answer>(ask: (ids: Id[]) => Promise<Map<Id, Answer>>) {
+export function createBatchLoader<Id, Answer>(ask: (ids: Id[]) => Promise<Map<Id, Answer>>) {
   let next: { ids: Set<Id>; answers: Promise<Map<Id, Answer>> } | undefined
   let underWay: Promise<unknown> = Promise.resolve()
 

@@ -3,7 +3,7 @@
  * the older one when the younger is full, so that a look-up that hits the younger one is a look-up in a `Map` and no more
  * (a list in order of use is rearranged by every look-up: measured, five of them were a tenth of a small write).
  */
-export function createRecent<Value>(entriesMax: number) {
+export function createLruCache<Value>(entriesMax: number) {
   let young = new Map<string, Value>()
   let old = new Map<string, Value>()
 

@@ -1,7 +1,7 @@
 /**
  * Goes on at once with what is there, else when it comes: what mostly is there need not cost a turn of the event loop.
  */
-export function whenKnown<T, Result>(
+export function mapMaybeAsync<T, Result>(
   value: T | Promise<T>,
   goOn: (value: T) => Result | Promise<Result>,
 ): Result | Promise<Result> {

@@ -1,4 +1,4 @@
-import { createRecent } from './lru-cache.ts'
+import { createLruCache } from './lru-cache.ts'
 
 type Settings<Found, Context> = {
   /** Asks the store; undefined when there is no such thing. */
@@ -30,9 +30,14 @@ const never = Number.NEGATIVE_INFINITY
  *
  * @returns a function that answers at once when it knows, and with a promise when it has to ask
  */
-export function createLookup<Found, Context>({ find, freshForMs, entriesMax, changes }: Settings<Found, Context>) {
+export function createReadThroughCache<Found, Context>({
+  find,
+  freshForMs,
+  entriesMax,
+  changes,
+}: Settings<Found, Context>) {
   let changesTold = 0
-  const entries = createRecent<Entry<Found>>(entriesMax)
+  const entries = createLruCache<Entry<Found>>(entriesMax)
   /** One question about a thing at any time. */
   const asking = new Map<string, Promise<Found | undefined>>()
 

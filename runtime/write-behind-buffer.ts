@@ -14,7 +14,7 @@ type Settings<Entry> = {
  * second become one statement. What could not be written is kept for the next time; there is one entry for each thing it
  * is about, so they stay few.
  */
-export function createGatherer<Entry>({ idOf, merge, write, everyMs, onError }: Settings<Entry>) {
+export function createWriteBehindBuffer<Entry>({ idOf, merge, write, everyMs, onError }: Settings<Entry>) {
   let entries = new Map<string | bigint, Entry>()
   let writing: Promise<void> | undefined
   const timer = setInterval(() => {

@@ -1,4 +1,4 @@
-import { createGatherer } from '../runtime/write-behind-buffer.ts'
+import { createWriteBehindBuffer } from '../runtime/write-behind-buffer.ts'
 import type { DataType, ExperimentType } from '../store/limits.ts'
 import type { CountedMore, Throttled } from '../store/postgres/experiments/counters.ts'
 import type { ModelCountedMore } from '../store/postgres/monitoring/models.ts'
@@ -19,7 +19,7 @@ const throttledEveryMs = 1_000
  * model what became of its events.
  */
 export function createCounters({ writeCounts, writeThrottled, writeModelCounts, onError }: Settings) {
-  const counts = createGatherer<CountedMore>({
+  const counts = createWriteBehindBuffer<CountedMore>({
     idOf: (it) => `${it.experimentId} ${it.type}`,
     merge(known, more) {
       known.accepted += more.accepted
@@ -29,7 +29,7 @@ export function createCounters({ writeCounts, writeThrottled, writeModelCounts, 
     everyMs: countsEveryMs,
     onError,
   })
-  const reasons = createGatherer<Throttled>({
+  const reasons = createWriteBehindBuffer<Throttled>({
     idOf: (it) => `${it.experimentId} ${it.reason}`,
     merge(known, newer) {
       known.lastAtMs = Math.max(known.lastAtMs, newer.lastAtMs)
@@ -39,7 +39,7 @@ export function createCounters({ writeCounts, writeThrottled, writeModelCounts, 
     onError,
   })
 
-  const models = createGatherer<ModelCountedMore>({
+  const models = createWriteBehindBuffer<ModelCountedMore>({
     idOf: (it) => String(it.modelId),
     merge(known, more) {
       known.accepted += more.accepted

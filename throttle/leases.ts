@@ -1,4 +1,4 @@
-import { createRecent } from '../runtime/lru-cache.ts'
+import { createLruCache } from '../runtime/lru-cache.ts'
 import type { SharedBuckets } from '../store/redis/token-buckets.ts'
 import { createLocalBuckets, type TokenBuckets, toShortage } from './token-buckets.ts'
 
@@ -23,7 +23,7 @@ const leaseShare = 0.01
 const leaseMs = 5_000
 
 export function createLeasedBuckets({ shared, now }: Settings): TokenBuckets {
-  const leases = createRecent<Lease>(leasesMax)
+  const leases = createLruCache<Lease>(leasesMax)
   const own = createLocalBuckets(now)
 
   function findLease(id: string): Lease {

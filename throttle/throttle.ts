@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Refusal } from '../http/errors.ts'
-import { createRecent } from '../runtime/lru-cache.ts'
-import { whenKnown } from '../runtime/map-maybe-async.ts'
+import { HttpError } from '../http/errors.ts'
+import { createLruCache } from '../runtime/lru-cache.ts'
+import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import { type DataType, type GivenLimits, rateLimitNames } from '../store/limits.ts'
 import type { Counters } from './counters.ts'
 import type { Shortage, TokenBuckets } from './token-buckets.ts'
@@ -27,7 +27,7 @@ export type ChargedExperiment = { id: bigint; limits: GivenLimits }
 export type ChargedKey = { keyId: string; limits: GivenLimits }
 
 /** What was taken for a request; it is put back when the request is refused for another reason. */
-type Charge = { type: DataType; experimentId: bigint; keyId: string; count: number }
+type RateLimitedWrite = { type: DataType; experimentId: bigint; keyId: string; count: number }
 
 /** Enough to make a few requests a second out of a client that never waits, and no more than a proxy bears. */
 const holdMs = 500
@@ -44,7 +44,7 @@ const waitMsMax = 1_000
  */
 export function createThrottle({ buckets, perExperiment, perKey, counters, now }: Settings) {
   /** Until when the callers of a bucket were told to wait. */
-  const toldToWait = createRecent<number>(refusedMax)
+  const toldToWait = createLruCache<number>(refusedMax)
 
   function isEarly(bucket: string, retryAfterMs: number): boolean {
     const toldUntil = toldToWait.get(bucket) ?? Number.NEGATIVE_INFINITY
@@ -55,7 +55,7 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
   /**
    * Takes tokens for all points of a request, or for none. Mostly answers at once.
    *
-   * @throws Refusal `throttled`, with the headers that tell when to come back
+   * @throws HttpError `throttled`, with the headers that tell when to come back
    */
   function admit(
     type: DataType,
@@ -85,9 +85,9 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
     }
     const admitKey = (shortage: Shortage | undefined): undefined | Promise<undefined> => {
       if (shortage) refuse(shortage, ofExperiment)
-      return whenKnown(buckets.take(ofKey.bucket, ofKey.limit, count), finish)
+      return mapMaybeAsync(buckets.take(ofKey.bucket, ofKey.limit, count), finish)
     }
-    return whenKnown(buckets.take(ofExperiment.bucket, ofExperiment.limit, count), admitKey)
+    return mapMaybeAsync(buckets.take(ofExperiment.bucket, ofExperiment.limit, count), admitKey)
   }
 
   /** Takes tokens of one bucket, when it has them. */
@@ -110,7 +110,7 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
     },
 
     /** Takes back what a request was charged that could not be kept. */
-    giveBack({ type, experimentId, keyId, count }: Charge) {
+    giveBack({ type, experimentId, keyId, count }: RateLimitedWrite) {
       buckets.giveBack(toExperimentBucket(type, experimentId), count)
       buckets.giveBack(toKeyBucket(type, keyId), count)
     },
@@ -137,7 +137,7 @@ const toKeyBucket = (type: DataType, keyId: string) => `${type} ${keyId}`
 
 function toRefusal({ remaining, retryAfterMs }: Shortage, { limit, whose }: Bound, what: string, holdMs: number) {
   const seconds = String(Math.max(1, Math.ceil(retryAfterMs / 1000)))
-  return new Refusal(
+  return new HttpError(
     'throttled',
     `Too much was sent for ${whose}: the limit is ${limit} ${what} a minute. Nothing of this request was kept: ` +
       `send it again in ${seconds} s.`,

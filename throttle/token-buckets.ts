@@ -1,4 +1,4 @@
-import { createRecent } from '../runtime/lru-cache.ts'
+import { createLruCache } from '../runtime/lru-cache.ts'
 
 /** What is missing for a request to be admitted. */
 export type Shortage = {
@@ -26,7 +26,7 @@ const bucketsMax = 200_000
 /** Buckets in the memory of this process. */
 export function createLocalBuckets(now: () => number) {
   // A bucket that is forgotten because others are busier comes back full: it errs towards accepting.
-  const buckets = createRecent<Bucket>(bucketsMax)
+  const buckets = createLruCache<Bucket>(bucketsMax)
 
   function fill(id: string, perMinute: number): Bucket {
     const at = now()

@@ -8,14 +8,14 @@ import { countDeadLetters } from '../store/postgres/dead-letters.ts'
 import { readPostgresState } from '../store/postgres/state.ts'
 import { findOldestDueMs } from '../store/postgres/webhooks/deliveries.ts'
 import type { Producer, QueueBackend } from '../store/queue/queue-backend.ts'
-import { openQueueFigures } from '../store/queue/queue-metrics.ts'
+import { openQueueMetrics } from '../store/queue/queue-metrics.ts'
 import { type QueueName, queueNames } from '../store/queue/queues.ts'
 
 type Settings = {
   backend: QueueBackend
   queries: Queries
   clickhouse: ClickHouse
-  figures: Registry
+  metricsRegistry: Registry
   log: Logger
   /** What a queue may hold before writes are refused. */
   queueBlocksMax: number
@@ -32,10 +32,10 @@ const lookEveryMs = 10_000
  * dead letters, connections. Whoever asks `/metrics` waits for no store. What a store that is away would have said is
  * not shown: a figure that stands still looks like one that is well.
  */
-export async function startStoreFigures(settings: Settings): Promise<{ close(): Promise<void> }> {
-  const { backend, queries, clickhouse, figures, log, everyMs = lookEveryMs } = settings
-  const gauges = createGauges(figures)
-  const queue = openQueueFigures(figures)
+export async function startStoreMetrics(settings: Settings): Promise<{ close(): Promise<void> }> {
+  const { backend, queries, clickhouse, metricsRegistry, log, everyMs = lookEveryMs } = settings
+  const gauges = createGauges(metricsRegistry)
+  const queue = openQueueMetrics(metricsRegistry)
   queue.blocksMax.set(settings.queueBlocksMax)
   const producers = await Promise.all(
     queueNames.map(async (name) => [name, await backend.openProducer(name)] as [QueueName, Producer]),
@@ -126,7 +126,11 @@ export async function startStoreFigures(settings: Settings): Promise<{ close(): 
   const lookAround = async () => void (await Promise.all(Object.entries(looks).map(lookAt)))
   // The first look is not waited for: a store that is slow must not hold up the start.
   const first = lookAround()
-  const looking = repeat({ everyMs, work: lookAround, onError: (error) => log.error({ err: error }, 'figures') })
+  const looking = repeat({
+    everyMs,
+    work: lookAround,
+    onError: (error) => log.error({ err: error }, 'metricsRegistry'),
+  })
   return {
     async close() {
       await Promise.all([looking.close(), first])
@@ -140,8 +144,8 @@ function forgetValues(gauge: StoreGauge) {
   if (!gauge.isLabelled) gauge.remove()
 }
 
-function createGauges(figures: Registry) {
-  const registers = [figures]
+function createGauges(metricsRegistry: Registry) {
+  const registers = [metricsRegistry]
   const gauge = (name: string, help: string, labelNames: readonly string[] = []) => {
     const isLabelled = labelNames.length > 0
     const made: StoreGauge = Object.assign(new Gauge({ name, help, labelNames, registers }), { isLabelled })

@@ -11,7 +11,7 @@ import type { QueueBackend } from '../store/queue/queue-backend.ts'
 import { type QueueName, queueNames, queues } from '../store/queue/queues.ts'
 import { createBatchTrace } from './inserts/batch-trace.ts'
 import { createBatcher } from './inserts/batcher.ts'
-import { storeAroundGuiltyRows } from './inserts/poison-rows.ts'
+import { storeAroundPoisonRows } from './inserts/poison-rows.ts'
 import { expire } from './retention/expiry.ts'
 import { createRetention } from './retention/retention.ts'
 
@@ -24,7 +24,7 @@ type Settings = {
   deletedKeptForMs: number
   /** How long it can be read what was wrong with events. */
   ingestionErrorsKeptDays: number
-  figures: Registry
+  metricsRegistry: Registry
   tracing?: Tracing
   log: Logger
 }
@@ -49,11 +49,11 @@ export async function startWorker({
   clickhouse,
   deletedKeptForMs,
   ingestionErrorsKeptDays,
-  figures,
+  metricsRegistry,
   tracing,
   log,
 }: Settings): Promise<{ close(): Promise<void> }> {
-  const count = createCounts(figures)
+  const count = createCounts(metricsRegistry)
   const lines = await Promise.all(
     queueNames.map((name) => startLine(name, { backend, queries, clickhouse, tracing, log, count })),
   )
@@ -96,13 +96,13 @@ async function startLine(name: QueueName, { backend, queries, clickhouse, tracin
     around: trace?.batch,
     isPermanent,
     storeAround: (block, refusal) =>
-      storeAroundGuiltyRows(block, refusal, {
+      storeAroundPoisonRows(block, refusal, {
         insert,
         isPermanent,
-        async setAside(guilty, reason) {
-          await insertDeadLetter(queries, { queue: name, ...guilty, reason })
-          count.deadRows.inc({ table: table.name }, guilty.rows)
-          log.error({ table: table.name, rows: guilty.rows, reason }, 'rows were refused for good and set aside')
+        async setAside(poison, reason) {
+          await insertDeadLetter(queries, { queue: name, ...poison, reason })
+          count.deadRows.inc({ table: table.name }, poison.rows)
+          log.error({ table: table.name, rows: poison.rows, reason }, 'rows were refused for good and set aside')
         },
       }),
     rowsMax,
@@ -137,9 +137,9 @@ async function startLine(name: QueueName, { backend, queries, clickhouse, tracin
   }
 }
 
-function createCounts(figures: Registry) {
+function createCounts(metricsRegistry: Registry) {
   const labelNames = ['table'] as const
-  const registers = [figures]
+  const registers = [metricsRegistry]
   return {
     rows: new Counter({ name: 'svc_rows_stored_total', help: 'Rows inserted into ClickHouse', labelNames, registers }),
     deadRows: new Counter({

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import { type GivenLimits, limitNames } from '../../store/limits.ts'
 import { administer } from '../../store/postgres/accounts/audit.ts'
@@ -108,7 +108,7 @@ function toTarget({ workspaceName, projectId, projectName, keyId }: z.output<typ
     if (workspaceName !== undefined)
       return projectName === undefined ? { workspaceName } : { workspaceName, projectName }
   }
-  throw new Refusal(
+  throw new HttpError(
     'badRequest',
     'Name a workspace by workspaceName, a project by projectId or by workspaceName together with projectName, or a key ' +
       'by keyId (see GET /admin/keys); exactly one of them.',
@@ -119,17 +119,17 @@ function toTarget({ workspaceName, projectId, projectName, keyId }: z.output<typ
 function requireTarget(limits: GivenLimits | undefined, target: LimitTarget): GivenLimits {
   if (limits) return limits
   if ('keyId' in target)
-    throw new Refusal('badRequest', 'keyId: your organization has no such key; see GET /admin/keys')
+    throw new HttpError('badRequest', 'keyId: your organization has no such key; see GET /admin/keys')
   if ('projectId' in target || 'projectName' in target) {
-    throw new Refusal('projectUnknown', 'There is no such project in your organization.')
+    throw new HttpError('projectUnknown', 'There is no such project in your organization.')
   }
-  throw new Refusal('workspaceUnknown', `There is no workspace "${target.workspaceName}" in your organization.`)
+  throw new HttpError('workspaceUnknown', `There is no workspace "${target.workspaceName}" in your organization.`)
 }
 
 /** A key has many experiments: limits by count are for each of these. */
 function refuseCounts(limits: z.output<typeof givenLimits>) {
   for (const name of ['metricNamesMax', 'pointsPerMetricMax'] as const) {
     if (limits[name] == null) continue
-    throw new Refusal('badRequest', `limits.${name}: holds for an experiment; set it for a workspace or a project`)
+    throw new HttpError('badRequest', `limits.${name}: holds for an experiment; set it for a workspace or a project`)
   }
 }

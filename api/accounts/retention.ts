@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { object, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { administer } from '../../store/postgres/accounts/audit.ts'
 import { findKeptDays, listSweeps, updateKeptDays } from '../../store/postgres/accounts/retention.ts'
@@ -99,5 +99,5 @@ export function createRetentionRoutes({ database }: { database: Database }): Rou
 /** What the organization does not have and what is foreign answer the same. */
 function requireWorkspace(found: KeptDays | undefined, workspaceName: string): KeptDays {
   if (found) return found
-  throw new Refusal('workspaceUnknown', `There is no workspace "${workspaceName}" in your organization.`)
+  throw new HttpError('workspaceUnknown', `There is no workspace "${workspaceName}" in your organization.`)
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { object, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import { type Secrets, WrongMasterKey } from '../../store/postgres/accounts/secrets.ts'
 
@@ -17,7 +17,7 @@ const done = z.literal('200 Ok')
 export function createSecretRoutes({ secrets }: { secrets: Secrets | undefined }): Route[] {
   function requireSecrets(): Secrets {
     if (secrets) return secrets
-    throw new Refusal('secretsOff', 'Secrets cannot be kept: the service was started without SVC_MASTER_KEY.')
+    throw new HttpError('secretsOff', 'Secrets cannot be kept: the service was started without SVC_MASTER_KEY.')
   }
 
   return [
@@ -50,7 +50,7 @@ export function createSecretRoutes({ secrets }: { secrets: Secrets | undefined }
       async handle({ params, caller }) {
         requireOwn(caller, params.organizationId)
         const wasThere = await requireSecrets().remove(caller, params.secretName)
-        if (!wasThere) throw new Refusal('secretUnknown', `secretName: there is no secret "${params.secretName}"`)
+        if (!wasThere) throw new HttpError('secretUnknown', `secretName: there is no secret "${params.secretName}"`)
         return '200 Ok' as const
       },
     }),
@@ -60,7 +60,7 @@ export function createSecretRoutes({ secrets }: { secrets: Secrets | undefined }
 /** The master key was changed, and this process was not told. */
 function refuseWrongKey(error: unknown): never {
   if (!(error instanceof WrongMasterKey)) throw error
-  throw new Refusal(
+  throw new HttpError(
     'secretsOff',
     'Secrets cannot be kept: the service was started with a master key that is not in use.',
   )
@@ -69,7 +69,7 @@ function refuseWrongKey(error: unknown): never {
 /** What is foreign and what is not there answer the same. */
 function requireOwn(caller: Caller, organizationId: string) {
   if (organizationId.toLowerCase() === caller.organizationId) return
-  throw new Refusal(
+  throw new HttpError(
     'organizationUnknown',
     'organizationId: there is no such organization that this key administers; GET /admin/users tells its id',
   )

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { list, object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { addKey, revokeKey, rotateKeys } from '../../store/postgres/accounts/key-acts.ts'
 import { insertServiceAccount } from '../../store/postgres/accounts/service-accounts.ts'
@@ -51,7 +51,7 @@ export function createServiceAccountRoutes({ database }: { database: Database })
       const { name, teamName, organizationName, authorizedWorkspaces } = body
       const { organizationId } = caller
       if ((await findOrganizationName(database, organizationId)) !== organizationName) {
-        throw new Refusal(
+        throw new HttpError(
           'organizationUnknown',
           'organizationName: there is no such organization that this key administers; GET /admin/users tells its name',
         )
@@ -114,7 +114,7 @@ export function createServiceAccountRoutes({ database }: { database: Database })
       const outcome = await revokeKey(database, caller, toReference(accountName), body.apiKey)
       if (outcome === 'userUnknown') throw unknownAccount('accountName', accountName)
       if (outcome === 'keyUnknown') {
-        throw new Refusal('apiKeyUnknown', `apiKey: the service account "${accountName}" has no such key`)
+        throw new HttpError('apiKeyUnknown', `apiKey: the service account "${accountName}" has no such key`)
       }
       return { msg: 'Deleted' }
     },
@@ -165,19 +165,19 @@ function withFraction(timeMs: number): number {
   return Number.isInteger(timeMs) ? timeMs + 0.001 : timeMs
 }
 
-function unknownAccount(field: string, name: string): Refusal {
-  return new Refusal('accountUnknown', `${field}: your organization has no service account "${name}"`)
+function unknownAccount(field: string, name: string): HttpError {
+  return new HttpError('accountUnknown', `${field}: your organization has no service account "${name}"`)
 }
 
-export function nameTaken(field: string, name: string): Refusal {
-  return new Refusal(
+export function nameTaken(field: string, name: string): HttpError {
+  return new HttpError(
     'userExists',
     `${field}: your organization has a user or service account "${name}" already; choose another name`,
   )
 }
 
-function missingWorkspace(name: string, authorized: string[] = []): Refusal {
+function missingWorkspace(name: string, authorized: string[] = []): HttpError {
   const place = authorized.indexOf(name)
   const field = place < 0 ? 'teamName' : `authorizedWorkspaces[${place}]`
-  return new Refusal('workspaceUnknown', `${field}: your organization has no workspace "${name}"`)
+  return new HttpError('workspaceUnknown', `${field}: your organization has no workspace "${name}"`)
 }

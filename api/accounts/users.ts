@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { flag, object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { addKey, revokeKeyById } from '../../store/postgres/accounts/key-acts.ts'
 import {
@@ -67,7 +67,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
           },
         )
         if (!made) {
-          throw new Refusal(
+          throw new HttpError(
             'workspaceExists',
             `workspaceName: there is a workspace "${userName}" already; name it to make the user a member, or another one`,
           )
@@ -143,7 +143,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
       async handle({ params, caller }) {
         const wasThere = await revokeKeyById(database, caller, params.keyId)
         if (!wasThere) {
-          throw new Refusal('apiKeyUnknown', 'keyId: your organization has no such key; see GET /admin/keys')
+          throw new HttpError('apiKeyUnknown', 'keyId: your organization has no such key; see GET /admin/keys')
         }
         return { msg: 'Deleted' }
       },
@@ -160,13 +160,13 @@ function toAnswer({ kind, createdAtMs, lastActiveAtMs, ...user }: ListedUser): z
   }
 }
 
-function unknownUser(userName: string): Refusal {
-  return new Refusal('userUnknown', `userName: your organization has no user "${userName}"`)
+function unknownUser(userName: string): HttpError {
+  return new HttpError('userUnknown', `userName: your organization has no user "${userName}"`)
 }
 
 function requireDone(outcome: 'done' | 'unknown' | 'lastAdmin', userName: string) {
   if (outcome === 'unknown') throw unknownUser(userName)
   if (outcome === 'lastAdmin') {
-    throw new Refusal('lastAdmin', `userName: "${userName}" is the only admin; make somebody else an admin first`)
+    throw new HttpError('lastAdmin', `userName: "${userName}" is the only admin; make somebody else an admin first`)
   }
 }

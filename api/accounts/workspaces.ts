@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { flag, object, optional, text } from '../../http/body/fields.ts'
-import { Refusal, restrictedAccount } from '../../http/errors.ts'
+import { HttpError, restrictedAccount } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { administer } from '../../store/postgres/accounts/audit.ts'
 import { insertWorkspace, listWorkspaces, upsertMember } from '../../store/postgres/accounts/workspaces.ts'
@@ -35,7 +35,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
           return { msg: 'Workspace created', workspace_name: workspace.name, workspace_id: workspace.id }
         } catch (error) {
           if (!isUniqueViolation(error)) throw error
-          throw new Refusal(
+          throw new HttpError(
             'workspaceExists',
             `name: there is a workspace "${body.name}" already; choose another name.`,
           )
@@ -60,10 +60,10 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
       async handle({ body, caller }) {
         const workspace = await access.workspace(caller, body.workspaceName)
         if (!workspace.isOwner) {
-          throw new Refusal('ownerOnly', `Only an owner of the workspace "${workspace.name}" may add members.`)
+          throw new HttpError('ownerOnly', `Only an owner of the workspace "${workspace.name}" may add members.`)
         }
         const userName = body.userName ?? body.userEmail
-        if (userName === undefined) throw new Refusal('badRequest', 'userName: is missing')
+        if (userName === undefined) throw new HttpError('badRequest', 'userName: is missing')
         const { organizationId } = caller
         const member = { workspaceId: workspace.id, organizationId, userName, isOwner: body.admin ?? false }
         const wasAdded = await administer(database, caller, async (queries, note) => {
@@ -72,7 +72,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
             await note('workspace-member.set', userName, { workspaceName: workspace.name, admin: member.isOwner })
           return wasAdded
         })
-        if (!wasAdded) throw new Refusal('userUnknown', `userName: your organization has no user "${userName}".`)
+        if (!wasAdded) throw new HttpError('userUnknown', `userName: your organization has no user "${userName}".`)
         return { msg: 'Saved' }
       },
     }),

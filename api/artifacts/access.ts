@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
 import {
   type Artifact,
@@ -49,7 +49,7 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
     await refuseReference(caller, reference)
     throw query.artifactName === undefined && query.versionId !== undefined
       ? unknownVersion()
-      : new Refusal('artifactUnknown', 'There is no such artifact that this key may use.')
+      : new HttpError('artifactUnknown', 'There is no such artifact that this key may use.')
   }
 
   async function refuseReference(caller: Caller, reference: ArtifactReference) {
@@ -73,7 +73,7 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
       }
     }
     if (query.versionId !== undefined) return { versionId: query.versionId }
-    throw new Refusal(
+    throw new HttpError(
       'badRequest',
       'Name the artifact by artifactId, by versionId, or by artifactName together with workspace.',
     )
@@ -90,13 +90,13 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
     // Whoever may write to the experiment may as well read what it has opened.
     const isOpener = chosen.experimentKey === experimentKey && found.isWritable
     if (chosen.state === 'OPEN' && !isOpener) {
-      throw new Refusal(
+      throw new HttpError(
         'artifactVersionOpen',
         `Version ${chosen.version} is not closed yet: only the experiment that opened it can read it now.`,
       )
     }
     if (chosen.state === 'ERROR' && !isOpener) {
-      throw new Refusal('artifactVersionFailed', `Version ${chosen.version} was not closed because of an error.`)
+      throw new HttpError('artifactVersionFailed', `Version ${chosen.version} was not closed because of an error.`)
     }
     return { artifact: found, version: chosen }
   }
@@ -112,10 +112,10 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
       if (!found) {
         throw 'versionId' in query
           ? unknownVersion()
-          : new Refusal('artifactUnknown', 'There is no such artifact that this key may use.')
+          : new HttpError('artifactUnknown', 'There is no such artifact that this key may use.')
       }
       if (found.isWritable) return found
-      throw new Refusal('artifactReadOnly', 'This key may read the artifact, but not change it.')
+      throw new HttpError('artifactReadOnly', 'This key may read the artifact, but not change it.')
     },
 
     /** To read it: it is closed, or the experiment that opened it reads. */
@@ -125,8 +125,8 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
 
 export type ArtifactAccess = ReturnType<typeof createArtifactAccess>
 
-export function unknownVersion(): Refusal {
-  return new Refusal('artifactVersionUnknown', 'There is no such version of an artifact that this key may use.')
+export function unknownVersion(): HttpError {
+  return new HttpError('artifactVersionUnknown', 'There is no such version of an artifact that this key may use.')
 }
 
 /** What a conflict with what is there means for the caller; other errors stay as they are. */
@@ -136,13 +136,13 @@ export function toArtifactRefusal(error: unknown): unknown {
     case 'versionUnknown':
       return unknownVersion()
     case 'versionExists':
-      return new Refusal('artifactVersionExists', 'version: the artifact has it; leave it out to get the next one')
+      return new HttpError('artifactVersionExists', 'version: the artifact has it; leave it out to get the next one')
     case 'versionWasDeleted':
-      return new Refusal(
+      return new HttpError(
         'artifactVersionDeleted',
         'version: the artifact had it; the number of a deleted one stays taken',
       )
     case 'stateFinal':
-      return new Refusal('artifactVersionFinal', 'The version is CLOSED or ERROR, which is final: open a new one.')
+      return new HttpError('artifactVersionFinal', 'The version is CLOSED or ERROR, which is final: open a new one.')
   }
 }

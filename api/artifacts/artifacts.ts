@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { experimentKey, flag, indexedText, list, object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import {
   deleteArtifact,
@@ -13,11 +13,11 @@ import {
 } from '../../store/postgres/artifacts/artifacts.ts'
 import type { ArtifactState } from '../../store/postgres/artifacts/state.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import { parseSemver } from '../../store/registry/semver.ts'
 import type { Access } from '../access.ts'
-import type { LooseObjects } from '../assets/orphaned-objects.ts'
-import type { Charge } from '../rate-limited-write.ts'
+import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
+import type { RateLimitedWrite } from '../rate-limited-write.ts'
 import { type ArtifactAccess, toArtifactRefusal, unknownVersion } from './access.ts'
 
 export const artifactTopic = 'Artifacts'
@@ -37,15 +37,22 @@ const msgAnswer = z.object({ msg: z.string() })
 
 type Deps = {
   database: Database
-  looseObjects: LooseObjects
+  orphanedObjects: OrphanedObjects
   access: Access
   artifacts: ArtifactAccess
-  signs: SignsOfLife
-  charge: Charge
+  heartbeats: Heartbeats
+  rateLimited: RateLimitedWrite
 }
 
 /** Changes of artifacts. Their files are assets, uploaded with an `artifactVersionId` while the version is open. */
-export function createArtifactRoutes({ database, looseObjects, access, artifacts, signs, charge }: Deps): Route[] {
+export function createArtifactRoutes({
+  database,
+  orphanedObjects,
+  access,
+  artifacts,
+  heartbeats,
+  rateLimited,
+}: Deps): Route[] {
   async function orRefuse<T>(work: Promise<T>): Promise<T> {
     return await work.catch((error: unknown) => {
       throw toArtifactRefusal(error)
@@ -82,7 +89,7 @@ export function createArtifactRoutes({ database, looseObjects, access, artifacts
     async handle({ body, caller }) {
       const experiment = await access.writableExperiment(caller, body.experimentKey)
       const { artifactName, artifactType, isPublic, description, version } = body
-      const opened = await charge('other', experiment, caller, () =>
+      const opened = await rateLimited('other', experiment, caller, () =>
         orRefuse(
           openArtifactVersion(database, {
             experiment,
@@ -99,7 +106,7 @@ export function createArtifactRoutes({ database, looseObjects, access, artifacts
           }),
         ),
       )
-      signs.active(experiment.id, Date.now())
+      heartbeats.active(experiment.id, Date.now())
       return {
         msg: 'Saved',
         artifactId: opened.artifactId,
@@ -124,14 +131,14 @@ export function createArtifactRoutes({ database, looseObjects, access, artifacts
     async handle({ body, caller }) {
       const state = body.state.toUpperCase()
       if (!isState(state)) {
-        throw new Refusal('artifactStateUnknown', `state: expected one of ${states.join(', ')}`)
+        throw new HttpError('artifactStateUnknown', `state: expected one of ${states.join(', ')}`)
       }
       const experiment = await access.writableExperiment(caller, body.experimentKey)
       const versionId = body.artifactVersionId
       const artifact = await artifacts.writableArtifact(caller, { versionId })
       const version = await findArtifactVersion(database, artifact.id, { versionId })
       if (version?.experimentKey !== experiment.key) throw unknownVersion()
-      await charge('other', experiment, caller, () =>
+      await rateLimited('other', experiment, caller, () =>
         orRefuse(updateArtifactState(database, versionId, { state, isPublic: body.isPublic })),
       )
       return { msg: 'Saved' }
@@ -180,7 +187,7 @@ export function createArtifactRoutes({ database, looseObjects, access, artifacts
     shape: 'envelope',
     async handle({ body, caller }) {
       const artifactId = body.artifactId ?? body.artifact_id
-      if (artifactId === undefined) throw new Refusal('badRequest', 'artifactId: is missing')
+      if (artifactId === undefined) throw new HttpError('badRequest', 'artifactId: is missing')
       const artifact = await artifacts.writableArtifact(caller, { artifactId })
       const { version: number, versionMetadata } = body
       const ofWhole = number === undefined ? versionMetadata : undefined
@@ -203,7 +210,7 @@ export function createArtifactRoutes({ database, looseObjects, access, artifacts
     async handle({ query, caller }) {
       await artifacts.writableArtifact(caller, { versionId: query.artifactVersionId })
       await orRefuse(deleteArtifactVersion(database, query.artifactVersionId))
-      await looseObjects.free()
+      await orphanedObjects.free()
       return { msg: 'Deleted' }
     },
   })
@@ -220,7 +227,7 @@ export function createArtifactRoutes({ database, looseObjects, access, artifacts
     async handle({ query, caller }) {
       await artifacts.writableArtifact(caller, { artifactId: query.artifactId })
       await deleteArtifact(database, query.artifactId)
-      await looseObjects.free()
+      await orphanedObjects.free()
       return { msg: 'Deleted' }
     },
   })

@@ -10,7 +10,7 @@ import {
   optional,
   text,
 } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import { findArtifactFile } from '../../store/postgres/artifacts/artifacts.ts'
@@ -23,15 +23,15 @@ import {
   removeAssetTag,
 } from '../../store/postgres/assets/assets.ts'
 import type { Database, Queries } from '../../store/postgres/database.ts'
-import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { Access } from '../access.ts'
 import type { ArtifactAccess } from '../artifacts/access.ts'
-import type { Charge } from '../rate-limited-write.ts'
+import type { RateLimitedWrite } from '../rate-limited-write.ts'
 import { assetAnswer, toAssetAnswer } from './answer.ts'
 import { sendAsset } from './download.ts'
 import { toContentType, toFileName } from './names.ts'
-import type { LooseObjects } from './orphaned-objects.ts'
-import { type AssetKeeper, type AssetPlace, type ReceivedFile, toFinalRefusal } from './writer.ts'
+import type { OrphanedObjects } from './orphaned-objects.ts'
+import { type AssetPlace, type AssetWriter, type ReceivedFile, toFinalRefusal } from './writer.ts'
 
 export const assetTopic = 'Experiments: assets'
 
@@ -75,17 +75,17 @@ type Deps = {
   database: Database
   reads: Queries
   objects: ObjectStore
-  looseObjects: LooseObjects
-  keeper: AssetKeeper
+  orphanedObjects: OrphanedObjects
+  writer: AssetWriter
   access: Access
   artifacts: ArtifactAccess
-  signs: SignsOfLife
-  charge: Charge
+  heartbeats: Heartbeats
+  rateLimited: RateLimitedWrite
   appUrl: string
 }
 
 export function createAssetRoutes(deps: Deps): Route[] {
-  const { database, reads, objects, looseObjects, keeper, access, artifacts, signs, charge, appUrl } = deps
+  const { database, reads, objects, orphanedObjects, writer, access, artifacts, heartbeats, rateLimited, appUrl } = deps
 
   const upload = route({
     method: 'POST',
@@ -100,16 +100,16 @@ export function createAssetRoutes(deps: Deps): Route[] {
     answer: z.object({ msg: z.string(), assetId: z.string(), fileName: z.string() }),
     shape: 'envelope',
     handle: ({ query, caller, request }) =>
-      keeper.withUpload(request.raw, async (receive) => {
+      writer.withUpload(request.raw, async (receive) => {
         // Mostly the query names it, and who may not write is refused before anything is sent.
         const named = query.experimentKey ?? (await receive()).fields.experimentKey
         const target = checkFields(object({ experimentKey }), { experimentKey: named })
         const experiment = await access.writableExperiment(caller, target.experimentKey)
-        return await charge('other', experiment, caller, async () => {
+        return await rateLimited('other', experiment, caller, async () => {
           const { fields, file } = await receive()
           const given = checkFields(object(uploadFields), { ...fields, ...(request.query as object) })
           const place = toPlace(given, file)
-          if (file && place !== file) await keeper.drop(file)
+          if (file && place !== file) await writer.drop(file)
           const { overwrite, step, epoch, context, source, metadata, groupingName, artifactVersionId } = given
           const type = given.type || plainType
           const fileName = toFileName({ ...given, type, sentName: file?.fileName })
@@ -117,8 +117,8 @@ export function createAssetRoutes(deps: Deps): Route[] {
           const told = { overwrite, step, epoch, context, source, metadata, groupingName, artifactVersionId }
           const tags = parseTags(given.tags)
           const made = { id: given.assetId, type, fileName, contentType, tags, ...told }
-          const [id = ''] = await keeper.keep(experiment, [{ fields: made, place }])
-          signs.active(experiment.id, Date.now())
+          const [id = ''] = await writer.keep(experiment, [{ fields: made, place }])
+          heartbeats.active(experiment.id, Date.now())
           return { msg: 'Saved', assetId: id, fileName }
         })
       }),
@@ -137,7 +137,7 @@ export function createAssetRoutes(deps: Deps): Route[] {
     const { version } = await artifacts.version(caller, { experimentKey, versionId })
     const file = await findArtifactFile(database, version.id, assetId)
     if (file) return file
-    throw new Refusal('assetUnknown', `The artifact version has no file ${assetId}: see /artifacts/version/files.`)
+    throw new HttpError('assetUnknown', `The artifact version has no file ${assetId}: see /artifacts/version/files.`)
   }
 
   const remove = route({
@@ -151,13 +151,13 @@ export function createAssetRoutes(deps: Deps): Route[] {
     shape: 'envelope',
     async handle({ query, caller }) {
       const experiment = await access.writableExperiment(caller, query.experimentKey)
-      const wasThere = await charge('other', experiment, caller, () =>
+      const wasThere = await rateLimited('other', experiment, caller, () =>
         deleteAsset(database, experiment.id, query.assetId).catch((error: unknown) => {
           throw toFinalRefusal(error)
         }),
       )
       if (!wasThere) throw unknownAsset(query.assetId)
-      await looseObjects.free()
+      await orphanedObjects.free()
       return { msg: 'Deleted' }
     },
   })
@@ -173,7 +173,7 @@ export function createAssetRoutes(deps: Deps): Route[] {
     shape: 'envelope',
     async handle({ body, caller }) {
       const experiment = await access.writableExperiment(caller, body.experimentKey)
-      const isThere = await charge('other', experiment, caller, () =>
+      const isThere = await rateLimited('other', experiment, caller, () =>
         addAssetTags(database, experiment.id, body.assetId, body.tags),
       )
       if (!isThere) throw unknownAsset(body.assetId)
@@ -192,7 +192,7 @@ export function createAssetRoutes(deps: Deps): Route[] {
     shape: 'envelope',
     async handle({ query, caller }) {
       const experiment = await access.writableExperiment(caller, query.experimentKey)
-      const isThere = await charge('other', experiment, caller, () =>
+      const isThere = await rateLimited('other', experiment, caller, () =>
         removeAssetTag(database, experiment.id, query.assetId, query.tag),
       )
       if (!isThere) throw unknownAsset(query.assetId)
@@ -241,16 +241,16 @@ export function createAssetRoutes(deps: Deps): Route[] {
   return [upload, remove, addTags, removeTag, listed, get]
 }
 
-function unknownAsset(id: string): Refusal {
-  return new Refusal('assetUnknown', `The experiment has no asset ${id}: see /experiment/asset/list.`)
+function unknownAsset(id: string): HttpError {
+  return new HttpError('assetUnknown', `The experiment has no asset ${id}: see /experiment/asset/list.`)
 }
 
 /** A remote asset is its link, whatever else was sent. */
 function toPlace(given: { isRemote?: boolean; link?: string }, file: ReceivedFile | undefined): AssetPlace {
   const isRemote = given.isRemote ?? (given.link !== undefined && file === undefined)
   if (isRemote && given.link !== undefined) return { link: given.link }
-  if (isRemote) throw new Refusal('badRequest', 'link: is missing; it says where a remote asset is')
-  if (file === undefined) throw new Refusal('badRequest', 'file: is missing; send it as this part of the form')
+  if (isRemote) throw new HttpError('badRequest', 'link: is missing; it says where a remote asset is')
+  if (file === undefined) throw new HttpError('badRequest', 'file: is missing; send it as this part of the form')
   return file
 }
 
@@ -268,5 +268,5 @@ function parseList(given: string): unknown[] {
   } catch {
     // Told below.
   }
-  throw new Refusal('badRequest', 'tags: expected a JSON list, or names separated by commas')
+  throw new HttpError('badRequest', 'tags: expected a JSON list, or names separated by commas')
 }

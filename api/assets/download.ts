@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { create as toDisposition } from 'content-disposition'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import parseRange from 'range-parser'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import type { ByteRange, ObjectStore } from '../../store/objects/object-store.ts'
 import type { Asset } from '../../store/postgres/assets/assets.ts'
 import { createZip } from './zip.ts'
@@ -24,7 +24,7 @@ type Call = { request: FastifyRequest; reply: FastifyReply }
 /**
  * The bytes of an asset, or the one range of them that was asked for. Several ranges at once get the whole.
  *
- * @throws Refusal `badRequest` for a remote asset, `rangeUnsatisfiable`
+ * @throws HttpError `badRequest` for a remote asset, `rangeUnsatisfiable`
  */
 export async function sendAsset(
   { request, reply }: Call,
@@ -32,7 +32,7 @@ export async function sendAsset(
   asset: SentAsset,
 ): Promise<Readable | string> {
   if (asset.objectKey === null) {
-    throw new Refusal('badRequest', `assetId: the asset is remote; its bytes are at ${asset.link}`)
+    throw new HttpError('badRequest', `assetId: the asset is remote; its bytes are at ${asset.link}`)
   }
   const size = Number(asset.size)
   const tag = `"${asset.sha256}"`
@@ -80,7 +80,7 @@ function toRange({ headers }: FastifyRequest, tag: string, size: number): ByteRa
   if (since !== undefined && since !== tag) return undefined
   const ranges = parseRange(size, headers.range)
   if (ranges === -1) {
-    throw new Refusal('rangeUnsatisfiable', `The asset has ${size} bytes: ask for a range within them.`, {
+    throw new HttpError('rangeUnsatisfiable', `The asset has ${size} bytes: ask for a range within them.`, {
       headers: { 'content-range': `bytes */${size}` },
     })
   }

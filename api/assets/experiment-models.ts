@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { toJsonInteger } from '../../http/body/exact-json.ts'
 import { experimentKey, object, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import { listModelAssets, listModels } from '../../store/postgres/assets/assets.ts'
@@ -38,7 +38,7 @@ export function createModelRoutes({ database, objects, access, appUrl }: Deps): 
     const experiment = await access.experiment(caller, query.experimentKey)
     const assets = await listModelAssets(database, experiment.id, query.modelName)
     if (!assets) {
-      throw new Refusal('modelUnknown', `The experiment has no model "${query.modelName}": see /experiment/model.`)
+      throw new HttpError('modelUnknown', `The experiment has no model "${query.modelName}": see /experiment/model.`)
     }
     return { experiment, assets }
   }

@@ -1,4 +1,4 @@
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { sumWorkspaceBytes } from '../../store/postgres/assets/assets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Experiment } from '../../store/postgres/experiments/experiments.ts'
@@ -35,9 +35,9 @@ export function createAssetLimits({ database, limits }: { database: Database; li
 
     ofTypeMax: (type: string) => (isLimited(type) ? limits.ofTypeMax : Number.POSITIVE_INFINITY),
 
-    tooMany(type: string): Refusal {
+    tooMany(type: string): HttpError {
       const [refusal, name] = limitedTypes[type as LimitedType]
-      return new Refusal(
+      return new HttpError(
         refusal,
         `The experiment may have ${limits.ofTypeMax} ${name} and has them: delete some, or log to another experiment.`,
       )
@@ -45,14 +45,14 @@ export function createAssetLimits({ database, limits }: { database: Database; li
 
     /**
      * @param bytes how many more there would be
-     * @throws Refusal `workspaceFull`
+     * @throws HttpError `workspaceFull`
      */
     async checkWorkspace({ projectId, workspaceName }: Experiment, bytes: number): Promise<void> {
       const { workspaceBytesMax } = limits
       if (workspaceBytesMax === undefined) return
       const used = Number(await sumWorkspaceBytes(database, projectId))
       if (used + bytes <= workspaceBytesMax) return
-      throw new Refusal(
+      throw new HttpError(
         'workspaceFull',
         `The workspace "${workspaceName}" may have ${workspaceBytesMax} bytes of assets and has ${used}: delete some.`,
       )

@@ -1,5 +1,9 @@
 import type { ObjectStore } from '../../store/objects/object-store.ts'
-import { expireLooseObject, freeLooseObjects, insertLooseObject } from '../../store/postgres/assets/orphaned-objects.ts'
+import {
+  expireOrphanedObject,
+  freeOrphanedObjects,
+  insertOrphanedObject,
+} from '../../store/postgres/assets/orphaned-objects.ts'
 import type { Database } from '../../store/postgres/database.ts'
 
 type Deps = {
@@ -19,14 +23,14 @@ const freedAtOnce = 20
  * written down as loose before it is stored, and is no longer so in the transaction that keeps its asset; when the asset
  * goes it is loose again. What is loose is freed at once, or, when that fails, a little later.
  */
-export function createLooseObjects({ database, objects, everyMs, onError }: Deps) {
+export function createOrphanedObjects({ database, objects, everyMs, onError }: Deps) {
   let freeing: Promise<void> | undefined
   const timer = setInterval(() => void free(), everyMs)
   timer.unref()
 
   async function freeAll() {
     const freeSome = (keys: string[]) => Promise.all(keys.map((key) => objects.delete(key))).then(() => undefined)
-    while ((await freeLooseObjects(database, freedAtOnce, freeSome)) === freedAtOnce);
+    while ((await freeOrphanedObjects(database, freedAtOnce, freeSome)) === freedAtOnce);
   }
 
   /** Never fails: what is left is met again. */
@@ -43,14 +47,14 @@ export function createLooseObjects({ database, objects, everyMs, onError }: Deps
 
   return {
     /** To be called before an object is stored. */
-    announce: (objectKey: string) => insertLooseObject(database, objectKey, uploadSecondsMax),
+    announce: (objectKey: string) => insertOrphanedObject(database, objectKey, uploadSecondsMax),
 
     /** To be called after assets have gone. */
     free,
 
     /** Frees an object that was announced and then not used. */
     async drop(objectKey: string) {
-      await expireLooseObject(database, objectKey).catch(onError)
+      await expireOrphanedObject(database, objectKey).catch(onError)
       await free()
     },
 
@@ -61,4 +65,4 @@ export function createLooseObjects({ database, objects, everyMs, onError }: Deps
   }
 }
 
-export type LooseObjects = ReturnType<typeof createLooseObjects>
+export type OrphanedObjects = ReturnType<typeof createOrphanedObjects>

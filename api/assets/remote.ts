@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { checkFields, experimentKey, list, object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
-import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { Access } from '../access.ts'
-import type { Charge } from '../rate-limited-write.ts'
+import type { RateLimitedWrite } from '../rate-limited-write.ts'
 import { assetFields, assetTopic } from './assets.ts'
 import { toContentType, toFileName } from './names.ts'
-import type { AssetKeeper } from './writer.ts'
+import type { AssetWriter } from './writer.ts'
 
 const assetsMax = 10_000
 
@@ -23,10 +23,10 @@ const remoteAsset = object({
 
 const remoteAssets = optional(list(remoteAsset, assetsMax))
 
-type Deps = { keeper: AssetKeeper; access: Access; signs: SignsOfLife; charge: Charge }
+type Deps = { writer: AssetWriter; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite }
 
 /** Assets whose bytes are elsewhere, many in one request. */
-export function createRemoteAssetRoutes({ keeper, access, signs, charge }: Deps): Route[] {
+export function createRemoteAssetRoutes({ writer, access, heartbeats, rateLimited }: Deps): Route[] {
   return [
     route({
       method: 'POST',
@@ -42,7 +42,7 @@ export function createRemoteAssetRoutes({ keeper, access, signs, charge }: Deps)
         const named = { experimentKey: query.experimentKey ?? body.experimentKey }
         const target = checkFields(object({ experimentKey }), named)
         const given = body.remoteAssets ?? body.remoteEntities
-        if (!given) throw new Refusal('badRequest', 'remoteAssets: is missing')
+        if (!given) throw new HttpError('badRequest', 'remoteAssets: is missing')
         const experiment = await access.writableExperiment(caller, target.experimentKey)
         const assets = given.map(({ link, assetId, ...rest }) => {
           const type = rest.type || 'asset'
@@ -52,8 +52,8 @@ export function createRemoteAssetRoutes({ keeper, access, signs, charge }: Deps)
           const { metadata, artifactVersionId } = rest
           return { fields: { id: assetId, type, fileName, contentType, metadata, artifactVersionId }, place: { link } }
         })
-        const assetIds = await charge('other', experiment, caller, () => keeper.keep(experiment, assets))
-        signs.active(experiment.id, Date.now())
+        const assetIds = await rateLimited('other', experiment, caller, () => writer.keep(experiment, assets))
+        heartbeats.active(experiment.id, Date.now())
         return { msg: 'Saved', assetIds }
       },
     }),

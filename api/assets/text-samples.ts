@@ -1,21 +1,21 @@
 import { z } from 'zod'
 import { experimentKey, int64, object, optional, text } from '../../http/body/fields.ts'
 import { type Route, route } from '../../http/route.ts'
-import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { Access } from '../access.ts'
-import type { Charge } from '../rate-limited-write.ts'
+import type { RateLimitedWrite } from '../rate-limited-write.ts'
 import { assetFields, assetTopic } from './assets.ts'
 import { toFileName } from './names.ts'
-import type { AssetKeeper } from './writer.ts'
+import type { AssetWriter } from './writer.ts'
 
 const type = 'text-sample'
 const contentType = 'text/plain'
 const charactersMax = 4_000_000
 
-type Deps = { keeper: AssetKeeper; access: Access; signs: SignsOfLife; charge: Charge }
+type Deps = { writer: AssetWriter; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite }
 
 /** Texts that a model made or met. Each is an asset of its own. */
-export function createTextSampleRoutes({ keeper, access, signs, charge }: Deps): Route[] {
+export function createTextSampleRoutes({ writer, access, heartbeats, rateLimited }: Deps): Route[] {
   return [
     route({
       method: 'POST',
@@ -35,12 +35,12 @@ export function createTextSampleRoutes({ keeper, access, signs, charge }: Deps):
       shape: 'envelope',
       async handle({ body: { experimentKey: key, apiKey: _, content, ...more }, caller }) {
         const experiment = await access.writableExperiment(caller, key)
-        return await charge('other', experiment, caller, () =>
-          keeper.withText(content, async (file) => {
+        return await rateLimited('other', experiment, caller, () =>
+          writer.withText(content, async (file) => {
             const fileName = toFileName({ fileName: undefined, extension: 'txt', type, sentName: undefined })
             const fields = { type, fileName, contentType, ...more }
-            const [assetId = ''] = await keeper.keep(experiment, [{ fields, place: file }])
-            signs.active(experiment.id, Date.now())
+            const [assetId = ''] = await writer.keep(experiment, [{ fields, place: file }])
+            heartbeats.active(experiment.id, Date.now())
             return { msg: 'Saved', assetId }
           }),
         )

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { type IncomingFile, readUpload } from '../../http/body/upload.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { createObjectKey } from '../../store/objects/object-key.ts'
 import type { ObjectStore, StoredObject } from '../../store/objects/object-store.ts'
 import { FinalAsset, insertAssets, type NewAsset, TooManyAssets } from '../../store/postgres/assets/assets.ts'
@@ -10,12 +10,12 @@ import type { Database } from '../../store/postgres/database.ts'
 import type { Experiment } from '../../store/postgres/experiments/experiments.ts'
 import { toArtifactRefusal } from '../artifacts/access.ts'
 import type { createAssetLimits } from './limits.ts'
-import type { LooseObjects } from './orphaned-objects.ts'
+import type { OrphanedObjects } from './orphaned-objects.ts'
 
 type Deps = {
   database: Database
   objects: ObjectStore
-  looseObjects: LooseObjects
+  orphanedObjects: OrphanedObjects
   limits: ReturnType<typeof createAssetLimits>
 }
 
@@ -39,21 +39,21 @@ export type AssetFields = Pick<NewAsset, 'fileName' | 'type' | 'contentType'> &
 export type AssetPlace = ReceivedFile | { link: string }
 
 /** Takes files in and keeps assets; what ends up with no asset is freed again. */
-export function createAssetKeeper({ database, objects, looseObjects, limits }: Deps) {
+export function createAssetWriter({ database, objects, orphanedObjects, limits }: Deps) {
   async function store({ content, fileName, contentType }: IncomingFile, check?: FileRules['check']) {
     const objectKey = createObjectKey()
     try {
-      await looseObjects.announce(objectKey)
+      await orphanedObjects.announce(objectKey)
       const stored = await objects.put(objectKey, check ? check(content) : content)
       return { objectKey, fileName, contentType, ...stored }
     } catch (error) {
       content.destroy()
-      await looseObjects.drop(objectKey)
+      await orphanedObjects.drop(objectKey)
       throw error
     }
   }
 
-  const drop = (file: ReceivedFile) => looseObjects.drop(file.objectKey)
+  const drop = (file: ReceivedFile) => orphanedObjects.drop(file.objectKey)
 
   /** Runs `use` with a file, which is freed again when `use` fails. */
   async function using<T>(receive: () => Promise<ReceivedFile | undefined>, use: () => Promise<T>): Promise<T> {
@@ -100,7 +100,7 @@ export function createAssetKeeper({ database, objects, looseObjects, limits }: D
     /**
      * Keeps assets, all or none, and answers their ids.
      *
-     * @throws Refusal when a limit is reached
+     * @throws HttpError when a limit is reached
      */
     async keep(experiment: Experiment, assets: { fields: AssetFields; place: AssetPlace }[]): Promise<string[]> {
       const made = assets.map(({ fields, place }) => toNewAsset(fields, place))
@@ -113,7 +113,7 @@ export function createAssetKeeper({ database, objects, looseObjects, limits }: D
         throw toFinalRefusal(error)
       }
       // Of those that were replaced.
-      await looseObjects.free()
+      await orphanedObjects.free()
       return made.map((it) => it.id)
     },
 
@@ -122,13 +122,13 @@ export function createAssetKeeper({ database, objects, looseObjects, limits }: D
   }
 }
 
-export type AssetKeeper = ReturnType<typeof createAssetKeeper>
+export type AssetWriter = ReturnType<typeof createAssetWriter>
 
 /** An asset of a closed artifact version stays as it is; other errors too. */
 export function toFinalRefusal(error: unknown): unknown {
   if (!(error instanceof FinalAsset)) return toArtifactRefusal(error)
   const refusal = error.type === 'image' ? 'imageFinal' : 'assetFinal'
-  return new Refusal(refusal, 'assetId: the asset belongs to a closed artifact version, whose files stay the same')
+  return new HttpError(refusal, 'assetId: the asset belongs to a closed artifact version, whose files stay the same')
 }
 
 function toNewAsset(fields: AssetFields, place: AssetPlace): NewAsset {

@@ -1,5 +1,5 @@
 import { pipeline, type Readable, Transform } from 'node:stream'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 
 /** How a zip begins: with its first entry, or, of an empty one, with its end. */
 const beginnings = [Buffer.from('PK\x03\x04'), Buffer.from('PK\x05\x06')]
@@ -24,4 +24,4 @@ export function passZip(content: Readable): Readable {
   return pipeline(content, check, () => undefined)
 }
 
-const notZip = () => new Refusal('badRequest', 'file: is not a zip')
+const notZip = () => new HttpError('badRequest', 'file: is not a zip')

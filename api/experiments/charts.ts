@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { z } from 'zod'
 import { experimentKey, flag, list, object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { type Chart, countChartPoints, streamChart } from '../../store/clickhouse/points/charts.ts'
@@ -101,18 +101,18 @@ export function createChartRoutes({ database, clickhouse }: Deps): Route[] {
 function refuseTooMany(keys: string[], metricNames: string[]) {
   const series = keys.length * metricNames.length
   if (series > seriesMax) {
-    throw new Refusal(
+    throw new HttpError(
       'chartTooLarge',
       `metrics: times targetedExperiments there are ${series}; ask for ${seriesMax} or fewer`,
     )
   }
   const bytes = metricNames.reduce((sum, it) => sum + Buffer.byteLength(it), 0)
-  if (bytes > namesBytesMax) throw new Refusal('chartTooLarge', `metrics: must have ${namesBytesMax} bytes together`)
+  if (bytes > namesBytesMax) throw new HttpError('chartTooLarge', `metrics: must have ${namesBytesMax} bytes together`)
 }
 
 function refuseTooManyPoints(points: number) {
   if (points <= fullPointsMax) return
-  throw new Refusal(
+  throw new HttpError(
     'chartTooLarge',
     `fetchFull: the metrics have ${points} points together, of which ${fullPointsMax} can be read at once; ask for fewer, ` +
       'or read each with /experiment/metrics/get-metric',

@@ -13,9 +13,9 @@ import {
   upsertDocument,
 } from '../../store/postgres/experiments/documents.ts'
 import { updateFilePath, updateOutcome } from '../../store/postgres/experiments/experiments.ts'
-import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { Access } from '../access.ts'
-import type { Charge } from '../rate-limited-write.ts'
+import type { RateLimitedWrite } from '../rate-limited-write.ts'
 
 const topic = 'Experiments: documents and details'
 
@@ -88,15 +88,21 @@ const noGit = { user: null, root: null, branch: null, parent: null, origin: null
 
 const dependency = object({ name: text(1_000, 1), version: line })
 
-type Deps = { database: Database; clickhouse: ClickHouse; access: Access; signs: SignsOfLife; charge: Charge }
+type Deps = {
+  database: Database
+  clickhouse: ClickHouse
+  access: Access
+  heartbeats: Heartbeats
+  rateLimited: RateLimitedWrite
+}
 
 /** What an experiment has one of: texts, and details of where it ran. */
-export function createDocumentRoutes({ database, clickhouse, access, signs, charge }: Deps): Route[] {
+export function createDocumentRoutes({ database, clickhouse, access, heartbeats, rateLimited }: Deps): Route[] {
   /** All writes here are of the same kind. */
   async function save(caller: Caller, key: string, write: (experimentId: bigint) => Promise<void>) {
     const experiment = await access.writableExperiment(caller, key)
-    await charge('other', experiment, caller, () => write(experiment.id))
-    signs.active(experiment.id, Date.now())
+    await rateLimited('other', experiment, caller, () => write(experiment.id))
+    heartbeats.active(experiment.id, Date.now())
     return { msg: 'Saved' as const }
   }
 

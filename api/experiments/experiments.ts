@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { toJsonInteger } from '../../http/body/exact-json.ts'
 import { experimentKey, flag, object, optional, pageFields, text, timestampMs } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { type Database, isUniqueViolation, type Queries } from '../../store/postgres/database.ts'
 import {
@@ -11,12 +11,12 @@ import {
   listExperiments,
   updateTimes,
 } from '../../store/postgres/experiments/experiments.ts'
-import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import { ensureProject } from '../../store/postgres/projects/projects.ts'
 import { type Access, toViewer } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
 import { projectName, projectQuery } from '../projects/projects.ts'
-import type { Charge } from '../rate-limited-write.ts'
+import type { RateLimitedWrite } from '../rate-limited-write.ts'
 import { createReadableName } from './readable-name.ts'
 import { pendingCallsAnswer, readPendingCalls } from './rpc.ts'
 
@@ -56,9 +56,16 @@ export const metadataAnswer = z.object({
   throttleReasons: z.array(z.string()).optional().describe('which limits, one sentence each'),
 })
 
-type Deps = { database: Database; reads: Queries; access: Access; signs: SignsOfLife; charge: Charge; appUrl: string }
+type Deps = {
+  database: Database
+  reads: Queries
+  access: Access
+  heartbeats: Heartbeats
+  rateLimited: RateLimitedWrite
+  appUrl: string
+}
 
-export function createExperimentRoutes({ database, reads, access, signs, charge, appUrl }: Deps): Route[] {
+export function createExperimentRoutes({ database, reads, access, heartbeats, rateLimited, appUrl }: Deps): Route[] {
   const create = route({
     method: 'POST',
     path: '/write/experiment/create',
@@ -83,7 +90,10 @@ export function createExperimentRoutes({ database, reads, access, signs, charge,
       const workspace = await access.workspace(caller, body.workspaceName)
       const key = body.experimentKey || randomBytes(newKeyBytes).toString('hex')
       if (!/^[a-z0-9]{32,50}$/i.test(key)) {
-        throw new Refusal('badRequest', 'experimentKey: must have 32 to 50 letters and digits; leave it out to get one')
+        throw new HttpError(
+          'badRequest',
+          'experimentKey: must have 32 to 50 letters and digits; leave it out to get one',
+        )
       }
       const name = body.experimentName || createReadableName()
       try {
@@ -97,7 +107,7 @@ export function createExperimentRoutes({ database, reads, access, signs, charge,
         })
       } catch (error) {
         if (!isUniqueViolation(error)) throw error
-        throw new Refusal(
+        throw new HttpError(
           'experimentExists',
           `experimentKey: there is an experiment ${key} already; choose another key.`,
         )
@@ -131,7 +141,7 @@ export function createExperimentRoutes({ database, reads, access, signs, charge,
     shape: 'envelope',
     async handle({ query, caller }) {
       const experiment = await access.writableExperiment(caller, query.experimentKey)
-      signs.alive(experiment.id, Date.now())
+      heartbeats.alive(experiment.id, Date.now())
       return {
         isAliveBeatDurationMillis: beatMs,
         gpuMonitorIntervalMillis: gpuIntervalMs,
@@ -158,7 +168,7 @@ export function createExperimentRoutes({ database, reads, access, signs, charge,
     async handle({ body, caller }) {
       const experiment = await access.writableExperiment(caller, body.experimentKey)
       const times = { startTimeMs: body.startTimeMillis, endTimeMs: body.endTimeMillis }
-      await charge('other', experiment, caller, () => updateTimes(database, experiment.id, times))
+      await rateLimited('other', experiment, caller, () => updateTimes(database, experiment.id, times))
       return { msg: 'Saved' }
     },
   })

@@ -1,16 +1,16 @@
 import { z } from 'zod'
 import { experimentKey, object } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import { findNewestAsset } from '../../store/postgres/assets/assets.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { Access } from '../access.ts'
 import { assetTopic } from '../assets/assets.ts'
 import { sendAsset } from '../assets/download.ts'
-import type { AssetKeeper } from '../assets/writer.ts'
-import type { Charge } from '../rate-limited-write.ts'
+import type { AssetWriter } from '../assets/writer.ts'
+import type { RateLimitedWrite } from '../rate-limited-write.ts'
 
 const patchType = 'git-patch'
 
@@ -20,14 +20,14 @@ const patchFields = { type: patchType, fileName: 'git.patch', contentType: 'text
 type Deps = {
   database: Database
   objects: ObjectStore
-  keeper: AssetKeeper
+  writer: AssetWriter
   access: Access
-  signs: SignsOfLife
-  charge: Charge
+  heartbeats: Heartbeats
+  rateLimited: RateLimitedWrite
 }
 
 /** What had been changed in the code of an experiment and not committed. */
-export function createGitPatchRoutes({ database, objects, keeper, access, signs, charge }: Deps): Route[] {
+export function createGitPatchRoutes({ database, objects, writer, access, heartbeats, rateLimited }: Deps): Route[] {
   return [
     route({
       method: 'POST',
@@ -40,13 +40,13 @@ export function createGitPatchRoutes({ database, objects, keeper, access, signs,
       answer: z.object({ msg: z.string(), assetId: z.string() }),
       shape: 'envelope',
       handle: ({ query, caller, request }) =>
-        keeper.withUpload(request.raw, async (receive) => {
+        writer.withUpload(request.raw, async (receive) => {
           const experiment = await access.writableExperiment(caller, query.experimentKey)
-          return await charge('other', experiment, caller, async () => {
+          return await rateLimited('other', experiment, caller, async () => {
             const { file } = await receive()
-            if (!file) throw new Refusal('badRequest', 'file: is missing; send it as this part of the form')
-            const [assetId = ''] = await keeper.keep(experiment, [{ fields: patchFields, place: file }])
-            signs.active(experiment.id, Date.now())
+            if (!file) throw new HttpError('badRequest', 'file: is missing; send it as this part of the form')
+            const [assetId = ''] = await writer.keep(experiment, [{ fields: patchFields, place: file }])
+            heartbeats.active(experiment.id, Date.now())
             return { msg: 'Saved', assetId }
           })
         }),
@@ -64,7 +64,7 @@ export function createGitPatchRoutes({ database, objects, keeper, access, signs,
       async handle({ query, caller, request, reply }) {
         const experiment = await access.experiment(caller, query.experimentKey)
         const patch = await findNewestAsset(database, experiment.id, patchType)
-        if (!patch) throw new Refusal('patchMissing', 'The experiment has no git patch.')
+        if (!patch) throw new HttpError('patchMissing', 'The experiment has no git patch.')
         return await sendAsset({ request, reply }, objects, patch)
       },
     }),

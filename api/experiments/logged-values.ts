@@ -22,9 +22,9 @@ import {
   upsertValue,
   type ValueKind,
 } from '../../store/postgres/experiments/experiments.ts'
-import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { Access } from '../access.ts'
-import type { Charge } from '../rate-limited-write.ts'
+import type { RateLimitedWrite } from '../rate-limited-write.ts'
 
 const topic = 'Experiments: parameters, others, tags'
 
@@ -54,10 +54,10 @@ export const valuesAnswer = z.object({
   ),
 })
 
-type Deps = { database: Database; access: Access; signs: SignsOfLife; charge: Charge }
+type Deps = { database: Database; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite }
 
 /** What an experiment keeps the last value of. */
-export function createLoggedDataRoutes({ database, access, signs, charge }: Deps): Route[] {
+export function createLoggedDataRoutes({ database, access, heartbeats, rateLimited }: Deps): Route[] {
   async function save(
     type: ExperimentType,
     caller: Caller,
@@ -65,8 +65,8 @@ export function createLoggedDataRoutes({ database, access, signs, charge }: Deps
     write: (experimentId: bigint) => Promise<void>,
   ) {
     const experiment = await access.writableExperiment(caller, key)
-    await charge(type, experiment, caller, () => write(experiment.id))
-    signs.active(experiment.id, Date.now())
+    await rateLimited(type, experiment, caller, () => write(experiment.id))
+    heartbeats.active(experiment.id, Date.now())
     return { msg: 'Saved' }
   }
 

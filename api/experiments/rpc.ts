@@ -3,10 +3,10 @@ import { z } from 'zod'
 import { parseExactJson, toJsonAnswer, toJsonInteger } from '../../http/body/exact-json.ts'
 import { experimentKey, object, optional, text } from '../../http/body/fields.ts'
 import { anyKind, jsonText } from '../../http/body/json-field.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import {
   type ExperimentCall,
   findCall,
@@ -15,7 +15,7 @@ import {
   listPendingCalls,
 } from '../../store/postgres/experiments/rpc.ts'
 import type { Access } from '../access.ts'
-import type { Charge } from '../rate-limited-write.ts'
+import type { RateLimitedWrite } from '../rate-limited-write.ts'
 
 /**
  * Remote procedure calls on an experiment. A sender sends one and gets its id; the experiment finds it in the answer of
@@ -52,9 +52,9 @@ export async function readPendingCalls(database: Database, experimentId: bigint)
   }))
 }
 
-type Deps = { database: Database; access: Access; signs: SignsOfLife; charge: Charge }
+type Deps = { database: Database; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite }
 
-export function createCallRoutes({ database, access, signs, charge }: Deps): Route[] {
+export function createCallRoutes({ database, access, heartbeats, rateLimited }: Deps): Route[] {
   const send = route({
     method: 'POST',
     path: '/write/experiment/rpc/send',
@@ -73,7 +73,7 @@ export function createCallRoutes({ database, access, signs, charge }: Deps): Rou
     async handle({ body, caller }) {
       const experiment = await access.writableExperiment(caller, body.experimentKey)
       const call = { method: body.method, arguments: body.arguments ?? 'null', nowMs: Date.now() }
-      const id = await charge('other', experiment, caller, async () => {
+      const id = await rateLimited('other', experiment, caller, async () => {
         const made = await insertCall(database, experiment.id, call, { pendingMax, finishedKept })
         if (made === undefined) throw tooManyCalls()
         return made
@@ -100,17 +100,17 @@ export function createCallRoutes({ database, access, signs, charge }: Deps): Rou
     shape: 'envelope',
     async handle({ body, caller }) {
       if (body.result !== undefined && body.error !== undefined) {
-        throw new Refusal('badRequest', 'error: send result or error, not both')
+        throw new HttpError('badRequest', 'error: send result or error, not both')
       }
       const experiment = await access.writableExperiment(caller, body.experimentKey)
       const end = { result: body.result ?? null, error: body.error ?? null, nowMs: Date.now() }
-      await charge('other', experiment, caller, async () => {
+      await rateLimited('other', experiment, caller, async () => {
         if (await finishCall(database, experiment.id, body.rpcId, end)) return
         const call = await findCall(database, experiment.id, body.rpcId)
         if (!call) throw unknownCall(body.rpcId)
         if (!isSameEnd(call, end)) throw finishedOtherwise(body.rpcId)
       })
-      signs.active(experiment.id, Date.now())
+      heartbeats.active(experiment.id, Date.now())
       return { msg: 'Saved' }
     },
   })
@@ -165,19 +165,19 @@ function isSameEnd(call: ExperimentCall, end: { result: string | null; error: st
   return isDeepStrictEqual(parseExactJson(call.result), parseExactJson(end.result))
 }
 
-function unknownCall(id: string): Refusal {
-  return new Refusal('callUnknown', `rpcId: the experiment has no call ${id.slice(0, 60)}.`)
+function unknownCall(id: string): HttpError {
+  return new HttpError('callUnknown', `rpcId: the experiment has no call ${id.slice(0, 60)}.`)
 }
 
-function finishedOtherwise(id: string): Refusal {
-  return new Refusal(
+function finishedOtherwise(id: string): HttpError {
+  return new HttpError(
     'callFinished',
     `rpcId: the call ${id} has another result already, which stands: see /experiment/rpc.`,
   )
 }
 
-function tooManyCalls(): Refusal {
-  return new Refusal(
+function tooManyCalls(): HttpError {
+  return new HttpError(
     'callsFull',
     `The experiment has ${pendingMax} calls without a result, as many as it may: send more once it has finished some.`,
   )

@@ -15,7 +15,7 @@ const clearedMost = 100
  *
  * @param queueDepth blocks that wait or are at work
  */
-export function createFinalTimes(queueDepth: (name: QueueName) => Promise<number>) {
+export function createWatermark(queueDepth: (name: QueueName) => Promise<number>) {
   const behind = new Map<QueueName, { clearedAtMs: number | undefined }>()
 
   function hasCaughtUp(name: QueueName, depth: number, nowMs: number): boolean {

@@ -1,4 +1,4 @@
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import type { Position } from '../../store/clickhouse/live/arrivals.ts'
 
 /** What a reader of a stream has seen, of each kind. */
@@ -19,11 +19,11 @@ export function toEventId({ points, lines }: LivePosition): string {
   return numbers.map((it) => it.toString(radix)).join('-')
 }
 
-/** @throws Refusal `badRequest` when it is no id that a stream has sent */
+/** @throws HttpError `badRequest` when it is no id that a stream has sent */
 export function parseEventId(id: string): LivePosition {
   const numbers = id.split('-').map(toNumber)
   const isWhole = numbers.length === 8 && numbers.every((it, at) => it !== undefined && it < (sizes[at % 4] as bigint))
-  if (!isWhole) throw new Refusal('badRequest', 'Last-Event-ID: expected the id of an event of this stream')
+  if (!isWhole) throw new HttpError('badRequest', 'Last-Event-ID: expected the id of an event of this stream')
   const [points, lines] = [numbers.slice(0, 4), numbers.slice(4)].map(([receivedMs, high, low, place]) => ({
     receivedMs,
     high,

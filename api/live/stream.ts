@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { z } from 'zod'
 import { experimentKey, object } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { Access } from '../access.ts'
 import { parseEventId, toStart } from './position.ts'
@@ -35,7 +35,7 @@ export function createExperimentStreamRoutes({ access, liveStreams }: Deps): Rou
           access.experiment(caller, query.experimentKey).then(
             () => true,
             // A store that is away says nothing about rights.
-            (error: unknown) => !(error instanceof Refusal),
+            (error: unknown) => !(error instanceof HttpError),
           )
         const { events, leave } = liveStreams.open(experiment, position, mayStill)
         reply.raw.once('close', leave)

@@ -13,7 +13,7 @@ import type { Database } from '../../store/postgres/database.ts'
 import { type Experiment, listExperimentsById } from '../../store/postgres/experiments/experiments.ts'
 import type { QueueName } from '../../store/queue/queues.ts'
 import { toMetadata } from '../experiments/experiments.ts'
-import { createFinalTimes } from '../experiments/watermark.ts'
+import { createWatermark } from '../experiments/watermark.ts'
 import { type LivePosition, toEventId } from './position.ts'
 
 /**
@@ -69,7 +69,7 @@ export function createLiveStreams(settings: Settings) {
   const { streamsMax = streamsMaxDefault, heartbeatMs = heartbeatMsDefault } = settings
   const readers = new Set<Reader>()
   const closing = new AbortController()
-  const finalTimes = createFinalTimes(queueDepth)
+  const watermark = createWatermark(queueDepth)
   let looking: Promise<void> | undefined
 
   /** Looks as long as there is a reader. */
@@ -77,7 +77,7 @@ export function createLiveStreams(settings: Settings) {
     while (readers.size > 0) {
       const beganAt = performance.now()
       const hasMore = await look().catch((error: unknown) => {
-        finalTimes.storeWasAway(['metrics', 'output'])
+        watermark.storeWasAway(['metrics', 'output'])
         onError(error)
         return false
       })
@@ -91,7 +91,7 @@ export function createLiveStreams(settings: Settings) {
   async function look(): Promise<boolean> {
     const taken = [...readers].filter((it) => it.waiting.length === 0)
     if (taken.length === 0) return false
-    const untilMs = { points: await finalTimes.find('metrics'), lines: await finalTimes.find('output') }
+    const untilMs = { points: await watermark.find('metrics'), lines: await watermark.find('output') }
     const nowMs = Date.now()
     const found = await listExperimentsById(database, [...new Set(taken.map((it) => it.experimentId))])
     const experiments = new Map(found.map((it) => [it.id, it]))
@@ -125,7 +125,7 @@ export function createLiveStreams(settings: Settings) {
      * What is new of an experiment from a position on, as Server-Sent Events, beginning with its state. It ends when the
      * experiment is gone, when `mayStill` says no, with `leave`, and when the process stops.
      *
-     * @throws Refusal `unavailable` when there are too many streams
+     * @throws HttpError `unavailable` when there are too many streams
      */
     open(experiment: Experiment, position: LivePosition, mayStill: () => Promise<boolean>) {
       if (closing.signal.aborted) throw unavailable('This process is stopping.')

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { experimentKey, flag, object, optional, pageFields, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { measureNames } from '../../store/monitoring/drift-verdict.ts'
 import { tasks } from '../../store/monitoring/judgement.ts'
@@ -139,33 +139,36 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
         const isOfMetric = (metricMeasures as readonly string[]).includes(measure)
         if (isOfMetric && (body.experimentKey === undefined || body.metricName === undefined)) {
           const missing = body.experimentKey === undefined ? 'experimentKey' : 'metricName'
-          throw new Refusal('badRequest', `${missing}: is missing: ${measure} is measured of a metric of an experiment`)
+          throw new HttpError(
+            'badRequest',
+            `${missing}: is missing: ${measure} is measured of a metric of an experiment`,
+          )
         }
         if (isOfMetric && body.modelName !== undefined) {
-          throw new Refusal('badRequest', `modelName: ${measure} is measured of an experiment: leave it out`)
+          throw new HttpError('badRequest', `modelName: ${measure} is measured of an experiment: leave it out`)
         }
         if (!isOfMetric && body.modelName === undefined) {
-          throw new Refusal('badRequest', `modelName: is missing: ${measure} is measured of a model`)
+          throw new HttpError('badRequest', `modelName: is missing: ${measure} is measured of a model`)
         }
         if (!isOfMetric && body.experimentKey !== undefined) {
-          throw new Refusal('badRequest', `experimentKey: ${measure} is measured of a model: leave it out`)
+          throw new HttpError('badRequest', `experimentKey: ${measure} is measured of a model: leave it out`)
         }
         if (body.feature !== undefined && !needsFeature.includes(measure)) {
-          throw new Refusal('badRequest', `feature: ${measure} is not of a feature: leave it out`)
+          throw new HttpError('badRequest', `feature: ${measure} is not of a feature: leave it out`)
         }
         const threshold = body.threshold ?? thresholds[measure]
         if (threshold === undefined)
-          throw new Refusal('badRequest', `threshold: is missing: ${measure} has no usual one`)
+          throw new HttpError('badRequest', `threshold: is missing: ${measure} has no usual one`)
         const experiment =
           body.experimentKey === undefined ? undefined : await access.writableExperiment(caller, body.experimentKey)
         if (experiment && experiment.workspaceName !== workspace.name) {
-          throw new Refusal('badRequest', 'experimentKey: is of another workspace: name that one')
+          throw new HttpError('badRequest', 'experimentKey: is of another workspace: name that one')
         }
         const nowMs = Date.now()
         const present = Math.floor(nowMs / windowMs) * windowMs
         const fromMs = body.from ?? present
         if (fromMs < present - windowsBackMax * windowMs) {
-          throw new Refusal('badRequest', `from: must be at most ${windowsBackMax} windows ago`)
+          throw new HttpError('badRequest', `from: must be at most ${windowsBackMax} windows ago`)
         }
         const alertId = await insertAlertRule(database, {
           workspaceId: workspace.id,
@@ -193,7 +196,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
           fromMs,
         })
         if (alertId !== undefined) return { alertId }
-        throw new Refusal(
+        throw new HttpError(
           'alertsFull',
           `The workspace has ${alertRulesMax} alert rules, as many as it may: delete some.`,
         )
@@ -319,7 +322,7 @@ async function requireRule(
 ): Promise<AlertRule> {
   const found = await findAlertRule(queries, workspaceId, id)
   if (found) return found
-  throw new Refusal('alertUnknown', `The workspace has no alert rule ${id}.`)
+  throw new HttpError('alertUnknown', `The workspace has no alert rule ${id}.`)
 }
 
 function toAnswer(rule: AlertRule): z.input<typeof ruleAnswer> {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import type { Drift, Profile } from '../../store/clickhouse/monitoring/drift.ts'
@@ -174,9 +174,9 @@ function unknownReference({
 }: {
   modelName: string
   datasetName?: string | undefined
-}): Refusal {
+}): HttpError {
   const upload = 'POST /mpm/v2/dataset/events/csv'
-  return new Refusal(
+  return new HttpError(
     'referenceUnknown',
     datasetName === undefined
       ? `The model "${modelName.slice(0, 200)}" has no reference data set: upload one with ${upload}, or name one with datasetName.`

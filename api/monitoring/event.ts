@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { toJsonAnswer, toJsonInteger } from '../../http/body/exact-json.ts'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { findEvent, type StoredValue } from '../../store/clickhouse/monitoring/events.ts'
@@ -72,7 +72,7 @@ export function createMonitoringEventRoutes({ database, clickhouse, models }: De
           isReference ? undefined : find(model.id, 'LATE_LABELS', idHash),
         ])
         if (!event && !late) {
-          throw new Refusal(
+          throw new HttpError(
             'eventUnknown',
             `The model "${model.name}" has no event of this prediction id that can be read yet.`,
           )

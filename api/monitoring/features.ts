@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { quantileLevels, readCategorical, readNumeric } from '../../store/clickhouse/monitoring/distributions.ts'
@@ -235,11 +235,11 @@ export function createMonitoringFeatureRoutes({ clickhouse, models }: Deps): Rou
 
 const toNumber = (value: number | bigint | undefined) => (value === undefined ? undefined : Number(value))
 
-export function unknownFeature({ part, name }: FeatureName, known: string[]): Refusal {
+export function unknownFeature({ part, name }: FeatureName, known: string[]): HttpError {
   const some = known
     .slice(0, 10)
     .map((it) => it.slice(0, 100))
     .join(', ')
   const hint = known.length === 0 ? `it has no ${part} at all` : `it has ${some}${known.length > 10 ? ', ..' : ''}`
-  return new Refusal('featureUnknown', `feature: the model has no ${part} "${name.slice(0, 200)}": ${hint}.`)
+  return new HttpError('featureUnknown', `feature: the model has no ${part} "${name.slice(0, 200)}": ${hint}.`)
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { countWindows } from '../../store/clickhouse/monitoring/scope.ts'
@@ -65,7 +65,7 @@ export function createMonitoringQualityRoutes({ clickhouse, models }: Deps): Rou
         const scope = { modelId: model.id, kind: 'EVENTS', version: query.modelVersion } as const
         const judgement = await findJudgement(clickhouse, scope, query)
         if (judgement && 'fault' in judgement) {
-          throw new Refusal(judgement.isUnknown ? 'featureUnknown' : 'badRequest', judgement.fault)
+          throw new HttpError(judgement.isUnknown ? 'featureUnknown' : 'badRequest', judgement.fault)
         }
         const windows = await findWindows(clickhouse, scope, query, windowsMax)
         if (!judgement || !windows) return { label: null, prediction: null, task: null, windows: [] }

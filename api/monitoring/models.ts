@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { int64, object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import {
@@ -125,7 +125,7 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
       async handle({ query, caller }) {
         const model = await models.find(caller, query)
         if (query.interval !== undefined && query.interval < 1_000) {
-          throw new Refusal('badRequest', 'interval: must be 1000 ms or more')
+          throw new HttpError('badRequest', 'interval: must be 1000 ms or more')
         }
         const extent = await findTimeRange(clickhouse, model.id)
         if (!extent) return { interval: Number(query.interval ?? hourMs), counts: [] }
@@ -133,7 +133,7 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
         const toMs = Math.min(Number(query.to ?? extent.lastMs + 1), extent.lastMs + 1)
         const intervalMs = Number(query.interval ?? toInterval(toMs - fromMs))
         if ((toMs - fromMs) / intervalMs > intervalsMax) {
-          throw new Refusal(
+          throw new HttpError(
             'badRequest',
             `interval: makes more than ${intervalsMax} intervals of the time asked for: send a longer one, or from and to`,
           )

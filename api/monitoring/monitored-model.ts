@@ -1,5 +1,5 @@
 import { object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
 import type { Workspace } from '../../store/postgres/accounts/workspaces.ts'
 import type { Queries } from '../../store/postgres/database.ts'
@@ -18,12 +18,12 @@ export type ModelQuery = { workspaceName: string; modelName: string }
 /** Finds what callers ask about: whoever may use a workspace may read what its models report. */
 export function createMonitoredModels({ queries, access }: { queries: Queries; access: Access }) {
   return {
-    /** @throws Refusal `workspaceUnknown`, `accountRestricted`, `monitoredModelUnknown` */
+    /** @throws HttpError `workspaceUnknown`, `accountRestricted`, `monitoredModelUnknown` */
     async find(caller: Caller, query: ModelQuery): Promise<MonitoredModel & { workspace: Workspace }> {
       const workspace = await access.workspace(caller, query.workspaceName)
       const found = await findMonitoredModel(queries, workspace.id, query.modelName)
       if (found) return { ...found, workspace }
-      throw new Refusal(
+      throw new HttpError(
         'monitoredModelUnknown',
         `The workspace "${workspace.name}" has no model "${query.modelName.slice(0, 200)}" that has reported.`,
       )

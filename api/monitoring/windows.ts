@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { int64, optional } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { countEvents, countWindows, type EventScope, type Windows } from '../../store/clickhouse/monitoring/scope.ts'
 
@@ -22,7 +22,7 @@ type WindowQuery = { from?: number | bigint; to?: number | bigint; interval?: nu
 /**
  * The windows that a query asks for; undefined when it leaves them to the events and there is none.
  *
- * @throws Refusal that names the field
+ * @throws HttpError that names the field
  */
 export async function findWindows(
   clickhouse: ClickHouse,
@@ -31,7 +31,7 @@ export async function findWindows(
   windowsMax: number,
 ): Promise<Windows | undefined> {
   const interval = query.interval === undefined ? undefined : Number(query.interval)
-  if (interval !== undefined && !(interval >= 1)) throw new Refusal('badRequest', 'interval: must be 1 ms or more')
+  if (interval !== undefined && !(interval >= 1)) throw new HttpError('badRequest', 'interval: must be 1 ms or more')
   let [from, to] = [query.from, query.to].map((it) => (it === undefined ? undefined : Number(it)))
   let events: number | undefined
   if (from === undefined || to === undefined) {
@@ -42,10 +42,10 @@ export async function findWindows(
     from ??= interval === undefined ? extent.firstAt : Math.floor(extent.firstAt / interval) * interval
     to ??= extent.lastAt + 1
   }
-  if (from >= to) throw new Refusal('badRequest', 'to: must be later than from')
+  if (from >= to) throw new HttpError('badRequest', 'to: must be later than from')
   const windows = { from, to, intervalMs: interval ?? to - from, events }
   if (countWindows(windows) > windowsMax) {
-    throw new Refusal(
+    throw new HttpError(
       'badRequest',
       `interval: makes more than ${windowsMax} windows of the time asked for: send a longer one, or from and to`,
     )

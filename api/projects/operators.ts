@@ -1,4 +1,4 @@
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import {
   type Comparer,
   compareFlags,
@@ -87,7 +87,7 @@ const valuesMax = 1_000
  * The question of a rule.
  *
  * @param at where the rule stands in the request, for whoever has to mend it
- * @throws Refusal `badRequest`
+ * @throws HttpError `badRequest`
  */
 export function toQuestion(rule: { operator?: unknown; type?: unknown; value?: unknown }, at: string): Question {
   const { operator, isNegated } = readOperator(rule.operator, `${at}.operator`)
@@ -97,7 +97,7 @@ export function toQuestion(rule: { operator?: unknown; type?: unknown; value?: u
 }
 
 function readOperator(given: unknown, at: string) {
-  if (given == null) throw new Refusal('badRequest', `${at}: is missing`)
+  if (given == null) throw new HttpError('badRequest', `${at}: is missing`)
   const found =
     typeof given === 'string' &&
     operators.get(
@@ -106,7 +106,7 @@ function readOperator(given: unknown, at: string) {
         .toLowerCase()
         .replace(/[\s-]+/g, '_'),
     )
-  if (!found) throw new Refusal('badRequest', `${at}: expected one of ${operatorsDescription}`)
+  if (!found) throw new HttpError('badRequest', `${at}: expected one of ${operatorsDescription}`)
   return found
 }
 
@@ -125,7 +125,8 @@ function toTest(
     const comparers = readValues(rule.value, `${at}.value`).map((it, place) => toComparer(it, `${at}.value[${place}]`))
     if (operator === 'in') return (actual) => comparers.some((compare) => compare(actual) === 0)
     const [low, high, ...more] = comparers
-    if (!low || !high || more.length > 0) throw new Refusal('badRequest', `${at}.value: expected a list of two values`)
+    if (!low || !high || more.length > 0)
+      throw new HttpError('badRequest', `${at}.value: expected a list of two values`)
     return (actual) => (low(actual) ?? -1) >= 0 && (high(actual) ?? 1) <= 0
   }
   const compare = toComparer(rule.value, `${at}.value`)
@@ -137,16 +138,16 @@ function toTest(
 }
 
 function readValues(given: unknown, at: string): unknown[] {
-  if (given == null) throw new Refusal('badRequest', `${at}: is missing`)
-  if (!Array.isArray(given)) throw new Refusal('badRequest', `${at}: expected a list`)
-  if (given.length > valuesMax) throw new Refusal('badRequest', `${at}: must have ${valuesMax} entries or fewer`)
+  if (given == null) throw new HttpError('badRequest', `${at}: is missing`)
+  if (!Array.isArray(given)) throw new HttpError('badRequest', `${at}: expected a list`)
+  if (given.length > valuesMax) throw new HttpError('badRequest', `${at}: must have ${valuesMax} entries or fewer`)
   return given
 }
 
 function readValue(given: unknown, at: string): string {
-  if (given == null) throw new Refusal('badRequest', `${at}: is missing`)
+  if (given == null) throw new HttpError('badRequest', `${at}: is missing`)
   if (['string', 'number', 'bigint', 'boolean'].includes(typeof given)) return String(given)
-  throw new Refusal('badRequest', `${at}: expected a string, a number or a boolean`)
+  throw new HttpError('badRequest', `${at}: expected a string, a number or a boolean`)
 }
 
 /** Without a type, two numbers compare as numbers and all else as text. */
@@ -154,13 +155,13 @@ function createComparer(type: unknown, given: unknown, at: string, rule: string)
   const wanted = readValue(given, at)
   const kind = type == null ? undefined : types.get(String(type).toLowerCase())
   if (type != null && kind === undefined) {
-    throw new Refusal('badRequest', `${rule}.type: expected one of ${[...types.keys()].join(', ')}`)
+    throw new HttpError('badRequest', `${rule}.type: expected one of ${[...types.keys()].join(', ')}`)
   }
   if (kind !== undefined) {
     const { compare, isValue, what } = comparisons[kind]
     // Clients send 1 and 0 for true and false.
     const value = kind === 'double' && typeof given === 'boolean' ? String(Number(given)) : wanted
-    if (!isValue(value)) throw new Refusal('badRequest', `${at}: expected ${what}`)
+    if (!isValue(value)) throw new HttpError('badRequest', `${at}: expected ${what}`)
     return (actual) => compare(actual, value)
   }
   if (typeof given === 'boolean') return (actual) => compareFlags(actual, wanted)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { object, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
@@ -106,7 +106,7 @@ export function createProjectPageRoutes({ database, access }: { database: Databa
       async handle({ query, caller }) {
         const project = await access.writableProject(caller, { projectId: query.projectId })
         const wasThere = await deleteShareLink(database, project.projectId, query.shareCode)
-        if (!wasThere) throw new Refusal('badRequest', 'shareCode: the project has no such share link')
+        if (!wasThere) throw new HttpError('badRequest', 'shareCode: the project has no such share link')
         return { msg: 'Deleted' }
       },
     }),

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { toJsonInteger } from '../../http/body/exact-json.ts'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import type { Database } from '../../store/postgres/database.ts'
@@ -17,8 +17,8 @@ import { type Access, refuseWithheld } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
 import { sendAsset } from '../assets/download.ts'
 import { toFileName } from '../assets/names.ts'
-import type { LooseObjects } from '../assets/orphaned-objects.ts'
-import type { AssetKeeper, ReceivedFile } from '../assets/writer.ts'
+import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
+import type { AssetWriter, ReceivedFile } from '../assets/writer.ts'
 import { passZip } from '../assets/zip-check.ts'
 
 const topic = 'Workspaces'
@@ -32,13 +32,13 @@ const teamName = workspaceName.describe('the workspace')
 type Deps = {
   database: Database
   objects: ObjectStore
-  looseObjects: LooseObjects
-  keeper: AssetKeeper
+  orphanedObjects: OrphanedObjects
+  writer: AssetWriter
   access: Access
 }
 
 /** Panels of a workspace: zip files that its members upload and show in their pages. */
-export function createPanelRoutes({ database, objects, looseObjects, keeper, access }: Deps): Route[] {
+export function createPanelRoutes({ database, objects, orphanedObjects, writer, access }: Deps): Route[] {
   async function find(caller: Caller, id: string): Promise<Panel> {
     const panel = await findPanel(database, caller.userId, id)
     if (panel) return panel
@@ -66,11 +66,11 @@ export function createPanelRoutes({ database, objects, looseObjects, keeper, acc
         if (replaced.workspaceId !== workspace.id) throw unknownPanel(replacedId)
       }
       const file = { fileBytesMax, check: passZip }
-      return await keeper.withUpload(
+      return await writer.withUpload(
         request.raw,
         async (receive) => {
           const received = (await receive()).file
-          if (!received) throw new Refusal('badRequest', 'file: is missing; send it as this part of the form')
+          if (!received) throw new HttpError('badRequest', 'file: is missing; send it as this part of the form')
           const content = toContent(received, caller)
           if (replacedId === undefined) {
             const id = await insertPanel(database, workspace.id, content, panelsMax)
@@ -79,7 +79,7 @@ export function createPanelRoutes({ database, objects, looseObjects, keeper, acc
           }
           // It may have gone while the file came in.
           if (!(await updatePanel(database, workspace.id, replacedId, content))) throw unknownPanel(replacedId)
-          await looseObjects.free()
+          await orphanedObjects.free()
           return { msg: 'Saved', templateId: replacedId }
         },
         file,
@@ -140,7 +140,7 @@ export function createPanelRoutes({ database, objects, looseObjects, keeper, acc
     async handle({ query, caller }) {
       const panel = await find(caller, query.templateId)
       if (!(await deletePanel(database, caller.userId, panel.id))) throw unknownPanel(panel.id)
-      await looseObjects.free()
+      await orphanedObjects.free()
       return { msg: 'Deleted' }
     },
   })
@@ -165,12 +165,12 @@ function toAnswer({ id, fileName, size, userName, createdAtMs, updatedAtMs }: Pa
 }
 
 /** Absent, deleted and foreign answer the same. */
-function unknownPanel(id: string): Refusal {
-  return new Refusal('panelUnknown', `There is no panel ${id.slice(0, 60)} that this key may use: see /templates.`)
+function unknownPanel(id: string): HttpError {
+  return new HttpError('panelUnknown', `There is no panel ${id.slice(0, 60)} that this key may use: see /templates.`)
 }
 
-function tooManyPanels(workspace: string): Refusal {
-  return new Refusal(
+function tooManyPanels(workspace: string): HttpError {
+  return new HttpError(
     'panelsFull',
     `The workspace "${workspace}" has ${panelsMax} panels, as many as it may: delete some, or replace one (templateId).`,
   )

@@ -1,5 +1,5 @@
 import { checkFields, object, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { operatorsDescription, type Question, toQuestion } from './operators.ts'
 
 /**
@@ -32,42 +32,43 @@ export const predicatesDescription =
   `other operator; of tags, which are many, "not" means none of them. Up to ${rulesMax} rules, ${levelsMax} levels.`
 
 /**
- * @throws Refusal `badRequest` that names the field, such as `predicates[2].operator`
+ * @throws HttpError `badRequest` that names the field, such as `predicates[2].operator`
  */
 export function parsePredicates(predicates: unknown): Condition {
   let rules = 0
 
   function toCondition(given: unknown, at: string, source: Source | undefined, level: number): Condition {
-    if (given == null) throw new Refusal('badRequest', `${at}: is missing`)
-    if (typeof given !== 'object' || Array.isArray(given)) throw new Refusal('badRequest', `${at}: expected an object`)
-    if (level > levelsMax) throw new Refusal('badRequest', `${at}: must be nested ${levelsMax} levels deep or less`)
+    if (given == null) throw new HttpError('badRequest', `${at}: is missing`)
+    if (typeof given !== 'object' || Array.isArray(given))
+      throw new HttpError('badRequest', `${at}: expected an object`)
+    if (level > levelsMax) throw new HttpError('badRequest', `${at}: must be nested ${levelsMax} levels deep or less`)
     const fields = given as Record<string, unknown>
     const own = fields.source == null ? source : toSource(fields.source, `${at}.source`)
     if (fields.query != null) return toCondition(fields.query, `${at}.query`, own, level + 1)
     if (fields.rules != null) return toGroup(fields, at, own, level)
-    if (++rules > rulesMax) throw new Refusal('badRequest', `predicates: must have ${rulesMax} rules or fewer`)
+    if (++rules > rulesMax) throw new HttpError('badRequest', `predicates: must have ${rulesMax} rules or fewer`)
     return toRule(fields, at, own)
   }
 
   function toGroup(fields: Record<string, unknown>, at: string, source: Source | undefined, level: number): Group {
     const condition = fields.condition ?? 'AND'
     const word = typeof condition === 'string' ? condition.toUpperCase() : ''
-    if (word !== 'AND' && word !== 'OR') throw new Refusal('badRequest', `${at}.condition: expected AND or OR`)
+    if (word !== 'AND' && word !== 'OR') throw new HttpError('badRequest', `${at}.condition: expected AND or OR`)
     if (fields.not != null && typeof fields.not !== 'boolean') {
-      throw new Refusal('badRequest', `${at}.not: expected true or false`)
+      throw new HttpError('badRequest', `${at}.not: expected true or false`)
     }
     const conditions = toConditions(fields.rules, `${at}.rules`, source, level + 1)
     return { isAnd: word === 'AND', isNegated: fields.not === true, conditions }
   }
 
   function toConditions(given: unknown, at: string, source: Source | undefined, level: number): Condition[] {
-    if (!Array.isArray(given)) throw new Refusal('badRequest', `${at}: expected a list`)
-    if (given.length > rulesMax) throw new Refusal('badRequest', `${at}: must have ${rulesMax} entries or fewer`)
+    if (!Array.isArray(given)) throw new HttpError('badRequest', `${at}: expected a list`)
+    if (given.length > rulesMax) throw new HttpError('badRequest', `${at}: must have ${rulesMax} entries or fewer`)
     return given.map((it, place) => toCondition(it, `${at}[${place}]`, source, level))
   }
 
   if (predicates == null) return { isAnd: true, isNegated: false, conditions: [] }
-  if (typeof predicates !== 'object') throw new Refusal('badRequest', 'predicates: expected a list or an object')
+  if (typeof predicates !== 'object') throw new HttpError('badRequest', 'predicates: expected a list or an object')
   if (!Array.isArray(predicates)) return toCondition(predicates, 'predicates', undefined, 1)
   return { isAnd: true, isNegated: false, conditions: toConditions(predicates, 'predicates', undefined, 1) }
 }
@@ -87,7 +88,7 @@ function toColumn(fields: Record<string, unknown>, at: string, source: Source | 
   const suffix = name.slice(split + 2)
   if (split > 0 && isSource(suffix)) return { source: suffix, name: name.slice(0, split) }
   if (source !== undefined) return { source, name }
-  throw new Refusal('badRequest', `${at}.source: is missing; send it, or "<name>--<source>" as the column`)
+  throw new HttpError('badRequest', `${at}.source: is missing; send it, or "<name>--<source>" as the column`)
 }
 
 function readName(given: unknown, at: string): string {
@@ -98,7 +99,7 @@ const isSource = (given: string): given is Source => (sources as readonly string
 
 function toSource(given: unknown, at: string): Source {
   if (typeof given === 'string' && isSource(given)) return given
-  throw new Refusal('badRequest', `${at}: expected one of ${sources.join(', ')}`)
+  throw new HttpError('badRequest', `${at}: expected one of ${sources.join(', ')}`)
 }
 
 /** The columns that a condition looks at, each once. */

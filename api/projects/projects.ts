@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { flag, object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
 import {
@@ -65,7 +65,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
           return { msg: 'Project created', projectId: project.id }
         } catch (error) {
           if (!isUniqueViolation(error)) throw error
-          throw new Refusal(
+          throw new HttpError(
             'projectExists',
             `projectName: the workspace "${body.workspaceName}" has a project "${body.projectName}" already.`,
           )
@@ -128,7 +128,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
           })
         } catch (error) {
           if (!isUniqueViolation(error)) throw error
-          throw new Refusal(
+          throw new HttpError(
             'projectExists',
             `newProjectName: the workspace "${project.workspaceName}" has a project "${newProjectName}" already.`,
           )

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { flag, object, optional } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { readCurrentValues } from '../../store/clickhouse/points/current-values.ts'
@@ -100,5 +100,5 @@ const present = (value: unknown): string[] => (value == null ? [] : [String(valu
 function refuseLongNames(names: string[]) {
   const bytes = names.reduce((sum, it) => sum + Buffer.byteLength(it), 0)
   if (bytes <= metricNamesBytesMax) return
-  throw new Refusal('badRequest', `predicates: the names of metrics must have ${metricNamesBytesMax} bytes together`)
+  throw new HttpError('badRequest', `predicates: the names of metrics must have ${metricNamesBytesMax} bytes together`)
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { list, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import { type RegistryChange, recordRegistryChange } from '../../store/postgres/registry/history.ts'
@@ -64,7 +64,7 @@ export function toOpenChange({ queries, caller, appUrl }: Changer, model: Locked
 /**
  * Begins a change of a model, or of a version of it, within a transaction.
  *
- * @throws Refusal `registryModelReadOnly`; `unknown` for a model, `registryVersionUnknown` for a version that is not there
+ * @throws HttpError `registryModelReadOnly`; `unknown` for a model, `registryVersionUnknown` for a version that is not there
  */
 export async function openChange(
   changer: Changer,
@@ -81,7 +81,7 @@ export async function openChange(
   if (!model) {
     if ('versionId' in reference) throw unknownVersion(reference.versionId)
     if ('workspaceName' in reference) throw unknownModel(reference, unknown)
-    throw new Refusal(unknown, `There is no registry model ${reference.modelId} that this key may use.`)
+    throw new HttpError(unknown, `There is no registry model ${reference.modelId} that this key may use.`)
   }
   if (!model.isWritable) throw readOnlyModel()
   return toOpenChange(changer, model)
@@ -93,19 +93,19 @@ type ModelName = { workspaceName: string; modelName: string }
 export function unknownModel(
   { workspaceName, modelName }: ModelName,
   refusal: 'registryModelUnknown' | 'registryUpdateUnknown' = 'registryModelUnknown',
-): Refusal {
-  return new Refusal(
+): HttpError {
+  return new HttpError(
     refusal,
     `There is no registry model "${modelName}" in a workspace "${workspaceName}" that this key may use.`,
   )
 }
 
-export function unknownVersion(id: string): Refusal {
-  return new Refusal('registryVersionUnknown', `There is no registry model version ${id} that this key may use.`)
+export function unknownVersion(id: string): HttpError {
+  return new HttpError('registryVersionUnknown', `There is no registry model version ${id} that this key may use.`)
 }
 
-export function readOnlyModel(): Refusal {
-  return new Refusal(
+export function readOnlyModel(): HttpError {
+  return new HttpError(
     'registryModelReadOnly',
     'This key may read the registry model, but not change it, nor see its history.',
   )

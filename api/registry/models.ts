@@ -1,5 +1,5 @@
 import { flag, object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
 import {
@@ -9,17 +9,17 @@ import {
   updateRegistryNotes,
 } from '../../store/postgres/registry/models.ts'
 import { listRegistryVersions } from '../../store/postgres/registry/versions.ts'
-import type { LooseObjects } from '../assets/orphaned-objects.ts'
+import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
 import { okAnswer, openChange, registryFields, registryTopic } from './change.ts'
 
 const notesCharactersMax = 4_000_000
 /** JSON may write one character of three bytes, and one byte as six. */
 const notesBodyBytesMax = 6 * notesCharactersMax + 100_000
 
-type Deps = { database: Database; looseObjects: LooseObjects; appUrl: string }
+type Deps = { database: Database; orphanedObjects: OrphanedObjects; appUrl: string }
 
 /** What is changed of a registered model as a whole. */
-export function createRegistryModelRoutes({ database, looseObjects, appUrl }: Deps): Route[] {
+export function createRegistryModelRoutes({ database, orphanedObjects, appUrl }: Deps): Route[] {
   return [
     route({
       method: 'POST',
@@ -38,7 +38,10 @@ export function createRegistryModelRoutes({ database, looseObjects, appUrl }: De
       async handle({ body, caller }) {
         const { registryModelId: modelId, ...given } = body
         if (Object.values(given).every((it) => it === undefined)) {
-          throw new Refusal('badRequest', 'Send registryModelName, description or isPublic: nothing is to be changed.')
+          throw new HttpError(
+            'badRequest',
+            'Send registryModelName, description or isPublic: nothing is to be changed.',
+          )
         }
         try {
           await database.transaction(async (queries) => {
@@ -53,7 +56,7 @@ export function createRegistryModelRoutes({ database, looseObjects, appUrl }: De
           })
         } catch (error) {
           if (!isUniqueViolation(error)) throw error
-          throw new Refusal(
+          throw new HttpError(
             'registryModelExists',
             `registryModelName: the workspace has a registry model "${given.registryModelName}" already.`,
           )
@@ -112,7 +115,7 @@ export function createRegistryModelRoutes({ database, looseObjects, appUrl }: De
           await record({ action: 'MODEL_DELETED', before, after: {} })
         })
         // Not waited for: there may be a hundred thousand files.
-        void looseObjects.free()
+        void orphanedObjects.free()
         return '200 Ok' as const
       },
     }),

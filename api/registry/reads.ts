@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import type { Database, Queries } from '../../store/postgres/database.ts'
@@ -73,7 +73,7 @@ export function createRegistryReadRoutes({ database, reads, objects, access, app
     if (version) return { model, version, files: await listRegistryFiles(reads, [version.id]) }
     const wanted = Object.entries(choice).flatMap(([name, value]) => (value === undefined ? [] : `${name} "${value}"`))
     const what = wanted.length === 0 ? 'no versions' : `no version of ${wanted.join(' and ')}`
-    throw new Refusal('registryVersionUnknown', `The registry model "${modelName}" has ${what}.`)
+    throw new HttpError('registryVersionUnknown', `The registry model "${modelName}" has ${what}.`)
   }
 
   return [
@@ -205,7 +205,7 @@ export function createRegistryReadRoutes({ database, reads, objects, access, app
         const file = await findRegistryFile(database, toViewer(caller), modelItemId, assetId)
         if (file) return await sendAsset({ request, reply }, objects, file)
         await refuseWithheld(database, caller, 'registryVersionId', modelItemId)
-        throw new Refusal(
+        throw new HttpError(
           'registryVersionUnknown',
           `There is no file ${assetId} of a registry model version ${modelItemId} that this key may use.`,
         )

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { flag, object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import { type Database, isUniqueViolation, type Queries } from '../../store/postgres/database.ts'
 import { insertRegistryModel, type LockedModel } from '../../store/postgres/registry/models.ts'
@@ -58,7 +58,7 @@ export function createRegistrationRoutes({ database, appUrl }: { database: Datab
           })
         } catch (error) {
           if (!isUniqueViolation(error)) throw error
-          throw new Refusal(
+          throw new HttpError(
             'registryModelExists',
             `registryModelName: the workspace has a registry model "${name}" already; add a version with ` +
               'write/registry-model/item, or choose another name.',
@@ -90,7 +90,7 @@ export function createRegistrationRoutes({ database, appUrl }: { database: Datab
           })
         } catch (error) {
           if (!isUniqueViolation(error)) throw error
-          throw new Refusal(
+          throw new HttpError(
             'registryVersionExists',
             `version: the registry model "${modelName}" has a version ${body.version} already; choose another, or leave ` +
               'it out to get the next one.',
@@ -103,20 +103,20 @@ export function createRegistrationRoutes({ database, appUrl }: { database: Datab
 
 function checkVersion(version: string | undefined) {
   if (version === undefined || parseSemver(version)) return
-  throw new Refusal('registryVersionBad', `version: must be a semantic version such as 1.0.0, not "${version}"`)
+  throw new HttpError('registryVersionBad', `version: must be a semantic version such as 1.0.0, not "${version}"`)
 }
 
 async function findSource(queries: Queries, caller: Caller, id: string): Promise<ExperimentModelSource> {
   const source = await lockExperimentModel(queries, toViewer(caller), id)
   if (!source?.isWritable) await refuseWithheld(queries, caller, 'experimentModelId', id)
   if (!source) {
-    throw new Refusal(
+    throw new HttpError(
       'experimentModelUnknown',
       `experimentModelId: there is no model ${id} of an experiment that this key may use; see /experiment/model.`,
     )
   }
   if (source.isWritable) return source
-  throw new Refusal('experimentReadOnly', 'This key may read the experiment, but not write to it.')
+  throw new HttpError('experimentReadOnly', 'This key may read the experiment, but not write to it.')
 }
 
 async function addVersion(
@@ -139,7 +139,7 @@ async function addVersion(
     nowMs,
   })
   if (made.files === 0n) {
-    throw new Refusal('experimentModelEmpty', `experimentModelId: the model "${source.name}" has no files any more.`)
+    throw new HttpError('experimentModelEmpty', `experimentModelId: the model "${source.name}" has no files any more.`)
   }
   await record({
     action: 'MODEL_VERSION_CREATED',

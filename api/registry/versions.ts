@@ -1,5 +1,5 @@
 import { object, optional } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { RegistryAction } from '../../store/postgres/registry/history.ts'
@@ -9,7 +9,7 @@ import {
   type RegistryVersion,
   updateRegistryVersion,
 } from '../../store/postgres/registry/versions.ts'
-import type { LooseObjects } from '../assets/orphaned-objects.ts'
+import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
 import {
   type OpenChange,
   okAnswer,
@@ -22,10 +22,10 @@ import {
 
 const stageQuery = object({ modelItemId: registryFields.id, stage: registryFields.stage })
 
-type Deps = { database: Database; looseObjects: LooseObjects; appUrl: string }
+type Deps = { database: Database; orphanedObjects: OrphanedObjects; appUrl: string }
 
 /** What is changed of one version of a registered model. */
-export function createRegistryVersionRoutes({ database, looseObjects, appUrl }: Deps): Route[] {
+export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl }: Deps): Route[] {
   /** Runs `work` with a version whose model is locked. */
   async function change(
     caller: Caller,
@@ -75,7 +75,7 @@ export function createRegistryVersionRoutes({ database, looseObjects, appUrl }: 
       shape: 'text',
       async handle({ body: { registryModelItemId, comment, stages }, caller }) {
         if (comment === undefined && stages === undefined) {
-          throw new Refusal('badRequest', 'Send comment or stages: nothing is to be changed.')
+          throw new HttpError('badRequest', 'Send comment or stages: nothing is to be changed.')
         }
         return await change(caller, registryModelItemId, async (open, version) => {
           const newComment = comment === version.comment ? undefined : comment
@@ -103,7 +103,7 @@ export function createRegistryVersionRoutes({ database, looseObjects, appUrl }: 
           await record({ action: 'MODEL_VERSION_DELETED', version, before, after: {} })
         })
         // Not waited for: there may be a hundred thousand files.
-        void looseObjects.free()
+        void orphanedObjects.free()
         return answer
       },
     }),
@@ -114,10 +114,10 @@ export function createRegistryVersionRoutes({ database, looseObjects, appUrl }: 
       'MODEL_VERSION_STAGE_ADDED',
       ({ version, stages }, stage) => {
         if (stages.includes(stage)) {
-          throw new Refusal('stageExists', `stage: version ${version} has the stage "${stage}" already.`)
+          throw new HttpError('stageExists', `stage: version ${version} has the stage "${stage}" already.`)
         }
         if (stages.length < stagesMax) return [...stages, stage]
-        throw new Refusal('badRequest', `stage: version ${version} has ${stagesMax} stages, as many as it may.`)
+        throw new HttpError('badRequest', `stage: version ${version} has ${stagesMax} stages, as many as it may.`)
       },
     ),
     changeStage(
@@ -126,13 +126,13 @@ export function createRegistryVersionRoutes({ database, looseObjects, appUrl }: 
       'MODEL_VERSION_STAGE_REMOVED',
       ({ version, stages }, stage) => {
         if (stages.includes(stage)) return stages.filter((it) => it !== stage)
-        throw new Refusal('stageUnknown', `stage: version ${version} has no stage "${stage}".`)
+        throw new HttpError('stageUnknown', `stage: version ${version} has no stage "${stage}".`)
       },
     ),
   ]
 }
 
-/** @throws Refusal when they cannot be changed so */
+/** @throws HttpError when they cannot be changed so */
 type ToStages = (version: RegistryVersion, stage: string) => string[]
 
 type Changes = { comment?: string | undefined; stages?: string[] | undefined }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { toJsonInteger } from '../../http/body/exact-json.ts'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { anyHost } from '../../http/outgoing/receiver-url.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import { insertAudit } from '../../store/postgres/accounts/audit.ts'
@@ -85,7 +85,7 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
     return await database.transaction(async (queries) => {
       const found = await lockReceiver(queries, { workspaceId: workspace.id, modelName, url })
       if (found) return await work(queries, found)
-      throw new Refusal(
+      throw new HttpError(
         'webhookUnknown',
         `url: the workspace has no such webhook for ${modelName === '*' ? 'every model' : `the model "${modelName}"`}; ` +
           'GET /webhooks/config lists them.',
@@ -100,7 +100,7 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
       permission: 'caller',
       topic,
       summary:
-        'Makes a new secret that signs what is sent to a receiver, and tells it this once; the old one signs along for 24 ' +
+        'Makes a new secret that heartbeats what is sent to a receiver, and tells it this once; the old one heartbeats along for 24 ' +
         'hours. Signatures are those of Standard Webhooks.',
       body: object(receiver),
       answer: z.object({ signingSecret: z.string(), oldSecretSignsUntil: ms }),
@@ -129,7 +129,7 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
       async handle({ body, caller }) {
         return await withReceiver(caller, body, async (queries, { id: receiverId, isGitHost, disabledReason }) => {
           if (disabledReason !== null) {
-            throw new Refusal('webhookDisabled', `url: the webhook is disabled (${disabledReason}); enable it first.`)
+            throw new HttpError('webhookDisabled', `url: the webhook is disabled (${disabledReason}); enable it first.`)
           }
           const { workspaceName, modelName } = body
           const { id, messageId } = await insertTestDelivery(queries, {
@@ -175,7 +175,7 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
       answer: z.object({ msg: z.string(), state: z.enum(['pending', 'held']) }),
       shape: 'envelope',
       async handle({ body: { deliveryId }, caller }) {
-        const unknown = new Refusal(
+        const unknown = new HttpError(
           'deliveryUnknown',
           `deliveryId: there is no delivery ${deliveryId} that this key may send again.`,
         )
@@ -186,7 +186,7 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
         const queued = await database.transaction((queries) =>
           requeueDelivery(queries, { id, receiverId, nowMs: Date.now() }),
         )
-        if (!queued) throw new Refusal('webhookUnknown', 'deliveryId: the webhook it was sent to is gone')
+        if (!queued) throw new HttpError('webhookUnknown', 'deliveryId: the webhook it was sent to is gone')
         return { msg: 'Queued', state: queued.isHeld ? ('held' as const) : ('pending' as const) }
       },
     }),

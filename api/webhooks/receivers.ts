@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { flag, isStorable, list, object, optional, text } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type PrivateHosts, parseReceiverUrl } from '../../http/outgoing/receiver-url.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import { type Secrets, WrongMasterKey } from '../../store/postgres/accounts/secrets.ts'
@@ -99,7 +99,7 @@ export function createWebhookRoutes({ database, access, secrets, privateHosts }:
       }
       const again = receivers.findIndex(({ url }) => group.receivers.some((it) => it.url === url))
       if (again !== -1)
-        throw new Refusal('badRequest', `webhookConfigs[${at}].webhookUrls[${again}].url: is there twice`)
+        throw new HttpError('badRequest', `webhookConfigs[${at}].webhookUrls[${again}].url: is there twice`)
       group.receivers.push(...receivers)
       byPlace.set(place, group)
     }
@@ -175,30 +175,30 @@ function toReceivers(urls: UrlFields[], within: string, privateHosts: PrivateHos
     const field = `${within}.webhookUrls[${at}]`
     const url = requireUrl(it.url, `${field}.url`, privateHosts)
     const parsed = header && parseHeaders(header)
-    if (parsed && 'fault' in parsed) throw new Refusal('badRequest', `${field}.header: ${parsed.fault}`)
+    if (parsed && 'fault' in parsed) throw new HttpError('badRequest', `${field}.header: ${parsed.fault}`)
     return { url, name, triggers: triggers && [...new Set(triggers)], isGitHost: gitHostUrl, ...parsed }
   })
   const twice = receivers.findIndex(({ url }, at) => receivers.findIndex((it) => it.url === url) < at)
-  if (twice !== -1) throw new Refusal('badRequest', `${within}.webhookUrls[${twice}].url: is there twice`)
+  if (twice !== -1) throw new HttpError('badRequest', `${within}.webhookUrls[${twice}].url: is there twice`)
   return receivers
 }
 
 /** A receiver's address in its one spelling. */
 export function requireUrl(text: string, field: string, privateHosts: PrivateHosts): string {
   const parsed = parseReceiverUrl(text, privateHosts)
-  if ('fault' in parsed) throw new Refusal('badRequest', `${field}: ${parsed.fault}`)
+  if ('fault' in parsed) throw new HttpError('badRequest', `${field}: ${parsed.fault}`)
   return parsed.url
 }
 
 export function requireSecrets(secrets: Secrets | undefined): Secrets {
   if (secrets) return secrets
-  throw new Refusal('secretsOff', 'Webhooks cannot be kept: the service was started without SVC_MASTER_KEY.')
+  throw new HttpError('secretsOff', 'Webhooks cannot be kept: the service was started without SVC_MASTER_KEY.')
 }
 
 /** The master key was changed, and this process was not told. */
 export function refuseWrongKey(error: unknown): never {
   if (!(error instanceof WrongMasterKey)) throw error
-  throw new Refusal(
+  throw new HttpError(
     'secretsOff',
     'Webhooks cannot be kept: the service was started with a master key that is not in use.',
   )
@@ -206,7 +206,7 @@ export function refuseWrongKey(error: unknown): never {
 
 function refuseTooMany(error: unknown): never {
   if (!(error instanceof TooManyReceivers)) throw error
-  throw new Refusal(
+  throw new HttpError(
     'webhooksFull',
     `webhookConfigs: a workspace has ${receiversMax} webhooks at most; remove some first.`,
   )

@@ -10,7 +10,7 @@ import type { Database } from '../../store/postgres/database.ts'
 import { insertDeadLetter } from '../../store/postgres/dead-letters.ts'
 import type { Block } from '../../store/queue/queue-backend.ts'
 import { type QueueName, queues } from '../../store/queue/queues.ts'
-import { storeAroundGuiltyRows } from '../../workers/inserts/poison-rows.ts'
+import { storeAroundPoisonRows } from '../../workers/inserts/poison-rows.ts'
 import { parseSettings, type Settings } from '../settings.ts'
 import { describeTerminal } from '../terminal/terminal.ts'
 import { describeDamage } from './backup.ts'
@@ -80,10 +80,10 @@ async function storeBlocks(
   } catch (error) {
     if (!isPermanent(error)) throw error
     for (const block of blocks) {
-      await storeAroundGuiltyRows(block, error, {
+      await storeAroundPoisonRows(block, error, {
         insert,
         isPermanent,
-        setAside: (guilty, reason) => insertDeadLetter(database, { queue: name, ...guilty, reason }),
+        setAside: (poison, reason) => insertDeadLetter(database, { queue: name, ...poison, reason }),
       })
     }
   }

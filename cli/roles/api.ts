@@ -1,4 +1,4 @@
-import { createLooseObjects } from '../../api/assets/orphaned-objects.ts'
+import { createOrphanedObjects } from '../../api/assets/orphaned-objects.ts'
 import { createLiveStreams } from '../../api/live/streams.ts'
 import { createApiRoutes } from '../../api/routes.ts'
 import type { Route } from '../../http/route.ts'
@@ -8,42 +8,42 @@ import type { Producer, QueueBackend } from '../../store/queue/queue-backend.ts'
 import { type QueueName, queueNames } from '../../store/queue/queues.ts'
 import type { RouteParts } from './parts.ts'
 
-const looseObjectsEveryMs = 60_000
+const orphanedObjectsEveryMs = 60_000
 
 /** Reads, and writes of everything relational. @param appUrl where the service is for whoever is sent there */
 export async function openApi(parts: RouteParts, appUrl: string) {
-  const { stores, settings, database, clickhouse, backend, secrets, signs, throttle, counters } = parts
-  const { figures, closers, onStoreFault, nameQueueFault } = parts
+  const { stores, settings, database, clickhouse, backend, secrets, heartbeats, throttle, counters } = parts
+  const { metricsRegistry, closers, onStoreFault, nameQueueFault } = parts
   const queueDepth = await nameQueueFault(openQueueDepth(backend))
   const reads = openReadReplica({
     primary: database,
     replicaUrl: settings.postgresReadUrl,
-    figures,
+    metricsRegistry,
     onError: onStoreFault('postgres replica'),
   })
   closers.push(() => reads.close())
   await reads.check()
   const objects = await openObjects(stores.objectsUrl)
   closers.push(objects.close)
-  const looseObjects = createLooseObjects({
+  const orphanedObjects = createOrphanedObjects({
     database,
     objects,
-    everyMs: looseObjectsEveryMs,
+    everyMs: orphanedObjectsEveryMs,
     onError: onStoreFault('objects'),
   })
-  closers.push(() => looseObjects.close())
+  closers.push(() => orphanedObjects.close())
   const liveStreams = createLiveStreams({ database, clickhouse, queueDepth, onError: onStoreFault('live streams') })
   const routes = createApiRoutes({
     database,
     clickhouse,
     objects,
-    looseObjects,
+    orphanedObjects,
     liveStreams,
     assetLimits: settings.assetLimits,
     reads,
     secrets,
     privateHosts: settings.webhookPrivateHosts,
-    signs,
+    heartbeats,
     throttle,
     counters,
     queueDepth,

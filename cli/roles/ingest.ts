@@ -4,14 +4,14 @@ import type { RouteParts } from './parts.ts'
 
 /** Takes what is logged and reported, and puts it into the queue. */
 export async function openIngest(parts: RouteParts): Promise<Route[]> {
-  const { settings, database, clickhouse, backend, signs, throttle, counters } = parts
-  const { figures, tracing, closers, onStoreFault, nameQueueFault } = parts
+  const { settings, database, clickhouse, backend, heartbeats, throttle, counters } = parts
+  const { metricsRegistry, tracing, closers, onStoreFault, nameQueueFault } = parts
   const ingest = await nameQueueFault(
     createIngest({
       queries: database,
       clickhouse,
       backend,
-      signs,
+      heartbeats,
       throttle,
       counters,
       seriesLimits: settings.seriesLimits,
@@ -20,7 +20,7 @@ export async function openIngest(parts: RouteParts): Promise<Route[]> {
       commitWaitMs: settings.commitWaitMs,
       eventLeaseMs: settings.eventLeaseMs,
       queueMax: settings.queueMax,
-      figures,
+      metricsRegistry,
       tracing,
     }),
   )

@@ -5,7 +5,7 @@ import type { Tracing } from '../../runtime/tracing.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import type { Secrets } from '../../store/postgres/accounts/secrets.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import type { SignsOfLife } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { QueueBackend } from '../../store/queue/queue-backend.ts'
 import type { Counters } from '../../throttle/counters.ts'
 import type { Throttle } from '../../throttle/throttle.ts'
@@ -19,7 +19,7 @@ export type Parts = {
   clickhouse: ClickHouse
   backend: QueueBackend
   secrets: Secrets | undefined
-  figures: Registry
+  metricsRegistry: Registry
   tracing: Tracing | undefined
   closers: Closers
   log: Logger
@@ -29,4 +29,4 @@ export type Parts = {
 }
 
 /** What a role with routes is given as well. */
-export type RouteParts = Parts & { signs: SignsOfLife; throttle: Throttle; counters: Counters }
+export type RouteParts = Parts & { heartbeats: Heartbeats; throttle: Throttle; counters: Counters }

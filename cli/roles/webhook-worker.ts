@@ -5,10 +5,10 @@ import type { Parts } from './parts.ts'
 
 /** Delivers webhooks. */
 export async function openWebhookWorker(parts: Parts, secrets: Secrets): Promise<void> {
-  const { settings, database, backend, figures, tracing, closers, log, nameQueueFault } = parts
+  const { settings, database, backend, metricsRegistry, tracing, closers, log, nameQueueFault } = parts
   const { webhookPrivateHosts: privateHosts, webhookExtraCa: extraCa } = settings
   const webhooks = await nameQueueFault(
-    startWebhooks({ backend, database, secrets, privateHosts, extraCa, version, figures, tracing, log }),
+    startWebhooks({ backend, database, secrets, privateHosts, extraCa, version, metricsRegistry, tracing, log }),
   )
   closers.push(() => webhooks.close())
 }

@@ -1,12 +1,12 @@
 import { startAlerts } from '../../workers/alerts/alerts.ts'
 import { startRollups } from '../../workers/rollups/rollups.ts'
-import { startStoreFigures } from '../../workers/store-metrics.ts'
+import { startStoreMetrics } from '../../workers/store-metrics.ts'
 import { startWorker } from '../../workers/worker.ts'
 import type { Parts } from './parts.ts'
 
 /** Stores what the queue has, and does what there is to do in the background. */
 export async function openWorker(parts: Parts): Promise<void> {
-  const { settings, database, clickhouse, backend, figures, tracing, closers, log, nameQueueFault } = parts
+  const { settings, database, clickhouse, backend, metricsRegistry, tracing, closers, log, nameQueueFault } = parts
   const worker = await nameQueueFault(
     startWorker({
       backend,
@@ -14,24 +14,24 @@ export async function openWorker(parts: Parts): Promise<void> {
       clickhouse,
       deletedKeptForMs: settings.deletedKeptForMs,
       ingestionErrorsKeptDays: settings.ingestionErrorsKeptDays,
-      figures,
+      metricsRegistry,
       tracing,
       log,
     }),
   )
   closers.push(() => worker.close())
-  const storeFigures = await nameQueueFault(
-    startStoreFigures({
+  const storeMetrics = await nameQueueFault(
+    startStoreMetrics({
       backend,
       queries: database,
       clickhouse,
       queueBlocksMax: settings.queueMax.blocks,
-      figures,
+      metricsRegistry,
       log,
     }),
   )
-  closers.push(() => storeFigures.close())
-  const alerts = startAlerts({ database, clickhouse, figures, log })
+  closers.push(() => storeMetrics.close())
+  const alerts = startAlerts({ database, clickhouse, metricsRegistry, log })
   closers.push(() => alerts.close())
   const rollups = startRollups({ database, clickhouse, log })
   closers.push(() => rollups.close())

@@ -12,7 +12,7 @@ async function ask<T>(path: string, query: Record<string, string> = {}): Promise
   return data
 }
 
-it('every role is found by its name and answers with its figures', async () => {
+it('every role is found by its name and answers with its metrics', async () => {
   type Target = { labels: Record<string, string>; health: string; lastError: string }
   await eventually(async () => {
     const { activeTargets } = await ask<{ activeTargets: Target[] }>('targets')

@@ -1,7 +1,7 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
-import { Refusal } from '../errors.ts'
+import { HttpError } from '../errors.ts'
 import { type ExactJson, parseExactJson } from './exact-json.ts'
 
 /** The limit for a body where its route sets no other. */
@@ -38,7 +38,7 @@ export function createBodyReader(decompressedAtOnce = decompressedAtOnceDefault)
    * Only a compressed body is answered with a promise: most are plain, and waiting costs them a turn of the event loop.
    *
    * @param bytesMax the limit for the body as decompressed
-   * @throws Refusal `tooLarge`, `unsupportedType`, `badCompression`, `badJson`
+   * @throws HttpError `tooLarge`, `unsupportedType`, `badCompression`, `badJson`
    */
   return function readJsonBody(
     bytes: Buffer,
@@ -52,13 +52,16 @@ export function createBodyReader(decompressedAtOnce = decompressedAtOnceDefault)
 
 async function decompress(packed: Buffer, encoding: string, bytesMax: number): Promise<Buffer> {
   if (encoding !== 'gzip' && encoding !== 'x-gzip') {
-    throw new Refusal('unsupportedType', `Content-Encoding "${encoding}" is not understood: send gzip, or no encoding.`)
+    throw new HttpError(
+      'unsupportedType',
+      `Content-Encoding "${encoding}" is not understood: send gzip, or no encoding.`,
+    )
   }
   try {
     return await gunzip(packed, { maxOutputLength: bytesMax })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(bytesMax)
-    throw new Refusal('badCompression', 'The body is marked as gzip but cannot be decompressed.', { cause: error })
+    throw new HttpError('badCompression', 'The body is marked as gzip but cannot be decompressed.', { cause: error })
   }
 }
 
@@ -70,21 +73,21 @@ const parsedUnseenBytesMax = 256 * 1024
 const levelsMax = 1_000
 
 function toJson(bytes: Buffer): ExactJson {
-  if (!isUtf8(bytes)) throw new Refusal('badJson', 'The body is not valid UTF-8.')
+  if (!isUtf8(bytes)) throw new HttpError('badJson', 'The body is not valid UTF-8.')
   if (bytes.length > parsedUnseenBytesMax && isDeeperThan(bytes, levelsMax)) {
-    throw new Refusal('badJson', `The body is nested too deeply: it may have ${levelsMax} levels.`)
+    throw new HttpError('badJson', `The body is nested too deeply: it may have ${levelsMax} levels.`)
   }
   // Of ASCII, which most bodies are, making a string is copying it.
   const text = bytes.toString(isAscii(bytes) ? 'latin1' : 'utf8')
   try {
     return parseExactJson(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text, bytes)
   } catch (error) {
-    if (error instanceof RangeError) throw new Refusal('badJson', 'The body is nested too deeply.', { cause: error })
+    if (error instanceof RangeError) throw new HttpError('badJson', 'The body is nested too deeply.', { cause: error })
     const hint = /\b(NaN|Infinity)\b/.test(text.slice(0, 100_000))
       ? ' Send NaN and Infinity as strings: "NaN", "Infinity", "-Infinity".'
       : ''
     const reason = text.trim() === '' ? 'it is empty' : (error as Error).message
-    throw new Refusal('badJson', `The body is not JSON: ${reason}.${hint}`, { cause: error })
+    throw new HttpError('badJson', `The body is not JSON: ${reason}.${hint}`, { cause: error })
   }
 }
 
@@ -112,6 +115,6 @@ function isDeeperThan(json: Buffer, levels: number): boolean {
   return false
 }
 
-export function tooLarge(bytesMax: number): Refusal {
-  return new Refusal('tooLarge', `The body is over the limit of ${bytesMax} bytes: send less in one request.`)
+export function tooLarge(bytesMax: number): HttpError {
+  return new HttpError('tooLarge', `The body is over the limit of ${bytesMax} bytes: send less in one request.`)
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Refusal } from '../errors.ts'
+import { HttpError } from '../errors.ts'
 
 /**
  * The kinds of field that requests are made of, each with the message that a caller gets. All of them take what
@@ -174,7 +174,7 @@ export function describeFault(error: z.ZodError, within = ''): string {
 /**
  * Fields of a request as their schema has them.
  *
- * @throws Refusal that names the first field that is wrong
+ * @throws HttpError that names the first field that is wrong
  */
 export function checkFields<T extends z.ZodType>(fields: T, value: unknown): z.output<T> {
   const checked = fields.safeParse(value)
@@ -183,14 +183,14 @@ export function checkFields<T extends z.ZodType>(fields: T, value: unknown): z.o
 }
 
 /** A failed check as a refusal. Two fields have codes of their own, which clients switch on. */
-export function toFieldRefusal(error: z.ZodError, checked: unknown): Refusal {
+export function toFieldRefusal(error: z.ZodError, checked: unknown): HttpError {
   const message = describeFault(error)
   const field = error.issues[0]?.path.join('.')
   const value = field && typeof checked === 'object' ? (checked as Record<string, unknown> | null)?.[field] : undefined
-  if (field === 'experimentKey' && (value ?? '') === '') return new Refusal('experimentKeyMissing', message)
-  if (field === 'projectName' && (value ?? '') === '') return new Refusal('projectNameMissing', message)
+  if (field === 'experimentKey' && (value ?? '') === '') return new HttpError('experimentKeyMissing', message)
+  if (field === 'projectName' && (value ?? '') === '') return new HttpError('projectNameMissing', message)
   if (field === 'projectName' && typeof value === 'string' && error.issues[0]?.code === 'too_big') {
-    return new Refusal('projectNameTooLong', message)
+    return new HttpError('projectNameTooLong', message)
   }
-  return new Refusal('badRequest', message)
+  return new HttpError('badRequest', message)
 }

@@ -3,7 +3,7 @@ import { pipeline as connect, PassThrough, type Readable, Transform } from 'node
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { Busboy } from '@fastify/busboy'
-import { Refusal } from '../errors.ts'
+import { HttpError } from '../errors.ts'
 import { tooLarge } from './body.ts'
 
 /** A file on its way in. Its content fails when the caller goes away, or sends what cannot be read. */
@@ -44,7 +44,7 @@ const partsMax = 100
  * Reads a body that is a file, as it arrives: a form with a part `file`, or, of any other content type, the file itself.
  * Other parts of a form are fields, also when they are sent as files. Either may come with `Content-Encoding: gzip`.
  *
- * @throws Refusal `badRequest`, `badCompression`, `unsupportedType`, `tooLarge`; and whatever `keep` throws
+ * @throws HttpError `badRequest`, `badCompression`, `unsupportedType`, `tooLarge`; and whatever `keep` throws
  */
 export async function readUpload<Kept>(request: IncomingMessage, settings: Settings<Kept>): Promise<Upload<Kept>> {
   const { headers } = request
@@ -71,7 +71,7 @@ export async function readUpload<Kept>(request: IncomingMessage, settings: Setti
 /** The body as it was before it was compressed. To give it up is not to give up the request, which has to be answered. */
 function openBody(request: IncomingMessage): Transform {
   const body = createDecoder(request.headers['content-encoding']?.toLowerCase())
-  const cutOff = () => body.destroy(new Refusal('badRequest', 'The upload was cut off: nothing of it was kept.'))
+  const cutOff = () => body.destroy(new HttpError('badRequest', 'The upload was cut off: nothing of it was kept.'))
   request.once('error', cutOff)
   request.once('close', () => request.complete || cutOff())
   return request.pipe(body)
@@ -80,7 +80,7 @@ function openBody(request: IncomingMessage): Transform {
 function createDecoder(encoding: string | undefined): Transform {
   if (encoding === undefined || encoding === 'identity') return new PassThrough()
   if (encoding === 'gzip' || encoding === 'x-gzip') return createGunzip()
-  throw new Refusal('unsupportedType', `Content-Encoding "${encoding}" is not understood: send gzip, or no encoding.`)
+  throw new HttpError('unsupportedType', `Content-Encoding "${encoding}" is not understood: send gzip, or no encoding.`)
 }
 
 async function readForm<Kept>(
@@ -104,7 +104,7 @@ async function readForm<Kept>(
   form.on('file', (_name, content, fileName, _encoding, contentType) => {
     if (kept) {
       content.resume()
-      return fail(new Refusal('badRequest', 'file: the form has more than one; send one file in one request'))
+      return fail(new HttpError('badRequest', 'file: the form has more than one; send one file in one request'))
     }
     // The form says so that it ends in the file's middle; a file that was destroyed was given up by who keeps it.
     incoming = content.once('error', (error) => content.destroyed || fail(toFormFault(error)))
@@ -112,10 +112,10 @@ async function readForm<Kept>(
     kept.catch(fail)
   })
   form.on('field', (name, value, _nameTruncated, valueTruncated) => {
-    if (valueTruncated) fail(new Refusal('badRequest', `${name}: must have ${fieldBytesMax} bytes or fewer`))
+    if (valueTruncated) fail(new HttpError('badRequest', `${name}: must have ${fieldBytesMax} bytes or fewer`))
     else fields[name] = value
   })
-  form.on('partsLimit', () => fail(new Refusal('badRequest', `The form has more than ${partsMax} parts.`)))
+  form.on('partsLimit', () => fail(new HttpError('badRequest', `The form has more than ${partsMax} parts.`)))
   try {
     // A form of which the file is given up does not end by itself.
     await Promise.race([pipeline(body, form).catch((error) => fail(toFormFault(error))), failed.promise])
@@ -144,14 +144,14 @@ function createForm(headers: IncomingHttpHeaders) {
 
 /** The reader of forms gives its errors no codes; what comes through it from elsewhere stays as it is. */
 function toFormFault(error: Error): Error {
-  if (error instanceof Refusal || 'code' in error) return error
-  return new Refusal('badRequest', `The form cannot be read: ${error.message}.`, { cause: error })
+  if (error instanceof HttpError || 'code' in error) return error
+  return new HttpError('badRequest', `The form cannot be read: ${error.message}.`, { cause: error })
 }
 
-function toCompressionFault(error: unknown): Refusal | undefined {
+function toCompressionFault(error: unknown): HttpError | undefined {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   if (!/^Z_/.test(code)) return undefined
-  return new Refusal('badCompression', 'The body is marked as gzip but cannot be decompressed.', { cause: error })
+  return new HttpError('badCompression', 'The body is marked as gzip but cannot be decompressed.', { cause: error })
 }
 
 /** Lets a content through that is not too large, and fails in its middle otherwise. */

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { createRecent } from '../../runtime/lru-cache.ts'
+import { createLruCache } from '../../runtime/lru-cache.ts'
 
 /**
  * The short way for writes of the stream, which are most of what comes. A request to one of its routes that is plain in every
@@ -18,7 +18,7 @@ import { createRecent } from '../../runtime/lru-cache.ts'
 type Settings = {
   server: Server
   /** What answers, by method and address: `POST /path`. */
-  routes: ReadonlyMap<string, QuickRoute>
+  routes: ReadonlyMap<string, FastRoute>
   /** A body of so many bytes need not be let in. */
   smallBodyBytes: number
   /** How long the rest of a request may take to come, and a new connection to ask anything. */
@@ -30,40 +30,40 @@ type Settings = {
 }
 
 /** Neither of the two ever fails, nor does its promise. */
-export type QuickRoute = {
+export type FastRoute = {
   /** A request with a longer body goes to Node's own server. */
   bodyBytesMax: number
   /** Lets a larger body in before it is read, or not: then it goes to Node's own server, which tells why. */
   letIn(headers: IncomingHttpHeaders, bodyBytes: number): LetIn | Promise<LetIn>
-  answer(headers: IncomingHttpHeaders, body: Buffer): QuickAnswer | Promise<QuickAnswer>
+  answer(headers: IncomingHttpHeaders, body: Buffer): FastAnswer | Promise<FastAnswer>
 }
 
 /** What to call once the body is not held any more; undefined when it may not come in. */
 type LetIn = (() => void) | undefined
 
 /** The status line and headers, each with its line end, and the body whose length they tell. */
-export type QuickAnswer = { head: string; body: string }
+export type FastAnswer = { head: string; body: string }
 
-export type QuickLane = {
+export type FastPath = {
   /** Ends every connection after its answer, and those that ask nothing at once, as Node's own server does when it closes. */
   letGo(): void
   /** True while a request of this connection is being answered. */
   isBusy(socket: Socket): boolean
 }
 
-type Head = { route: QuickRoute; headers: IncomingHttpHeaders; bodyBytes: number }
+type Head = { route: FastRoute; headers: IncomingHttpHeaders; bodyBytes: number }
 
 /** A request whose head is there: where its body begins, and the request after it. */
 type Coming = { head: Head; bodyAt: number; next: number }
 
-export function openQuickLane({
+export function openFastPath({
   server,
   routes,
   smallBodyBytes,
   restWaitMs,
   idleMsMax,
   isDraining,
-}: Settings): QuickLane {
+}: Settings): FastPath {
   const ofNode = server.listeners('connection') as ((socket: Socket) => void)[]
   server.removeAllListeners('connection')
   const keeping = `connection: keep-alive\r\nkeep-alive: timeout=${Math.floor(idleMsMax / 1_000)}\r\n\r\n`
@@ -166,7 +166,7 @@ export function openQuickLane({
       socket.setTimeout(isForRest ? restWaitMs : idleMsMax)
     }
 
-    function send({ head, body }: QuickAnswer) {
+    function send({ head, body }: FastAnswer) {
       holdNoBody()
       if (socket.destroyed) return
       const isLast = hasEnded || lettingGo || isDraining()
@@ -240,8 +240,8 @@ export function openQuickLane({
 function ignore() {}
 
 /** Reads requests. Callers send the same heads again and again, but for the length of the body: those are remembered. */
-function createRequestReader(routes: ReadonlyMap<string, QuickRoute>, smallBodyBytes: number) {
-  const heads = createRecent<Head>(headsMax)
+function createRequestReader(routes: ReadonlyMap<string, FastRoute>, smallBodyBytes: number) {
+  const heads = createLruCache<Head>(headsMax)
 
   function findHead(text: string): Head | undefined {
     const known = heads.get(text)
@@ -296,7 +296,7 @@ const oddHeaders = new Set([
 ])
 
 /** The head of a plain request to one of the routes; undefined for every other. */
-function readHead(text: string, routes: ReadonlyMap<string, QuickRoute>): Head | undefined {
+function readHead(text: string, routes: ReadonlyMap<string, FastRoute>): Head | undefined {
   const lineEnd = text.indexOf(requestLineEnd)
   const route = lineEnd < 0 ? undefined : routes.get(text.slice(0, lineEnd))
   if (!route) return undefined

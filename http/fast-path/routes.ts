@@ -1,7 +1,7 @@
 import { type IncomingHttpHeaders, STATUS_CODES } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { whenKnown } from '../../runtime/map-maybe-async.ts'
+import { mapMaybeAsync } from '../../runtime/map-maybe-async.ts'
 import type { Span } from '../../runtime/tracing.ts'
 import { bodyBytesMaxDefault, createBodyReader } from '../body/body.ts'
 import { checkFields } from '../body/fields.ts'
@@ -10,7 +10,7 @@ import { toErrorEnvelope, toRefusal } from '../errors.ts'
 import type { BodyRoom } from '../pressure.ts'
 import type { RequestWatch } from '../request-watch.ts'
 import type { Caller, Route } from '../route.ts'
-import type { QuickAnswer, QuickRoute } from './fast-path.ts'
+import type { FastAnswer, FastRoute } from './fast-path.ts'
 
 type Settings = {
   routes: Route[]
@@ -27,19 +27,19 @@ type Settings = {
 /** Longer bodies come seldom, and may take long to arrive. */
 const bodyBytesMaxOfAll = 1024 * 1024
 
-/** The routes of the quick lane: they do, in the same order, what the other way does for a plain request. */
-export function createQuickRoutes(settings: Settings): Map<string, QuickRoute> {
+/** The routes of the fast path: they do, in the same order, what the other way does for a plain request. */
+export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
   const { checkKey, room, log, watch } = settings
   const { tracing } = watch
   const readJsonBody = createBodyReader()
   const toAnswer = createAnswers(settings.safeHeaders)
 
-  function toQuickRoute(it: Route, handle: NonNullable<Route['handleQuickly']>): QuickRoute {
+  function toFastRoute(it: Route, handle: NonNullable<Route['handleQuickly']>): FastRoute {
     const watched = watch.route(it)
     const bodyBytesMax = Math.min(it.bodyBytesMax ?? bodyBytesMaxDefault, bodyBytesMaxOfAll)
     function work(headers: IncomingHttpHeaders, bytes: Buffer) {
-      return whenKnown(checkKey(headers), (caller) =>
-        whenKnown(readJsonBody(bytes, undefined, bodyBytesMax), (body) =>
+      return mapMaybeAsync(checkKey(headers), (caller) =>
+        mapMaybeAsync(readJsonBody(bytes, undefined, bodyBytesMax), (body) =>
           handle({ body: it.checksOwnBody ? body : it.body && checkFields(it.body, body), caller, headers }),
         ),
       )
@@ -47,20 +47,20 @@ export function createQuickRoutes(settings: Settings): Map<string, QuickRoute> {
     /** Whoever is not let in is refused by the other way, which also knows how. */
     function letIn(headers: IncomingHttpHeaders, bodyBytes: number) {
       try {
-        const known = whenKnown(checkKey(headers), () => room.take(bodyBytes))
+        const known = mapMaybeAsync(checkKey(headers), () => room.take(bodyBytes))
         return known instanceof Promise ? known.catch(() => undefined) : known
       } catch {
         return undefined
       }
     }
-    function answer(headers: IncomingHttpHeaders, bytes: Buffer): QuickAnswer | Promise<QuickAnswer> {
+    function answer(headers: IncomingHttpHeaders, bytes: Buffer): FastAnswer | Promise<FastAnswer> {
       const startedAt = performance.now()
       const span: Span | undefined = tracing && watched.begin(headers)
       const toDone = (body: string) => {
         watched.end(200, startedAt, span)
         return toAnswer(200, body)
       }
-      const refuse = (error: unknown): QuickAnswer | Promise<QuickAnswer> => {
+      const refuse = (error: unknown): FastAnswer | Promise<FastAnswer> => {
         const refusal = toRefusal(error)
         logRefusal(log, refusal, error, it.path)
         watched.end(refusal.status, startedAt, span)
@@ -77,10 +77,10 @@ export function createQuickRoutes(settings: Settings): Map<string, QuickRoute> {
     return { bodyBytesMax, letIn, answer }
   }
 
-  const found = new Map<string, QuickRoute>()
+  const found = new Map<string, FastRoute>()
   for (const it of settings.routes) {
     if (!it.handleQuickly) continue
-    const quick = toQuickRoute(it, it.handleQuickly)
+    const quick = toFastRoute(it, it.handleQuickly)
     for (const prefix of it.atRoot ? [''] : settings.prefixes) found.set(`${it.method} ${prefix}${it.path}`, quick)
   }
   return found
@@ -103,7 +103,7 @@ function createAnswers(safeHeaders: Record<string, string>) {
     return head
   }
 
-  return function toAnswer(status: number, body: string, headers?: Record<string, string>): QuickAnswer {
+  return function toAnswer(status: number, body: string, headers?: Record<string, string>): FastAnswer {
     const nowMs = performance.now()
     if (nowMs - dateAtMs > dateForMs) {
       date = new Date().toUTCString()

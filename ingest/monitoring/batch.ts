@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { type FieldFault, type Item, readItem, type Scalars } from './event.ts'
 
 /** What is wrong with an item of a batch: where it stands, which field, and what to do about it. */
@@ -15,14 +15,14 @@ const scalarsInAllMax = 2_000_000
 /**
  * Reads every item of a batch; a wrong one does not sink the others.
  *
- * @throws Refusal `badRequest` when it is no batch at all, `tooLarge`
+ * @throws HttpError `badRequest` when it is no batch at all, `tooLarge`
  */
 export function readBatch(body: unknown, labelsOnly: boolean): Batch {
   const raw = typeof body === 'object' && body !== null ? (body as { data?: unknown }).data : undefined
-  if (raw == null) throw new Refusal('badRequest', 'data: is missing (a list of events)')
-  if (!Array.isArray(raw)) throw new Refusal('badRequest', 'data: expected a list of events')
+  if (raw == null) throw new HttpError('badRequest', 'data: is missing (a list of events)')
+  if (!Array.isArray(raw)) throw new HttpError('badRequest', 'data: expected a list of events')
   if (raw.length > itemsMax) {
-    throw new Refusal('tooLarge', `data: has ${raw.length} items; send at most ${itemsMax} in one request`)
+    throw new HttpError('tooLarge', `data: has ${raw.length} items; send at most ${itemsMax} in one request`)
   }
   const batch: Batch = { items: [], places: [], faults: [], rejected: new Set(), raw }
   let scalars = 0
@@ -34,7 +34,10 @@ export function readBatch(body: unknown, labelsOnly: boolean): Batch {
       batch.places.push(index)
       scalars += count(item.features) + count(item.prediction) + count(item.labels)
       if (scalars > scalarsInAllMax) {
-        throw new Refusal('tooLarge', `data: has more than ${scalarsInAllMax} values; send fewer events in one request`)
+        throw new HttpError(
+          'tooLarge',
+          `data: has more than ${scalarsInAllMax} values; send fewer events in one request`,
+        )
       }
     } else rejectItem(batch, index, found)
   }

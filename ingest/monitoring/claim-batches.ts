@@ -40,7 +40,7 @@ export type Rounds = {
    * Resolves when all of them are settled: stored for good, or known to have been there.
    *
    * @returns for each event whether it was the first of its prediction id
-   * @throws Refusal `unavailable`: any of them may come again
+   * @throws HttpError `unavailable`: any of them may come again
    */
   keep(events: NewEvent[]): Promise<boolean[]>
 }

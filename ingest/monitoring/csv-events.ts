@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { decimal, toNotFinite } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import type { CsvRecord } from './csv.ts'
 import {
   checkProbability,
@@ -48,7 +48,7 @@ export type Header = { columns: Column[]; ignored: string[] }
  * Reads the first line of a file.
  *
  * @param needsId for labels: without an id they belong to nothing
- * @throws Refusal `badRequest`
+ * @throws HttpError `badRequest`
  */
 export function readHeader({ fields }: CsvRecord, needsId: boolean): Header {
   if (!Array.isArray(fields)) throw refuseHeader(fields.fault)
@@ -80,8 +80,8 @@ function toColumn(name: string): Column {
   return { kind: 'ignored' }
 }
 
-function refuseHeader(fault: string): Refusal {
-  return new Refusal('badRequest', `file: line 1 names no columns that can be used: ${fault}`)
+function refuseHeader(fault: string): HttpError {
+  return new HttpError('badRequest', `file: line 1 names no columns that can be used: ${fault}`)
 }
 
 type Source = {

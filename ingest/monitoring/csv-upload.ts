@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
 import { type IncomingFile, type IncomingForm, readUpload } from '../../http/body/upload.ts'
-import { Refusal, restrictedAccount, toErrorEnvelope, toRefusal } from '../../http/errors.ts'
+import { HttpError, restrictedAccount, toErrorEnvelope, toRefusal } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { SoughtWorkspace } from '../../store/postgres/accounts/workspaces.ts'
 import { describeFault } from './batch.ts'
@@ -126,7 +126,7 @@ async function takeUpload(deps: CsvDeps, call: Call): Promise<Readable> {
     discard: async () => undefined,
     fileBytesMax: Number.POSITIVE_INFINITY,
   }).then(({ fields, file: used }) => {
-    if (!used) throw new Refusal('badRequest', 'file: is missing (a CSV file as a part of the form, or as the body)')
+    if (!used) throw new HttpError('badRequest', 'file: is missing (a CSV file as a part of the form, or as the body)')
     refuseLateFields(used, fields)
   })
   work.then(
@@ -227,7 +227,7 @@ async function keepFile(
       }
       telling.progress()
     }
-    if (!header) throw new Refusal('badRequest', 'file: is empty; its first line names the columns')
+    if (!header) throw new HttpError('badRequest', 'file: is empty; its first line names the columns')
     await keeping
     await keep(batch)
   } finally {
@@ -269,16 +269,16 @@ async function readHead(content: Readable): Promise<{ isWhole: boolean; content:
 function readGiven(values: Record<string, unknown>, kind: Kind) {
   const checked = given.safeParse(values)
   const issue = checked.error?.issues[0]
-  if (!checked.success) throw new Refusal('badRequest', `${issue?.path.join('.')}: ${issue?.message}`)
+  if (!checked.success) throw new HttpError('badRequest', `${issue?.path.join('.')}: ${issue?.message}`)
   const { workspaceName, modelName, modelVersion, datasetName, NAValues, keepDefaultNAValues } = checked.data
   const missing = (field: string, why = '') =>
-    new Refusal('badRequest', `${field}: is missing (as a field of the form before the file, or in the query)${why}`)
+    new HttpError('badRequest', `${field}: is missing (as a field of the form before the file, or in the query)${why}`)
   if (!workspaceName) throw missing('workspaceName')
   const target = datasetName || (kind === 'TRAINING_EVENTS' ? undefined : modelName)
   if (!target) throw missing(kind === 'TRAINING_EVENTS' ? 'datasetName' : 'modelName')
   const keepDefault = keepDefaultNAValues?.toLowerCase() ?? 'true'
   if (keepDefault !== 'true' && keepDefault !== 'false') {
-    throw new Refusal('badRequest', 'keepDefaultNAValues: expected true or false')
+    throw new HttpError('badRequest', 'keepDefaultNAValues: expected true or false')
   }
   return {
     workspaceName,
@@ -299,14 +299,14 @@ async function findTarget(
   if (workspace.isWithheld) throw restrictedAccount()
   const modelId = await models.model(workspace.id, modelName)
   if (modelId !== undefined) return { workspace, modelId }
-  throw new Refusal('badRequest', `modelName: the workspace has ${modelsPerWorkspaceMax} models, as many as it may`)
+  throw new HttpError('badRequest', `modelName: the workspace has ${modelsPerWorkspaceMax} models, as many as it may`)
 }
 
 /** Fields that came after a file whose lines were stored without them. */
 function refuseLateFields(used: Record<string, string>, fields: Record<string, string>) {
   const late = Object.keys(given.shape).filter((field) => fields[field] !== used[field])
   if (late.length === 0) return
-  throw new Refusal(
+  throw new HttpError(
     'badRequest',
     `${late.join(', ')}: came after the file, whose lines were stored without it: send fields before a large file`,
   )
@@ -319,7 +319,7 @@ async function keepPatiently<T>(keep: () => Promise<T>, signal: AbortSignal): Pr
     try {
       return await keep()
     } catch (error) {
-      const isPassing = error instanceof Refusal && error.refusal === 'unavailable'
+      const isPassing = error instanceof HttpError && error.refusal === 'unavailable'
       if (!isPassing || performance.now() > deadline) throw error
       await sleep(retryMs, undefined, { signal })
     }

@@ -1,4 +1,4 @@
-import { createGatherer } from '../../runtime/write-behind-buffer.ts'
+import { createWriteBehindBuffer } from '../../runtime/write-behind-buffer.ts'
 import type { IngestionError } from '../../store/postgres/monitoring/ingestion-errors.ts'
 
 type Settings = {
@@ -28,7 +28,7 @@ export type TellableFault = {
 export function createFaultLog({ write, onError, kindsMax = kindsMaxDefault }: Settings) {
   let day = 0
   let kinds = new Map<string, Set<string>>()
-  const errors = createGatherer<IngestionError>({
+  const errors = createWriteBehindBuffer<IngestionError>({
     idOf: toId,
     merge(known, more) {
       known.count += more.count

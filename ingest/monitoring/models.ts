@@ -1,4 +1,4 @@
-import { createLookup } from '../../runtime/read-through-cache.ts'
+import { createReadThroughCache } from '../../runtime/read-through-cache.ts'
 import { findWritableWorkspace, type SoughtWorkspace } from '../../store/postgres/accounts/workspaces.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import { ensureMonitoredModel } from '../../store/postgres/monitoring/models.ts'
@@ -13,12 +13,12 @@ export const modelsPerWorkspaceMax = 10_000
 
 /** Finds the workspaces and models that events are of, without a query per event. */
 export function createModelCheck(queries: Queries) {
-  const findWorkspace = createLookup<SoughtWorkspace, { userId: string; name: string }>({
+  const findWorkspace = createReadThroughCache<SoughtWorkspace, { userId: string; name: string }>({
     find: (_id, { userId, name }) => findWritableWorkspace(queries, userId, name),
     freshForMs: { found: freshForMs, absent: absentForMs },
     entriesMax: rememberedMax,
   })
-  const findModel = createLookup<bigint, { workspaceId: string; name: string }>({
+  const findModel = createReadThroughCache<bigint, { workspaceId: string; name: string }>({
     find: async (_id, model) =>
       (await ensureMonitoredModel(queries, { ...model, modelsMax: modelsPerWorkspaceMax }))?.id,
     freshForMs: { found: freshForMs, absent: absentForMs },

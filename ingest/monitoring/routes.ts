@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { flag, isStorable, object, optional } from '../../http/body/fields.ts'
-import { Refusal, restrictedAccount } from '../../http/errors.ts'
+import { HttpError, restrictedAccount } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { SoughtWorkspace } from '../../store/postgres/accounts/workspaces.ts'
 import type { Counters } from '../../throttle/counters.ts'
@@ -58,7 +58,7 @@ export function createMonitoringRoutes({ models, throttle, rounds, counters, fau
   async function findWorkspaces(batch: Batch, groups: Group[], { userId }: Caller) {
     const found = await Promise.all(groups.map(async (it) => await models.workspace(userId, it.workspaceName)))
     const usable: (Group & { workspace: SoughtWorkspace })[] = []
-    let refusal: Refusal | undefined
+    let refusal: HttpError | undefined
     groups.forEach((group, at) => {
       const workspace = found[at]
       if (workspace && !workspace.isWithheld) return usable.push({ ...group, workspace })
@@ -207,14 +207,14 @@ export function createMonitoringRoutes({ models, throttle, rounds, counters, fau
   ]
 }
 
-export function unknownWorkspace(name: string): Refusal {
-  return new Refusal('workspaceUnknown', `There is no workspace "${name.slice(0, 200)}" that this key may use.`)
+export function unknownWorkspace(name: string): HttpError {
+  return new HttpError('workspaceUnknown', `There is no workspace "${name.slice(0, 200)}" that this key may use.`)
 }
 
-function toRefusal({ faults, rejected, raw }: Batch): Refusal {
+function toRefusal({ faults, rejected, raw }: Batch): HttpError {
   const shown = faults.slice(0, faultsInMessageMax).map((it) => `[${it.index}] ${describeFault(it)}`)
   const more = faults.length > shown.length ? `; and ${faults.length - shown.length} more, see data` : ''
-  return new Refusal(
+  return new HttpError(
     'eventsWrong',
     `${rejected.size} of ${raw.length} items are wrong, so nothing of this request was kept: ${shown.join('; ')}${more}`,
     { data: faults.slice(0, faultsShownMax) },

@@ -1,6 +1,6 @@
 import type { voidedEventsTable } from '../../store/clickhouse/monitoring/tables.ts'
 import type { Queries } from '../../store/postgres/database.ts'
-import { deleteUntoldVoids, listUntoldVoids } from '../../store/postgres/monitoring/event-claims.ts'
+import { deleteUntoldTombstones, listUntoldTombstones } from '../../store/postgres/monitoring/event-claims.ts'
 import type { Committer } from '../committer.ts'
 
 type Settings = {
@@ -10,13 +10,13 @@ type Settings = {
   onError(error: unknown): void
 }
 
-const voidsAtOnce = 1_000
+const tombstonesAtOnce = 1_000
 
 /**
  * Tells ClickHouse which numbers of events were taken over: at once when this process took some, and now and then for
  * processes that were killed before they had told. Told twice does no harm.
  */
-export function createVoids({ queries, committer, everyMs, onError }: Settings) {
+export function createTombstones({ queries, committer, everyMs, onError }: Settings) {
   let telling: Promise<void> | undefined
   let isDue = false
   const timer = setInterval(tell, everyMs)
@@ -34,10 +34,10 @@ export function createVoids({ queries, committer, everyMs, onError }: Settings) 
   async function tellAll() {
     while (isDue) {
       isDue = false
-      const voids = await listUntoldVoids(queries, voidsAtOnce)
-      if (voids.length === 0) continue
+      const tombstones = await listUntoldTombstones(queries, tombstonesAtOnce)
+      if (tombstones.length === 0) continue
       await committer.commit(Date.now(), (block) => {
-        for (const { claim, place, modelId, kind } of voids) {
+        for (const { claim, place, modelId, kind } of tombstones) {
           block.columns.model_id.push(modelId)
           block.columns.kind.push(kind)
           block.columns.claim.push(claim)
@@ -45,8 +45,8 @@ export function createVoids({ queries, committer, everyMs, onError }: Settings) 
           block.endRow()
         }
       })
-      await deleteUntoldVoids(queries, voids)
-      if (voids.length === voidsAtOnce) isDue = true
+      await deleteUntoldTombstones(queries, tombstones)
+      if (tombstones.length === tombstonesAtOnce) isDue = true
     }
   }
 

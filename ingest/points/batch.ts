@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { ExactJson } from '../../http/body/exact-json.ts'
 import { experimentKey, list, object, optional, text, toFieldRefusal } from '../../http/body/fields.ts'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import {
   isPlainInteger,
   isPlainName,
@@ -54,13 +54,13 @@ type Envelope = z.output<typeof envelopeFields>
 /**
  * Checks the frame of a batch: whose it is, and that it has points.
  *
- * @throws Refusal
+ * @throws HttpError
  */
 export function readEnvelope(body: ExactJson): Envelope {
   const checked = envelopeFields.safeParse(body)
   if (!checked.success) throw toFieldRefusal(checked.error, body)
   if (!checked.data.metrics && !checked.data.series) {
-    throw new Refusal('badRequest', 'metrics: is missing (send points as "metrics", or whole series as "series")')
+    throw new HttpError('badRequest', 'metrics: is missing (send points as "metrics", or whole series as "series")')
   }
   return checked.data
 }
@@ -68,12 +68,12 @@ export function readEnvelope(body: ExactJson): Envelope {
 /**
  * How many points a batch claims to hold, before any of them is looked at.
  *
- * @throws Refusal `tooLarge`: two bytes of JSON make a point of 64 bytes, so the limit on the body alone would not do
+ * @throws HttpError `tooLarge`: two bytes of JSON make a point of 64 bytes, so the limit on the body alone would not do
  */
 export function countPoints({ metrics, series }: Envelope): number {
   const points = (metrics?.length ?? 0) + (series ?? []).reduce<number>((sum, it) => sum + seriesLength(it), 0)
   if (points <= pointsMax) return points
-  throw new Refusal('tooLarge', `The request has ${points} points: send at most ${pointsMax} in one request.`)
+  throw new HttpError('tooLarge', `The request has ${points} points: send at most ${pointsMax} in one request.`)
 }
 
 function seriesLength(raw: unknown): number {

@@ -10,7 +10,7 @@ const keyCharactersMax = 50
  * Reads a single point with its experiment. Like points in a batch, most need no conversion; whatever is not plainly
  * right goes to the schema, which alone refuses.
  *
- * @throws Refusal that names the field
+ * @throws HttpError that names the field
  */
 export function readMetric(body: unknown): { experimentKey: string; point: Point } {
   const point = readPlainPoint(body)

@@ -27,7 +27,7 @@ type Deps = {
   primary: Queries
   /** Undefined: the primary answers everything. */
   replicaUrl: string | undefined
-  figures: Registry
+  metricsRegistry: Registry
   /** Called for faults of the replica; reads go on without it. */
   onError(error: unknown): void
 }
@@ -40,12 +40,12 @@ const answerMsMax = 500
 const awayMs = 1_000
 
 /** Opens the reads of a process, and counts which server answered them. */
-export function openReadReplica({ primary, replicaUrl, figures, onError }: Deps): ReadReplica {
+export function openReadReplica({ primary, replicaUrl, metricsRegistry, onError }: Deps): ReadReplica {
   const reads = new Counter({
     name: 'svc_postgres_reads_total',
     help: 'Reads of many rows from Postgres, by the server that answered',
     labelNames: ['server'],
-    registers: [figures],
+    registers: [metricsRegistry],
   })
   function countPrimary<T>(read: (queries: Queries) => Promise<T>): Promise<T> {
     reads.inc({ server: 'primary' })

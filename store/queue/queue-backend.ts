@@ -44,7 +44,7 @@ export type QueueLoad = {
 }
 
 /** Things to be done, each by a name. */
-type Errands = {
+type Jobs = {
   /**
    * Has each done once more, unless it waits to be done, or is being done, since a request of the last seconds. One that
    * was requested before that may still be under way: what must not be done twice at once, `run` sees to.
@@ -54,7 +54,7 @@ type Errands = {
   close(): Promise<void>
 }
 
-type ErrandSettings = {
+type JobSettings = {
   queue: string
   /** How many this process does at once. */
   atOnce: number
@@ -80,7 +80,7 @@ export type QueueBackend = {
   kind: 'redis' | 'postgres'
   openProducer(name: QueueName): Promise<Producer>
   openConsumer(settings: ConsumerSettings): Promise<Consumer>
-  openErrands(settings: ErrandSettings): Promise<Errands>
+  openJobs(settings: JobSettings): Promise<Jobs>
   /**
    * The blocks that are in a queue at the moment of the call and are not stored yet when they are looked at; some that are
    * stored by then may be among them.
@@ -150,14 +150,14 @@ async function* readJobs(queue: Queue<JobData>, ids: string[]): AsyncGenerator<B
   }
 }
 
-type ErrandData = { name: string }
+type NamedJob = { name: string }
 
 // While a job is there no other of its id is taken: should one be left behind for good by a killed worker, its errand would
 // never be done again. So ids last for a while only.
-const errandIdMs = 10_000
+const jobIdLifetimeMs = 10_000
 
 // Who requests errands looks again and again whether there is one: none of them is repeated by the queue.
-const errandOptions: Omit<QueueOptions, 'connection'> = {
+const namedJobOptions: Omit<QueueOptions, 'connection'> = {
   defaultJobOptions: { attempts: 1, removeOnComplete: true, removeOnFail: true },
   streams,
 }
@@ -277,17 +277,17 @@ function openOnRedis(
         },
       }
     },
-    async openErrands({ queue: name, atOnce, run, onError }) {
+    async openJobs({ queue: name, atOnce, run, onError }) {
       await connectOnce()
       const own = toPrefix(name)
-      const queue = new Queue<ErrandData>(name, { connection: producing, prefix: own, ...errandOptions })
-      const worker = new Worker<ErrandData>(name, (job) => run(job.data.name), {
+      const queue = new Queue<NamedJob>(name, { connection: producing, prefix: own, ...namedJobOptions })
+      const worker = new Worker<NamedJob>(name, (job) => run(job.data.name), {
         connection: connect({ maxRetriesPerRequest: null }),
         prefix: own,
         concurrency: atOnce,
         ...consumerOptions,
       })
-      return startErrands(queue, worker, onError)
+      return startJobs(queue, worker, onError)
     },
     async *readBlocks(name) {
       for (const queue of await openShards(name)) {
@@ -412,18 +412,18 @@ function openOnPostgres({ postgresUrl, onError }: Settings): QueueBackend {
       )
       return startConsumer(worker, onError)
     },
-    async openErrands({ queue: name, atOnce, run, onError }) {
+    async openJobs({ queue: name, atOnce, run, onError }) {
       const consuming = openPool(postgresUrl, 4)
       consuming.on('error', onError)
       closers.push(() => consuming.end())
-      const queue = new Queue<ErrandData>(name, { connection: producing as never, ...errandOptions }, backend)
-      const worker = new Worker<ErrandData>(
+      const queue = new Queue<NamedJob>(name, { connection: producing as never, ...namedJobOptions }, backend)
+      const worker = new Worker<NamedJob>(
         name,
         (job) => run(job.data.name),
         { connection: consuming as never, concurrency: atOnce, ...consumerOptions },
         backend,
       )
-      return startErrands(queue, worker, onError)
+      return startJobs(queue, worker, onError)
     },
     async *readBlocks(name) {
       const queue = new Queue<JobData>(name, { connection: producing as never, streams }, backend)
@@ -549,18 +549,18 @@ async function startConsumer(worker: Worker<JobData>, onError: (error: Error) =>
 }
 
 /** See `startProducer` for why it waits. */
-async function startErrands(
-  queue: Queue<ErrandData>,
-  worker: Worker<ErrandData>,
+async function startJobs(
+  queue: Queue<NamedJob>,
+  worker: Worker<NamedJob>,
   onError: (error: Error) => void,
-): Promise<Errands> {
+): Promise<Jobs> {
   queue.on('error', onError)
   worker.on('error', onError)
   await Promise.all([queue.waitUntilReady(), worker.waitUntilReady()])
   worker.run().catch(onError)
   return {
     async request(names) {
-      const period = Math.floor(Date.now() / errandIdMs)
+      const period = Math.floor(Date.now() / jobIdLifetimeMs)
       const toJob = (name: string) => ({ name: 'errand', data: { name }, opts: { jobId: `errand-${name}-${period}` } })
       await queue.addBulk(names.map(toJob))
     },

@@ -4,10 +4,10 @@ import { Gauge, type Registry } from 'prom-client'
  * What is known of the queue. Ingest tells it as it looks whether it may go on, and workers as they look at all stores: one
  * process may be both.
  */
-export function openQueueFigures(figures: Registry) {
+export function openQueueMetrics(metricsRegistry: Registry) {
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[]) =>
-    (figures.getSingleMetric(name) as Gauge<Label> | undefined) ??
-    new Gauge({ name, help, labelNames, registers: [figures] })
+    (metricsRegistry.getSingleMetric(name) as Gauge<Label> | undefined) ??
+    new Gauge({ name, help, labelNames, registers: [metricsRegistry] })
   return {
     depth: gauge('svc_queue_blocks', 'Blocks that wait in the queue or are at work', ['queue']),
     memoryShare: gauge(

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openQuickLane, type QuickAnswer, type QuickLane, type QuickRoute } from '../../http/fast-path/fast-path.ts'
+import { type FastAnswer, type FastPath, type FastRoute, openFastPath } from '../../http/fast-path/fast-path.ts'
 import { openTwoUsers } from '../api/accounts/two-users.ts'
 import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
@@ -15,7 +15,7 @@ const idleMsMax = 2_000
 
 describe('a connection', () => {
   let server: Server
-  let lane: QuickLane
+  let lane: FastPath
   let isDraining = false
   let sockets: Socket[]
   let hold: Promise<unknown> | undefined
@@ -31,7 +31,7 @@ describe('a connection', () => {
       const chunks = await request.toArray().catch(() => [])
       answer.end(`node ${request.method} ${Buffer.concat(chunks)}`)
     })
-    const echo = (_: unknown, body: Buffer): QuickAnswer => ({
+    const echo = (_: unknown, body: Buffer): FastAnswer => ({
       head: `HTTP/1.1 200 OK\r\ncontent-length: ${body.length + 6}\r\n`,
       body: `quick ${body}`,
     })
@@ -42,7 +42,7 @@ describe('a connection', () => {
         held -= bytes
       }
     }
-    const routes = new Map<string, QuickRoute>([
+    const routes = new Map<string, FastRoute>([
       ['POST /now', { bodyBytesMax, letIn, answer: echo }],
       ['POST /later', { bodyBytesMax, letIn, answer: async (headers, body) => (await hold, echo(headers, body)) }],
       [
@@ -50,7 +50,7 @@ describe('a connection', () => {
         { bodyBytesMax, letIn: async (headers, bytes) => (await hold, letIn(headers, bytes)), answer: echo },
       ],
     ])
-    lane = openQuickLane({ server, routes, smallBodyBytes, restWaitMs, idleMsMax, isDraining: () => isDraining })
+    lane = openFastPath({ server, routes, smallBodyBytes, restWaitMs, idleMsMax, isDraining: () => isDraining })
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
   })

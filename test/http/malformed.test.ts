@@ -131,7 +131,7 @@ describe('an answer that is long', () => {
         }),
       ],
       checkKey: () => ({}) as Caller,
-      health: { checks: {}, figures: new Registry(), isDraining: () => false },
+      health: { checks: {}, metricsRegistry: new Registry(), isDraining: () => false },
       version: '0.0.0',
       log: pino({ level: 'silent' }),
       unreadMsMax,

@@ -72,7 +72,7 @@ it('counts and times requests by what was answered, whichever way they came', as
     await client.post('/write/experiment/metric', { experimentKey, ...aPoint({ step }) })
   }
   await client.post('/write/experiment/metric', { experimentKey: 'unknown', ...aPoint() })
-  // An encoding keeps it from the quick lane.
+  // An encoding keeps it from the fast path.
   const odd = { headers: { 'content-encoding': 'zip' } }
   const { status } = await client.post('/write/experiment/metric', { experimentKey }, odd)
   await client.post('/write/experiment/metric', { experimentKey }, { apiKey: 'nobody' })

@@ -20,7 +20,7 @@ const start = (permission: unknown) =>
       },
     ],
     checkKey: () => ({}) as Caller,
-    health: { checks: {}, figures: new Registry(), isDraining: () => false },
+    health: { checks: {}, metricsRegistry: new Registry(), isDraining: () => false },
     version: '0.0.0',
     log: pino({ level: 'silent' }),
   })

@@ -4,7 +4,7 @@ import { Registry } from 'prom-client'
 import { afterEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import type { PressureLimits } from '../../http/pressure.ts'
-import { type Caller, quickRoute } from '../../http/route.ts'
+import { type Caller, fastRoute } from '../../http/route.ts'
 import { createServer } from '../../http/server.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { aPoint } from '../kit/builders.ts'
@@ -15,14 +15,14 @@ import { createUser, openOwnStores, startRole } from '../kit/service.ts'
 const closers = createClosers()
 afterEach(() => closers.closeAll())
 
-const ways = ['by Node’s server', 'by the quick lane'] as const
+const ways = ['by Node’s server', 'by the fast path'] as const
 
 type Way = (typeof ways)[number]
 
 /** A server with one route that holds its answers until it is told to give them. */
 async function openServer(way: Way, pressure: PressureLimits) {
   const answers = Promise.withResolvers<void>()
-  const held = quickRoute({
+  const held = fastRoute({
     method: 'POST',
     path: '/held',
     permission: 'caller',
@@ -39,9 +39,9 @@ async function openServer(way: Way, pressure: PressureLimits) {
   })
   const { handleQuickly: _, ...heldByNode } = held
   const app = await createServer({
-    routes: [way === 'by the quick lane' ? held : heldByNode],
+    routes: [way === 'by the fast path' ? held : heldByNode],
     checkKey: () => ({ isAdmin: false }) as Caller,
-    health: { checks: {}, figures: new Registry(), isDraining: () => false },
+    health: { checks: {}, metricsRegistry: new Registry(), isDraining: () => false },
     version: '0.0.0',
     log: pino({ level: 'silent' }),
     pressure,

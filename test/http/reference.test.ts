@@ -96,12 +96,12 @@ describe('/openapi.json', () => {
       reads: database,
       clickhouse,
       objects: unused,
-      looseObjects: unused,
+      orphanedObjects: unused,
       secrets: unused,
       liveStreams: unused,
       privateHosts: unused,
       assetLimits: parseSettings({}).assetLimits,
-      signs: unused,
+      heartbeats: unused,
       throttle: unused,
       counters: unused,
       queueDepth: unused,
@@ -223,7 +223,7 @@ it('/readyz says what it needs to work, and that all of it can be used', async (
   })
 })
 
-it('/metrics has our figures in the text format of Prometheus', async () => {
+it('/metrics has our metrics in the text format of Prometheus', async () => {
   const { client } = service
   const experimentKey = await client.createExperiment()
   const metrics = [1, 2, 3].map((step) => ({ metricName: 'loss', metricValue: 1, step }))

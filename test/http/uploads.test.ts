@@ -59,7 +59,7 @@ async function openServer(uploads = limits) {
       route({ ...shared, path: '/json', answer: z.object({ msg: z.string() }), handle: () => ({ msg: 'Ok' }) }),
     ],
     checkKey: () => ({ isAdmin: false }) as Caller,
-    health: { checks: {}, figures: new Registry(), isDraining: () => false },
+    health: { checks: {}, metricsRegistry: new Registry(), isDraining: () => false },
     version: '0.0.0',
     log: pino({ level: 'silent' }),
     uploads,

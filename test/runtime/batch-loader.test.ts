@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { createJointQuestions } from '../../runtime/batch-loader.ts'
+import { createBatchLoader } from '../../runtime/batch-loader.ts'
 
 it('what is asked for at once is asked together, in questions that are not too long', async () => {
   const asked: number[][] = []
-  const askFor = createJointQuestions(async (ids: number[]) => {
+  const askFor = createBatchLoader(async (ids: number[]) => {
     asked.push(ids)
     return new Map(ids.filter((id) => id % 2 === 0).map((id) => [id, String(id)]))
   })
@@ -16,7 +16,7 @@ it('what is asked for at once is asked together, in questions that are not too l
 it('what is asked for while a question is under way is asked together after it', async () => {
   const asked: string[][] = []
   const turns: (() => void)[] = []
-  const askFor = createJointQuestions(async (ids: string[]) => {
+  const askFor = createBatchLoader(async (ids: string[]) => {
     asked.push(ids)
     await new Promise<void>((resolve) => turns.push(resolve))
     return new Map(ids.map((id) => [id, id.toUpperCase()]))
@@ -34,7 +34,7 @@ it('what is asked for while a question is under way is asked together after it',
 
 it('a question that fails fails for those who asked it, and the next one is asked', async () => {
   let isAway = true
-  const askFor = createJointQuestions(async () => {
+  const askFor = createBatchLoader(async () => {
     if (isAway) throw new Error('away')
     return new Map()
   })

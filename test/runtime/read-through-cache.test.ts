@@ -1,19 +1,23 @@
 import { expect, it } from 'vitest'
-import { createLookup } from '../../runtime/read-through-cache.ts'
+import { createReadThroughCache } from '../../runtime/read-through-cache.ts'
 import { eventually } from '../kit/eventually.ts'
 
 const freshForMs = { found: 5, absent: 5 }
 
 it('what is known is answered at once, without asking', async () => {
   let asked = 0
-  const lookUp = createLookup({ find: async () => ++asked, freshForMs: { found: 60_000, absent: 1 }, entriesMax: 10 })
+  const lookUp = createReadThroughCache({
+    find: async () => ++asked,
+    freshForMs: { found: 60_000, absent: 1 },
+    entriesMax: 10,
+  })
   expect(await lookUp('a', undefined)).toBe(1)
   expect(lookUp('a', undefined)).toBe(1)
 })
 
 it('many who ask for the same at once are one question', async () => {
   let asked = 0
-  const lookUp = createLookup({ find: async () => ++asked, freshForMs, entriesMax: 10 })
+  const lookUp = createReadThroughCache({ find: async () => ++asked, freshForMs, entriesMax: 10 })
   expect(await Promise.all([1, 2, 3].map(() => lookUp('a', undefined)))).toEqual([1, 1, 1])
 })
 
@@ -21,7 +25,7 @@ it('while the store is away what is known goes on, and what is not known fails w
   const away = new Error('away')
   let answers = (id: string): Promise<string | undefined> => Promise.resolve(id === 'absent' ? undefined : id)
   let refusals = 0
-  const lookUp = createLookup({ find: (id: string) => answers(id), freshForMs, entriesMax: 10 })
+  const lookUp = createReadThroughCache({ find: (id: string) => answers(id), freshForMs, entriesMax: 10 })
   expect(await lookUp('known', undefined)).toBe('known')
   expect(await lookUp('absent', undefined)).toBeUndefined()
 
@@ -41,7 +45,7 @@ it('while the store is away what is known goes on, and what is not known fails w
 
 it('what was absent is found soon after it was made', async () => {
   let found: string | undefined
-  const lookUp = createLookup({ find: async () => found, freshForMs, entriesMax: 10 })
+  const lookUp = createReadThroughCache({ find: async () => found, freshForMs, entriesMax: 10 })
   expect(await lookUp('a', undefined)).toBeUndefined()
   found = 'made'
   await eventually(async () => expect(await lookUp('a', undefined)).toBe('made'))
@@ -63,7 +67,7 @@ it('with changes told, an answer is used until its change is told; one that was 
     await delay
     return read
   }
-  const lookUp = createLookup({ find, freshForMs: { found: 0, absent: 0 }, entriesMax: 10, changes })
+  const lookUp = createReadThroughCache({ find, freshForMs: { found: 0, absent: 0 }, entriesMax: 10, changes })
   expect(await lookUp('a', undefined)).toBe('first')
   stored = 'second'
   expect(lookUp('a', undefined)).toBe('first')
@@ -96,7 +100,7 @@ it('what is known to have changed is not used while the store is away', async ()
     coversSince: () => true,
   }
   let isAway = false
-  const lookUp = createLookup({
+  const lookUp = createReadThroughCache({
     async find(id: string) {
       if (isAway) throw new Error('away')
       return id

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
-import { createGatherer } from '../../runtime/write-behind-buffer.ts'
+import { createWriteBehindBuffer } from '../../runtime/write-behind-buffer.ts'
 import { eventually } from '../kit/eventually.ts'
 
 type Entry = { id: string; count: number }
 
 function openGatherer(write: (entries: Entry[]) => Promise<void>, everyMs = 60_000) {
   const errors: unknown[] = []
-  const gatherer = createGatherer<Entry>({
+  const gatherer = createWriteBehindBuffer<Entry>({
     idOf: (it) => it.id,
     merge(known, more) {
       known.count += more.count

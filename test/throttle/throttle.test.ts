@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Refusal } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import type { DataType, GivenLimits } from '../../store/limits.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { createThrottle, type RateLimits } from '../../throttle/throttle.ts'
@@ -41,7 +41,7 @@ function openThrottle({ perExperiment = 60, perKey = 6_000 } = {}) {
         throttle.admit(type, { id: experiment, limits }, { keyId: key, limits: keyLimits }, points)
         return 'ok'
       } catch (error) {
-        if (!(error instanceof Refusal)) throw error
+        if (!(error instanceof HttpError)) throw error
         holds.push(error.holdMs)
         expect([error.refusal, error.status, error.code]).toEqual(['throttled', 429, 8000013])
         return error.headers

@@ -63,11 +63,15 @@ export function createEvaluator({ database, clickhouse, now, onFired, onError }:
   }
 }
 
-type Settings = { database: Database; clickhouse: ClickHouse; figures: Registry; log: Logger }
+type Settings = { database: Database; clickhouse: ClickHouse; metricsRegistry: Registry; log: Logger }
 
 /** Holds what models report, and metrics, to the rules of their workspaces, for as long as the worker runs. */
-export function startAlerts({ database, clickhouse, figures, log }: Settings): { close(): Promise<void> } {
-  const fired = new Counter({ name: 'svc_alerts_fired_total', help: 'Alert rules that fired', registers: [figures] })
+export function startAlerts({ database, clickhouse, metricsRegistry, log }: Settings): { close(): Promise<void> } {
+  const fired = new Counter({
+    name: 'svc_alerts_fired_total',
+    help: 'Alert rules that fired',
+    registers: [metricsRegistry],
+  })
   const evaluator = createEvaluator({
     database,
     clickhouse,

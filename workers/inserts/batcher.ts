@@ -12,7 +12,7 @@ import type { Block } from '../../store/queue/queue-backend.ts'
  * is CPU to spare, and rows are readable sooner.
  *
  * An insert that fails is repeated until it succeeds: ClickHouse being away shows as a longer queue.
- * One that can never succeed is taken apart: every block is inserted alone, and only what is in the guilty ones is handed
+ * One that can never succeed is taken apart: every block is inserted alone, and only what is in the poison ones is handed
  * to `storeAround`.
  */
 type Settings = {

@@ -10,13 +10,13 @@ type Settings = {
 }
 
 /**
- * Stores what can be stored of a block that ClickHouse refuses for good: the block is halved until the guilty rows stand
+ * Stores what can be stored of a block that ClickHouse refuses for good: the block is halved until the poison rows stand
  * alone, those are set aside, and all others are inserted. A block that cannot be read at all is set aside whole.
  *
  * Rejects when ClickHouse or the place for dead letters is away. It can then be called again: rows that were inserted
  * already collapse with themselves.
  */
-export async function storeAroundGuiltyRows(block: Block, refusal: unknown, settings: Settings): Promise<void> {
+export async function storeAroundPoisonRows(block: Block, refusal: unknown, settings: Settings): Promise<void> {
   const native = openBlock(block)
   if (!native) return await settings.setAside(block, toReason(refusal))
   await storeRange(0, native.rows, refusal)

@@ -10,7 +10,7 @@ import {
   listDueDeliveries,
 } from '../../store/postgres/webhooks/deliveries.ts'
 import { testEvent } from '../../store/postgres/webhooks/outbox.ts'
-import { findLetterhead, type Letterhead } from '../../store/postgres/webhooks/receivers.ts'
+import { type DeliveryConfig, findDeliveryConfig } from '../../store/postgres/webhooks/receivers.ts'
 import { type Failure, Undeliverable } from './failure.ts'
 import { nextAttemptMs, parseRetryAfter } from './schedule.ts'
 import type { Send } from './sender.ts'
@@ -41,7 +41,7 @@ const roundMsMax = 5_000
 const gone = 410
 const mayAskForTime = [429, 503]
 
-export function createCourier(settings: Settings) {
+export function createDispatcher(settings: Settings) {
   const { database, secrets, send, version, now, random, onAttempt, onFault } = settings
 
   /**
@@ -85,17 +85,19 @@ export function createCourier(settings: Settings) {
 
   async function attempt(receiverId: string, delivery: DueDelivery, stop: AbortSignal): Promise<Result | 'stopped'> {
     try {
-      const letterhead = await findLetterhead({ queries: database, secrets }, receiverId, now()).catch(tellUnreadable)
-      if (!letterhead) return 'stopped'
+      const deliveryConfig = await findDeliveryConfig({ queries: database, secrets }, receiverId, now()).catch(
+        tellUnreadable,
+      )
+      if (!deliveryConfig) return 'stopped'
       const { messageId: id, payload: body } = delivery
       const headers = {
         'user-agent': `svc/${version}`,
-        ...letterhead.headers,
-        ...(await findAuthorization(letterhead)),
+        ...deliveryConfig.headers,
+        ...(await findAuthorization(deliveryConfig)),
         'content-type': 'application/json',
-        ...signMessage({ id, body, nowMs: now() }, letterhead.signingSecrets),
+        ...signMessage({ id, body, nowMs: now() }, deliveryConfig.signingSecrets),
       }
-      return await send({ url: letterhead.url, headers, body }, stop)
+      return await send({ url: deliveryConfig.url, headers, body }, stop)
     } catch (error) {
       if (stop.aborted) return 'stopped'
       if (!(error instanceof Undeliverable)) throw error
@@ -104,7 +106,7 @@ export function createCourier(settings: Settings) {
     }
   }
 
-  async function findAuthorization({ organizationId, secretRef }: Letterhead): Promise<Record<string, string>> {
+  async function findAuthorization({ organizationId, secretRef }: DeliveryConfig): Promise<Record<string, string>> {
     if (secretRef === null) return {}
     const secret = await secrets.find(organizationId, secretRef).catch(tellUnreadable)
     if (secret === undefined) throw new Undeliverable('secret missing')

@@ -13,7 +13,7 @@ import {
 import type { QueueBackend } from '../../store/queue/queue-backend.ts'
 import { createResolver, resolveLocally } from './addresses.ts'
 import { traceDeliveries } from './delivery-trace.ts'
-import { createCourier } from './dispatcher.ts'
+import { createDispatcher } from './dispatcher.ts'
 import { createSender } from './sender.ts'
 
 type Settings = {
@@ -23,7 +23,7 @@ type Settings = {
   privateHosts: PrivateHosts
   extraCa: string | undefined
   version: string
-  figures: Registry
+  metricsRegistry: Registry
   tracing?: Tracing
   log: Logger
 }
@@ -48,17 +48,17 @@ const sweptAtOnce = 1_000
  * under way is still due: it is sent again under the same id.
  */
 export async function startWebhooks(settings: Settings): Promise<{ close(): Promise<void> }> {
-  const { backend, database, secrets, privateHosts, extraCa, version, figures, tracing, log } = settings
+  const { backend, database, secrets, privateHosts, extraCa, version, metricsRegistry, tracing, log } = settings
   const count = new Counter({
     name: 'svc_webhook_deliveries_total',
     help: 'Attempts to deliver a webhook, by what came of them: delivered, retried later, or failed for good',
     labelNames: ['outcome'] as const,
-    registers: [figures],
+    registers: [metricsRegistry],
   })
   new Gauge({
     name: 'svc_webhook_deliveries_pending',
     help: 'Deliveries of webhooks that wait to be sent, those to disabled receivers included',
-    registers: [figures],
+    registers: [metricsRegistry],
     async collect() {
       // While Postgres is away the last count is shown, and all other figures.
       const count = await countPendingDeliveries(database).catch(() => undefined)
@@ -73,7 +73,7 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
     connectMsMax,
     answerMsMax,
   })
-  const courier = createCourier({
+  const dispatcher = createDispatcher({
     database,
     secrets,
     send: tracing ? traceDeliveries(tracing, send) : send,
@@ -84,11 +84,11 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
     onFault: (error, what) => log.error({ err: error }, what),
   })
   const stop = new AbortController()
-  const errands = await backend.openErrands({
+  const errands = await backend.openJobs({
     queue: 'webhooks',
     atOnce: receiversAtOnce,
     async run(receiverId) {
-      await courier.serve(receiverId, stop.signal).catch((error: unknown) => {
+      await dispatcher.serve(receiverId, stop.signal).catch((error: unknown) => {
         log.warn({ err: error, receiverId }, 'webhooks could not be sent; it will be tried again')
       })
     },

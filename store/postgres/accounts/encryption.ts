@@ -6,7 +6,7 @@ const nonceBytes = 12
 const tagBytes = 16
 
 /** Encrypts so that the bytes open only with this key, and only in the place they were sealed for. */
-export function seal(key: Buffer, place: string[], plain: Buffer): Buffer {
+export function encrypt(key: Buffer, place: string[], plain: Buffer): Buffer {
   const nonce = randomBytes(nonceBytes)
   const sealing = createCipheriv(cipher, key, nonce, { authTagLength: tagBytes }).setAAD(toBytes(place))
   const sealed = Buffer.concat([sealing.update(plain), sealing.final()])
@@ -14,7 +14,7 @@ export function seal(key: Buffer, place: string[], plain: Buffer): Buffer {
 }
 
 /** Undefined for what was sealed with another key or for another place, or was changed since. */
-export function unseal(key: Buffer, place: string[], bytes: Buffer): Buffer | undefined {
+export function decrypt(key: Buffer, place: string[], bytes: Buffer): Buffer | undefined {
   if (bytes.length < nonceBytes + tagBytes) return undefined
   const opening = createDecipheriv(cipher, key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })
   opening.setAAD(toBytes(place)).setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))

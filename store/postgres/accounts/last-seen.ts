@@ -1,4 +1,4 @@
-import { createGatherer } from '../../../runtime/write-behind-buffer.ts'
+import { createWriteBehindBuffer } from '../../../runtime/write-behind-buffer.ts'
 import type { Activity } from './users.ts'
 
 type Settings = {
@@ -9,8 +9,8 @@ type Settings = {
 }
 
 /** Gathers when users last called. */
-export function createActivity(settings: Settings) {
-  const activities = createGatherer<Activity>({
+export function createLastSeen(settings: Settings) {
+  const activities = createWriteBehindBuffer<Activity>({
     ...settings,
     idOf: (it) => it.userId,
     merge(known, { atMs }) {

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Database, Queries } from '../database.ts'
 import { type Actor, administer, insertAudit } from './audit.ts'
-import { seal, unseal } from './encryption.ts'
+import { decrypt, encrypt } from './encryption.ts'
 
 /**
  * Secrets of organizations. Each organization has a data key, which encrypts its secrets and is itself encrypted with the
@@ -65,13 +65,13 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
     const master = await findMasterKey(queries, 'FOR SHARE')
     await queries.row(
       'INSERT INTO organization_data_keys (organization_id, wrapped) VALUES ($1, $2) ON CONFLICT DO NOTHING',
-      [organizationId, seal(master, placeOfDataKey(organizationId), randomBytes(dataKeyBytes))],
+      [organizationId, encrypt(master, placeOfDataKey(organizationId), randomBytes(dataKeyBytes))],
     )
     const row = await queries.row<{ wrapped: Buffer }>(
       'SELECT wrapped FROM organization_data_keys WHERE organization_id = $1',
       [organizationId],
     )
-    const dataKey = unseal(master, placeOfDataKey(organizationId), (row as { wrapped: Buffer }).wrapped)
+    const dataKey = decrypt(master, placeOfDataKey(organizationId), (row as { wrapped: Buffer }).wrapped)
     if (!dataKey) throw new UnreadableSecret('data key')
     return dataKey
   }
@@ -80,7 +80,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
   function toDataKey(organizationId: string, { wrapped, fingerprint }: { wrapped: Buffer; fingerprint: Buffer }) {
     const master = known.find((it) => fingerprint.equals(toFingerprint(it)))
     if (!master) throw new WrongMasterKey()
-    const dataKey = unseal(master, placeOfDataKey(organizationId), wrapped)
+    const dataKey = decrypt(master, placeOfDataKey(organizationId), wrapped)
     if (!dataKey) throw new UnreadableSecret('data key')
     return dataKey
   }
@@ -100,7 +100,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
         await queries.row(
           `INSERT INTO organization_secrets (organization_id, name, encrypted) VALUES ($1, $2, $3)
            ON CONFLICT (organization_id, name) DO UPDATE SET encrypted = excluded.encrypted, updated_at = now()`,
-          [organizationId, name, seal(dataKey, placeOfSecret(organizationId, name), Buffer.from(value))],
+          [organizationId, name, encrypt(dataKey, placeOfSecret(organizationId, name), Buffer.from(value))],
         )
         await note('secret.set', name)
       })
@@ -120,7 +120,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
         [organizationId, name],
       )
       if (!row) return undefined
-      return toText(name, unseal(toDataKey(organizationId, row), placeOfSecret(organizationId, name), row.encrypted))
+      return toText(name, decrypt(toDataKey(organizationId, row), placeOfSecret(organizationId, name), row.encrypted))
     },
 
     /** Opens up to `limit` secrets, to see that they can be; answers how many there were, and the names of those that do not. */
@@ -140,8 +140,8 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
       const opens = (row: (typeof rows)[number]) => {
         const master = known.find((it) => row.fingerprint.equals(toFingerprint(it)))
         if (!master) throw new WrongMasterKey()
-        const dataKey = unseal(master, placeOfDataKey(row.organizationId), row.wrapped)
-        return dataKey && unseal(dataKey, placeOfSecret(row.organizationId, row.name), row.encrypted) !== undefined
+        const dataKey = decrypt(master, placeOfDataKey(row.organizationId), row.wrapped)
+        return dataKey && decrypt(dataKey, placeOfSecret(row.organizationId, row.name), row.encrypted) !== undefined
       }
       return { tried: rows.length, unreadable: rows.filter((row) => !opens(row)).map((it) => it.name) }
     },
@@ -149,7 +149,9 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
     /** Encrypts texts of an organization that are kept elsewhere, each so that it opens only in its place. */
     async sealTexts(queries: Queries, organizationId: string, texts: Placed<string>[]): Promise<Buffer[]> {
       const dataKey = await ensureDataKey(queries, organizationId)
-      return texts.map(({ place, value }) => seal(dataKey, placeElsewhere(organizationId, place), Buffer.from(value)))
+      return texts.map(({ place, value }) =>
+        encrypt(dataKey, placeElsewhere(organizationId, place), Buffer.from(value)),
+      )
     },
 
     /**
@@ -166,7 +168,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
       if (!row) throw new UnreadableSecret('data key')
       const dataKey = toDataKey(organizationId, row)
       return sealed.map(({ place, value }) =>
-        toText(place.join(' '), unseal(dataKey, placeElsewhere(organizationId, place), value)),
+        toText(place.join(' '), decrypt(dataKey, placeElsewhere(organizationId, place), value)),
       )
     },
 
@@ -197,11 +199,11 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
         )
         for (const { organizationId, wrapped } of rows) {
           const place = placeOfDataKey(organizationId)
-          const dataKey = unseal(inUse, place, wrapped)
+          const dataKey = decrypt(inUse, place, wrapped)
           if (!dataKey) throw new UnreadableSecret('data key')
           await queries.row('UPDATE organization_data_keys SET wrapped = $2 WHERE organization_id = $1', [
             organizationId,
-            seal(masterKey, place, dataKey),
+            encrypt(masterKey, place, dataKey),
           ])
           await insertAudit(queries, { organizationId, userName }, 'secrets.rewrapped', 'master key')
         }

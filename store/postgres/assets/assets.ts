@@ -78,7 +78,7 @@ export class FinalAsset extends Error {
 }
 
 /**
- * Keeps assets of an experiment, all or none. The objects they refer to must have been announced by `insertLooseObject`;
+ * Keeps assets of an experiment, all or none. The objects they refer to must have been announced by `insertOrphanedObject`;
  * those of assets they replace become loose.
  *
  * @throws TooManyAssets, FinalAsset, ArtifactConflict

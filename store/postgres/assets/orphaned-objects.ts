@@ -1,7 +1,7 @@
 import type { Database, Queries } from '../database.ts'
 
 /** Announces an object before it is stored: unless an asset refers to it within `forSeconds`, it is freed. */
-export async function insertLooseObject(queries: Queries, objectKey: string, forSeconds: number): Promise<void> {
+export async function insertOrphanedObject(queries: Queries, objectKey: string, forSeconds: number): Promise<void> {
   await queries.row(
     `INSERT INTO loose_objects (object_key, free_after) VALUES ($1, now() + make_interval(secs => $2))`,
     [objectKey, forSeconds],
@@ -9,7 +9,7 @@ export async function insertLooseObject(queries: Queries, objectKey: string, for
 }
 
 /** Lets an object be freed now. */
-export async function expireLooseObject(queries: Queries, objectKey: string): Promise<void> {
+export async function expireOrphanedObject(queries: Queries, objectKey: string): Promise<void> {
   await queries.row('UPDATE loose_objects SET free_after = now() WHERE object_key = $1', [objectKey])
 }
 
@@ -32,7 +32,7 @@ const isUnreferred = referrers
  *
  * @returns how many there were; none while a backup is made
  */
-export async function freeLooseObjects(
+export async function freeOrphanedObjects(
   database: Database,
   atOnce: number,
   free: (objectKeys: string[]) => Promise<void>,

@@ -245,17 +245,21 @@ export async function listTags(queries: Queries, experimentId: bigint): Promise<
 }
 
 /** Signs of life: when an experiment was last kept alive, and when it last did anything. */
-export type Sign = { experimentId: bigint; aliveAtMs?: number; activeAtMs: number }
+export type Heartbeat = { experimentId: bigint; aliveAtMs?: number; activeAtMs: number }
 
 /** Keeps signs of life of many experiments in one statement; a time never goes back. */
-export async function updateSigns(queries: Queries, signs: Sign[]): Promise<void> {
+export async function updateSigns(queries: Queries, heartbeats: Heartbeat[]): Promise<void> {
   await queries.row(
     `UPDATE experiments e SET
        active_at_ms = greatest(e.active_at_ms, s.active),
        alive_at_ms = CASE WHEN s.alive > coalesce(e.not_alive_at_ms, 0) THEN greatest(e.alive_at_ms, s.alive)
          ELSE e.alive_at_ms END
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS s(id, active, alive) WHERE e.id = s.id`,
-    [signs.map((it) => it.experimentId), signs.map((it) => it.activeAtMs), signs.map((it) => it.aliveAtMs ?? null)],
+    [
+      heartbeats.map((it) => it.experimentId),
+      heartbeats.map((it) => it.activeAtMs),
+      heartbeats.map((it) => it.aliveAtMs ?? null),
+    ],
   )
 }
 

@@ -1,35 +1,35 @@
-import { createGatherer } from '../../../runtime/write-behind-buffer.ts'
-import type { Sign } from './experiments.ts'
+import { createWriteBehindBuffer } from '../../../runtime/write-behind-buffer.ts'
+import type { Heartbeat } from './experiments.ts'
 
 type Settings = {
   /** Keeps the signs of many experiments in one statement. */
-  write(signs: Sign[]): Promise<void>
+  write(heartbeats: Heartbeat[]): Promise<void>
   everyMs: number
   onError(error: unknown): void
 }
 
 /** Gathers what experiments did and when. */
-export function createSignsOfLife(settings: Settings) {
-  const signs = createGatherer<Sign>({ ...settings, idOf: (it) => it.experimentId, merge })
+export function createHeartbeats(settings: Settings) {
+  const heartbeats = createWriteBehindBuffer<Heartbeat>({ ...settings, idOf: (it) => it.experimentId, merge })
   return {
     /** The experiment logged something. */
     active(experimentId: bigint, atMs: number) {
-      signs.add({ experimentId, activeAtMs: atMs })
+      heartbeats.add({ experimentId, activeAtMs: atMs })
     },
 
     /** The experiment says that it runs. */
     alive(experimentId: bigint, atMs: number) {
-      signs.add({ experimentId, activeAtMs: atMs, aliveAtMs: atMs })
+      heartbeats.add({ experimentId, activeAtMs: atMs, aliveAtMs: atMs })
     },
 
     /** Writes what is left, once. */
-    close: signs.close,
+    close: heartbeats.close,
   }
 }
 
-function merge(known: Sign, newer: Sign) {
+function merge(known: Heartbeat, newer: Heartbeat) {
   known.activeAtMs = Math.max(known.activeAtMs, newer.activeAtMs)
   if (newer.aliveAtMs !== undefined) known.aliveAtMs = Math.max(known.aliveAtMs ?? 0, newer.aliveAtMs)
 }
 
-export type SignsOfLife = ReturnType<typeof createSignsOfLife>
+export type Heartbeats = ReturnType<typeof createHeartbeats>

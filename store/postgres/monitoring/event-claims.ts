@@ -132,22 +132,22 @@ export async function giveUpClaim(queries: Queries, claim: bigint): Promise<void
 }
 
 /** The number of an event that must not be read. */
-export type Void = { claim: bigint; place: number; modelId: bigint; kind: number }
+export type Tombstone = { claim: bigint; place: number; modelId: bigint; kind: number }
 
 /** Some numbers that ClickHouse has not been told of. */
-export async function listUntoldVoids(queries: Queries, limit: number): Promise<Void[]> {
-  return await queries.rows<Void>(
+export async function listUntoldTombstones(queries: Queries, limit: number): Promise<Tombstone[]> {
+  return await queries.rows<Tombstone>(
     'SELECT claim, place, model_id AS "modelId", kind FROM untold_voids ORDER BY claim, place LIMIT $1',
     [limit],
   )
 }
 
 /** Forgets numbers that are in the queue to ClickHouse. */
-export async function deleteUntoldVoids(queries: Queries, voids: readonly Void[]): Promise<void> {
+export async function deleteUntoldTombstones(queries: Queries, tombstones: readonly Tombstone[]): Promise<void> {
   await queries.row(
     `DELETE FROM untold_voids v USING unnest($1::bigint[], $2::integer[]) AS told(claim, place)
      WHERE (v.claim, v.place) = (told.claim, told.place)`,
-    [`{${voids.map((it) => it.claim).join()}}`, `{${voids.map((it) => it.place).join()}}`],
+    [`{${tombstones.map((it) => it.claim).join()}}`, `{${tombstones.map((it) => it.place).join()}}`],
   )
 }
 

@@ -27,7 +27,7 @@ export type PanelContent = {
 }
 
 /**
- * Keeps a new panel. Its object must have been announced by `insertLooseObject`.
+ * Keeps a new panel. Its object must have been announced by `insertOrphanedObject`.
  *
  * @returns its id; undefined when the workspace has `panelsMax` already: nothing is kept then
  */

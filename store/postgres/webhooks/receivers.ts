@@ -257,7 +257,7 @@ export async function enableReceiver(queries: Queries, id: string, nowMs: number
 }
 
 /** What a delivery needs to know of its receiver, in clear text. */
-export type Letterhead = {
+export type DeliveryConfig = {
   organizationId: string
   url: string
   headers: Record<string, string>
@@ -266,7 +266,7 @@ export type Letterhead = {
   signingSecrets: string[]
 }
 
-type SealedLetterhead = Pick<Letterhead, 'organizationId' | 'url' | 'secretRef'> & {
+type SealedDeliveryConfig = Pick<DeliveryConfig, 'organizationId' | 'url' | 'secretRef'> & {
   headers: Buffer
   signingSecret: Buffer
   oldSigningSecret: Buffer | null
@@ -274,12 +274,12 @@ type SealedLetterhead = Pick<Letterhead, 'organizationId' | 'url' | 'secretRef'>
 }
 
 /** Undefined when the receiver is gone or disabled. Fails as `Secrets.openTexts` does. */
-export async function findLetterhead(
+export async function findDeliveryConfig(
   { queries, secrets }: { queries: Queries; secrets: Secrets },
   id: string,
   nowMs: number,
-): Promise<Letterhead | undefined> {
-  const row = await queries.row<SealedLetterhead>(
+): Promise<DeliveryConfig | undefined> {
+  const row = await queries.row<SealedDeliveryConfig>(
     `SELECT w.organization_id AS "organizationId", r.url, r.secret_ref AS "secretRef", r.headers,
        r.signing_secret AS "signingSecret", r.old_signing_secret AS "oldSigningSecret",
        r.old_signs_until_ms AS "oldSignsUntilMs"

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { createFinalTimes } from '../../../api/experiments/watermark.ts'
+import { createWatermark } from '../../../api/experiments/watermark.ts'
 
 const start = 1_700_000_000_000
 beforeEach(() => vi.useFakeTimers({ now: start }))
 afterEach(() => vi.useRealTimers())
 
 let depth = 0
-const open = () => createFinalTimes(async () => depth)
+const open = () => createWatermark(async () => depth)
 
 it('all is final until a second ago when the queue is empty, and until five seconds ago when it is not', async () => {
   const times = open()

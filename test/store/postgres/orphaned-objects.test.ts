@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { freeLooseObjects } from '../../../store/postgres/assets/orphaned-objects.ts'
+import { freeOrphanedObjects } from '../../../store/postgres/assets/orphaned-objects.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { openOwnStores } from '../../kit/service.ts'
 
-it('loose objects are freed a few at a time, each once, also when there are suddenly many', async () => {
+it('orphaned objects are freed a few at a time, each once, also when there are suddenly many', async () => {
   const { postgresUrl } = await openOwnStores('postgres')
   const database = openDatabase({ url: postgresUrl, onError: () => undefined })
   const total = 3_000
@@ -13,7 +13,7 @@ it('loose objects are freed a few at a time, each once, also when there are sudd
       [prefix, total],
     )
     const freed: string[][] = []
-    while ((await freeLooseObjects(database, 100, async (keys) => void freed.push(keys))) > 0);
+    while ((await freeOrphanedObjects(database, 100, async (keys) => void freed.push(keys))) > 0);
     return freed
   }
   await freeMany('first')

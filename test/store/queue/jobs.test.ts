@@ -11,14 +11,14 @@ afterEach(() => closers.closeAll())
 
 describe.each(availableQueues())('with the queue on %s', (queue) => {
   /** Some processes on one queue; what they do is told to `run`. */
-  async function openErrands(count: number, run: (name: string) => Promise<void>) {
+  async function openJobs(count: number, run: (name: string) => Promise<void>) {
     const { postgresUrl, redisUrl }: StoreUrls = await openOwnStores(queue)
     const prefix = uniqueName('errands')
     const opened: { request(names: string[]): Promise<void>; close(): Promise<void> }[] = []
     for (let at = 0; at < count; at++) {
       const backend = openQueueBackend({ redisUrl, postgresUrl, prefix, onError: () => undefined })
       closers.push(() => backend.close())
-      const errands = await backend.openErrands({ queue: 'errands', atOnce: 10, run, onError: () => undefined })
+      const errands = await backend.openJobs({ queue: 'errands', atOnce: 10, run, onError: () => undefined })
       closers.push(() => errands.close())
       opened.push(errands)
     }
@@ -30,7 +30,7 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
 
   it('every errand is done by one of the processes, and not as often as it is requested', async () => {
     const done = new Map<string, number>()
-    const { request } = await openErrands(2, async (name) => {
+    const { request } = await openJobs(2, async (name) => {
       await sleep(5)
       done.set(name, (done.get(name) ?? 0) + 1)
     })
@@ -44,7 +44,7 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
 
   it('an errand that is over can be requested again, also when it failed', async () => {
     let times = 0
-    const { request } = await openErrands(1, async () => {
+    const { request } = await openJobs(1, async () => {
       times += 1
       throw new Error('failed')
     })

@@ -139,8 +139,8 @@ describe('a batcher', () => {
     expect(inserts.map((it) => it.blocks)).toEqual(Array(4).fill(['a']))
   })
 
-  it('hands only the guilty block on, and stores its neighbours', async () => {
-    const guilty: string[] = []
+  it('hands only the poison block on, and stores its neighbours', async () => {
+    const poison: string[] = []
     const { batcher, inserts } = openBatcher(
       {
         blocksMax: 3,
@@ -148,7 +148,7 @@ describe('a batcher', () => {
         gapMsMax: 10 ** 9,
         storeAround: async (block, refusal) => {
           expect(refusal).toBe(permanent)
-          guilty.push(String(block.bytes))
+          poison.push(String(block.bytes))
         },
       },
       async ({ blocks }) => {
@@ -159,7 +159,7 @@ describe('a batcher', () => {
 
     await Promise.all(['good', 'bad', 'better'].map((name) => batcher.add(aBlock(name))))
 
-    expect(guilty).toEqual(['bad'])
+    expect(poison).toEqual(['bad'])
     expect(inserts.map((it) => it.blocks)).toContainEqual(['good'])
     expect(inserts.map((it) => it.blocks)).toContainEqual(['better'])
   })

@@ -132,11 +132,12 @@ async function buildRollup(
   const { database } = clickhouse
   const ofModel = `model_id = ${model.modelId} AND kind = ${eventKinds[model.kind]}`
   const isIn = ` AND claim BETWEEN ${range.low} AND ${range.high}`
-  const voids = await clickhouse.rows<{ claim: string; place: number }>(
+  const tombstones = await clickhouse.rows<{ claim: string; place: number }>(
     `SELECT DISTINCT claim, place FROM ${database}.${voidedEventsTable.name} WHERE ${ofModel}${isIn} LIMIT ${voidedMax + 1}`,
   )
-  if (voids.length > voidedMax) return 'left'
-  const voided = voids.length === 0 ? 'false' : `(claim, place) IN (${voids.map((it) => `(${it.claim}, ${it.place})`)})`
+  if (tombstones.length > voidedMax) return 'left'
+  const voided =
+    tombstones.length === 0 ? 'false' : `(claim, place) IN (${tombstones.map((it) => `(${it.claim}, ${it.place})`)})`
   const narrow = (source: Source, whole: string): Source => ({
     ...source,
     whole,
@@ -202,7 +203,7 @@ async function buildRollup(
     level: 0,
     ...range,
     rows: { events: sum(versions, (it) => Number(it.all)), event_values: sum(looks, (it) => Number(it.all)) },
-    voided: voids.length,
+    voided: tombstones.length,
     first: Math.min(...times.map((it) => Number(it.first))),
     last: Math.max(...times.map((it) => Number(it.last))),
     versions: versions.map((it) => ({
