@@ -16,7 +16,7 @@ import { openPeer, type Peer } from './peers/peer.ts'
 import { PeerAbsent } from './peers/program.ts'
 import { installPackage } from './peers/python.ts'
 import { trackioPackage } from './peers/trackio.ts'
-import { renderComparison } from './report/report.ts'
+import { type Compared, renderComparison } from './report/report.ts'
 import { describeMachine, keepResults } from './report/results.ts'
 
 /**
@@ -38,8 +38,6 @@ ${comparisons.map((it) => `  ${it.name.padEnd(10)} ${it.about}${it.peers.length 
 
 const redisAbsent =
   'Redis is absent: install it with "apt-get install redis-server" (Debian), or set REDIS_URL. The queue is in Postgres.'
-
-export type Compared = { comparison: string; measured: Measured[]; absent: string[] }
 
 type Options = { rounds: number; seconds: number; fsync: AppendFsync; without: string[] }
 

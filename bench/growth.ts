@@ -9,7 +9,7 @@ import { measure } from './contenders/contender.ts'
 import type { Scenario } from './contenders/scenarios.ts'
 import { openService } from './contenders/service.ts'
 import { openBenchStores } from './contenders/stores.ts'
-import { drawGrowth } from './report/plot.ts'
+import { drawGrowth, type Growth, type GrowthPoint } from './report/plot.ts'
 import { median } from './report/report.ts'
 import { type Kept, keepResults, readResults } from './report/results.ts'
 
@@ -26,10 +26,6 @@ const usage = `Usage: npm run bench:growth -- [options] [writers|batch|series ..
 `
 
 const plotsFolder = fileURLToPath(new URL('./plots/', import.meta.url))
-
-export type GrowthPoint = { at: number; pointsPerSecond: number[]; p99Ms: number[] }
-
-export type Growth = { name: string; axis: string; title: string; points: GrowthPoint[] }
 
 type Axis = Omit<Growth, 'points'> & {
   values: number[]

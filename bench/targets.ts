@@ -1,8 +1,8 @@
 import { runCommand } from './command.ts'
-import type { Compared } from './compare.ts'
 import type { Measured, Round } from './contenders/contender.ts'
 import type { Latency } from './latency.ts'
 import type { Read } from './reads.ts'
+import type { Compared } from './report/report.ts'
 import { median, totalCpu } from './report/report.ts'
 import { type Kept, readResults } from './report/results.ts'
 

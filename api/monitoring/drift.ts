@@ -3,8 +3,9 @@ import { object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import type { Drift, Profile } from '../../store/clickhouse/monitoring/drift.ts'
+import type { Drift } from '../../store/clickhouse/monitoring/drift.ts'
 import { listFeatureNames } from '../../store/clickhouse/monitoring/features.ts'
+import type { Profile } from '../../store/clickhouse/monitoring/profile.ts'
 import { readDrift } from '../../store/monitoring/drift-report.ts'
 import {
   judge,

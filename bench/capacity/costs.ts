@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import type { Compared } from '../compare.ts'
+import type { Compared } from '../report/report.ts'
 import { median } from '../report/report.ts'
 import { readResults } from '../report/results.ts'
 

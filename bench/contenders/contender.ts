@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { LoadReport } from '../load/messages.ts'
+import type { LoadReport } from '../load/load-report.ts'
 import type { QueueKind } from './scenarios.ts'
 
 /**

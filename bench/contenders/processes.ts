@@ -2,7 +2,8 @@ import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { findFreePort } from '../../store/embedded/free-port.ts'
-import type { LoadAnswer, LoadOrder, LoadReport } from '../load/messages.ts'
+import type { LoadReport } from '../load/load-report.ts'
+import type { LoadAnswer, LoadOrder } from '../load/messages.ts'
 
 export type Server = {
   name: string

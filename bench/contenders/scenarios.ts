@@ -1,5 +1,5 @@
 import { type DataSet, dataSet } from '../../test/kit/curves.ts'
-import type { Shape } from '../load/requests.ts'
+import type { Shape } from '../load/dialects.ts'
 
 export type QueueKind = 'redis' | 'postgres'
 

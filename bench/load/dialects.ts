@@ -1,5 +1,4 @@
-import { contextOf, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
-import type { RequestSettings } from './requests.ts'
+import { contextOf, type DataSet, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
 
 /**
  * The same points as each server wants them: ours, and those of the peers by the fastest of their documented ways that
@@ -8,10 +7,15 @@ import type { RequestSettings } from './requests.ts'
 export type Dialect = {
   /** All keys of experiments have so many characters. */
   keyCharacters: number
-  toRequests(settings: RequestSettings, part: Part): string[]
+  toRequests(settings: Payload, part: Part): string[]
   /** Whether an answer says that all points were taken. */
   isAccepted(status: number, body: string, points: number): boolean
 }
+
+export type Shape = { kind: 'single' } | { kind: 'rows' | 'columns'; stepsPerRequest: number }
+
+/** The points to send, how many in a request, and the key they are sent with. */
+export type Payload = { shape: Shape; apiKey: string; data: DataSet }
 
 /** A part of the data set: so many steps (by the shape) of one experiment. */
 type Part = { experiment: number; firstStep: number; key: string }
@@ -114,9 +118,9 @@ function post(path: string, head: string, body: string): string {
   return `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${head}content-length: ${body.length}\r\n\r\n${body}`
 }
 
-const metricsOf = ({ data }: RequestSettings) => Array.from({ length: data.metrics }, (_, metric) => metric)
+const metricsOf = ({ data }: Payload) => Array.from({ length: data.metrics }, (_, metric) => metric)
 
-function stepsOf({ shape }: RequestSettings, { firstStep }: Part): number[] {
+function stepsOf({ shape }: Payload, { firstStep }: Part): number[] {
   const steps = shape.kind === 'single' ? 1 : shape.stepsPerRequest
   return Array.from({ length: steps }, (_, index) => firstStep + index)
 }
@@ -125,7 +129,7 @@ const value = ({ experiment }: Part, metric: number, step: number) => valueAt({ 
 const time = ({ experiment }: Part, step: number) => timestampAt({ experiment, step })
 
 /** What follows the experiment's key in the bodies. */
-function serviceBodies(settings: RequestSettings, part: Part): string[] {
+function serviceBodies(settings: Payload, part: Part): string[] {
   const { shape } = settings
   const metrics = metricsOf(settings)
   const toFields = (metric: number, step: number) =>
@@ -150,7 +154,7 @@ function serviceBodies(settings: RequestSettings, part: Part): string[] {
 
 const influxPath = '/write?db=bench&precision=ms'
 
-function influxRequests(settings: RequestSettings, part: Part, toFields: (metric: number, step: number) => string) {
+function influxRequests(settings: Payload, part: Part, toFields: (metric: number, step: number) => string) {
   const lines = stepsOf(settings, part).flatMap((step) =>
     metricsOf(settings).map(
       (metric) =>
@@ -160,7 +164,7 @@ function influxRequests(settings: RequestSettings, part: Part, toFields: (metric
   return (settings.shape.kind === 'single' ? lines : [lines.join('\n')]).map((body) => post(influxPath, '', body))
 }
 
-function fieldRequests(settings: RequestSettings, part: Part, toLast: (step: number) => string): string[] {
+function fieldRequests(settings: Payload, part: Part, toLast: (step: number) => string): string[] {
   const lines = stepsOf(settings, part).map((step) => {
     const fields = metricsOf(settings).map((metric) => `${fieldOf(metric)}=${value(part, metric, step)}`)
     return `metrics,experiment=${part.key} ${fields.join(',')}${toLast(step)} ${time(part, step)}`

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { dialects } from './dialects.ts'
-import type { LoadReport } from './messages.ts'
+import type { LoadReport } from './load-report.ts'
 import { createPace, type Pace } from './pace.ts'
 import { createRequestPool, type RequestPool, type RequestSettings } from './requests.ts'
 

@@ -1,5 +1,6 @@
 import { createHttpLoad } from './http-load.ts'
-import type { LoadAnswer, LoadOrder, LoadReport } from './messages.ts'
+import type { LoadReport } from './load-report.ts'
+import type { LoadAnswer, LoadOrder } from './messages.ts'
 import { createRawLoad } from './raw-load.ts'
 
 /** The process that makes the load, apart from the one that measures. It ends with its parent. */

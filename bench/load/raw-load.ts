@@ -5,7 +5,7 @@ import { createNativeBlock } from '../../store/clickhouse/blocks/native-block.ts
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { pointsTable } from '../../store/clickhouse/points/tables.ts'
 import { contextOf, dataSet, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
-import type { LoadReport } from './messages.ts'
+import type { LoadReport } from './load-report.ts'
 
 /**
  * The bound from below: the same rows as finished blocks, straight into the same table. No HTTP of ours, no checks, no

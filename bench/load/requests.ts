@@ -1,13 +1,11 @@
 import type { DataSet } from '../../test/kit/curves.ts'
-import { type DialectName, dialects } from './dialects.ts'
+import { type DialectName, dialects, type Payload } from './dialects.ts'
 
 /**
  * The data set as finished HTTP requests, written before the clock starts. When all have been sent they are sent again
  * to further experiments: only the keys in them are overwritten, which costs the generator next to nothing.
  */
-export type Shape = { kind: 'single' } | { kind: 'rows' | 'columns'; stepsPerRequest: number }
-
-export type RequestSettings = { dialect: DialectName; shape: Shape; apiKey: string; data: DataSet }
+export type RequestSettings = Payload & { dialect: DialectName }
 
 export type RequestPool = {
   count: number

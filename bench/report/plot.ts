@@ -1,8 +1,11 @@
 import * as vega from 'vega'
 import { compile, type TopLevelSpec } from 'vega-lite'
-import type { Growth } from '../growth.ts'
 import { median } from './report.ts'
 import type { Kept } from './results.ts'
+
+export type GrowthPoint = { at: number; pointsPerSecond: number[]; p99Ms: number[] }
+
+export type Growth = { name: string; axis: string; title: string; points: GrowthPoint[] }
 
 const width = 640
 const height = 200

@@ -1,7 +1,9 @@
 import type { Terminal } from '../../cli/terminal/terminal.ts'
-import type { Compared } from '../compare.ts'
 import type { Comparison } from '../contenders/comparisons.ts'
 import type { Measured, Round } from '../contenders/contender.ts'
+
+/** The results of one comparison, and why some sides of it did not run. */
+export type Compared = { comparison: string; measured: Measured[]; absent: string[] }
 
 /** The table of medians, each with its least and greatest round, and where the CPU time goes. */
 export function renderReport(results: Measured[], terminal: Terminal): string {

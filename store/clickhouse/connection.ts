@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { clusterReadSettings, clusterWriteSettings } from './cluster/layout.ts'
-import type { Table } from './tables.ts'
+import type { Table } from './table.ts'
 
 type Settings = {
   /** `http://user:password@host:port/database`. */

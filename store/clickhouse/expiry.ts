@@ -5,7 +5,7 @@ import { longInsert } from './long-inserts.ts'
 import { eventFeaturesTable, eventsTable, eventValuesTable, selectEventFeatures } from './monitoring/tables.ts'
 import { selectSummary, summaryTable } from './points/summary.ts'
 import { pointsTable } from './points/tables.ts'
-import type { Table } from './tables.ts'
+import type { Table } from './table.ts'
 
 /**
  * Deletes what was accepted long ago. Rows are marked as deleted, which costs little and takes effect at once; their space

@@ -1,6 +1,7 @@
 import type { ClickHouse } from '../clickhouse/connection.ts'
-import { type Drift, findProfiles, measureDrift, type Profile, type Reference } from '../clickhouse/monitoring/drift.ts'
+import { type Drift, findProfiles, measureDrift, type Reference } from '../clickhouse/monitoring/drift.ts'
 import { kindOfPart, listFeatureNames } from '../clickhouse/monitoring/features.ts'
+import type { Profile } from '../clickhouse/monitoring/profile.ts'
 import {
   countEvents,
   countEventsOfWindows,

@@ -1,4 +1,5 @@
-import type { Drift, Profile } from '../clickhouse/monitoring/drift.ts'
+import type { Drift } from '../clickhouse/monitoring/drift.ts'
+import type { Profile } from '../clickhouse/monitoring/profile.ts'
 import { toPValue } from './kolmogorov.ts'
 
 /** From where on a measure says that a feature has drifted. */

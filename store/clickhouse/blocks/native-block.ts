@@ -1,4 +1,4 @@
-import type { Column, ColumnType, Table } from '../tables.ts'
+import type { Column, ColumnType, Table } from '../table.ts'
 
 /**
  * Builds blocks in ClickHouse's Native format: columns of little-endian values, one after the other. Blocks can be

@@ -2,7 +2,7 @@ import type { ClickHouse } from '../connection.ts'
 import { longInsert, toRanges } from '../long-inserts.ts'
 import { summaryTable } from '../points/summary.ts'
 import { pointsTable, systemPointsTable } from '../points/tables.ts'
-import type { Table } from '../tables.ts'
+import type { Table } from '../table.ts'
 
 /**
  * Points of the versions that stored values as floats. What a table is sorted by cannot be changed, so they are copied:

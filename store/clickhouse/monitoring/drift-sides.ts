@@ -1,8 +1,9 @@
 import type { ClickHouse } from '../connection.ts'
-import type { Profile } from './drift.ts'
 import { categoriesMax, type FeatureType } from './features.ts'
+import type { Profile } from './profile.ts'
 import type { Source } from './read-once.ts'
-import { findRolledFeatures, type Rollup, toFeatureKey } from './rollups/rollups.ts'
+import type { Rollup } from './rollups/rollup.ts'
+import { findRolledFeatures, toFeatureKey } from './rollups/rollups.ts'
 import { type EventScope, type FeatureName, type Ground, toCountedValues, type Windows } from './scope.ts'
 import { eventKinds, valueParts } from './tables.ts'
 

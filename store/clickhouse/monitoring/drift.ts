@@ -12,6 +12,7 @@ import {
   rounded,
   toFeatureType,
 } from './features.ts'
+import type { Profile } from './profile.ts'
 import { readLasting, readOnce, type Source } from './read-once.ts'
 import {
   countWindows,
@@ -34,20 +35,6 @@ import {
  * has few different numbers, each of them and the gaps between them. Missing values are a bin of their own, and so are those
  * of another type. They stay the same as long as the reference does; whoever adds to it moves them.
  */
-
-/** A feature of the reference: what its bins are made of. */
-export type Profile = FeatureName & {
-  type: FeatureType
-  /** Values that are not missing. */
-  values: number
-  isDeciles: boolean
-  /** Bounds of bins, ascending. */
-  edges: number[]
-  /** Half of the finite values are below, and what they deviate by. */
-  median: number
-  deviation: number
-  categories: number
-}
 
 /** Fewer different numbers than this are bins of their own. It is what evidently goes by, too. */
 const ownBinsMax = 20

@@ -12,8 +12,9 @@ import {
   type RangedPart,
   shardOf,
 } from '../parts.ts'
-import type { Table } from '../tables.ts'
-import { isOutside, keepStanding, type Rollup, type Standing } from './rollups/rollups.ts'
+import type { Table } from '../table.ts'
+import type { Rollup } from './rollups/rollup.ts'
+import { isOutside, keepStanding, type Standing } from './rollups/rollups.ts'
 
 /**
  * Reads events so that those which were delivered twice count once. `FINAL` does so by merging all that is read, which costs

@@ -1,6 +1,7 @@
 import type { ClickHouse } from '../connection.ts'
 import { type Rolled, readOnce, type Source } from './read-once.ts'
-import { chooseRollups, listRollups, type Rollup } from './rollups/rollups.ts'
+import type { Rollup } from './rollups/rollup.ts'
+import { chooseRollups, listRollups } from './rollups/rollups.ts'
 import { rollupValuesTable, rollupVersionValuesTable } from './rollups/tables.ts'
 import {
   type EventKind,

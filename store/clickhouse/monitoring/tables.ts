@@ -1,5 +1,5 @@
 import { addColumn, type Layout, onCluster, toLocal } from '../cluster/layout.ts'
-import type { Column, Table } from '../tables.ts'
+import type { Column, Table } from '../table.ts'
 
 /**
  * What deployed models report: the scalars of every event apart, one row each, so that a distribution reads one feature

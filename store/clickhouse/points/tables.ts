@@ -1,4 +1,4 @@
-import type { Column, Table } from '../tables.ts'
+import type { Column, Table } from '../table.ts'
 
 /**
  * What experiments log: metrics, resource usage and lines of output.

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
-import type { Table } from '../../../store/clickhouse/tables.ts'
+import type { Table } from '../../../store/clickhouse/table.ts'
 import { uniqueName } from '../../kit/service.ts'
 
 /** A table with a column of every type that blocks can have. */

@@ -16,7 +16,8 @@ import {
 } from '../tables.ts'
 import { joinRollups } from './joins.ts'
 import { createRollupId, dropRollup, insertRollupValues, publishRollup, type RolledModel } from './publish.ts'
-import { chooseRollups, findRolledFeatures, keepStanding, listRollups, type Rollup, toFeatureKey } from './rollups.ts'
+import type { Rollup } from './rollup.ts'
+import { chooseRollups, findRolledFeatures, keepStanding, listRollups, toFeatureKey } from './rollups.ts'
 import {
   cellColumns,
   rollupFeaturesTable,

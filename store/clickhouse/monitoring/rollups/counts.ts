@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import type { ClickHouse } from '../../connection.ts'
 import { areAllIn, isAmong, listParts, type Part, type Range, type RangedPart, shardOf } from '../../parts.ts'
-import type { Table } from '../../tables.ts'
-import type { Rollup } from './rollups.ts'
+import type { Table } from '../../table.ts'
+import type { Rollup } from './rollup.ts'
 
 /** What is known of a part, which never changes: its rows of a model, and how many of them are in which rollup. */
 type Counted = { range: Range | undefined; inRollups: Map<string, number> }

@@ -2,7 +2,8 @@ import type { ClickHouse } from '../../connection.ts'
 import { quote } from '../scope.ts'
 import { eventKinds } from '../tables.ts'
 import { createRollupId, dropRollup, insertRollupValues, publishRollup, type RolledModel } from './publish.ts'
-import { chooseRollups, listRollups, type RolledVersion, type Rollup } from './rollups.ts'
+import type { RolledVersion, Rollup } from './rollup.ts'
+import { chooseRollups, listRollups } from './rollups.ts'
 import { cellColumns, rollupValuesTable, rollupVersionValuesTable, wholeLevel } from './tables.ts'
 
 /** So many neighbours of a level make one of the next. All are kept: windows of time are made of those that lie within them. */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { ClickHouse } from '../../connection.ts'
 import { type EventScope, quote } from '../scope.ts'
 import { eventKinds } from '../tables.ts'
-import type { Rollup } from './rollups.ts'
+import type { Rollup } from './rollup.ts'
 import { cellColumns, insertRollupFeatures, rollupsTable, rollupValuesTable } from './tables.ts'
 
 /** Whose rollups they are: those of one kind of events of a model. */

@@ -1,0 +1,16 @@
+import { fileURLToPath } from 'node:url'
+import { openFolder } from './folder.ts'
+import type { ObjectStore } from './object-store.ts'
+
+/**
+ * Opens the store at an address: `file:///folder`, or `s3://access:secret@host:port/bucket/prefix?region=..&tls=false`.
+ *
+ * @param setting where the address was given, as errors call it
+ * @throws Error that says what to change
+ */
+export async function openObjects(url: string, setting = 'OBJECTS_URL'): Promise<ObjectStore> {
+  if (new URL(url).protocol === 'file:') return await openFolder(fileURLToPath(url))
+  // The library takes a third of a second to load: only those who use it wait.
+  const { openS3 } = await import('./s3.ts')
+  return await openS3(url, setting)
+}
