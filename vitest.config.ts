@@ -7,7 +7,7 @@ process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, 'node_modules'
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts', 'bench/**/*.test.ts', 'clients/typescript/test/**/*.test.ts'],
-    globalSetup: ['test/kit/stores.ts'],
+    globalSetup: ['test/kit/stores/shared-stores.ts'],
     // A busy machine needs several times what a quiet one does.
     testTimeout: 300_000,
     hookTimeout: 300_000,

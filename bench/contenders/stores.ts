@@ -16,7 +16,7 @@ import { findFreePort } from '../../store/embedded/free-port.ts'
 import { openEmbeddedPostgres } from '../../store/embedded/postgres.ts'
 import { createApiKey } from '../../store/postgres/accounts/api-key.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { readCpuSeconds } from './process-costs.ts'
+import { readCpuSeconds } from './usage.ts'
 
 export type BenchStores = {
   /** Goes away when the stores are closed, unless it was given. */

@@ -1,10 +1,10 @@
 import path from 'node:path'
 import type { Role } from '../../cli/service.ts'
 import type { Closers } from '../../runtime/closers.ts'
-import { readCpuSeconds, readPeakMiB } from './process-costs.ts'
 import { type Server, startServer } from './processes.ts'
 import type { QueueKind, Target } from './scenarios.ts'
 import type { BenchStores } from './stores.ts'
+import { readCpuSeconds, readPeakMiB } from './usage.ts'
 
 /** What is measured: its processes, the stores included. */
 export type System = {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { holdConnections } from '../../test/malformed/held.ts'
+import { holdConnections } from '../../test/kit/http/held-connections.ts'
 import type { Contender } from '../contenders/contender.ts'
 import type { ServiceContender } from '../contenders/service.ts'
 

@@ -3,10 +3,10 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Closers } from '../../runtime/closers.ts'
 import { type Contender, toRound, total } from '../contenders/contender.ts'
-import { readCpuSeconds, readPeakMiB } from '../contenders/process-costs.ts'
 import { startLoadProcess } from '../contenders/processes.ts'
 import type { Scenario } from '../contenders/scenarios.ts'
 import { toData } from '../contenders/service.ts'
+import { readCpuSeconds, readPeakMiB } from '../contenders/usage.ts'
 import type { DialectName } from '../load/dialects.ts'
 
 /** How long it may take until points that can be counted are found, too. */

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { createClient } from '../../test/kit/client.ts'
 import { eventually } from '../../test/kit/eventually.ts'
+import { createClient } from '../../test/kit/http/client.ts'
 import { given } from './given.ts'
 
 const container = given('SVC_REHEARSAL_CONTAINER')

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { createClient } from '../../test/kit/client.ts'
+import { createClient } from '../../test/kit/http/client.ts'
 import { expectLedger, runLoad } from '../../test/kit/ledger.ts'
 import { given } from './given.ts'
 

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { insertServiceAccount } from '../../store/postgres/accounts/service-accounts.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { aPoint } from '../kit/builders.ts'
-import { createClient, type TestClient } from '../kit/client.ts'
 import { anEvent } from '../kit/clients/monitoring.ts'
 import { createRegistryClient, type Source } from '../kit/clients/registry.ts'
 import { eventually } from '../kit/eventually.ts'
+import { createClient, type TestClient } from '../kit/http/client.ts'
 import { createUser, openTestService, storesWith, uniqueName } from '../kit/service.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import type { Answer } from '../kit/client.ts'
+import type { Answer } from '../kit/http/client.ts'
 
 /** Checks all of a refusal: status, content type to the byte, and an envelope of four fields with the right message. */
 export function expectRefusal(answer: Answer, status: number, code: number, message: string | RegExp) {

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
-import { mountSmallDisk, NoSmallDisk } from '../faults/cluster/small-disk.ts'
 import { createAssetClient } from '../kit/clients/assets.ts'
 import { eventually } from '../kit/eventually.ts'
-import { clientOf, expectPlainFailure, type OnClose, runSvc, startUp, svc, type Up } from '../kit/svc-process.ts'
+import { clientOf, expectPlainFailure, type OnClose, runSvc, startUp, svc, type Up } from '../kit/processes/svc.ts'
+import { mountSmallDisk, NoSmallDisk } from '../kit/stores/small-disk.ts'
 
 /** What may go wrong with a backup. That one brings everything back is told by `test/flow/13`. */
 const apiKey = 'a-key-for-the-admin-of-this-test'

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { afterEach, expect, it } from 'vitest'
+import { svc } from '../kit/processes/svc.ts'
 import { storesWith } from '../kit/service.ts'
-import { svc } from '../kit/svc-process.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => closers.push(close)

@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../store/embedded/free-port.ts'
+import { aFolder, expectPlainFailure, svc } from '../kit/processes/svc.ts'
 import { startRole, storesWith, testMasterKey } from '../kit/service.ts'
-import { startRedisServer } from '../kit/stores.ts'
-import { aFolder, expectPlainFailure, svc } from '../kit/svc-process.ts'
+import { startRedisServer } from '../kit/stores/shared-stores.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest'
 import { aPoint } from '../kit/builders.ts'
-import { createClient, type TestClient } from '../kit/client.ts'
+import { createClient, type TestClient } from '../kit/http/client.ts'
 import { createUser, startRole, storesWith, uniqueName } from '../kit/service.ts'
 
 const closers: (() => unknown)[] = []

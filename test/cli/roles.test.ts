@@ -7,10 +7,10 @@ import type { StoreUrls } from '../../cli/settings.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { aPoint } from '../kit/builders.ts'
-import { createClient } from '../kit/client.ts'
 import { eventually } from '../kit/eventually.ts'
+import { createClient } from '../kit/http/client.ts'
+import { aFolder, expectPlainFailure, runSvc, svc } from '../kit/processes/svc.ts'
 import { availableQueues, createUser, openOwnStores, startRole, storesWith, uniqueName } from '../kit/service.ts'
-import { aFolder, expectPlainFailure, runSvc, svc } from '../kit/svc-process.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

@@ -3,8 +3,8 @@ import { text } from 'node:stream/consumers'
 import { afterEach, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
 import { aPoint } from '../kit/builders.ts'
-import { createClient } from '../kit/client.ts'
 import { eventually } from '../kit/eventually.ts'
+import { createClient } from '../kit/http/client.ts'
 import { createUser, startRole, storesWith } from '../kit/service.ts'
 
 const closers = createClosers()

@@ -4,10 +4,10 @@ import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { openSecrets } from '../../store/postgres/accounts/secrets.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { createClient } from '../kit/client.ts'
 import { eventually } from '../kit/eventually.ts'
+import { createClient } from '../kit/http/client.ts'
+import { expectPlainFailure, svc } from '../kit/processes/svc.ts'
 import { openOwnStores, openTestService, uniqueName } from '../kit/service.ts'
-import { expectPlainFailure, svc } from '../kit/svc-process.ts'
 
 const closers = createClosers()
 const onClose = (close: () => unknown) => closers.push(async () => close())

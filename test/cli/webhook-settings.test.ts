@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { expect, it } from 'vitest'
 import { parseSettings } from '../../cli/settings.ts'
-import { createCertificate } from '../kit/receiver.ts'
+import { createCertificate } from '../kit/http/receiver.ts'
 import { uniqueName } from '../kit/service.ts'
 
 it('private hosts are kept as URLs spell them, with the port where one was given', () => {

@@ -2,11 +2,11 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { Role } from '../../cli/service.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { aPoint } from '../kit/builders.ts'
-import { createClient } from '../kit/client.ts'
 import { createRegistryClient } from '../kit/clients/registry.ts'
 import { createWebhookClient } from '../kit/clients/webhooks.ts'
 import { eventually } from '../kit/eventually.ts'
-import { createCertificate, openReceiver } from '../kit/receiver.ts'
+import { createClient } from '../kit/http/client.ts'
+import { createCertificate, openReceiver } from '../kit/http/receiver.ts'
 import { availableQueues, createUser, openOwnStores, startRole, testMasterKey, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()

@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from 'vitest'
 import { chartFile } from '../kit/chart.ts'
+import { runCommand } from '../kit/processes/svc.ts'
 import { openOwnStores, openTestService } from '../kit/service.ts'
-import { runCommand } from '../kit/svc-process.ts'
 
 /** What "helm test" runs in the cluster, against a service that is there and against one without workers. */
 const closers: (() => unknown)[] = []

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
+import { NoSmallDisk } from '../kit/stores/small-disk.ts'
 import { type OutageName, outages } from './cluster/outages.ts'
-import { NoSmallDisk } from './cluster/small-disk.ts'
 import { hasRedisServer } from './command-line.ts'
 import { listOutageFaults, runOutage } from './outage/run.ts'
 

@@ -6,10 +6,10 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
-import { createClient } from '../kit/client.ts'
+import { createClient } from '../kit/http/client.ts'
 import { expectLedger, runLoad } from '../kit/ledger.ts'
+import { superviseRole } from '../kit/processes/supervised-role.ts'
 import { availableQueues, createUser, openOwnStores, uniqueName } from '../kit/service.ts'
-import { superviseRole } from '../kit/supervised-role.ts'
 
 /**
  * Each role is a process of its own, as in production. While clients write 100,000 points, processes are ended one after

@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
 import { aPoint } from '../kit/builders.ts'
-import { createClient, type TestClient } from '../kit/client.ts'
 import { eventually } from '../kit/eventually.ts'
-import { openProxy } from '../kit/proxy.ts'
+import { createClient, type TestClient } from '../kit/http/client.ts'
 import {
   availableQueues,
   openOwnStores,
@@ -12,6 +11,7 @@ import {
   startRole,
   uniqueName,
 } from '../kit/service.ts'
+import { openProxy } from '../kit/stores/proxy.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -2,8 +2,8 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { Role } from '../../cli/service.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { aPoint } from '../kit/builders.ts'
-import { createClient, type TestClient } from '../kit/client.ts'
 import { eventually } from '../kit/eventually.ts'
+import { createClient, type TestClient } from '../kit/http/client.ts'
 import { availableQueues, createUser, openOwnStores, startRole, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()

@@ -4,10 +4,10 @@ import path from 'node:path'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
-import type { Answer } from '../kit/client.ts'
 import { eventually } from '../kit/eventually.ts'
+import type { Answer } from '../kit/http/client.ts'
 import { availableQueues, openOwnStores, openTestService } from '../kit/service.ts'
-import { startRedisServer } from '../kit/stores.ts'
+import { startRedisServer } from '../kit/stores/shared-stores.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

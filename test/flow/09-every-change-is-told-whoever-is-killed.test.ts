@@ -3,13 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../runtime/closers.ts'
-import { type Answer, createClient, type TestClient } from '../kit/client.ts'
 import { createRegistryClient } from '../kit/clients/registry.ts'
 import { createWebhookClient } from '../kit/clients/webhooks.ts'
 import { eventually } from '../kit/eventually.ts'
-import { createCertificate, openReceiver, type Received } from '../kit/receiver.ts'
+import { type Answer, createClient, type TestClient } from '../kit/http/client.ts'
+import { createCertificate, openReceiver, type Received } from '../kit/http/receiver.ts'
+import { superviseRole } from '../kit/processes/supervised-role.ts'
 import { availableQueues, createUser, openOwnStores, testMasterKey, uniqueName } from '../kit/service.ts'
-import { superviseRole } from '../kit/supervised-role.ts'
 
 /**
  * Stages of models change while api and workers are killed at random and started again. What the history says was changed

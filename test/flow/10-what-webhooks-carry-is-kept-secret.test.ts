@@ -6,7 +6,7 @@ import { createRegistryClient } from '../kit/clients/registry.ts'
 import { createWebhookClient } from '../kit/clients/webhooks.ts'
 import { expectNowhere, openSearchableStores } from '../kit/dump.ts'
 import { eventually } from '../kit/eventually.ts'
-import { createCertificate, openReceiver } from '../kit/receiver.ts'
+import { createCertificate, openReceiver } from '../kit/http/receiver.ts'
 import { availableQueues, openTestService } from '../kit/service.ts'
 
 const closers = createClosers()

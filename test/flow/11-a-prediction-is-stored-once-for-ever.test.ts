@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
 import { type Database, openDatabase } from '../../store/postgres/database.ts'
-import { createClient, type TestClient } from '../kit/client.ts'
 import { readStoredEvents } from '../kit/clients/monitoring.ts'
 import { eventually } from '../kit/eventually.ts'
+import { createClient, type TestClient } from '../kit/http/client.ts'
+import { superviseRole } from '../kit/processes/supervised-role.ts'
 import { availableQueues, createUser, openOwnStores, uniqueName } from '../kit/service.ts'
-import { superviseRole } from '../kit/supervised-role.ts'
 
 /**
  * Of all events that come with one prediction id exactly one is stored, and it is the one that was acknowledged: through two

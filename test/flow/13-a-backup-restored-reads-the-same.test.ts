@@ -4,13 +4,13 @@ import { pathToFileURL } from 'node:url'
 import { afterEach, describe, expect, inject, it, vi } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../runtime/closers.ts'
-import { createClient } from '../kit/client.ts'
 import { expectSame, fillEverything, type Read, readEverything, readSettled } from '../kit/everything.ts'
-import { createCertificate, openReceiver } from '../kit/receiver.ts'
+import { createClient } from '../kit/http/client.ts'
+import { createCertificate, openReceiver } from '../kit/http/receiver.ts'
+import { aFolder, clientOf, expectPlainFailure, type OnClose, startUp, svc } from '../kit/processes/svc.ts'
 import { openOwnStores, openTestService, testMasterKey, uniqueName } from '../kit/service.ts'
 import { startS3 } from '../kit/stores/s3.ts'
-import { startRedisServer } from '../kit/stores.ts'
-import { aFolder, clientOf, expectPlainFailure, type OnClose, startUp, svc } from '../kit/svc-process.ts'
+import { startRedisServer } from '../kit/stores/shared-stores.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

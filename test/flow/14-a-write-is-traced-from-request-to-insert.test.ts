@@ -4,9 +4,9 @@ import type { Role } from '../../cli/service.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { aPoint } from '../kit/builders.ts'
-import { createClient } from '../kit/client.ts'
 import { eventually } from '../kit/eventually.ts'
-import { type CollectedSpan, type Collector, openCollector } from '../kit/otlp-collector.ts'
+import { createClient } from '../kit/http/client.ts'
+import { type CollectedSpan, type Collector, openCollector } from '../kit/http/otlp-collector.ts'
 import { availableQueues, createUser, openOwnStores, startRole, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()

@@ -8,8 +8,8 @@ import { type Caller, fastRoute } from '../../http/route.ts'
 import { createServer } from '../../http/server.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { aPoint } from '../kit/builders.ts'
-import { createClient } from '../kit/client.ts'
 import { eventually } from '../kit/eventually.ts'
+import { createClient } from '../kit/http/client.ts'
 import { createUser, openOwnStores, startRole } from '../kit/service.ts'
 
 const closers = createClosers()

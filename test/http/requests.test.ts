@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openTwoUsers, type TwoUsers } from '../api/accounts/two-users.ts'
 import { codes, expectRefusal } from '../api/http-error.ts'
 import { aPoint } from '../kit/builders.ts'
-import type { Answer } from '../kit/client.ts'
+import type { Answer } from '../kit/http/client.ts'
 
 let service: TwoUsers
 let experimentKey: string

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import { expect } from 'vitest'
 import { aPoint } from './builders.ts'
-import type { TestClient } from './client.ts'
 import { createAssetClient } from './clients/assets.ts'
 import { anEvent } from './clients/monitoring.ts'
 import { createRegistryClient } from './clients/registry.ts'
 import { eventually } from './eventually.ts'
+import type { TestClient } from './http/client.ts'
 import { uniqueName } from './service.ts'
 
 type Service = { url: string; apiKey: string; workspaceName: string; client: TestClient }

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import type { ReadPoint, TestClient } from './client.ts'
 import { eventually } from './eventually.ts'
+import type { ReadPoint, TestClient } from './http/client.ts'
 
 /**
  * Clients as a training cluster has them: each sends its points in batches, and sends a batch again, with the same

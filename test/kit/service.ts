@@ -12,8 +12,8 @@ import { ensureUser } from '../../store/postgres/accounts/accounts.ts'
 import { createApiKey } from '../../store/postgres/accounts/api-key.ts'
 import { insertApiKey } from '../../store/postgres/accounts/keys.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { createClient } from './client.ts'
 import { eventually } from './eventually.ts'
+import { createClient } from './http/client.ts'
 
 /** The two kinds of queue; a test that runs on both is written once. */
 export type QueueKind = 'postgres' | 'redis'

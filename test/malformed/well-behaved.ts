@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import type { ReadPoint, TestClient } from '../kit/client.ts'
 import { eventually } from '../kit/eventually.ts'
+import type { ReadPoint, TestClient } from '../kit/http/client.ts'
 
 /**
  * A client that does everything right while others do not: it writes points, reads them back, and keeps a ledger of

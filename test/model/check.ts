@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { TestClient } from '../kit/client.ts'
+import type { TestClient } from '../kit/http/client.ts'
 import { playSequence } from './play.ts'
 import { sequences } from './sequence.ts'
 

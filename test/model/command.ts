@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { createClient } from '../kit/client.ts'
+import { createClient } from '../kit/http/client.ts'
 import { startServiceProcess } from '../malformed/service-process.ts'
 import { checkSequences } from './check.ts'
 

@@ -9,7 +9,7 @@ import { openTwoUsers, type TwoUsers } from '../api/accounts/two-users.ts'
 import { codes, expectRefusal } from '../api/http-error.ts'
 import { createWebhookClient } from '../kit/clients/webhooks.ts'
 import { eventually } from '../kit/eventually.ts'
-import { createCertificate, openReceiver, type Received } from '../kit/receiver.ts'
+import { createCertificate, openReceiver, type Received } from '../kit/http/receiver.ts'
 import { openOwnStores, openTestService, uniqueName } from '../kit/service.ts'
 import { openStoredEvents, type Scalar, type StoredEvent, type StoredEvents } from './stored-events.ts'
 

@@ -12,10 +12,10 @@ import { openDatabase } from '../../store/postgres/database.ts'
 import { deleteDeadLetter, insertDeadLetter, listDeadLetters } from '../../store/postgres/dead-letters.ts'
 import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
-import { openProxy } from '../kit/proxy.ts'
+import { aFolder, runCommand } from '../kit/processes/svc.ts'
 import { openOwnStores, openTestService } from '../kit/service.ts'
 import { insertParts } from '../kit/stores/parts.ts'
-import { aFolder, runCommand } from '../kit/svc-process.ts'
+import { openProxy } from '../kit/stores/proxy.ts'
 
 const closers = createClosers()
 const onClose = (close: () => unknown) => closers.push(async () => close())

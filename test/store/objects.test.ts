@@ -12,7 +12,7 @@ import { findFreePort } from '../../store/embedded/free-port.ts'
 import { createObjectKey } from '../../store/objects/object-key.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import { openObjects } from '../../store/objects/open-objects.ts'
-import { openProxy } from '../kit/proxy.ts'
+import { openProxy } from '../kit/stores/proxy.ts'
 import { startS3 } from '../kit/stores/s3.ts'
 
 const closers = createClosers()

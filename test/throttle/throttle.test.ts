@@ -5,8 +5,8 @@ import { openDatabase } from '../../store/postgres/database.ts'
 import { createThrottle, type RateLimits } from '../../throttle/throttle.ts'
 import { createLocalBuckets } from '../../throttle/token-buckets.ts'
 import { aPoint } from '../kit/builders.ts'
-import { createClient } from '../kit/client.ts'
 import { eventually } from '../kit/eventually.ts'
+import { createClient } from '../kit/http/client.ts'
 import { createUser, openTestService, storesWith } from '../kit/service.ts'
 
 const sameForAll = (limit: number): RateLimits => ({

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
-import type { TestClient } from '../../../test/kit/client.ts'
 import { eventually } from '../../../test/kit/eventually.ts'
+import type { TestClient } from '../../../test/kit/http/client.ts'
 import type { ConnectionOptions, Log } from '../src/index.ts'
 
 /** What was logged for people. */

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { aPoint } from '../../kit/builders.ts'
-import { createClient, type TestClient } from '../../kit/client.ts'
 import { eventually } from '../../kit/eventually.ts'
+import { createClient, type TestClient } from '../../kit/http/client.ts'
 import { createUser, openOwnStores, openTestService, storesWith } from '../../kit/service.ts'
 import { expectRefusal } from '../http-error.ts'
 

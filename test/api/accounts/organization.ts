@@ -1,4 +1,4 @@
-import { createClient, type TestClient } from '../../kit/client.ts'
+import { createClient, type TestClient } from '../../kit/http/client.ts'
 import { createUser, openTestService, storesWith } from '../../kit/service.ts'
 
 export type Organization = Awaited<ReturnType<typeof openOrganization>>

@@ -5,9 +5,9 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../../runtime/closers.ts'
-import { createClient } from '../../kit/client.ts'
 import { aForm, createAssetClient, lookInto, openOwnObjects } from '../../kit/clients/assets.ts'
 import { eventually } from '../../kit/eventually.ts'
+import { createClient } from '../../kit/http/client.ts'
 import { createUser, openOwnStores, openTestService, startRole } from '../../kit/service.ts'
 
 const closers = createClosers()

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../../store/postgres/database.ts'
-import { createClient, type TestClient } from '../../kit/client.ts'
+import { createClient, type TestClient } from '../../kit/http/client.ts'
 import { createUser, storesWith, uniqueName } from '../../kit/service.ts'
 import { openTwoUsers, type TwoUsers } from '../accounts/two-users.ts'
 import { codes, expectRefusal } from '../http-error.ts'

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createClient, type TestClient } from '../../kit/client.ts'
 import { aForm, createAssetClient, lookInto, openOwnObjects } from '../../kit/clients/assets.ts'
+import { createClient, type TestClient } from '../../kit/http/client.ts'
 import { createUser, openOwnStores, openTestService, uniqueName } from '../../kit/service.ts'
 import { codes, expectRefusal } from '../http-error.ts'
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { createClient, type TestClient } from '../../kit/client.ts'
+import { createClient, type TestClient } from '../../kit/http/client.ts'
 import { uniqueName } from '../../kit/service.ts'
 import { openTwoUsers, type TwoUsers } from '../accounts/two-users.ts'
 import { codes, expectRefusal } from '../http-error.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Answer } from '../../kit/client.ts'
 import { createRegistryClient, type Source } from '../../kit/clients/registry.ts'
+import type { Answer } from '../../kit/http/client.ts'
 import { openTestService, uniqueName } from '../../kit/service.ts'
 import { expectRefusal } from '../http-error.ts'
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Answer } from '../../kit/client.ts'
 import { createRegistryClient } from '../../kit/clients/registry.ts'
+import type { Answer } from '../../kit/http/client.ts'
 import { uniqueName } from '../../kit/service.ts'
 import { openTwoUsers, type TwoUsers } from '../accounts/two-users.ts'
 import { codes, expectRefusal } from '../http-error.ts'

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Role } from '../../../cli/service.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
-import { createClient, type TestClient } from '../../kit/client.ts'
 import { createRegistryClient } from '../../kit/clients/registry.ts'
 import { createWebhookClient, type LoggedDelivery } from '../../kit/clients/webhooks.ts'
+import { createClient, type TestClient } from '../../kit/http/client.ts'
 import { createUser, openOwnStores, openTestService, uniqueName } from '../../kit/service.ts'
 import { codes, expectRefusal } from '../http-error.ts'
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { eventually } from '../../kit/eventually.ts'
-import { aFolder, expectPlainFailure, runSvc, startUp, svc, type Up } from '../../kit/svc-process.ts'
+import { aFolder, expectPlainFailure, runSvc, startUp, svc, type Up } from '../../kit/processes/svc.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

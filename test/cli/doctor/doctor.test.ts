@@ -14,11 +14,11 @@ import { migratePostgres } from '../../../store/postgres/migrate.ts'
 import { openQueueBackend } from '../../../store/queue/queue-backend.ts'
 import { openOrganization } from '../../api/accounts/organization.ts'
 import { eventually } from '../../kit/eventually.ts'
+import { aFolder, startUp, svc } from '../../kit/processes/svc.ts'
 import { openOwnStores, openTestService, storesWith, testMasterKey } from '../../kit/service.ts'
 import { insertParts } from '../../kit/stores/parts.ts'
 import { openPostgresWithReplica } from '../../kit/stores/postgres-replica.ts'
-import { startRedisServer } from '../../kit/stores.ts'
-import { aFolder, startUp, svc } from '../../kit/svc-process.ts'
+import { startRedisServer } from '../../kit/stores/shared-stores.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

@@ -17,7 +17,7 @@ import {
   startUp,
   svc,
   type Up,
-} from '../../kit/svc-process.ts'
+} from '../../kit/processes/svc.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

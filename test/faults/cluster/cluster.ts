@@ -11,10 +11,10 @@ import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { createApiKey } from '../../../store/postgres/accounts/api-key.ts'
 import { openQueueBackend } from '../../../store/queue/queue-backend.ts'
 import { queueNames } from '../../../store/queue/queues.ts'
-import { createClient } from '../../kit/client.ts'
+import { createClient } from '../../kit/http/client.ts'
+import { type KeptProcess, keepProcess } from '../../kit/processes/supervised-process.ts'
 import type { QueueKind } from '../../kit/service.ts'
-import { type KeptProcess, keepProcess } from './kept-process.ts'
-import { openStores } from './stores.ts'
+import { openStores } from '../../kit/stores/supervised-stores.ts'
 
 /** An experiment as clients name it, and as ClickHouse knows it. */
 export type Experiment = { key: string; id: string }

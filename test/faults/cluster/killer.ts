@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { KeptProcess, Kind } from './kept-process.ts'
+import type { KeptProcess, Kind } from '../../kit/processes/supervised-process.ts'
 import { drawDeeds, type Strike } from './plan.ts'
 
 type Settings = {

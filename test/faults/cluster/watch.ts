@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis'
 import type { Closers } from '../../../runtime/closers.ts'
+import { readPeakMemory } from '../../kit/processes/running-command.ts'
 import type { SteadyLoad } from '../load/steady-load.ts'
 import { countInserted } from '../verify/stored-rows.ts'
 import type { Cluster } from './cluster.ts'
-import { readPeakMemory } from './process-command.ts'
 
 /** How the service was at one moment; what a store that was away could not tell is as it was last. */
 export type Sample = {

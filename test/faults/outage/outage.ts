@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { describeTerminal } from '../../../cli/terminal/terminal.ts'
+import { NoSmallDisk } from '../../kit/stores/small-disk.ts'
 import { type OutageName, outages } from '../cluster/outages.ts'
-import { NoSmallDisk } from '../cluster/small-disk.ts'
 import { chooseQueue, readNumber, runTool, writeJson } from '../command-line.ts'
 import { renderOutage } from './report.ts'
 import { listOutageFaults, runOutage } from './run.ts'

@@ -4,10 +4,10 @@ import { Readable } from 'node:stream'
 import { afterEach, expect, it } from 'vitest'
 import { createClosers } from '../../../runtime/closers.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
-import { createClient } from '../../kit/client.ts'
 import { readStoredEvents } from '../../kit/clients/monitoring.ts'
 import { eventually } from '../../kit/eventually.ts'
-import { readMemory } from '../../kit/memory.ts'
+import { createClient } from '../../kit/http/client.ts'
+import { readMemory } from '../../kit/processes/usage.ts'
 import {
   availableQueues,
   createUser,

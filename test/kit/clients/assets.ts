@@ -4,7 +4,7 @@ import path from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { StoreUrls } from '../../../cli/settings.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
-import type { Answer, TestClient } from '../client.ts'
+import type { Answer, TestClient } from '../http/client.ts'
 
 export type ListedAsset = Record<string, unknown> & { assetId: string; fileName: string; type: string; tags: string[] }
 

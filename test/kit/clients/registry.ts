@@ -1,4 +1,4 @@
-import type { TestClient } from '../client.ts'
+import type { TestClient } from '../http/client.ts'
 import { uniqueName } from '../service.ts'
 import { aForm, createAssetClient } from './assets.ts'
 

@@ -1,5 +1,5 @@
-import type { TestClient } from '../client.ts'
 import { eventually } from '../eventually.ts'
+import type { TestClient } from '../http/client.ts'
 
 export type LoggedDelivery = {
   deliveryId: string

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { type Closers, createClosers } from '../../../runtime/closers.ts'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { eventually } from '../eventually.ts'
-import { redisArguments } from '../stores.ts'
+import { redisArguments } from './shared-stores.ts'
 
 /** Real Redis processes on this machine. */
 export const canRunRedis = ['redis-server', 'redis-cli'].every((it) => spawnSync(it, ['--version']).status === 0)

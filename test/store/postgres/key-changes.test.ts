@@ -7,8 +7,8 @@ import { openKeyChanges } from '../../../store/postgres/accounts/key-changes.ts'
 import { insertApiKey, revokeKeys } from '../../../store/postgres/accounts/keys.ts'
 import { type Database, openDatabase } from '../../../store/postgres/database.ts'
 import { eventually } from '../../kit/eventually.ts'
-import { openProxy } from '../../kit/proxy.ts'
 import { uniqueName } from '../../kit/service.ts'
+import { openProxy } from '../../kit/stores/proxy.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -1,8 +1,8 @@
 import { afterEach, expect, it } from 'vitest'
 import { createClosers } from '../../../runtime/closers.ts'
 import { openQueueBackend } from '../../../store/queue/queue-backend.ts'
-import { openProxy } from '../../kit/proxy.ts'
 import { openOwnStores, storesWith } from '../../kit/service.ts'
+import { openProxy } from '../../kit/stores/proxy.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -5,11 +5,11 @@ import type { StoreUrls } from '../../../cli/settings.ts'
 import { createClosers } from '../../../runtime/closers.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { deleteOldDeliveries, endRound, holdRound } from '../../../store/postgres/webhooks/deliveries.ts'
-import { createClient } from '../../kit/client.ts'
 import { createRegistryClient } from '../../kit/clients/registry.ts'
 import { createWebhookClient, type LoggedDelivery } from '../../kit/clients/webhooks.ts'
 import { eventually } from '../../kit/eventually.ts'
-import { createCertificate, openReceiver, type Received, type Reply } from '../../kit/receiver.ts'
+import { createClient } from '../../kit/http/client.ts'
+import { createCertificate, openReceiver, type Received, type Reply } from '../../kit/http/receiver.ts'
 import { availableQueues, openOwnStores, openTestService, uniqueName } from '../../kit/service.ts'
 
 const fileClosers = createClosers()

@@ -3,7 +3,7 @@ import { afterEach, beforeAll, expect, it } from 'vitest'
 import { createClosers } from '../../../runtime/closers.ts'
 import { resolveLocally } from '../../../workers/webhooks/addresses.ts'
 import { createSender } from '../../../workers/webhooks/sender.ts'
-import { createCertificate, openReceiver, type Reply } from '../../kit/receiver.ts'
+import { createCertificate, openReceiver, type Reply } from '../../kit/http/receiver.ts'
 
 let certificate: Awaited<ReturnType<typeof createCertificate>>
 beforeAll(async () => {

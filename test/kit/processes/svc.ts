@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
-import { findFreePort } from '../../store/embedded/free-port.ts'
-import { startOfProcess } from '../../store/embedded/live-process.ts'
-import { createClient } from './client.ts'
-import { eventually } from './eventually.ts'
+import { findFreePort } from '../../../store/embedded/free-port.ts'
+import { startOfProcess } from '../../../store/embedded/live-process.ts'
+import { eventually } from '../eventually.ts'
+import { createClient } from '../http/client.ts'
 
-const command = fileURLToPath(new URL('../../cli/svc.ts', import.meta.url))
+const command = fileURLToPath(new URL('../../../cli/svc.ts', import.meta.url))
 
 type Environment = Record<string, string>
 

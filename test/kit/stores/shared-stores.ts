@@ -6,12 +6,12 @@ import { pathToFileURL } from 'node:url'
 import { Redis } from 'ioredis'
 import { type Logger, pino } from 'pino'
 import type { TestProject } from 'vitest/node'
-import { migrateStores } from '../../cli/stores.ts'
-import { createClosers } from '../../runtime/closers.ts'
-import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
-import { findFreePort } from '../../store/embedded/free-port.ts'
-import { openEmbeddedPostgres } from '../../store/embedded/postgres.ts'
-import { eventually } from './eventually.ts'
+import { migrateStores } from '../../../cli/stores.ts'
+import { createClosers } from '../../../runtime/closers.ts'
+import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
+import { findFreePort } from '../../../store/embedded/free-port.ts'
+import { openEmbeddedPostgres } from '../../../store/embedded/postgres.ts'
+import { eventually } from '../eventually.ts'
 
 /**
  * The stores that all tests share: real ones. ClickHouse and Postgres are looked for at CLICKHOUSE_URL and POSTGRES_URL,

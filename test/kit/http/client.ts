@@ -1,4 +1,4 @@
-import { eventually } from './eventually.ts'
+import { eventually } from '../eventually.ts'
 
 type User = { apiKey: string; workspaceName: string }
 

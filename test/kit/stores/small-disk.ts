@@ -3,7 +3,7 @@ import { open, rm, statfs } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import type { Closers } from '../../../runtime/closers.ts'
-import type { Command } from './process-command.ts'
+import type { Command } from '../processes/running-command.ts'
 
 const run = promisify(execFile)
 

@@ -1,7 +1,7 @@
-import type { Role } from '../../cli/service.ts'
-import type { StoreUrls } from '../../cli/settings.ts'
-import type { Closers } from '../../runtime/closers.ts'
-import { type RunningRole, startRole } from './service.ts'
+import type { Role } from '../../../cli/service.ts'
+import type { StoreUrls } from '../../../cli/settings.ts'
+import type { Closers } from '../../../runtime/closers.ts'
+import { type RunningRole, startRole } from '../service.ts'
 
 type Settings = { role: Role; stores: StoreUrls; settings: Record<string, string>; closers: Closers }
 

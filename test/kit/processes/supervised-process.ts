@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Role } from '../../../cli/service.ts'
 import { signalProcess } from '../../../store/embedded/live-process.ts'
-import type { Command } from './process-command.ts'
+import type { Command } from './running-command.ts'
 
 export type Kind = Role | 'clickhouse' | 'postgres' | 'redis'
 

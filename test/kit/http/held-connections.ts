@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
-import { createAnswerReader, findFault } from './answers.ts'
-import { openSocket } from './connection.ts'
+import { createAnswerReader, findFault } from '../../malformed/answers.ts'
+import { openSocket } from '../../malformed/connection.ts'
 
 /**
  * Clients that hold on to their connections: some send a byte a second, some nothing, some never read what they asked
