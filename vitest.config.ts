@@ -1,8 +1,10 @@
+import { mkdirSync, rmSync, statfsSync } from 'node:fs'
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 
 // Each file of tests has a process of its own, which loads the same libraries again.
 process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, 'node_modules', '.cache', 'svc')
+keepFilesInMemory()
 
 export default defineConfig({
   test: {
@@ -15,3 +17,23 @@ export default defineConfig({
     maxWorkers: 2,
   },
 })
+
+/**
+ * Puts the stores of the tests into memory where Linux has room for them: they sync after every write, which takes a disk
+ * several times as long as the write. What a killed process has written is kept all the same.
+ */
+function keepFilesInMemory() {
+  if (process.env.TMPDIR || process.env.VITEST_POOL_ID) return
+  const memory = '/dev/shm'
+  const bytesMin = 6 * 1024 ** 3
+  try {
+    const { bavail, bsize } = statfsSync(memory)
+    if (bavail * bsize < bytesMin) return
+    const folder = path.join(memory, `svc-tests-${process.pid}`)
+    mkdirSync(folder, { mode: 0o755 })
+    process.env.TMPDIR = folder
+    process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  } catch {
+    // No such folder, or none that may be written: the disk serves as well.
+  }
+}

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { createClosers } from '../../runtime/closers.ts'
 import { createAssetClient } from '../kit/clients/assets.ts'
 import { eventually } from '../kit/eventually.ts'
+import { inForm } from '../kit/form.ts'
 import { clientOf, expectPlainFailure, type OnClose, runSvc, startUp, svc, type Up } from '../kit/processes/svc.ts'
 import { mountSmallDisk, NoSmallDisk } from '../kit/stores/small-disk.ts'
 
@@ -83,8 +84,11 @@ async function killAt(args: string[], printed: RegExp, dataFolder?: string) {
   expect((await running.ended).signal).toBe('SIGKILL')
 }
 
+/** What a backup and a restore print when they come to it. */
+const steps = [/Postgres/, /queue/, /ClickHouse/]
+
 describe('a backup', () => {
-  it.each([/Postgres/, /queue/, /ClickHouse/])(
+  it.each(inForm({ short: [/ClickHouse/], middle: steps, long: steps }))(
     'that is killed after %s is none, and the next one is whole',
     async (at) => {
       const own = path.join(await newFolder(onClose), 'backups')
@@ -159,7 +163,7 @@ describe('a backup', () => {
 })
 
 describe('a restore', () => {
-  it.each([/Postgres/, /ClickHouse/, /queue/])(
+  it.each(inForm({ short: [/ClickHouse/], middle: steps, long: steps }))(
     'that is killed after %s keeps the service from starting, and ends well when it is repeated',
     async (at) => {
       const own = await newFolder(onClose)

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
+import { inForm } from '../kit/form.ts'
 import type { QueueKind } from '../kit/service.ts'
 import { drawDeeds } from './cluster/plan.ts'
 import { hasRedisServer } from './command-line.ts'
@@ -15,12 +16,23 @@ const silent = { show: () => undefined, say: () => undefined }
 const canKill = process.platform === 'linux'
 if (!canKill) console.warn('Processes were not killed at random: this needs Linux.')
 if (!hasRedisServer()) console.warn('Redis was not killed at random: there is no redis-server on the PATH.')
-const queues: QueueKind[] = hasRedisServer() ? ['postgres', 'redis'] : ['postgres']
+const all: QueueKind[] = hasRedisServer() ? ['postgres', 'redis'] : ['postgres']
+// On Redis processes are killed by `test/flow/02` too.
+const queues = inForm({ short: all.slice(0, 1), middle: all, long: all })
+const kills = inForm({ short: 6, middle: 12, long: 100 })
 
 describe.skipIf(!canKill).each(queues)('with the queue in %s', (queue) => {
-  it('12 processes killed at random moments lose nothing, repeat nothing, alter nothing', async () => {
+  it(`${kills} processes killed at random moments lose nothing, repeat nothing, alter nothing`, async () => {
     const { signal } = new AbortController()
-    const result = await runFaults({ kills: 12, seed: 2, queue, minutesMax: 1.5, closers, status: silent, signal })
+    const result = await runFaults({
+      kills,
+      seed: 2,
+      queue,
+      minutesMax: inForm({ short: 0.5, middle: 1, long: 10 }),
+      closers,
+      status: silent,
+      signal,
+    })
 
     expect(listDifferences(result.verified, result.answers.unexpected)).toEqual([])
     expect(result.answers.unexpectedCount).toBe(0)

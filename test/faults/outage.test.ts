@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
+import { inForm } from '../kit/form.ts'
 import { NoSmallDisk } from '../kit/stores/small-disk.ts'
+
 import { type OutageName, outages } from './cluster/outages.ts'
 import { hasRedisServer } from './command-line.ts'
 import { listOutageFaults, runOutage } from './outage/run.ts'
@@ -13,7 +15,9 @@ const silent = { show: () => undefined, say: () => undefined }
 const canHold = process.platform === 'linux'
 if (!canHold) console.warn('Stores were not taken away under load: this needs Linux.')
 if (!hasRedisServer()) console.warn('Redis was not taken away under load: there is no redis-server on the PATH.')
-const names: OutageName[] = hasRedisServer() ? ['clickhouse', 'disk', 'redis', 'redis-restart'] : ['clickhouse', 'disk']
+const all: OutageName[] = hasRedisServer() ? ['clickhouse', 'disk', 'redis', 'redis-restart'] : ['clickhouse', 'disk']
+// That stores are away without any load is in `test/flow/03`.
+const names = inForm({ short: all.slice(-1), middle: all, long: all })
 
 describe.skipIf(!canHold)('an outage under steady load loses nothing that was acknowledged', () => {
   it.for(names)('%s', async (store, context) => {
@@ -23,7 +27,7 @@ describe.skipIf(!canHold)('an outage under steady load loses nothing that was ac
       const result = await runOutage({
         store,
         queue,
-        minutes: 0.05,
+        minutes: inForm({ short: 0.05, middle: 0.05, long: 1 }),
         rate: 1_000,
         batch: 50,
         clients: 2,

@@ -6,16 +6,17 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
+import { inForm, queuesInForm } from '../kit/form.ts'
 import { createClient } from '../kit/http/client.ts'
 import { expectLedger, runLoad } from '../kit/ledger.ts'
 import { superviseRole } from '../kit/processes/supervised-role.ts'
-import { availableQueues, createUser, openOwnStores, uniqueName } from '../kit/service.ts'
+import { createUser, openOwnStores, uniqueName } from '../kit/service.ts'
 
 /**
- * Each role is a process of its own, as in production. While clients write 100,000 points, processes are ended one after
+ * Each role is a process of its own, as in production. While clients write 50,000 points or more, processes are ended one after
  * the other and started again, as a supervisor would.
  */
-const load = { writers: 20, batches: 50, pointsPerBatch: 100 }
+const load = { writers: 20, batches: inForm({ short: 25, middle: 50, long: 200 }), pointsPerBatch: 100 }
 const pointsInAll = load.writers * load.batches * load.pointsPerBatch
 
 const closers = createClosers()
@@ -53,7 +54,7 @@ function atShares(steps: [share: number, step: () => Promise<unknown>][]) {
   }
 }
 
-describe.each(availableQueues())('with the queue in %s', (queue) => {
+describe.each(queuesInForm())('with the queue in %s', (queue) => {
   it('SIGKILL of worker, ingest and ClickHouse under load loses none, repeats none, alters none', async () => {
     const clickhouse = await openClickHouse()
     const { ingest, worker, reader, writer, experimentKey } = await startCluster(queue, clickhouse.url)

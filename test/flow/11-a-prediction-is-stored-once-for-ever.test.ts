@@ -4,17 +4,18 @@ import { createClosers } from '../../runtime/closers.ts'
 import { type Database, openDatabase } from '../../store/postgres/database.ts'
 import { readStoredEvents } from '../kit/clients/monitoring.ts'
 import { eventually } from '../kit/eventually.ts'
+import { inForm, queuesInForm } from '../kit/form.ts'
 import { createClient, type TestClient } from '../kit/http/client.ts'
 import { superviseRole } from '../kit/processes/supervised-role.ts'
-import { availableQueues, createUser, openOwnStores, uniqueName } from '../kit/service.ts'
+import { createUser, openOwnStores, uniqueName } from '../kit/service.ts'
 
 /**
  * Of all events that come with one prediction id exactly one is stored, and it is the one that was acknowledged: through two
  * processes that take events at the same time, and with both of them, and the worker, killed while clients go on sending.
  * `EVENT_TEST_KILLS=50` kills more of them, `EVENT_TEST_EVENTS` sends more.
  */
-const kills = Number(process.env.EVENT_TEST_KILLS ?? 5)
-const eventsMin = Number(process.env.EVENT_TEST_EVENTS ?? 6_000)
+const kills = Number(process.env.EVENT_TEST_KILLS ?? inForm({ short: 3, middle: 5, long: 50 }))
+const eventsMin = Number(process.env.EVENT_TEST_EVENTS ?? inForm({ short: 3_000, middle: 6_000, long: 40_000 }))
 const eventsPerBatch = 50
 const writers = 8
 /** Each id is sent by so many writers, each with a content of its own. */
@@ -72,7 +73,7 @@ async function readSettled(clickhouseUrl: string, modelId: bigint, events: numbe
   return await readStoredEvents(clickhouseUrl, modelId)
 }
 
-describe.each(availableQueues())('with the queue in %s', (queue) => {
+describe.each(queuesInForm())('with the queue in %s', (queue) => {
   it('many requests with one id and different contents, to two processes: one is accepted, and that one is read', async () => {
     const { stores, writers, database, workspaceName } = await startCluster(queue)
     const modelName = 'model'

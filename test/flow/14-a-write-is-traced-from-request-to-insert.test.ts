@@ -5,9 +5,10 @@ import { createClosers } from '../../runtime/closers.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
+import { queuesInForm } from '../kit/form.ts'
 import { createClient } from '../kit/http/client.ts'
 import { type CollectedSpan, type Collector, openCollector } from '../kit/http/otlp-collector.ts'
-import { availableQueues, createUser, openOwnStores, startRole, uniqueName } from '../kit/service.ts'
+import { createUser, openOwnStores, startRole, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())
@@ -63,7 +64,7 @@ function pathTo(collector: Collector, traceId: string, name: string): CollectedS
   }
 }
 
-describe.each(availableQueues())('with the queue in %s', (queue) => {
+describe.each(queuesInForm())('with the queue in %s', (queue) => {
   it('one trace leads from the request over the queue to the insert, and holds nothing that was sent', async () => {
     const collector = await openTraced()
     const settings = toCollector(collector.url)

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest'
+import { inForm } from '../kit/form.ts'
 import { openOwnStores } from '../kit/service.ts'
 import { renderReport } from './report.ts'
 import { runMalformed } from './run.ts'
 
 /** Whatever arrives, the service says what is wrong with it, makes no mistake of its own, and goes on. */
-const requests = 20_000
+const requests = inForm({ short: 6_000, middle: 20_000, long: 500_000 })
 
 it(`${requests} malformed requests are refused one by one, and do no one else any harm`, async () => {
   const stores = await openOwnStores('postgres')

@@ -6,6 +6,7 @@ import { createClosers } from '../../../runtime/closers.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { readStoredEvents } from '../../kit/clients/monitoring.ts'
 import { eventually } from '../../kit/eventually.ts'
+import { form, inForm } from '../../kit/form.ts'
 import { createClient } from '../../kit/http/client.ts'
 import { readMemory } from '../../kit/processes/usage.ts'
 import {
@@ -20,7 +21,7 @@ import {
 
 const mebibyte = 1024 * 1024
 /** What is held of a file shows at any size above the bound. `CSV_TEST_MIB=2048` is nearer to the promise. */
-const fileBytes = Number(process.env.CSV_TEST_MIB ?? 96) * mebibyte
+const fileBytes = Number(process.env.CSV_TEST_MIB ?? inForm({ short: 96, middle: 96, long: 512 })) * mebibyte
 /** Enough for a process to have all it will ever take: what V8 lets lie until it collects is most of that. */
 const warmBytes = 24 * mebibyte
 const growthBytesMax = 80 * mebibyte
@@ -50,40 +51,45 @@ async function upload(url: string, apiKey: string, query: Record<string, string>
   }
 }
 
-it('a large file takes no more memory than a small one, and every line of it is counted', async () => {
-  const stores = await openOwnStores(availableQueues().at(-1) as 'postgres')
-  const user = await createUser(stores)
-  const settings = { SVC_EVENTS_PER_MINUTE: '100000000', SVC_QUEUE_PREFIX: uniqueName('csv') }
-  const [ingest, worker] = [await startRole('ingest', stores, settings), await startRole('worker', stores, settings)]
-  for (const it of [ingest, worker]) {
-    closers.push(async () => {
-      it.kill('SIGKILL')
-      await it.ended
+// It takes more than a minute: a smaller file would not show whether it is held.
+it.skipIf(form === 'short')(
+  'a large file takes no more memory than a small one, and every line of it is counted',
+  async () => {
+    const stores = await openOwnStores(availableQueues().at(-1) as 'postgres')
+    const user = await createUser(stores)
+    const settings = { SVC_EVENTS_PER_MINUTE: '100000000', SVC_QUEUE_PREFIX: uniqueName('csv') }
+    const [ingest, worker] = [await startRole('ingest', stores, settings), await startRole('worker', stores, settings)]
+    for (const it of [ingest, worker]) {
+      closers.push(async () => {
+        it.kill('SIGKILL')
+        await it.ended
+      })
+    }
+    const query = { workspaceName: user.workspaceName, modelName: 'large', modelVersion: '1' }
+    await upload(ingest.url, user.apiKey, { ...query, modelName: 'warm' }, Readable.from(makeFile(warmBytes).chunks()))
+    const before = await readMemory(ingest.pid)
+    if (!before) return console.warn('There is no /proc here: memory is not measured.')
+    const file = makeFile(fileBytes)
+    const startedAt = performance.now()
+    const { status, lines } = await upload(ingest.url, user.apiKey, query, Readable.from(file.chunks()))
+    const seconds = (performance.now() - startedAt) / 1_000
+    const growth = ((await readMemory(ingest.pid))?.peak ?? 0) - before.peak
+    console.log(
+      `${fileBytes / mebibyte} MiB, ${file.lines()} lines in ${seconds.toFixed(1)} s; at most ` +
+        `${Math.round(before.peak / mebibyte)} MiB before, ${Math.round(growth / mebibyte)} MiB more; ${lines.length} lines told`,
+    )
+    expect(status).toBe(200)
+    expect(lines.at(-1)).toMatchObject({
+      code: 200,
+      done: true,
+      lines: file.lines(),
+      accepted: file.lines(),
+      rejected: 0,
     })
-  }
-  const query = { workspaceName: user.workspaceName, modelName: 'large', modelVersion: '1' }
-  await upload(ingest.url, user.apiKey, { ...query, modelName: 'warm' }, Readable.from(makeFile(warmBytes).chunks()))
-  const before = await readMemory(ingest.pid)
-  if (!before) return console.warn('There is no /proc here: memory is not measured.')
-  const file = makeFile(fileBytes)
-  const startedAt = performance.now()
-  const { status, lines } = await upload(ingest.url, user.apiKey, query, Readable.from(file.chunks()))
-  const seconds = (performance.now() - startedAt) / 1_000
-  const growth = ((await readMemory(ingest.pid))?.peak ?? 0) - before.peak
-  console.log(
-    `${fileBytes / mebibyte} MiB, ${file.lines()} lines in ${seconds.toFixed(1)} s; at most ` +
-      `${Math.round(before.peak / mebibyte)} MiB before, ${Math.round(growth / mebibyte)} MiB more; ${lines.length} lines told`,
-  )
-  expect(status).toBe(200)
-  expect(lines.at(-1)).toMatchObject({
-    code: 200,
-    done: true,
-    lines: file.lines(),
-    accepted: file.lines(),
-    rejected: 0,
-  })
-  expect(growth).toBeLessThan(growthBytesMax)
-}, 7_200_000)
+    expect(growth).toBeLessThan(growthBytesMax)
+  },
+  7_200_000,
+)
 
 function makeFile(bytes: number) {
   const columns = 20

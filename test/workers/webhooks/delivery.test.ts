@@ -8,16 +8,17 @@ import { deleteOldDeliveries, endRound, holdRound } from '../../../store/postgre
 import { createRegistryClient } from '../../kit/clients/registry.ts'
 import { createWebhookClient, type LoggedDelivery } from '../../kit/clients/webhooks.ts'
 import { eventually } from '../../kit/eventually.ts'
+import { queuesInForm } from '../../kit/form.ts'
 import { createClient } from '../../kit/http/client.ts'
 import { createCertificate, openReceiver, type Received, type Reply } from '../../kit/http/receiver.ts'
-import { availableQueues, openOwnStores, openTestService, uniqueName } from '../../kit/service.ts'
+import { openOwnStores, openTestService, uniqueName } from '../../kit/service.ts'
 
 const fileClosers = createClosers()
 const closers = createClosers()
 afterEach(() => closers.closeAll())
 afterAll(() => fileClosers.closeAll())
 
-describe.each(availableQueues())('with the queue on %s', (queue) => {
+describe.each(queuesInForm())('with the queue on %s', (queue) => {
   let certificate: Awaited<ReturnType<typeof createCertificate>>
   let service: Awaited<ReturnType<typeof openTestService>>
   let stores: StoreUrls
