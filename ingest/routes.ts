@@ -17,7 +17,6 @@ import { createIdentities, type RequestId, toRequestId } from './identity.ts'
 import { outputFields } from './output/output-line.ts'
 import { type Batch, batchFields, countPoints, readBatch, readEnvelope } from './points/batch.ts'
 import { metricFields, readMetric } from './points/metric.ts'
-import type { Point } from './points/point.ts'
 import { type Origin, pushLine, pushPoints } from './points/rows.ts'
 import type { Dropped } from './points/series-limits.ts'
 import {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { object, optional, pageFields } from '../../http/body/fields.ts'
+import { object, pageFields } from '../../http/body/fields.ts'
 import { type Route, route } from '../../http/route.ts'
 import { listAudit } from '../../store/postgres/accounts/audit.ts'
 import type { Queries } from '../../store/postgres/database.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { flag, object, optional } from '../../http/body/fields.ts'
+import { flag, optional } from '../../http/body/fields.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { listSeriesNames } from '../../store/clickhouse/points/series-counts.ts'

@@ -58,7 +58,7 @@ async function startWorker() {
   const block = createNativeBlock(pointsTable)
   let counter = 0
   let stored = Promise.withResolvers<void>()
-  let inserting: Promise<void> | undefined
+  let isInserting = false
 
   async function insert() {
     while (block.rows > 0) {
@@ -66,7 +66,7 @@ async function startWorker() {
       stored = Promise.withResolvers()
       await clickhouse.insertBlocks(pointsTable, [zlib.zstdCompressSync(block.take())]).then(resolve, reject)
     }
-    inserting = undefined
+    isInserting = false
   }
 
   new Worker<Body>(
@@ -80,7 +80,10 @@ async function startWorker() {
       const point = { ...data, metric: data.metricName, value: data.metricValue, epoch: undefined }
       pushPoints(block, origin, [point], [0])
       const done = stored.promise
-      inserting ??= new Promise((resolve) => setTimeout(resolve, gapMs)).then(insert)
+      if (!isInserting) {
+        isInserting = true
+        setTimeout(insert, gapMs)
+      }
       await done
     },
     { connection, prefix: SVC_QUEUE_PREFIX, concurrency: jobsAtOnce },

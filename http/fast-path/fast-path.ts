@@ -122,7 +122,7 @@ export function openFastPath({
       const letIn = route.letIn(headers, bodyBytes)
       if (!(letIn instanceof Promise)) return enter(letIn)
       busy.add(socket)
-      letIn.then((it) => {
+      void letIn.then((it) => {
         busy.delete(socket)
         if (socket.isPaused()) socket.resume()
         enter(it)
@@ -147,7 +147,7 @@ export function openFastPath({
       waitFor(false)
       busy.add(socket)
       const answer = head.route.answer(head.headers, bytes.subarray(bodyAt, next))
-      if (answer instanceof Promise) answer.then(send)
+      if (answer instanceof Promise) void answer.then(send)
       else send(answer)
     }
 

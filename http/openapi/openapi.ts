@@ -42,7 +42,10 @@ const ownHostOnly = [
 export function addReference(app: FastifyInstance, { version, routes }: Described) {
   const schema = { hide: true }
   let document: Promise<unknown> | undefined
-  app.get('/openapi.json', { schema }, async () => await (document ??= describe({ version, routes })))
+  app.get('/openapi.json', { schema }, async () => {
+    document ??= describe({ version, routes })
+    return await document
+  })
   app.get('/', { schema }, async (_request, reply) => reply.redirect('/reference'))
   // Every browser asks for it; without an answer it reports a fault.
   app.get('/favicon.ico', { schema }, async (_request, reply) => reply.code(204).send())

@@ -59,12 +59,15 @@ export function createMonitoringRoutes({ models, throttle, rounds, counters, fau
     const found = await Promise.all(groups.map(async (it) => await models.workspace(userId, it.workspaceName)))
     const usable: (Group & { workspace: SoughtWorkspace })[] = []
     let refusal: HttpError | undefined
-    groups.forEach((group, at) => {
+    for (const [at, group] of groups.entries()) {
       const workspace = found[at]
-      if (workspace && !workspace.isWithheld) return usable.push({ ...group, workspace })
+      if (workspace && !workspace.isWithheld) {
+        usable.push({ ...group, workspace })
+        continue
+      }
       refusal = workspace ? restrictedAccount() : unknownWorkspace(group.workspaceName)
       for (const place of group.places) rejectItem(batch, place, [{ field: 'workspaceName', msg: refusal.message }])
-    })
+    }
     if (refusal && usable.length === 0) throw refusal
     return usable
   }

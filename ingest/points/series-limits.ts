@@ -171,7 +171,7 @@ export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defa
     }
     const counted = find(id)
     if (!counted.isAnswered || needsNames(counted, limits, taken)) return countKnowingMore(id, counted, limits, taken)
-    if (isDue(counted, now())) ask(id, counted, limits, counted.isWhole)
+    if (isDue(counted, now())) void ask(id, counted, limits, counted.isWhole)
     return count(counted, limits, taken)
   }
 }

@@ -144,7 +144,8 @@ async function storeQueue(
   for await (const { block, ...line } of lines) {
     const content = Buffer.from(block, 'base64')
     blocks.push({ ...line, bytes: content })
-    if ((bytes += content.length) >= bytesAtOnce) await flush()
+    bytes += content.length
+    if (bytes >= bytesAtOnce) await flush()
   }
   await flush()
 }

@@ -28,7 +28,8 @@ export async function verifyBackup(
     const key = toFileKey(manifest.id, file.name)
     if (file.sha256 === undefined) note(key, compareTags(file, listed.get(file.name)))
     else note(key, await compare(target, key, { bytes: file.bytes, sha256: file.sha256 }))
-    say((bytes += file.bytes))
+    bytes += file.bytes
+    say(bytes)
   }
   // Where their list is damaged that is said already, and it cannot be read.
   if (damages.length > 0) return damages
@@ -37,7 +38,8 @@ export async function verifyBackup(
     for await (const object of pool) {
       const key = toPoolKey(object.key)
       note(key, await compare(target, key, object))
-      say((bytes += object.bytes))
+      bytes += object.bytes
+      say(bytes)
     }
   }
   await Promise.all(Array.from({ length: atOnce }, readOn))

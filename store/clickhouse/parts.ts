@@ -1,3 +1,4 @@
+import { maxBigInt, minBigInt } from '../../runtime/bigint.ts'
 import { fromLocal, systemTable, toLocal } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
 
@@ -53,9 +54,9 @@ export function findShared(parts: Range[]): { ranges: ClaimRange[]; rows: number
   let reach: bigint | undefined
   for (const { low, high } of parts.toSorted((a, b) => (a.low < b.low ? -1 : 1))) {
     if (reach !== undefined && low <= reach) {
-      const upTo = high < reach ? high : reach
+      const upTo = minBigInt(high, reach)
       const last = ranges.at(-1)
-      if (last && low <= last[1]) last[1] = upTo > last[1] ? upTo : last[1]
+      if (last && low <= last[1]) last[1] = maxBigInt(last[1], upTo)
       else ranges.push([low, upTo])
     }
     if (reach === undefined || high > reach) reach = high

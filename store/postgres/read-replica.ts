@@ -10,7 +10,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Counter, type Registry } from 'prom-client'
-import { type Database, openDatabase, type Queries } from './database.ts'
+import { openDatabase, type Queries } from './database.ts'
 import { compareServers, foreignServer, readStanding, readWalPosition, type WalPosition } from './wal-position.ts'
 
 export type ReadReplica = Queries & {

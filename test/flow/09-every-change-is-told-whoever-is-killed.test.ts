@@ -1,7 +1,6 @@
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { createRegistryClient } from '../kit/clients/registry.ts'
 import { createWebhookClient } from '../kit/clients/webhooks.ts'

@@ -18,12 +18,12 @@ describe('a connection', () => {
   let lane: FastPath
   let isDraining = false
   let sockets: Socket[]
-  let hold: Promise<unknown> | undefined
+  let hold: Promise<unknown> = Promise.resolve()
   /** Bytes of larger bodies that were let in and are not gone again. */
   let held: number
   let hasRoom: boolean
   beforeEach(async () => {
-    hold = undefined
+    hold = Promise.resolve()
     held = 0
     hasRoom = true
     sockets = []
@@ -44,10 +44,10 @@ describe('a connection', () => {
     }
     const routes = new Map<string, FastRoute>([
       ['POST /now', { bodyBytesMax, letIn, answer: echo }],
-      ['POST /later', { bodyBytesMax, letIn, answer: async (headers, body) => (await hold, echo(headers, body)) }],
+      ['POST /later', { bodyBytesMax, letIn, answer: (headers, body) => hold.then(() => echo(headers, body)) }],
       [
         'POST /asked',
-        { bodyBytesMax, letIn: async (headers, bytes) => (await hold, letIn(headers, bytes)), answer: echo },
+        { bodyBytesMax, letIn: (headers, bytes) => hold.then(() => letIn(headers, bytes)), answer: echo },
       ],
     ])
     lane = openFastPath({ server, routes, smallBodyBytes, restWaitMs, idleMsMax, isDraining: () => isDraining })

@@ -37,7 +37,10 @@ export function createRequests(ingredients: Ingredients): (number: number) => Ma
   return (number) => {
     const choices = createChoices(ingredients.seed, number)
     let left = choices.below(total)
-    const kind = kinds.find((it) => (left -= it.weight) < 0) as Kind
+    const kind = kinds.find((it) => {
+      left -= it.weight
+      return left < 0
+    }) as Kind
     return { kind: kind.name, ...kind.make(choices) }
   }
 }

@@ -179,7 +179,8 @@ function addUp(reports: SendReport[]): Statuses {
   const sum: Statuses = {}
   for (const { statuses } of reports) {
     for (const [kind, counts] of Object.entries(statuses)) {
-      const ofKind = (sum[kind] ??= {})
+      const ofKind = sum[kind] ?? {}
+      sum[kind] = ofKind
       for (const [status, count] of Object.entries(counts)) ofKind[status] = (ofKind[status] ?? 0) + count
     }
   }

@@ -40,7 +40,8 @@ export async function sendMalformed({ url, ingredients, share, onSent }: Setting
   }
 
   function count({ kind }: Numbered, status: number | 'none') {
-    const ofKind = (report.statuses[kind] ??= {})
+    const ofKind = report.statuses[kind] ?? {}
+    report.statuses[kind] = ofKind
     ofKind[status] = (ofKind[status] ?? 0) + 1
     report.sent++
     onSent(1)

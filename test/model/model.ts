@@ -1,3 +1,4 @@
+import { maxBigInt, minBigInt } from '../../runtime/bigint.ts'
 import type { Line, Point, Request } from './requests.ts'
 import { toText } from './requests.ts'
 
@@ -88,8 +89,8 @@ export function newest(points: Seen[]): Seen[] {
 export function toBuckets(points: Seen[], pointsMax: number): Seen[][] {
   const axis = new Set(points.map(stepOf)).size > 1 ? stepOf : (it: Seen) => it.earliest
   const places = points.map(axis)
-  const low = places.reduce((a, b) => (a < b ? a : b))
-  const high = places.reduce((a, b) => (a > b ? a : b))
+  const low = places.reduce(minBigInt)
+  const high = places.reduce(maxBigInt)
   const keptPerBucket = points.some((it) => Number.isNaN(it.value)) ? 3 : 2
   const series = new Set(points.map((it) => `${it.context} ${it.metric}`)).size
   const count = BigInt(Math.max(1, Math.floor(pointsMax / (keptPerBucket * series))))

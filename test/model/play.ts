@@ -1,6 +1,7 @@
 import { deepStrictEqual, fail, ok } from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseExactJson } from '../../http/body/exact-json.ts'
+import { maxBigInt, minBigInt } from '../../runtime/bigint.ts'
 import { eventually } from '../kit/eventually.ts'
 import type { TestClient } from '../kit/http/client.ts'
 import { createModel, maxima, minima, newest, type Seen, type Stored, toBuckets } from './model.ts'
@@ -151,8 +152,8 @@ function match(read: (Point & { timestamp: bigint })[], expected: Stored<Point>[
   return seen
 }
 
-const least = (values: bigint[]) => values.reduce((a, b) => (a < b ? a : b))
-const greatest = (values: bigint[]) => values.reduce((a, b) => (a > b ? a : b))
+const least = (values: bigint[]) => values.reduce(minBigInt)
+const greatest = (values: bigint[]) => values.reduce(maxBigInt)
 
 /** By context, then step, then time; an absent step stands where 0 would. */
 function expectOrder(points: (Point & { timestamp: bigint })[]) {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { openTwoUsers, type TwoUsers } from '../api/accounts/two-users.ts'
 import { codes, expectRefusal } from '../api/http-error.ts'
 import { storesWith, uniqueName } from '../kit/service.ts'
-import { Float, openStoredEvents, type Scalar, type StoredEvents } from './stored-events.ts'
+import { type Float, openStoredEvents, type Scalar, type StoredEvents } from './stored-events.ts'
 
 /** The calls are /mpm/v2/features and /mpm/v2/distribution. */
 let service: TwoUsers

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { openTwoUsers, type TwoUsers } from '../api/accounts/two-users.ts'
 import { codes, expectRefusal } from '../api/http-error.ts'
 import { storesWith, uniqueName } from '../kit/service.ts'
-import { Float, openStoredEvents, type Scalar, type StoredEvents } from './stored-events.ts'
+import { type Float, openStoredEvents, type Scalar, type StoredEvents } from './stored-events.ts'
 
 type Case = { actual: Scalar[]; predicted: Scalar[]; values: Record<string, number> }
 

@@ -38,7 +38,8 @@ function openThrottle({ perExperiment = 60, perKey = 6_000 } = {}) {
     /** `ok`, or the refusal's headers. */
     admit(points: number, { type = 'metrics', experiment = 1n, limits = {}, key = 'key', keyLimits = {} }: Who = {}) {
       try {
-        throttle.admit(type, { id: experiment, limits }, { keyId: key, limits: keyLimits }, points)
+        const admitted = throttle.admit(type, { id: experiment, limits }, { keyId: key, limits: keyLimits }, points)
+        expect(admitted).toBeUndefined()
         return 'ok'
       } catch (error) {
         if (!(error instanceof HttpError)) throw error

@@ -83,7 +83,7 @@ export class Experiment {
   static continue(experimentKey: string, options: Omit<ExperimentOptions, 'experimentKey'> = {}): Experiment {
     if (!experimentKey) throw new Error('experimentKey: is missing: pass the key of the experiment to go on with')
     const experiment = new Experiment(options, experimentKey)
-    experiment.#keepAlive()
+    void experiment.#keepAlive()
     return experiment
   }
 
@@ -243,12 +243,12 @@ export class Experiment {
         } finally {
           wasTried = true
         }
-        this.#keepAlive()
+        void this.#keepAlive()
       },
     })
   }
 
-  /** Says that the experiment runs, as often as the service asks for it. */
+  /** Says that the experiment runs, as often as the service asks for it. Never fails. */
   async #keepAlive() {
     let beatMs = firstBeatMs
     try {

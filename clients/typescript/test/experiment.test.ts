@@ -55,9 +55,9 @@ describe('an experiment', () => {
     const experiment = create()
     const values = [1.5, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0, 5e-324, 2n ** 60n]
     const at = 1_700_000_000_123
-    values.forEach((value, step) =>
-      experiment.logMetric('odd', value, { step, epoch: 1, context: 'train', timestamp: at }),
-    )
+    for (const [step, value] of values.entries()) {
+      experiment.logMetric('odd', value, { step, epoch: 1, context: 'train', timestamp: at })
+    }
     experiment.logMetric('large', 1, { step: 2n ** 63n - 1n, timestamp: new Date(at) })
     await experiment.end()
     expect(experiment.loggingErrors()).toEqual([])

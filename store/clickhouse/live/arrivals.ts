@@ -1,3 +1,4 @@
+import { minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
 import { asText, timeOf, whenPresent } from '../points/reads.ts'
 import { outputLinesTable, pointsTable, present, storedValue } from '../points/tables.ts'
@@ -67,7 +68,7 @@ async function readArrived<Row>(
 ): Promise<Row[]> {
   if (watches.length === 0) return []
   const after = watches.map((it) => it.after)
-  const earliest = after.reduce((least, it) => (it.receivedMs < least ? it.receivedMs : least), 2n ** 63n - 1n)
+  const earliest = after.map((it) => it.receivedMs).reduce(minBigInt)
   return await clickhouse.rows<Row>(
     `SELECT watch, received, request_hi, request_lo, place, ${fields} FROM (
        SELECT DISTINCT experiment_id, received, request_hi, request_lo, place, ${identity}

@@ -4,7 +4,6 @@ import { gatherCategories, isMissing, isNumber, literal, rounded } from './featu
 import { readOnce } from './read-once.ts'
 import { findRolledFeatures, toFeatureKey } from './rollups/rollups.ts'
 import {
-  countWindows,
   type EventScope,
   type FeatureName,
   findGround,
@@ -63,11 +62,11 @@ export async function readNumeric(
     ([
       values,
     ]) => `SELECT min(least) AS least, max(most) AS most, sum(number * weight) / sum(weight) AS mean, count() AS n
-      FROM ${values} WHERE ${isFinite}`,
+      FROM ${values} WHERE ${isFiniteNumber}`,
   )
   const bounds = all && all.n !== '0' ? all : undefined
   const edges = typeof bins === 'number' ? toEdges(bounds, bins) : bins
-  const inBin = `if(${isFinite}, toInt16(${edges.length === 0 ? noBin : toBin(edges, bounds)}), if(${isNumber}, ${infiniteBin}, ${otherBin}))`
+  const inBin = `if(${isFiniteNumber}, toInt16(${edges.length === 0 ? noBin : toBin(edges, bounds)}), if(${isNumber}, ${infiniteBin}, ${otherBin}))`
   const x = isExact ? 'number' : `if(is_rounded, number, ${rounded(literal(bounds?.mean ?? 0))})`
   const rows = await readOnce<Row>(
     clickhouse,
@@ -110,7 +109,7 @@ export async function readNumeric(
   }
 }
 
-const isFinite = `${isNumber} AND isFinite(number)`
+const isFiniteNumber = `${isNumber} AND isFinite(number)`
 
 /** In no bin, in none for being infinite, and of another type. */
 const [noBin, infiniteBin, otherBin] = [-1, -2, -3]

@@ -17,7 +17,6 @@ import { readLasting, readOnce, type Source } from './read-once.ts'
 import {
   countWindows,
   type EventScope,
-  type FeatureName,
   type FeatureNames,
   findGround,
   type Ground,

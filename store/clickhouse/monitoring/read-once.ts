@@ -89,7 +89,10 @@ export async function readLasting<Row>(
   toQuery: (tables: string[]) => string,
 ): Promise<Row[]> {
   let known = answersByStore.get(clickhouse)
-  if (!known) answersByStore.set(clickhouse, (known = new LRUCache({ max: answersMax })))
+  if (!known) {
+    known = new LRUCache({ max: answersMax })
+    answersByStore.set(clickhouse, known)
+  }
   let rows: Row[] = []
   await runOnce(clickhouse, sources, async (tables, parts) => {
     const query = toQuery(tables)
@@ -184,7 +187,10 @@ async function findRanges(
   partsOf: Part[][],
 ): Promise<RangedPart[][] | undefined> {
   let ranges = rangesByStore.get(clickhouse)
-  if (!ranges) rangesByStore.set(clickhouse, (ranges = new LRUCache({ max: rangesMax })))
+  if (!ranges) {
+    ranges = new LRUCache({ max: rangesMax })
+    rangesByStore.set(clickhouse, ranges)
+  }
   const known = ranges
   const toKey = ({ whole }: Source, { id }: Part) => `${id} ${whole}`
   const unknown = sources.map((source, at) => (partsOf[at] ?? []).filter((it) => !known.has(toKey(source, it))))

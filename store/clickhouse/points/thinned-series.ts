@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
 import {
   isOfSystem,
@@ -146,8 +147,8 @@ async function findSeries(clickhouse: ClickHouse, series: SeriesName, source: 's
   }))
 }
 
-const least = (values: bigint[]) => values.reduce((a, b) => (b < a ? b : a))
-const greatest = (values: bigint[]) => values.reduce((a, b) => (b > a ? b : a))
+const least = (values: bigint[]) => values.reduce(minBigInt)
+const greatest = (values: bigint[]) => values.reduce(maxBigInt)
 
 /**
  * The width of one of so many buckets over a distance. One bucket over all of int64 would need a 65th bit: it is made too

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseExactJson } from '../../../http/body/exact-json.ts'
+import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
 import type { ReadPoint } from '../../kit/http/client.ts'
@@ -385,7 +386,7 @@ describe('metrics/get-metric with maxPoints', () => {
     const steps = new Set(whole.map((it) => it.step ?? 0n))
     const axis = (it: Point) => (steps.size > 1 ? (it.step ?? 0n) : it.timestamp)
     const places = whole.map(axis)
-    const [low, high] = [places.reduce((a, b) => (a < b ? a : b)), places.reduce((a, b) => (a > b ? a : b))]
+    const [low, high] = [places.reduce(minBigInt), places.reduce(maxBigInt)]
     const kept = whole.some((it) => it.value === 'NaN') ? 3 : 2
     const buckets = BigInt(Math.max(1, Math.floor(maxPoints / (kept * contextsOf(whole)))))
     const width = (high - low) / buckets + 1n

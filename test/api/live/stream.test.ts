@@ -101,8 +101,8 @@ describe('the stream of an experiment', () => {
       expect(stream.lines()).toEqual(['one', 'two!'])
       expect(stream.states().map((it) => it.archived)).toEqual([false, true])
     })
-    const [metrics] = stream.events.filter((it) => it.event === 'metrics')
-    expect((metrics?.data.metrics as unknown[])[0]).toEqual({
+    const metrics = stream.events.filter((it) => it.event === 'metrics').flatMap((it) => it.data.metrics)
+    expect(metrics[0]).toEqual({
       metricName: 'loss',
       metricValue: 'NaN',
       timestamp: 1_700_000_000_000,

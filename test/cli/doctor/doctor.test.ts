@@ -85,7 +85,7 @@ describe('svc doctor', () => {
     }
     expect(stdout).toContain('written, read and deleted')
     expect(stdout).toContain('ready; ingest, worker, webhook-worker, api')
-    expect(stdout).not.toMatch(/\x1b\[/)
+    expect(stdout).not.toContain('\x1b[')
   })
 
   it('says the same as JSON', async () => {

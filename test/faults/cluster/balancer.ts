@@ -21,7 +21,10 @@ export function createEndpoints(closers: Closers) {
   let isOver = false
   const probing = (async () => {
     while (!isOver) {
-      await Promise.all([...pods].map(async ([url, pod]) => void (pod.isReady = await askReady(url))))
+      const probe = async ([url, pod]: [string, { isReady: boolean }]) => {
+        pod.isReady = await askReady(url)
+      }
+      await Promise.all([...pods].map(probe))
       await sleep(probeEveryMs)
     }
   })()

@@ -77,7 +77,11 @@ export function keepProcess({ kind, name, command, tellsPid = false, checkReady 
       if (started.lines.length > linesKept) started.lines.shift()
     }
     const output = createInterface(child.stdout).on('line', keepLine)
-    if (tellsPid) output.once('line', (line) => void (started.pid = Number(line)))
+    if (tellsPid) {
+      output.once('line', (line) => {
+        started.pid = Number(line)
+      })
+    }
     createInterface(child.stderr).on('line', keepLine)
     child.stdin.on('error', () => undefined)
     return started

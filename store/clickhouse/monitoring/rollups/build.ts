@@ -5,7 +5,6 @@ import { categoriesMax, hashOfCategory, isNumber, literal, rounded } from '../fe
 import { readOnce, runOnce, type Source, toFinal } from '../read-once.ts'
 import { findGround, placeOf, toEvents, toValues } from '../scope.ts'
 import {
-  type EventKind,
   eventFeaturesTable,
   eventKinds,
   eventsTable,

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { maxBigInt, minBigInt } from '../../../../runtime/bigint.ts'
 import type { ClickHouse } from '../../connection.ts'
 import { areAllIn, isAmong, listParts, type Part, type Range, type RangedPart, shardOf } from '../../parts.ts'
 import type { Table } from '../../table.ts'
@@ -41,7 +42,8 @@ async function count(clickhouse: ClickHouse, rollups: Rollup[], { table, isOf, p
   let countedParts = countedByStore.get(clickhouse)
   if (!countedParts) {
     const sizeCalculation = (it: Counted) => it.inRollups.size + 1
-    countedByStore.set(clickhouse, (countedParts = new LRUCache({ maxSize: countedMax, sizeCalculation })))
+    countedParts = new LRUCache({ maxSize: countedMax, sizeCalculation })
+    countedByStore.set(clickhouse, countedParts)
   }
   const toKey = (part: Part) => `${part.id} ${isOf}`
   const counted = new Map<Part, Counted>()
@@ -96,8 +98,8 @@ function countByRange({ range, inRollups }: Counted, { id, low, high }: Rollup):
   return low <= range.low && range.high <= high ? range.rows : inRollups.get(id)
 }
 
-const least = (all: bigint[]) => all.reduce((a, b) => (a < b ? a : b), all[0] ?? 0n)
-const most = (all: bigint[]) => all.reduce((a, b) => (a > b ? a : b), 0n)
+const least = (all: bigint[]) => all.reduce(minBigInt, all[0] ?? 0n)
+const most = (all: bigint[]) => all.reduce(maxBigInt, 0n)
 
 function addCounts(counted: Counted | undefined, rollups: Rollup[], buckets: Bucket[]): void {
   for (const { id, low, high } of rollups) {

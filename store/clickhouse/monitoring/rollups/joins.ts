@@ -1,3 +1,4 @@
+import { maxBigInt, minBigInt } from '../../../../runtime/bigint.ts'
 import type { ClickHouse } from '../../connection.ts'
 import { quote } from '../scope.ts'
 import { eventKinds } from '../tables.ts'
@@ -94,8 +95,8 @@ function joinVersions(versions: RolledVersion[]): RolledVersion[] {
   return [...Map.groupBy(versions, (it) => it.version)].map(([version, its]) => ({
     version,
     events: its.reduce((sum, it) => sum + it.events, 0),
-    first: its.reduce((least, it) => (it.first < least ? it.first : least), its[0]?.first ?? 0n),
-    last: its.reduce((most, it) => (it.last > most ? it.last : most), 0n),
-    received: its.reduce((most, it) => (it.received > most ? it.received : most), 0n),
+    first: its.map((it) => it.first).reduce(minBigInt),
+    last: its.map((it) => it.last).reduce(maxBigInt),
+    received: its.map((it) => it.received).reduce(maxBigInt),
   }))
 }

@@ -3,7 +3,7 @@ import type { ClickHouse } from '../../connection.ts'
 import { findShared, isAmong, type Part, type RangedPart } from '../../parts.ts'
 import type { Table } from '../../table.ts'
 import { countRows } from './counts.ts'
-import type { RolledVersion, Rollup } from './rollup.ts'
+import type { Rollup } from './rollup.ts'
 import { rollupFeaturesTable, rollupsTable } from './tables.ts'
 
 type Kind = { modelId: bigint; kind: number }
