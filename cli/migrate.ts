@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
-import { checkClickHouse } from '../store/clickhouse/migrations/migrate.ts'
+import { checkClickHouse } from '../store/clickhouse/migrations/check.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
 import { parseRoleSettings, type StoreUrls, toClickHouse } from './settings.ts'

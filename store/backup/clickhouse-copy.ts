@@ -5,7 +5,7 @@ import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/connection.ts'
-import { derivedTables } from '../clickhouse/migrations/derived-tables.ts'
+import { tablesNotBackedUp } from '../clickhouse/derived-tables.ts'
 import type { ObjectStore } from '../objects/object-store.ts'
 import { parseS3Url } from '../objects/s3-url.ts'
 import type { Files } from './files.ts'
@@ -47,7 +47,7 @@ export async function copyClickHouse(
     )
   }
   const isLeftOut = (it: { name: string; engine: string }) =>
-    it.engine === 'MaterializedView' || (derivedTables as readonly string[]).includes(it.name)
+    it.engine === 'MaterializedView' || tablesNotBackedUp.includes(it.name)
   const leftOut = tables.filter(isLeftOut).map((it) => `${quote(database)}.${quote(it.name)}`)
   const except = leftOut.length > 0 ? ` EXCEPT TABLES ${leftOut.join(', ')}` : ''
   const run = (to: string) => runInside(clickhouse, `BACKUP DATABASE ${quote(database)}${except} TO ${to}`, say)

@@ -1,7 +1,7 @@
 import { createClosers } from '../../runtime/closers.ts'
 import { type ClickHouse, openClickHouse } from '../clickhouse/connection.ts'
 import { deleteExperimentRows } from '../clickhouse/deletions.ts'
-import { derivedTables, rebuildDerived } from '../clickhouse/migrations/derived-tables.ts'
+import { rebuildDerived, tablesNotBackedUp } from '../clickhouse/derived-tables.ts'
 import { migrateClickHouse } from '../clickhouse/migrations/migrate.ts'
 import { monitoringTables } from '../clickhouse/monitoring/tables.ts'
 import { experimentTables } from '../clickhouse/points/tables.ts'
@@ -99,8 +99,8 @@ export async function restoreBackup(settings: Settings): Promise<void> {
 async function listRows(clickhouse: ClickHouse): Promise<string[]> {
   const rows = await clickhouse.rows<{ name: string; rows: string }>(
     `SELECT name, total_rows AS rows FROM system.tables
-     WHERE database = {database:String} AND total_rows > 0 AND name NOT IN ({derived:Array(String)}) ORDER BY name`,
-    { database: clickhouse.database, derived: derivedTables },
+     WHERE database = {database:String} AND total_rows > 0 AND name NOT IN ({notBackedUp:Array(String)}) ORDER BY name`,
+    { database: clickhouse.database, notBackedUp: tablesNotBackedUp },
   )
   return rows.map((it) => `${it.rows} rows of ${it.name.replaceAll('_', ' ')}`)
 }

@@ -1,7 +1,7 @@
 import { mkdir, stat, statfs } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { ClickHouse } from '../clickhouse/connection.ts'
-import { derivedTables } from '../clickhouse/migrations/derived-tables.ts'
+import { tablesNotBackedUp } from '../clickhouse/derived-tables.ts'
 import type { ClickHouseRoute } from './clickhouse-copy.ts'
 
 /** Room for what else is written, which is compressed. */
@@ -15,8 +15,8 @@ export async function checkSpace(clickhouse: ClickHouse, route: ClickHouseRoute,
   if (!('folder' in route)) return
   const [row] = await clickhouse.rows<{ bytes: string }>(
     `SELECT sum(bytes_on_disk) AS bytes FROM system.parts
-     WHERE active AND database = {database:String} AND table NOT IN ({derived:Array(String)})`,
-    { database: clickhouse.database, derived: derivedTables },
+     WHERE active AND database = {database:String} AND table NOT IN ({notBackedUp:Array(String)})`,
+    { database: clickhouse.database, notBackedUp: tablesNotBackedUp },
   )
   const bytes = Number(row?.bytes ?? 0)
   const folders = [route.folder]

@@ -9,15 +9,13 @@ import {
 } from './cluster/layout.ts'
 import { createRollupTables } from './monitoring/rollups/tables.ts'
 import {
-  addClaimIndex,
-  addIdHash,
   eventFeaturesColumns,
   eventFeaturesTable,
   eventValuesTable,
   monitoringTables,
   selectEventFeatures,
 } from './monitoring/tables.ts'
-import { createSummary, summaryTable } from './points/summary.ts'
+import { createSummary } from './points/summary.ts'
 import { experimentTables } from './points/tables.ts'
 import type { Column, Table } from './table.ts'
 
@@ -32,13 +30,13 @@ import type { Column, Table } from './table.ts'
 export const streamTables: readonly Table[] = [...experimentTables, ...monitoringTables]
 
 /** Enough for what is being inserted and merged when an insert is let in. */
-const freeDiskBytesMin = 64 * 1024 * 1024
+export const freeDiskBytesMin = 64 * 1024 * 1024
 
 /**
  * What all tables have in common. The fsyncs make an inserted part as durable as the job that is then completed. Inserts are refused, and repeated, before the disk is full:
  * a merge that meets its end was seen to leave parts with empty files behind.
  */
-const mergeTreeSettings = (layout: Layout) =>
+export const mergeTreeSettings = (layout: Layout) =>
   [
     'fsync_after_insert = 1',
     'fsync_part_directory = 1',
@@ -46,21 +44,14 @@ const mergeTreeSettings = (layout: Layout) =>
     ...clusterTableSettings(layout),
   ].join(', ')
 
-/** All statements that make the tables; each can be repeated. */
-export function createStatements(layout: Layout): string[] {
+/** The statements that create all tables and views; each is safe to repeat. */
+export function createTables(layout: Layout): string[] {
   const { database } = layout
   const settings = mergeTreeSettings(layout)
   const features = toLocal(layout, eventFeaturesTable)
   return [
-    `CREATE DATABASE IF NOT EXISTS ${database}${onCluster(layout)}`,
     ...streamTables.flatMap((table) => createTable(layout, table)),
     ...createSummary(layout, settings),
-    // Databases of earlier versions have the tables without it.
-    ...[...streamTables.map((it) => it.name), summaryTable].map(
-      (table) =>
-        `ALTER TABLE ${database}.${toLocal(layout, table)}${onCluster(layout)}
-        MODIFY SETTING min_free_disk_bytes_to_perform_insert = ${freeDiskBytesMin}`,
-    ),
     `CREATE TABLE IF NOT EXISTS ${database}.${features}${onCluster(layout)} (
       ${eventFeaturesColumns}
     ) ENGINE = ${toEngine(layout, features, 'AggregatingMergeTree')} ORDER BY (model_id, kind, part, name, version)
@@ -68,8 +59,6 @@ export function createStatements(layout: Layout): string[] {
     `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${eventFeaturesTable}_view${onCluster(layout)} TO ${database}.${features}
     AS ${selectEventFeatures(`${database}.${toLocal(layout, eventValuesTable.name)}`)}`,
     ...createDistributed(layout, eventFeaturesTable, 'model_id'),
-    addClaimIndex(layout),
-    ...addIdHash(layout),
     ...createRollupTables(layout, settings),
   ]
 }

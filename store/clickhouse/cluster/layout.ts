@@ -40,13 +40,19 @@ export const fromLocal = ({ cluster }: Layout, table: string) =>
   cluster !== undefined && table.endsWith(localSuffix) ? table.slice(0, -localSuffix.length) : table
 
 /**
- * The engine of a table that holds rows. Its place in Keeper is spelled out: with ClickHouse's default, which has the id of
- * the table in it, a replica that is added later would be one of its own.
+ * The engine of a table that holds rows. Its path in Keeper is spelled out: ClickHouse's default contains the id of the
+ * table, so a replica that is added later would not join the others.
  */
 export function toEngine({ cluster, database }: Layout, table: string, engine: string, parameter?: string): string {
-  const place = [`'/clickhouse/tables/${cluster}/{shard}/${database}/${table}'`, "'{replica}'"]
-  const parameters = [...(cluster === undefined ? [] : place), ...(parameter === undefined ? [] : [parameter])]
+  const path = [`'/clickhouse/tables/${cluster}/{shard}/${database}/${table}'`, "'{replica}'"]
+  const parameters = [...(cluster === undefined ? [] : path), ...(parameter === undefined ? [] : [parameter])]
   return `${cluster === undefined ? '' : 'Replicated'}${engine}(${parameters.join(', ')})`
+}
+
+/** The engine of a small table that every server of the cluster holds whole, whatever its shard. */
+export function toSharedEngine({ cluster, database }: Layout, table: string, engine: string): string {
+  if (cluster === undefined) return `${engine}()`
+  return `Replicated${engine}('/clickhouse/tables/${cluster}/all/${database}/${table}', '{shard}-{replica}')`
 }
 
 /** Fetched parts are as durable as inserted ones, or else a quorum would be of one. */

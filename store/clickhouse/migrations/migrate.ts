@@ -1,109 +1,97 @@
-import { fromLocal, systemTable, toLocal } from '../cluster/layout.ts'
+/**
+ * Migrations of ClickHouse: numbered files, applied in order, each once. The table `svc_migrations` lists those that are done.
+ *
+ * To add one:
+ * 1. Change the definition in `tables.ts` (or the file that it names). New databases are created from there, by 0002.
+ * 2. Write `NNNN-what-it-does.ts` beside this file. It brings the tables of the version before to that definition.
+ * 3. Append it to `migrations` below.
+ *
+ * A migration must be safe to repeat: use IF [NOT] EXISTS, or look before it acts. ClickHouse has no transactions, so a process
+ * that is killed between a migration and its record repeats that migration; on a new database it runs after 0002 made the table
+ * as it should be; and it runs again when a server joins the cluster. Both ways must end in the same SHOW CREATE TABLE, so a new
+ * column goes last in `tables.ts`, where ADD COLUMN puts it. Never change or renumber a migration that was released.
+ *
+ * Each statement runs on all servers of a cluster (`onCluster`) and on the local tables (`toLocal`), and the Distributed tables
+ * follow (`addColumn`). Old workers go on inserting during a migration: name their columns, and drop nothing that they write to.
+ *
+ * Callers hold a lock in Postgres (`cli/stores.ts`), so that two at once run one after the other: ClickHouse has no locks.
+ */
+import { checkCluster, checkLayout } from '../cluster/check.ts'
+import { onCluster, toSharedEngine } from '../cluster/layout.ts'
 import type { ClickHouse } from '../connection.ts'
-import { rollupTables } from '../monitoring/rollups/tables.ts'
-import { summaryTable } from '../points/summary.ts'
-import { createStatements, streamTables } from '../tables.ts'
-import { copyEarlierPoints, listEarlierPoints, renameEarlierPoints } from './earlier-points.ts'
+import { mergeTreeSettings } from '../tables.ts'
+import { renameFloatPoints } from './0001-rename-float-points.ts'
+import { createAllTables } from './0002-tables.ts'
+import { copyFloatPoints } from './0003-copy-float-points.ts'
+import { keepDiskSpaceFree } from './0004-free-disk-space.ts'
+import { addEventIndexes } from './0005-event-indexes.ts'
+import type { Migration } from './migration.ts'
+
+/** The migrations of this version, in their order. */
+export const migrations: readonly Migration[] = [
+  renameFloatPoints,
+  createAllTables,
+  copyFloatPoints,
+  keepDiskSpaceFree,
+  addEventIndexes,
+]
+
+export const migrationsTable = 'svc_migrations'
 
 /**
- * Brings ClickHouse to the tables this version needs. Safe to repeat; two at once only on tables of this version.
+ * Applies the migrations that are not recorded as done. Safe to repeat, and goes on where a killed one stopped.
  *
- * @param say is told of the progress of what takes long
- * @throws Error that says what to do, when the server is not the cluster it should be
+ * @param say prints the progress of long steps
+ * @throws Error that says what to do, when the server's configuration does not fit CLICKHOUSE_CLUSTER
  */
 export async function migrateClickHouse(clickhouse: ClickHouse, say: (text: string) => void = () => {}): Promise<void> {
   await checkCluster(clickhouse)
-  await checkKind(clickhouse)
-  // Versions that had tables of another form knew no clusters.
-  if (clickhouse.cluster === undefined) await renameEarlierPoints(clickhouse)
-  for (const statement of createStatements(clickhouse)) await clickhouse.command(statement)
-  if (clickhouse.cluster === undefined) await copyEarlierPoints(clickhouse, say)
-}
-
-/** What must hold of the server's configuration for an insert to be done where it says so. */
-async function checkCluster({ cluster, rows }: ClickHouse): Promise<void> {
-  if (cluster === undefined) return
-  type Node = { cluster: string; shard: number; replicas: number; isReplicated: number }
-  const shards = await rows<Node>(
-    `SELECT cluster, shard_num AS shard, count() AS replicas, min(internal_replication) AS isReplicated
-     FROM system.clusters GROUP BY cluster, shard ORDER BY cluster, shard`,
-  )
-  const ours = shards.filter((it) => it.cluster === cluster)
-  if (ours.length === 0) {
-    const known = [...new Set(shards.map((it) => it.cluster))].join(', ') || 'none'
-    throw new Error(
-      `CLICKHOUSE_CLUSTER is ${cluster}, and the server knows no such cluster in remote_servers: ${known}.`,
-    )
-  }
-  const wrong = ours.find((it) => it.replicas > 1 && !it.isReplicated)
-  if (wrong) {
-    throw new Error(
-      `Shard ${wrong.shard} of the cluster ${cluster} would be written to replica by replica: set ` +
-        '<internal_replication>true</internal_replication> for each shard in remote_servers.',
-    )
+  await checkLayout(clickhouse)
+  await createMigrationsTable(clickhouse)
+  const servers = await listServers(clickhouse)
+  const applied = await listApplied(clickhouse)
+  for (const { name, up } of migrations) {
+    const missing = servers.filter((server) => !applied.get(name)?.has(server))
+    if (missing.length === 0) continue
+    await up(clickhouse, say)
+    await recordApplied(clickhouse, name, missing)
   }
 }
 
-/** Tables of a single server do not become those of a cluster by themselves, nor the other way. */
-async function checkKind({ cluster, database, rows }: ClickHouse): Promise<void> {
-  const [found] = await rows<{ engine: string }>(
-    'SELECT engine FROM system.tables WHERE database = {database:String} AND name = {summary:String}',
-    { database, summary: summaryTable },
-  )
-  if (!found || (found.engine === 'Distributed') === (cluster !== undefined)) return
-  throw new Error(
-    cluster === undefined
-      ? `The tables of ${database} are those of a cluster: set CLICKHOUSE_CLUSTER.`
-      : `The tables of ${database} are those of a single server. Give CLICKHOUSE_URL a database that is not there yet, run ` +
-          '"svc migrate", and copy the rows over (deploy/README.md, "Scaling out").',
+/** On every server of a cluster, with all records: reading them needs no other server. */
+async function createMigrationsTable(clickhouse: ClickHouse): Promise<void> {
+  const { database } = clickhouse
+  await clickhouse.command(`CREATE DATABASE IF NOT EXISTS ${database}${onCluster(clickhouse)}`)
+  await clickhouse.command(
+    `CREATE TABLE IF NOT EXISTS ${database}.${migrationsTable}${onCluster(clickhouse)} (
+      name String, server String, applied_at DateTime('UTC') DEFAULT now()
+    ) ENGINE = ${toSharedEngine(clickhouse, migrationsTable, 'ReplacingMergeTree')}
+    ORDER BY (name, server) SETTINGS ${mergeTreeSettings(clickhouse)}`,
   )
 }
 
 /**
- * Resolves when all tables are there and make one row of what is delivered twice. Of a cluster, those shards are looked at
- * that answer: one that is away does not keep a process from starting.
- *
- * @throws Error that says what to do
+ * The servers that need the tables. A server that joins the cluster, or comes back with an empty disk, has a new id, so
+ * it is migrated from the start. A single server is '': its tables and its records come and go together.
  */
-export async function checkClickHouse(clickhouse: ClickHouse): Promise<void> {
-  await checkCluster(clickhouse)
-  await checkKind(clickhouse)
-  type Found = { shard: number; name: string; engine: string; sorting_key: string }
-  const isCluster = clickhouse.cluster !== undefined
-  const rows = await clickhouse.rows<Found>(
-    `SELECT ${isCluster ? '_shard_num' : '0'} AS shard, name, engine, sorting_key FROM ${systemTable(clickhouse, 'tables')}
-     WHERE database = {database:String}${isCluster ? ' SETTINGS skip_unavailable_shards = 1' : ''}`,
-    { database: clickhouse.database },
+async function listServers({ cluster, rows }: ClickHouse): Promise<string[]> {
+  if (cluster === undefined) return ['']
+  const servers = await rows<{ server: string }>(
+    `SELECT concat(hostName(), ':', toString(tcpPort()), ' ', toString(serverUUID())) AS server
+     FROM clusterAllReplicas('${cluster}', system.one) ORDER BY server`,
   )
-  const [earlier] = await listEarlierPoints(clickhouse)
-  if (earlier) {
-    throw new Error(`Rows of ${clickhouse.database}.${earlier} are not in their new form yet: run "svc migrate" first.`)
-  }
-  // None at all: before the first migration.
-  const shards = Map.groupBy(rows, (it) => it.shard)
-  for (const its of shards.size === 0 ? [[]] : shards.values()) checkTables(clickhouse, its)
+  return servers.map((it) => it.server)
 }
 
-function checkTables(clickhouse: ClickHouse, tables: { name: string; engine: string; sorting_key: string }[]): void {
-  const { database } = clickhouse
-  const found = new Map(tables.map((it) => [it.name, it]))
-  const find = (name: string) => {
-    const table = found.get(name)
-    if (table === undefined) throw new Error(`ClickHouse has no table ${database}.${name}: run "svc migrate" first.`)
-    return table
-  }
-  for (const { name, primaryKey, identity } of streamTables) {
-    const local = toLocal(clickhouse, name)
-    const table = find(local)
-    const sortingKey = [...primaryKey, ...identity].join(', ')
-    if (!table.engine.endsWith('ReplacingMergeTree') || table.sorting_key !== sortingKey) {
-      throw new Error(
-        `The ClickHouse table ${database}.${local} would keep a repeated insert twice: its engine is ` +
-          `${table.engine} ORDER BY (${table.sorting_key}). Rename it, run "svc migrate", which makes a ` +
-          `ReplacingMergeTree ORDER BY (${sortingKey}), and copy the rows over.`,
-      )
-    }
-    find(fromLocal(clickhouse, local))
-  }
-  for (const name of rollupTables) find(name)
+async function listApplied({ database, rows }: ClickHouse): Promise<Map<string, Set<string>>> {
+  const records = await rows<{ name: string; server: string }>(
+    `SELECT DISTINCT name, server FROM ${database}.${migrationsTable}`,
+  )
+  const byName = Map.groupBy(records, (it) => it.name)
+  return new Map([...byName].map(([name, its]) => [name, new Set(its.map((it) => it.server))]))
+}
+
+async function recordApplied({ database, command }: ClickHouse, name: string, servers: string[]): Promise<void> {
+  const records = servers.map((server) => `('${name}', '${server}')`)
+  await command(`INSERT INTO ${database}.${migrationsTable} (name, server) VALUES ${records.join(', ')}`)
 }

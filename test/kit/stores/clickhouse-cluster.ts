@@ -158,7 +158,11 @@ async function runOnAll(statement: string, searchParams: URLSearchParams, { node
   const parsed = await ask(nodes[0] as Node, password, new URLSearchParams(), `EXPLAIN AST ${statement}`)
   if (parsed.status !== 200) return parsed
   const alone = statement.replace(/ ON CLUSTER '\w+'/, '')
-  const own = isReplicated ? alone : alone.replace(/Replicated(\w*MergeTree)\('[^']*', '\{replica\}'(, )?/, '$1(')
+  // The record of migrations takes rows, which a read-only replica does not.
+  const keepsReplication = isReplicated && !alone.includes('svc_migrations')
+  const own = keepsReplication
+    ? alone
+    : alone.replace(/Replicated(\w*MergeTree)\('[^']*', '[^']*\{replica\}'(, )?/, '$1(')
   // Read-only replicas take no changes: those are parsed, and no more.
   if (isReplicated && alone.startsWith('ALTER')) return { ...parsed, text: '' }
   let answer = parsed

@@ -7,7 +7,8 @@ import { type StoreUrls, toClickHouse } from '../../../cli/settings.ts'
 import { migrateStores } from '../../../cli/stores.ts'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../../../store/clickhouse/deletions.ts'
-import { checkClickHouse, migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
+import { checkClickHouse } from '../../../store/clickhouse/migrations/check.ts'
+import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
 import { rollUp, sweepRollups } from '../../../store/clickhouse/monitoring/rollups/build.ts'
 import { listRollups } from '../../../store/clickhouse/monitoring/rollups/rollups.ts'
 import { listParts } from '../../../store/clickhouse/parts.ts'
@@ -214,6 +215,25 @@ describe('migrations', () => {
     expect(cluster.statements.every((it) => / ON CLUSTER 'test_cluster'/.test(it))).toBe(true)
     const made = cluster.statements.filter((it) => it.includes('ReplicatedReplacingMergeTree'))
     for (const { name } of streamTables) expect(made.some((it) => it.includes(`metrics.${name}_local`))).toBe(true)
+  })
+
+  it('are run for a server that joins with an empty disk', async () => {
+    const [, joined] = nodes as [ClickHouse, ClickHouse]
+    const record = 'metrics.svc_migrations'
+    const servers = await clickhouse.rows<{ server: string }>(`SELECT DISTINCT server FROM ${record} ORDER BY server`)
+    expect(servers).toHaveLength(2)
+    const [identity] = await joined.rows<{ port: string }>('SELECT tcpPort() AS port')
+    await clickhouse.command(`DELETE FROM ${record} WHERE server LIKE '%:${identity?.port} %'`)
+    await joined.command('DROP DATABASE metrics SYNC')
+
+    await migrateClickHouse(clickhouse)
+
+    await checkClickHouse(clickhouse)
+    expect(await clickhouse.rows(`SELECT DISTINCT server FROM ${record} ORDER BY server`)).toEqual(servers)
+    const [tables, others] = await Promise.all(
+      nodes.map((it) => it.rows(`SELECT name, engine FROM system.tables WHERE database = 'metrics' ORDER BY name`)),
+    )
+    expect(tables).toEqual(others)
   })
 
   it('say so when the server is of no such cluster', async () => {

@@ -4,18 +4,13 @@ import { afterEach, beforeEach, expect, inject, it } from 'vitest'
 import { pushPoints } from '../../../ingest/points/rows.ts'
 import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
-import { checkClickHouse, migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
+import { checkClickHouse } from '../../../store/clickhouse/migrations/check.ts'
+import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
 import { streamSeries, streamSummary } from '../../../store/clickhouse/points/reads.ts'
 import { countSeries } from '../../../store/clickhouse/points/series-counts.ts'
 import { pointsTable, systemPointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { uniqueName } from '../../kit/service.ts'
-
-/** As the version before made them. */
-const earlierColumns = `experiment_id UInt64 CODEC(Delta, ZSTD(1)), metric LowCardinality(String), context LowCardinality(String),
-  step Int64, timestamp Int64, request_hi UInt64, request_lo UInt64, place UInt32, epoch Int64, received Int64, present UInt8,
-  value Float64 CODEC(ZSTD(1))`
-const earlierOrder = `PRIMARY KEY (experiment_id, metric, context, step)
-  ORDER BY (experiment_id, metric, context, step, timestamp, request_hi, request_lo, place, epoch, present, reinterpretAsUInt64(value))`
+import { createFloatTables, floatColumns, floatOrder } from './float-tables.ts'
 
 const experimentId = 7n
 const values = [0.1, -0, Number.NaN, Number.POSITIVE_INFINITY, 5e-324, -1.7976931348623157e308, 0.1]
@@ -32,28 +27,6 @@ afterEach(async () => {
 })
 
 const within = (name: string) => `${clickhouse.database}.${name}`
-
-async function makeEarlierTables() {
-  await clickhouse.command(`CREATE DATABASE ${clickhouse.database}`)
-  for (const name of ['points', 'system_points']) {
-    await clickhouse.command(
-      `CREATE TABLE ${within(name)} (${earlierColumns}) ENGINE = ReplacingMergeTree ${earlierOrder}`,
-    )
-  }
-  const state = (pick: string) => `AggregateFunction(${pick}, Tuple(Float64, Int64, Int64, UInt8), UInt256)`
-  await clickhouse.command(
-    `CREATE TABLE ${within('points_summary')} (experiment_id UInt64, metric LowCardinality(String),
-       context LowCardinality(String), minimum ${state('argMin')}, maximum ${state('argMax')}, current ${state('argMax')},
-       rows SimpleAggregateFunction(sum, UInt64)) ENGINE = AggregatingMergeTree ORDER BY (experiment_id, metric, context)`,
-  )
-  const kept = '(value, step, timestamp, present)'
-  await clickhouse.command(
-    `CREATE MATERIALIZED VIEW ${within('points_summary_view')} TO ${within('points_summary')} AS
-     SELECT experiment_id, metric, context, argMinState(${kept}, toUInt256(step)) AS minimum,
-       argMaxState(${kept}, toUInt256(step)) AS maximum, argMaxState(${kept}, toUInt256(step)) AS current, count() AS rows
-     FROM ${within('points')} GROUP BY experiment_id, metric, context`,
-  )
-}
 
 function aBlock(metric: string, table: typeof pointsTable = pointsTable): Buffer {
   const block = createNativeBlock(table)
@@ -75,8 +48,8 @@ function aBlock(metric: string, table: typeof pointsTable = pointsTable): Buffer
   return zstdCompressSync(block.take())
 }
 
-/** As the worker of the version before did it: without naming columns. */
-async function insertAsEarlier(name: string, block: Buffer) {
+/** As workers before 0.1.0 did: without naming columns. */
+async function insertUnnamed(name: string, block: Buffer) {
   const { clickhouseUrl } = inject('stores')
   const url = new URL(clickhouseUrl)
   const headers = {
@@ -100,9 +73,9 @@ async function readSummary(): Promise<Record<string, unknown>[]> {
 const asRead = ['0.1', '-0', 'NaN', 'Infinity', '5e-324', '-1.7976931348623157e308', '0.1']
 
 it('points of the version before are read bit for bit, and their summary is made anew', async () => {
-  await makeEarlierTables()
-  await insertAsEarlier('points', aBlock('loss'))
-  await insertAsEarlier('system_points', aBlock('sys.cpu', systemPointsTable))
+  await createFloatTables(clickhouse)
+  await insertUnnamed('points', aBlock('loss'))
+  await insertUnnamed('system_points', aBlock('sys.cpu', systemPointsTable))
   const said: string[] = []
 
   await migrateClickHouse(clickhouse, (text) => said.push(text))
@@ -130,18 +103,18 @@ it('points of the version before are read bit for bit, and their summary is made
   expect(await clickhouse.rows(`SHOW TABLES FROM ${clickhouse.database} LIKE '%earlier%'`)).toEqual([])
 })
 
-it('a copy that was cut short is finished by the next one, and no role starts before', async () => {
-  await makeEarlierTables()
-  await insertAsEarlier('points', aBlock('loss'))
+it('a copy that a version without a record of migrations was killed in is finished, and no role starts before', async () => {
+  await createFloatTables(clickhouse)
+  await insertUnnamed('points', aBlock('loss'))
   await migrateClickHouse(clickhouse)
-  // As a crash leaves it after some rows were copied.
+  await clickhouse.command(`DROP TABLE ${within('svc_migrations')} SYNC`)
   await clickhouse.command(
-    `CREATE TABLE ${within('points_earlier')} (${earlierColumns}) ENGINE = ReplacingMergeTree ${earlierOrder}`,
+    `CREATE TABLE ${within('points_earlier')} (${floatColumns}) ENGINE = ReplacingMergeTree ${floatOrder}`,
   )
-  await insertAsEarlier('points_earlier', aBlock('loss'))
-  await insertAsEarlier('points_earlier', aBlock('accuracy'))
+  await insertUnnamed('points_earlier', aBlock('loss'))
+  await insertUnnamed('points_earlier', aBlock('accuracy'))
   await expect(checkClickHouse(clickhouse)).rejects.toThrow(
-    /points_earlier are not in their new form yet: run "svc migrate"/,
+    /older schema \(missing: .*0003-copy-float-points.*\): run "svc migrate" first/,
   )
 
   await migrateClickHouse(clickhouse)
@@ -156,7 +129,7 @@ it('a block that waited in the queue is stored by this version, and is refused t
   await migrateClickHouse(clickhouse)
   const block = aBlock('loss')
 
-  await expect(insertAsEarlier('points', block)).rejects.toThrow(/an insert into points must name the column value/)
+  await expect(insertUnnamed('points', block)).rejects.toThrow(/an insert into points must name the column value/)
   await clickhouse.insertBlocks(pointsTable, [block])
 
   expect(await readValues('loss')).toEqual(asRead)

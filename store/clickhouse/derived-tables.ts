@@ -1,0 +1,46 @@
+import { onCluster, toLocal } from './cluster/layout.ts'
+import type { ClickHouse } from './connection.ts'
+import { longInsert, toRanges } from './long-inserts.ts'
+import { migrationsTable } from './migrations/migrate.ts'
+import { rollupTables } from './monitoring/rollups/tables.ts'
+import { eventFeaturesTable, eventValuesTable, selectEventFeatures } from './monitoring/tables.ts'
+import { selectSummary, summaryTable } from './points/summary.ts'
+import { pointsTable } from './points/tables.ts'
+
+/** Tables whose rows are computed from other tables. A restore rebuilds them. */
+const derivedTables = [summaryTable, eventFeaturesTable, ...rollupTables] as const
+
+/**
+ * The tables that a backup leaves out. Without the record of migrations, the migrations after a restore run from the first on
+ * and create the derived tables and the views again.
+ */
+export const tablesNotBackedUp: readonly string[] = [...derivedTables, migrationsTable]
+
+/**
+ * Empties the derived tables and fills them from the stored rows. Workers rebuild the rollups later. Nothing may insert
+ * meanwhile. Safe to repeat.
+ *
+ * @param say prints progress: this may take minutes
+ */
+export async function rebuildDerived(clickhouse: ClickHouse, say: (text: string) => void): Promise<void> {
+  const { database } = clickhouse
+  for (const table of derivedTables)
+    await clickhouse.command(`TRUNCATE TABLE ${database}.${toLocal(clickhouse, table)}${onCluster(clickhouse)} SYNC`)
+  const experiments = await clickhouse.rows<{ id: string; count: string }>(
+    `SELECT experiment_id AS id, count() AS count FROM ${database}.${pointsTable.name} GROUP BY id ORDER BY id`,
+  )
+  const total = experiments.reduce((sum, it) => sum + Number(it.count), 0)
+  let done = 0
+  for (const { first, last, rows } of toRanges(experiments)) {
+    await clickhouse.command(
+      `INSERT INTO ${database}.${summaryTable} ${selectSummary(`${database}.${pointsTable.name}`, `experiment_id BETWEEN ${first} AND ${last}`)}`,
+      longInsert,
+    )
+    done += rows
+    say(`${done} of ${total} points are in the summaries`)
+  }
+  await clickhouse.command(
+    `INSERT INTO ${database}.${eventFeaturesTable} ${selectEventFeatures(`${database}.${eventValuesTable.name}`)}`,
+    longInsert,
+  )
+}
