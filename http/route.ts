@@ -30,7 +30,11 @@ type QuickCall<Body> = { body: Body; caller: Caller; headers: IncomingHttpHeader
 
 type Fields = z.ZodType
 
-export type Route = {
+/**
+ * What a route takes and answers, without the handler. The OpenAPI document is made of it, also by processes that do not
+ * serve the route.
+ */
+export type RouteDescription = {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** Below the prefix `/api/rest/v2`. What differs from call to call stands in braces: `/project/{projectId}`. */
   path: string
@@ -61,6 +65,9 @@ export type Route = {
   /** A body that its handler checks by itself, for speed; the schema then only documents it. */
   checksOwnBody?: boolean
   bodyBytesMax?: number
+}
+
+export type Route = RouteDescription & {
   handle(call: Call<unknown, unknown, unknown>): Promise<unknown> | unknown
   /** Does the same for a request that came by the fast path; see `fastRoute`. */
   handleQuickly?(call: QuickCall<unknown>): Promise<string> | string
@@ -70,13 +77,13 @@ export type Route = {
 export const prefix = '/api/rest/v2'
 
 /** The address of a route below a prefix, as the router has it. */
-export const toUrl = ({ path }: Route, base: string) => base + path.replaceAll(/\{(\w+)\}/g, ':$1')
+export const toUrl = ({ path }: RouteDescription, base: string) => base + path.replaceAll(/\{(\w+)\}/g, ':$1')
 
 export const uploadTypes = ['multipart/form-data']
 
 type Typed<B extends Fields, Q extends Fields, P extends Fields, A extends Fields> = Omit<
-  Route,
-  'body' | 'query' | 'params' | 'answer' | 'handle' | 'handleQuickly'
+  RouteDescription,
+  'body' | 'query' | 'params' | 'answer'
 > & {
   body?: B
   query?: Q
@@ -98,7 +105,7 @@ export function route<
   return typed as unknown as Route
 }
 
-type QuickTyped<B extends Fields> = Omit<Route, 'body' | 'query' | 'params' | 'handle' | 'handleQuickly'> & {
+type QuickTyped<B extends Fields> = Omit<RouteDescription, 'body' | 'query' | 'params'> & {
   body: B
   /** Answers JSON text. */
   handle(call: QuickCall<z.output<B>>): Promise<string> | string

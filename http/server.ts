@@ -28,7 +28,16 @@ import {
   smallBodyBytes,
 } from './pressure.ts'
 import { createRequestWatch, type RequestWatch } from './request-watch.ts'
-import { type Caller, checkPermission, prefix, type Route, toEnvelope, toUrl, uploadTypes } from './route.ts'
+import {
+  type Caller,
+  checkPermission,
+  prefix,
+  type Route,
+  type RouteDescription,
+  toEnvelope,
+  toUrl,
+  uploadTypes,
+} from './route.ts'
 
 /** Older clients use this one for the same calls. */
 const clientPrefix = '/clientlib/rest/v2'
@@ -37,7 +46,7 @@ const prefixes = [prefix, clientPrefix]
 type Settings = {
   routes: Route[]
   /** What other processes serve behind the same address: the reference has it too. */
-  elsewhere?: Route[]
+  elsewhere?: RouteDescription[]
   checkKey(headers: FastifyRequest['headers']): Caller | Promise<Caller>
   health: Health
   version: string

@@ -1,7 +1,7 @@
 import swagger from '@fastify/swagger'
 import fastify, { type FastifyInstance, type FastifySchema } from 'fastify'
 import { describeRefusals } from '../errors.ts'
-import { prefix, type Route, toUrl, uploadTypes } from '../route.ts'
+import { prefix, type RouteDescription, toUrl, uploadTypes } from '../route.ts'
 import { describeAnswers, toOperationId, toReadableSchemas } from './schemas.ts'
 
 const description = `Writes and reads of svc.
@@ -65,7 +65,7 @@ export function addReference(app: FastifyInstance, { version, routes }: Describe
   app.addHook('onClose', async () => await (await page)?.close())
 }
 
-type Described = { version: string; routes: Route[] }
+type Described = { version: string; routes: RouteDescription[] }
 
 /** The document is made when it is first asked for: of a server that has the routes and answers nobody. */
 async function describe({ version, routes }: Described): Promise<unknown> {
@@ -98,7 +98,7 @@ async function describe({ version, routes }: Described): Promise<unknown> {
   return document
 }
 
-function toSchema(it: Route): FastifySchema {
+function toSchema(it: RouteDescription): FastifySchema {
   return {
     operationId: toOperationId(it),
     // The path is what a reader looks for in the list; the sentence then says what it does.

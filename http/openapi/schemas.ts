@@ -1,7 +1,7 @@
 import type { FastifySchema } from 'fastify'
 import { jsonSchemaTransform } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import type { Route } from '../route.ts'
+import type { RouteDescription } from '../route.ts'
 
 /**
  * The schemas that check requests, as a reader of the reference wants to see them: one plain type for each field, answers
@@ -18,7 +18,7 @@ const refused = z
   .describe('Refused: nothing of the request was kept')
 
 /** The answers of a route: what it says of itself, with the envelope around it, and what a refusal looks like. */
-export function describeAnswers({ answer, shape }: Route): Record<string, unknown> {
+export function describeAnswers({ answer, shape }: RouteDescription): Record<string, unknown> {
   if (shape === 'empty') return { 204: answer.describe('Done'), default: refused }
   if (shape === 'bytes' || shape === 'text') {
     const type = shape === 'text' ? 'text/plain' : 'application/octet-stream'
@@ -34,7 +34,7 @@ function inEnvelope(answer: z.ZodType): z.ZodType {
 }
 
 /** A name for the operation, unique and stable, for those who generate clients: `post_write_experiment_metric`. */
-export function toOperationId({ method, path }: Route): string {
+export function toOperationId({ method, path }: RouteDescription): string {
   const words = `${method}${path}`.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toLowerCase()
   return words.replace(/[^a-z0-9]+/g, '_').replace(/_$/, '')
 }
