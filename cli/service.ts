@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { createKeyCheck } from '../http/key-check.ts'
-import type { Route } from '../http/route.ts'
+import type { Route, RouteDescription } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
 import { createClosers } from '../runtime/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
@@ -50,7 +50,7 @@ export async function startService(
   stores: StoreUrls,
   settings: Settings,
   log: Logger,
-): Promise<{ url: string; close(): Promise<void> }> {
+): Promise<{ url: string; routes: readonly Route[]; close(): Promise<void> }> {
   const closers = createClosers()
   let draining = false
   const onStoreFault = (store: string) => (error: unknown) =>
@@ -167,14 +167,14 @@ export async function startService(
       routes.push(...(await openIngest(routeParts)))
     }
     let api: Api | undefined
-    let elsewhere: Route[] = []
+    let elsewhere: RouteDescription[] = []
     if (roles.has('api')) {
       const { openApi } = await import('./roles/api.ts')
       const appUrl = settings.publicUrl ?? `http://${toUrlHost(settings.host)}:${settings.port}`
       api = await openApi(routeParts, appUrl)
       routes.push(...api.routes)
       // Behind one address the api has the reference of the whole.
-      if (!roles.has('ingest')) elsewhere = (await import('../ingest/ingest.ts')).describeIngest()
+      if (!roles.has('ingest')) elsewhere = (await import('../ingest/descriptions.ts')).ingestDescriptions
     }
 
     const app = await createServer({
@@ -217,6 +217,7 @@ export async function startService(
     const { port } = app.server.address() as AddressInfo
     return {
       url: `http://${toUrlHost(settings.host)}:${port}`,
+      routes,
       async close() {
         draining = true
         // Whoever sends requests here needs time to notice; meanwhile they are answered, each on its last connection.

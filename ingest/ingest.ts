@@ -156,12 +156,6 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
   }
 }
 
-/** The routes as the reference shows them, for a process that does not serve them: nobody calls their handlers. */
-export function describeIngest(): Route[] {
-  const unserved = { committers: {}, startMs: 0 } as never
-  return [...createIngestRoutes(unserved), ...createMonitoringRoutes(unserved), ...createCsvRoutes(unserved)]
-}
-
 function createCounts(metricsRegistry: Registry) {
   const registers = [metricsRegistry]
   const labelNames = ['table'] as const

@@ -1,4 +1,3 @@
-import { z } from 'zod'
 import { HttpError } from '../../http/errors.ts'
 import { type FieldFault, type Item, readItem, type Scalars } from './event.ts'
 
@@ -57,36 +56,3 @@ function count(scalars: Scalars | undefined): number {
 
 /** In words, for messages and for the log. */
 export const describeFault = ({ field, msg }: FieldFault) => (field === '' ? msg : `${field}: ${msg}`)
-
-const scalar = z.union([z.number(), z.string(), z.boolean(), z.null()])
-const scalars = z.record(z.string(), scalar)
-const item = {
-  workspaceName: z.string(),
-  modelName: z.string().describe('comes into being with its first event'),
-  modelVersion: z.string().nullish(),
-  predictionId: z.string().describe('stored once for ever for each model: the first one wins'),
-  timestamp: z.int().nullish().describe('ms since the Unix epoch; now, when it is absent'),
-}
-const labels = z.union([scalars, scalar]).describe('names and values; a value by itself is named `value`')
-
-/** For the reference page: `readItem` is what checks them. */
-export const eventsBody = z.object({
-  data: z.array(
-    z.object({
-      ...item,
-      features: scalars.nullish().describe('names and values: integers, floats, booleans, strings; null is missing'),
-      prediction: z
-        .union([scalars, scalar])
-        .nullish()
-        .describe('as labels; `probability` is from 0 to 1. Also spelled `predictions`'),
-      predictions: z.union([scalars, scalar]).nullish(),
-      labels: labels.nullish(),
-      value: labels.nullish().describe('another spelling of `labels`'),
-    }),
-  ),
-})
-
-/** Likewise. */
-export const labelsBody = z.object({
-  data: z.array(z.object({ ...item, labels: labels.nullish(), value: labels.nullish() })),
-})

@@ -1,8 +1,7 @@
 import { PassThrough, type Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
-import { z } from 'zod'
-import { object, optional, text } from '../../http/body/fields.ts'
+import type { z } from 'zod'
 import { type IncomingFile, type IncomingForm, readUpload } from '../../http/body/upload.ts'
 import { HttpError, restrictedAccount, toErrorEnvelope, toRefusal } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
@@ -10,6 +9,7 @@ import type { SoughtWorkspace } from '../../store/postgres/accounts/workspaces.t
 import { describeFault } from './batch.ts'
 import { readCsv } from './csv.ts'
 import { type Header, readHeader, readLine, toMissingMarkers } from './csv-events.ts'
+import { csvEvents, csvFields, csvLabels, csvTrainingEvents } from './descriptions.ts'
 import type { FieldFault } from './event.ts'
 import { modelsPerWorkspaceMax } from './models.ts'
 import { type Deps, unknownWorkspace } from './routes.ts'
@@ -38,75 +38,24 @@ const progressEveryMs = 1_000
 const unavailableMsMax = 10 * 60_000
 const retryMs = 1_000
 
-const name = optional(text(1_000))
-const given = object({
-  workspaceName: name,
-  modelName: name,
-  modelVersion: name,
-  datasetName: name.describe('a model of this name is made if there is none; needed for training events'),
-  NAValues: optional(text(10_000)).describe(
-    'further strings that mean a missing value, with commas between them. Known without it: the empty string, None, null, ' +
-      'NULL, N/A, NA, NaN, n/a, nan',
-  ),
-  keepDefaultNAValues: optional(text(10)).describe('false: only the given ones mean a missing value'),
-})
-
-type Given = z.output<typeof given>
-
-const file = z.any().meta({
-  type: 'string',
-  format: 'binary',
-  description:
-    'CSV (UTF-8); the first line names the columns: timestamp (ms), predictionId, feature_*, prediction_*, label_value_*',
-})
-
-const upload = object({ file, ...given.shape })
-
-const answer = z
-  .string()
-  .describe(
-    'lines of JSON: `{line, msg}` for each line that is wrong (the first 1,000), `{lines, accepted, duplicates, rejected}` as ' +
-      'it goes on, and at last the same with the envelope, with `done: true`, `labels` and `faults`; another `code` than ' +
-      '200 there means that the file was not read to its end',
-  )
+type Given = z.output<typeof csvFields>
 
 type Kind = 'EVENTS' | 'LATE_LABELS' | 'TRAINING_EVENTS'
 
 export function createCsvRoutes(deps: CsvDeps): Route[] {
-  const csvRoute = (path: string, kind: Kind, summary: string) =>
+  const csvRoute = (description: typeof csvEvents | typeof csvLabels | typeof csvTrainingEvents, kind: Kind) =>
     route({
-      method: 'POST',
-      path,
-      permission: 'caller',
-      topic: 'Production monitoring',
-      atRoot: true,
-      summary: `${summary} Fields of the form come before the file, or in the query; after it only where the file is smaller than 1 MiB.`,
-      query: given,
-      upload,
-      answer,
-      shape: 'bytes',
+      ...description,
       async handle({ query, caller, request, reply }) {
         reply.type('application/x-ndjson')
-        return await takeUpload(deps, { call: path.replace('/mpm/v2/', ''), kind, query, caller, request })
+        const call = description.path.replace('/mpm/v2/', '')
+        return await takeUpload(deps, { call, kind, query, caller, request })
       },
     })
-
   return [
-    csvRoute(
-      '/mpm/v2/data/events/csv',
-      'EVENTS',
-      'Logs a file of events of a deployed model, a line each. Lines that are wrong are told and do not stop the rest.',
-    ),
-    csvRoute(
-      '/mpm/v2/data/labels/csv',
-      'LATE_LABELS',
-      'Logs a file of labels of predictions, a line each, with the columns predictionId and label_value_*.',
-    ),
-    csvRoute(
-      '/mpm/v2/dataset/events/csv',
-      'TRAINING_EVENTS',
-      'Logs a file as the data set `datasetName`: the reference that `modelName` is compared with.',
-    ),
+    csvRoute(csvEvents, 'EVENTS'),
+    csvRoute(csvLabels, 'LATE_LABELS'),
+    csvRoute(csvTrainingEvents, 'TRAINING_EVENTS'),
   ]
 }
 
@@ -267,7 +216,7 @@ async function readHead(content: Readable): Promise<{ isWhole: boolean; content:
 
 /** The fields that a file is read by; all that are needed. */
 function readGiven(values: Record<string, unknown>, kind: Kind) {
-  const checked = given.safeParse(values)
+  const checked = csvFields.safeParse(values)
   const issue = checked.error?.issues[0]
   if (!checked.success) throw new HttpError('badRequest', `${issue?.path.join('.')}: ${issue?.message}`)
   const { workspaceName, modelName, modelVersion, datasetName, NAValues, keepDefaultNAValues } = checked.data
@@ -304,7 +253,7 @@ async function findTarget(
 
 /** Fields that came after a file whose lines were stored without them. */
 function refuseLateFields(used: Record<string, string>, fields: Record<string, string>) {
-  const late = Object.keys(given.shape).filter((field) => fields[field] !== used[field])
+  const late = Object.keys(csvFields.shape).filter((field) => fields[field] !== used[field])
   if (late.length === 0) return
   throw new HttpError(
     'badRequest',

@@ -1,12 +1,12 @@
-import { z } from 'zod'
-import { flag, isStorable, object, optional } from '../../http/body/fields.ts'
+import { isStorable } from '../../http/body/fields.ts'
 import { HttpError, restrictedAccount } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { SoughtWorkspace } from '../../store/postgres/accounts/workspaces.ts'
 import type { Counters } from '../../throttle/counters.ts'
 import type { Throttle } from '../../throttle/throttle.ts'
-import { type Batch, describeFault, eventsBody, labelsBody, readBatch, rejectItem } from './batch.ts'
+import { type Batch, describeFault, readBatch, rejectItem } from './batch.ts'
 import type { Rounds } from './claim-batches.ts'
+import { eventsBatch, labelsBatch, ping } from './descriptions.ts'
 import type { FaultLog } from './error-log.ts'
 import type { Item } from './event.ts'
 import { type ModelCheck, modelsPerWorkspaceMax } from './models.ts'
@@ -25,24 +25,9 @@ export type Deps = {
   onAccepted(events: number): void
 }
 
-const batchBytesMax = 16 * 1024 * 1024
 /** So that a request of fifty thousand bad items is not answered with as many messages. */
 const faultsShownMax = 1_000
 const faultsInMessageMax = 10
-
-const faultFields = z.object({ index: z.int(), field: z.string(), msg: z.string() })
-const batchAnswer = z.object({
-  msg: z.literal('Saved'),
-  accepted: z.int().describe('items that were the first of their prediction id, and are kept'),
-  duplicates: z.int().describe('items whose prediction id was there already; what was there stays as it is'),
-  rejected: z.int().describe('items that were wrong, and are not kept'),
-  labels: z
-    .object({ accepted: z.int(), duplicates: z.int() })
-    .describe('of sets of labels, those that came with events among them: the first one of a prediction id is kept'),
-  faults: z.array(faultFields).describe('what was wrong with them, the first 1,000'),
-})
-
-const common = { method: 'POST', permission: 'caller', topic: 'Production monitoring', atRoot: true } as const
 
 /** Items of one model. */
 type Group = { workspaceName: string; modelName: string; items: Item[]; places: number[] }
@@ -159,51 +144,15 @@ export function createMonitoringRoutes({ models, throttle, rounds, counters, fau
     }
   }
 
-  const query = object({
-    enforceValidation: optional(flag).describe('true: when one item is wrong, none is kept; false without it'),
-  })
-
   return [
+    route({ ...ping, handle: () => ({ msg: 'Ok' }) }),
     route({
-      method: 'GET',
-      path: '/mpm/isAlive/ping',
-      permission: 'caller',
-      topic: 'Production monitoring',
-      atRoot: true,
-      summary: 'Answers that the service is there and the key is registered.',
-      answer: z.object({ msg: z.string() }),
-      shape: 'envelope',
-      handle: () => ({ msg: 'Ok' }),
-    }),
-
-    route({
-      ...common,
-      path: '/mpm/v2/events/batch',
-      summary:
-        'Logs events of deployed models: features, prediction, labels, of any models and workspaces; items with nothing but ' +
-        'labels are labels. The first event of a prediction id is kept for ever. What is wrong is told, and does not sink ' +
-        'the others unless `enforceValidation` is true: then nothing is kept, and `data` lists every fault.',
-      query,
-      body: eventsBody,
-      answer: batchAnswer,
-      shape: 'envelope',
-      checksOwnBody: true,
-      bodyBytesMax: batchBytesMax,
+      ...eventsBatch,
       handle: ({ body, query, caller }) =>
         take(readBatch(body, false), 'events/batch', query.enforceValidation !== true, caller),
     }),
-
     route({
-      ...common,
-      path: '/mpm/v2/labels/batch',
-      summary:
-        'Logs labels of predictions, before or after their events. The first labels of a prediction id are kept for ever.',
-      query,
-      body: labelsBody,
-      answer: batchAnswer,
-      shape: 'envelope',
-      checksOwnBody: true,
-      bodyBytesMax: batchBytesMax,
+      ...labelsBatch,
       handle: ({ body, query, caller }) =>
         take(readBatch(body, true), 'labels/batch', query.enforceValidation !== true, caller),
     }),

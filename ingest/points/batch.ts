@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import type { ExactJson } from '../../http/body/exact-json.ts'
 import { experimentKey, list, object, optional, text, toFieldRefusal } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import {
@@ -13,6 +12,7 @@ import {
   readPoint,
   toPlainPoint,
 } from './point.ts'
+import type { PointRows } from './rows.ts'
 
 /** A batch of points as rows, as columns, or both. */
 export const batchFields = object({
@@ -33,14 +33,14 @@ export const batchFields = object({
   ),
 })
 
-/** Points of the request that are not stored: where they stand among all its points, and why. */
+/** A point that is not stored, or the first of a series: its row index, and why. */
 type Rejected = { index: number; msg: string }
 
-/** What a batch comes to. `places[i]` is where `points[i]` stands in the request: part of its identity. */
-export type Batch = { points: Point[]; places: number[]; rejected: Rejected[]; rejectedCount: number }
+/** The points of a batch that are right, and the first thousand that are not. */
+export type Batch = PointRows & { rejected: Rejected[]; rejectedCount: number }
 
 const pointsMax = 1_000_000
-/** So that a request of a million bad points is not answered with a million messages. */
+/** A million wrong points are not answered with a million messages. */
 const rejectedShownMax = 1_000
 
 const envelopeFields = object({
@@ -52,11 +52,11 @@ const envelopeFields = object({
 type Envelope = z.output<typeof envelopeFields>
 
 /**
- * Checks the frame of a batch: whose it is, and that it has points.
+ * Checks a batch without its points: it has an experiment key, and at least one of the two lists.
  *
  * @throws HttpError
  */
-export function readEnvelope(body: ExactJson): Envelope {
+export function readEnvelope(body: unknown): Envelope {
   const checked = envelopeFields.safeParse(body)
   if (!checked.success) throw toFieldRefusal(checked.error, body)
   if (!checked.data.metrics && !checked.data.series) {
@@ -66,9 +66,9 @@ export function readEnvelope(body: ExactJson): Envelope {
 }
 
 /**
- * How many points a batch claims to hold, before any of them is looked at.
+ * Counts the points of a batch before any of them is checked.
  *
- * @throws HttpError `tooLarge`: two bytes of JSON make a point of 64 bytes, so the limit on the body alone would not do
+ * @throws HttpError `tooLarge`: two bytes of JSON make a point of 64 bytes in memory, so a limit on the body is not enough
  */
 export function countPoints({ metrics, series }: Envelope): number {
   const points = (metrics?.length ?? 0) + (series ?? []).reduce<number>((sum, it) => sum + seriesLength(it), 0)
@@ -81,37 +81,39 @@ function seriesLength(raw: unknown): number {
   return Array.isArray(values) ? values.length : 1
 }
 
-/** Reads every point; a bad one is told and does not sink the others. */
+/** Checks every point. A wrong one is rejected; the others are kept. */
 export function readBatch({ metrics, series }: Envelope): Batch {
-  const batch: Batch = { points: [], places: [], rejected: [], rejectedCount: 0 }
-  let place = 0
+  const batch: Batch = { points: [], rowIndexes: [], rejected: [], rejectedCount: 0 }
+  let rowIndex = 0
   metrics?.forEach((raw, index) => {
     add(
       batch,
-      place++,
+      rowIndex++,
       readPoint(raw, () => `metrics[${index}]`),
     )
   })
   series?.forEach((raw, index) => {
-    readSeries(batch, place, raw, index)
-    place += seriesLength(raw)
+    readSeries(batch, rowIndex, raw, index)
+    rowIndex += seriesLength(raw)
   })
   return batch
 }
 
 /**
- * A series is read point by point, with the same check as rows. One whose columns do not fit together has no points to
- * tell apart, so it is refused as a whole.
+ * Checks a series point by point, as rows are. If its columns differ in length its values cannot be matched to steps, so
+ * all of it is rejected.
  */
-function readSeries(batch: Batch, place: number, raw: unknown, index: number) {
+function readSeries(batch: Batch, firstRowIndex: number, raw: unknown, index: number) {
   const name = `series[${index}]`
-  if (typeof raw !== 'object' || raw === null) return reject(batch, place, 1, `${name}: expected an object`)
+  if (typeof raw !== 'object' || raw === null) return reject(batch, firstRowIndex, 1, `${name}: expected an object`)
   const { steps, epochs, timestamps, values, ...names } = raw as Record<string, unknown>
   const { metricName } = names
-  if (!Array.isArray(values)) return reject(batch, place, 1, `${name}.values: expected a list`)
+  if (!Array.isArray(values)) return reject(batch, firstRowIndex, 1, `${name}.values: expected a list`)
   for (const [field, column] of Object.entries({ steps, epochs, timestamps })) {
-    const fault = columnFault(column, values.length)
-    if (fault) return reject(batch, place, values.length, `${name}.${field}: ${fault}; none of its points was stored`)
+    const fault = findColumnFault(column, values.length)
+    if (fault) {
+      return reject(batch, firstRowIndex, values.length, `${name}.${field}: ${fault}; none of its points was stored`)
+    }
   }
   const columns = { steps, epochs, timestamps } as Record<string, unknown[] | null | undefined>
   const context = readPlainContext(raw)
@@ -121,31 +123,31 @@ function readSeries(batch: Batch, place: number, raw: unknown, index: number) {
     const step = columns.steps?.[at]
     const epoch = columns.epochs?.[at]
     const timestamp = columns.timestamps?.[at]
-    // The same shortcut that rows take; name and context are the same for all points, and were looked at once.
+    // The same shortcut as for rows; name and context are the same for all points, so they were checked once.
     if (isPlain && isPlainValue(value) && isPlainInteger(step) && isPlainInteger(epoch) && isPlainInteger(timestamp)) {
       batch.points.push(toPlainPoint(metricName, context, value, step, epoch, timestamp))
-      batch.places.push(place + at)
+      batch.rowIndexes.push(firstRowIndex + at)
       continue
     }
     const fields = { ...names, metricValue: value, step, epoch, timestamp }
     add(
       batch,
-      place + at,
+      firstRowIndex + at,
       readPoint(fields, () => `${name}[${at}]`),
     )
   }
 }
 
-function columnFault(column: unknown, length: number): string | undefined {
+function findColumnFault(column: unknown, length: number): string | undefined {
   if (column == null) return undefined
   if (!Array.isArray(column)) return 'expected a list'
   return column.length === length ? undefined : `has ${column.length} entries, but values has ${length}`
 }
 
-function add(batch: Batch, place: number, point: Point | string) {
-  if (typeof point === 'string') return reject(batch, place, 1, point)
+function add(batch: Batch, rowIndex: number, point: Point | string) {
+  if (typeof point === 'string') return reject(batch, rowIndex, 1, point)
   batch.points.push(point)
-  batch.places.push(place)
+  batch.rowIndexes.push(rowIndex)
 }
 
 function reject(batch: Batch, index: number, count: number, msg: string) {

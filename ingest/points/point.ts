@@ -9,7 +9,6 @@ import {
   text,
   timestampMs,
 } from '../../http/body/fields.ts'
-import { present } from '../../store/clickhouse/points/tables.ts'
 
 const nameCharactersMax = 1_000
 
@@ -112,13 +111,4 @@ export function readPlainContext(raw: { context?: unknown; runContext?: unknown 
 
 function isPlainText(value: unknown): value is string {
   return typeof value === 'string' && value.length <= nameCharactersMax && isStorable(value)
-}
-
-/** Which of the optional parts a point has, as the bits that are stored with it. */
-export function toPresentBits(point: Pick<Point, 'step' | 'epoch' | 'timestamp'>): number {
-  return (
-    (point.step === undefined ? 0 : present.step) |
-    (point.epoch === undefined ? 0 : present.epoch) |
-    (point.timestamp === undefined ? 0 : present.timestamp)
-  )
 }

@@ -1,18 +1,17 @@
 import type { NativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
-import type { outputLinesTable, pointsTable } from '../../store/clickhouse/points/tables.ts'
-import type { RequestId } from '../identity.ts'
-import { type OutputLine, toLineBits } from '../output/output-line.ts'
-import { type Point, toPresentBits } from './point.ts'
+import { type pointsTable, present } from '../../store/clickhouse/points/tables.ts'
+import type { Origin } from '../identity.ts'
+import type { Point } from './point.ts'
 
-/** What all rows of one request share. */
-export type Origin = { experimentId: bigint; identity: RequestId; receivedMs: number }
+/** Points of a request; `rowIndexes[i]` is the index of `points[i]` among all points sent, and part of its identity. */
+export type PointRows = { points: Point[]; rowIndexes: number[] }
 
-/** Adds points to an open block, each at its place in the request. */
+/** Adds points to an open block, column by column. */
 export function pushPoints(
   block: NativeBlock<typeof pointsTable>,
   origin: Origin,
   points: readonly Point[],
-  places: readonly number[],
+  rowIndexes: readonly number[],
 ) {
   const { columns } = block
   const count = points.length
@@ -20,7 +19,7 @@ export function pushPoints(
   columns.request_hi.fill(origin.identity.high, count)
   columns.request_lo.fill(origin.identity.low, count)
   columns.received.fill(origin.receivedMs, count)
-  for (const place of places) columns.place.push(place)
+  for (const rowIndex of rowIndexes) columns.place.push(rowIndex)
   for (const { metric } of points) columns.metric.push(metric)
   for (const { context } of points) columns.context.push(context)
   for (const { step } of points) columns.step.push(step ?? 0)
@@ -31,25 +30,11 @@ export function pushPoints(
   block.endRows(count)
 }
 
-/** Adds a line of output to an open block, at its `place` in the request. */
-export function pushLine(
-  block: NativeBlock<typeof outputLinesTable>,
-  origin: Origin,
-  place: number,
-  context: string,
-  line: OutputLine,
-) {
-  const { columns } = block
-  columns.experiment_id.push(origin.experimentId)
-  columns.offset.push(line.offset ?? 0)
-  columns.timestamp.push(line.localTimestamp ?? 0)
-  columns.request_hi.push(origin.identity.high)
-  columns.request_lo.push(origin.identity.low)
-  columns.place.push(place)
-  columns.context.push(context)
-  columns.stderr.push(line.stderr ? 1 : 0)
-  columns.received.push(origin.receivedMs)
-  columns.present.push(toLineBits(line))
-  columns.line.push(line.output)
-  block.endRow()
+/** Which of the optional parts a point has, as the bits that are stored with it. */
+function toPresentBits({ step, epoch, timestamp }: Point): number {
+  return (
+    (step === undefined ? 0 : present.step) |
+    (epoch === undefined ? 0 : present.epoch) |
+    (timestamp === undefined ? 0 : present.timestamp)
+  )
 }

@@ -26,7 +26,7 @@ type Settings = {
 export type SeriesLimits = { metricNamesMax: number; pointsPerMetricMax: number }
 
 /** The points of a request, and where each stands in it. */
-type Taken = { points: Point[]; places: number[] }
+type Taken = { points: Point[]; rowIndexes: number[] }
 
 /** Points that were dropped, by the limit they were over. */
 export type Dropped = { overNames: number; overPoints: number }
@@ -114,7 +114,7 @@ export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defa
   }
 
   /** Counts what may be stored, and takes the rest out of the lists. */
-  function count(counted: Counted, limits: SeriesLimits, { points, places }: Taken): Dropped {
+  function count(counted: Counted, limits: SeriesLimits, { points, rowIndexes }: Taken): Dropped {
     const dropped = { overNames: 0, overPoints: 0 }
     let kept = 0
     /** A batch has the same few metrics again and again; the full name of a series is put together once for each. */
@@ -136,12 +136,12 @@ export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defa
         series.points++
         if (series.points > counted.pointsMost) counted.pointsMost = series.points
         points[kept] = point
-        places[kept] = places[at] as number
+        rowIndexes[kept] = rowIndexes[at] as number
         kept++
       }
     }
     points.length = kept
-    places.length = kept
+    rowIndexes.length = kept
     counted.sinceThen.points += kept
     return dropped
   }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { eventsBody } from '../../../ingest/monitoring/batch.ts'
+import { eventsBatch } from '../../../ingest/monitoring/descriptions.ts'
 import { type FieldFault, readItem } from '../../../ingest/monitoring/event.ts'
 import { eventually } from '../../kit/eventually.ts'
 import { openTestService } from '../../kit/service.ts'
@@ -97,7 +97,7 @@ it('what the reference page says is right is taken', () => {
   )
   fc.assert(
     fc.property(items, (raw) => {
-      expect(eventsBody.safeParse({ data: [raw] }).success).toBe(true)
+      expect(eventsBatch.body.safeParse({ data: [raw] }).success).toBe(true)
       const hasOnlyEmptyLabels =
         raw.features === null &&
         raw.prediction == null &&

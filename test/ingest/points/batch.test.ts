@@ -26,7 +26,7 @@ describe('reading a batch', () => {
       },
     ])
     expect(batch.rejectedCount).toBe(7)
-    expect(batch.places).toEqual([0, 6, 7])
+    expect(batch.rowIndexes).toEqual([0, 6, 7])
     expect(batch.points.map((it) => it.step)).toEqual([1, 2, 1])
   })
 
@@ -58,7 +58,7 @@ describe('reading a batch', () => {
       ['g', 'r', undefined],
       ['g', 'r', 5],
     ])
-    expect(batch.places).toEqual([6, 7, 10, 11])
+    expect(batch.rowIndexes).toEqual([6, 7, 10, 11])
   })
 
   it('no two points of a batch have one place, and none is past what was counted', () => {
@@ -71,10 +71,10 @@ describe('reading a batch', () => {
         { metricName: 'c', values: [1] },
       ],
     })
-    const { places } = readBatch(envelope)
+    const { rowIndexes } = readBatch(envelope)
 
-    expect(new Set(places).size).toBe(14)
-    expect(Math.max(...places)).toBeLessThan(countPoints(envelope))
+    expect(new Set(rowIndexes).size).toBe(14)
+    expect(Math.max(...rowIndexes)).toBeLessThan(countPoints(envelope))
   })
 
   it('names the first thousand bad points, and counts all', () => {

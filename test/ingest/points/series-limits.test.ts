@@ -30,9 +30,13 @@ function openLimits(stored: Record<string, number> = {}, { isAway = false } = {}
     /** Sends points of these metrics and answers those that are kept, each with its place, and what was dropped. */
     async send(names: string[], limits: GivenLimits = {}) {
       const points = names.map(toPoint)
-      const places = points.map((_, at) => at)
-      const dropped = await limitSeries({ id: 1n, limits }, { points, places })
-      return [points.map((it, at) => `${places[at]} ${it.context}${it.metric}`), dropped.overNames, dropped.overPoints]
+      const rowIndexes = points.map((_, at) => at)
+      const dropped = await limitSeries({ id: 1n, limits }, { points, rowIndexes })
+      return [
+        points.map((it, at) => `${rowIndexes[at]} ${it.context}${it.metric}`),
+        dropped.overNames,
+        dropped.overPoints,
+      ]
     },
   }
 }
@@ -124,7 +128,7 @@ describe('limits by count', () => {
       now: () => 0,
     })
     const points = [toPoint('a'), toPoint('b')]
-    expect(await limitSeries({ id: 1n, limits: {} }, { points, places: [0, 1] })).toEqual({
+    expect(await limitSeries({ id: 1n, limits: {} }, { points, rowIndexes: [0, 1] })).toEqual({
       overNames: 1,
       overPoints: 0,
     })

@@ -1,0 +1,105 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Caller } from '../http/route.ts'
+import type { NativeBlock } from '../store/clickhouse/blocks/native-block.ts'
+import type { Table } from '../store/clickhouse/table.ts'
+import type { ExperimentType } from '../store/limits.ts'
+import type { WritableExperiment } from '../store/postgres/experiments/experiments.ts'
+import type { Heartbeats } from '../store/postgres/experiments/heartbeats.ts'
+import type { QueueName } from '../store/queue/queues.ts'
+import type { Counters } from '../throttle/counters.ts'
+import type { Throttle } from '../throttle/throttle.ts'
+import type { Committer } from './committer.ts'
+import { createIdentities, type Origin } from './identity.ts'
+
+/**
+ * Every write to an experiment takes the same five steps. Before them the key was checked (`http/key-check.ts`) and the body
+ * parsed (`http/fast-path/routes.ts`).
+ *
+ * 1. Whose is it? Find the experiment (`experiments.ts`).
+ * 2. May it? Charge its rows to the experiment and to the key (`throttle/throttle.ts`).
+ * 3. Is it right? Check each row (`points/`, `output/`).
+ * 4. Into the open block, which one job carries to the queue (`committer.ts`).
+ * 5. Answer, after the queue has the block.
+ *
+ * What differs from route to route is in `WriteParts`; `routes.ts` lists them.
+ */
+export type WriteDeps = {
+  findExperiment(userId: string, key: string): WritableExperiment | Promise<WritableExperiment>
+  throttle: Throttle
+  heartbeats: Heartbeats
+  counters: Counters
+  startMs: number
+  onAccepted(type: StreamType, rows: number): void
+}
+
+/** The data types of experiments that go through a queue of the same name. */
+type StreamType = ExperimentType & QueueName
+
+type WriteParts<Body, Envelope extends { experimentKey: string }, Rows, T extends Table> = {
+  type: StreamType
+  /** Names the route in the scope of an `Idempotency-Key`. Stored in the identity of rows: never change one. */
+  call: string
+  committer: Committer<T>
+  /** Reads whose write it is. @throws HttpError */
+  readEnvelope(body: Body): Envelope
+  /** How many rows are charged, before any of them is checked. @throws HttpError `tooLarge` */
+  countClaimed(envelope: Envelope): number
+  /** Checks each row, and leaves out what is not to be stored. */
+  checkRows(envelope: Envelope, experiment: WritableExperiment): Rows | Promise<Rows>
+  countAccepted(rows: Rows): number
+  append(block: NativeBlock<T>, origin: Origin, rows: Rows): void
+  /** The answer, as JSON text. */
+  toAnswer(rows: Rows): string
+}
+
+type Call<Body> = { body: Body; caller: Caller; headers: IncomingHttpHeaders }
+
+export function createWriteHandlers({
+  findExperiment,
+  throttle,
+  heartbeats,
+  counters,
+  startMs,
+  onAccepted,
+}: WriteDeps) {
+  const toIdentity = createIdentities(startMs)
+
+  return function toHandler<Body, Envelope extends { experimentKey: string }, Rows, T extends Table>(
+    parts: WriteParts<Body, Envelope, Rows, T>,
+  ) {
+    const { type, call, committer } = parts
+
+    // This path is hot. An await costs a turn of the event loop, so nothing is awaited that is there already.
+    return async function handle({ body, caller, headers }: Call<Body>): Promise<string> {
+      const { keyId, userId } = caller
+      const identity = toIdentity(userId, call, headers)
+
+      const envelope = parts.readEnvelope(body)
+      const found = findExperiment(userId, envelope.experimentKey)
+      const experiment = found instanceof Promise ? await found : found
+      const experimentId = experiment.id
+
+      const claimed = parts.countClaimed(envelope)
+      const waiting = throttle.admit(type, experiment, caller, claimed)
+      if (waiting) await waiting
+
+      const checked = parts.checkRows(envelope, experiment)
+      const rows = checked instanceof Promise ? await checked : checked
+
+      const accepted = parts.countAccepted(rows)
+      if (accepted > 0) {
+        const origin = { experimentId, identity, receivedMs: Date.now() }
+        try {
+          await committer.commit(origin.receivedMs, (block) => parts.append(block, origin, rows))
+        } catch (error) {
+          throttle.giveBack({ type, experimentId, keyId, count: claimed })
+          throw error
+        }
+        heartbeats.active(experimentId, origin.receivedMs)
+        counters.accepted(type, experimentId, accepted)
+        onAccepted(type, accepted)
+      }
+      return parts.toAnswer(rows)
+    }
+  }
+}
