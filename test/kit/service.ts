@@ -106,7 +106,13 @@ export async function openTestService(
     settings,
     options.log ?? pino({ level: 'silent' }),
   )
-  return { ...user, url: service.url, routes: service.routes, close: service.close, client: createClient(service.url, user) }
+  return {
+    ...user,
+    url: service.url,
+    routes: service.routes,
+    close: service.close,
+    client: createClient(service.url, user),
+  }
 }
 
 export type RunningRole = {
