@@ -1,6 +1,7 @@
 import type { PrivateHosts } from '../http/outgoing/receiver-url.ts'
 import type { Route } from '../http/route.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
+import type { EventReader } from '../store/clickhouse/monitoring/reader.ts'
 import type { ObjectStore } from '../store/objects/object-store.ts'
 import type { Secrets } from '../store/postgres/accounts/secrets.ts'
 import type { Database, Queries } from '../store/postgres/database.ts'
@@ -64,6 +65,7 @@ type Deps = {
   /** Answers as new as those of `database`, for reads of many rows that decide nothing: see `read-replica.ts` there. */
   reads: Queries
   clickhouse: ClickHouse
+  eventReader: EventReader
   objects: ObjectStore
   orphanedObjects: OrphanedObjects
   liveStreams: LiveStreams
@@ -85,6 +87,7 @@ export function createApiRoutes({
   database,
   reads,
   clickhouse,
+  eventReader,
   objects,
   orphanedObjects,
   liveStreams,
@@ -147,9 +150,9 @@ export function createApiRoutes({
     ...createExperimentStreamRoutes({ access, liveStreams }),
     ...createMonitoringModelRoutes({ database, clickhouse, access, models }),
     ...createMonitoringEventRoutes({ database, clickhouse, models }),
-    ...createMonitoringFeatureRoutes({ clickhouse, models }),
-    ...createMonitoringDriftRoutes({ database, clickhouse, models }),
-    ...createMonitoringQualityRoutes({ clickhouse, models }),
+    ...createMonitoringFeatureRoutes({ eventReader, models }),
+    ...createMonitoringDriftRoutes({ database, eventReader, models }),
+    ...createMonitoringQualityRoutes({ eventReader, models }),
     ...createMonitoringAlertRoutes({ database, access }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),

@@ -8,6 +8,7 @@ import { createServer } from '../http/server.ts'
 import { createClosers } from '../runtime/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrations/check.ts'
+import { createEventReader } from '../store/clickhouse/monitoring/reader.ts'
 import { findAccount } from '../store/postgres/accounts/accounts.ts'
 import { openKeyChanges } from '../store/postgres/accounts/key-changes.ts'
 import { createLastSeen } from '../store/postgres/accounts/last-seen.ts'
@@ -113,6 +114,7 @@ export async function startService(
       settings,
       database,
       clickhouse,
+      eventReader: createEventReader(clickhouse),
       backend,
       secrets,
       metricsRegistry,

@@ -2,10 +2,10 @@ import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
-import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import type { Drift } from '../../store/clickhouse/monitoring/drift.ts'
+import type { Drift } from '../../store/clickhouse/monitoring/drift/drift.ts'
+import type { Profile } from '../../store/clickhouse/monitoring/drift/profiles.ts'
 import { listFeatureNames } from '../../store/clickhouse/monitoring/features.ts'
-import type { Profile } from '../../store/clickhouse/monitoring/profile.ts'
+import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
 import { readDrift } from '../../store/monitoring/drift-report.ts'
 import {
   judge,
@@ -21,7 +21,7 @@ import { allParts, commonFields, partField, unknownFeature } from './features.ts
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
 import { boundsOf, findWindows, windowAnswer, windowFields } from './windows.ts'
 
-type Deps = { database: Database; clickhouse: ClickHouse; models: MonitoredModels }
+type Deps = { database: Database; eventReader: EventReader; models: MonitoredModels }
 
 const windowsMax = 200
 
@@ -57,14 +57,14 @@ const featureAnswer = z.object({
 })
 
 /** How far what a model gets in production is from what it was trained on. */
-export function createMonitoringDriftRoutes({ database, clickhouse, models }: Deps): Route[] {
+export function createMonitoringDriftRoutes({ database, eventReader, models }: Deps): Route[] {
   async function requireReference(
     query: { modelName: string; modelVersion?: string | undefined; datasetName?: string | undefined },
     workspaceId: string,
   ) {
     const { modelName, modelVersion, datasetName } = query
     const wanted = { workspaceId, modelName, modelVersion, datasetName }
-    const found = await findReference({ queries: database, clickhouse }, wanted)
+    const found = await findReference({ queries: database, reader: eventReader }, wanted)
     if (found) return found
     throw unknownReference(query)
   }
@@ -123,12 +123,12 @@ export function createMonitoringDriftRoutes({ database, clickhouse, models }: De
         const model = await models.find(caller, query)
         const reference = await requireReference(query, model.workspace.id)
         const current = { modelId: model.id, kind: 'EVENTS', version: query.modelVersion } as const
-        const windows = await findWindows(clickhouse, current, query, windowsMax)
+        const windows = await findWindows(eventReader, current, query, windowsMax)
         const feature = query.feature === undefined ? undefined : { part: query.part ?? 'feature', name: query.feature }
         const { datasetName, events, lastReceivedAt } = reference
         const told = { datasetName, events, lastReceivedAt }
         if (!windows) return { reference: told, windows: [] }
-        const report = await readDrift(clickhouse, { reference, current, windows, feature })
+        const report = await readDrift(eventReader, { reference, current, windows, feature })
         const thresholds = {
           psi: query.psiThreshold ?? thresholdDefaults.psi,
           jensenShannon: query.jensenShannonThreshold ?? thresholdDefaults.jensenShannon,
@@ -137,7 +137,7 @@ export function createMonitoringDriftRoutes({ database, clickhouse, models }: De
           share: query.driftShare ?? thresholdDefaults.share,
         }
         if (feature && report.every((it) => it.features.every(isNowhere))) {
-          const names = await listFeatureNames(clickhouse, current, [feature.part])
+          const names = await listFeatureNames(eventReader, current, [feature.part])
           if (!names.some((it) => it.name === feature.name)) {
             throw unknownFeature(
               feature,

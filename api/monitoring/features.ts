@@ -2,15 +2,16 @@ import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
-import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { quantileLevels, readCategorical, readNumeric } from '../../store/clickhouse/monitoring/distributions.ts'
-import { countFeatures, kindOfPart, listFeatureNames } from '../../store/clickhouse/monitoring/features.ts'
-import { countEventsOfWindows, countWindows, type FeatureName } from '../../store/clickhouse/monitoring/scope.ts'
+import { countEventsOfWindows } from '../../store/clickhouse/monitoring/event-counts.ts'
+import { countFeatures, listFeatureNames } from '../../store/clickhouse/monitoring/features.ts'
+import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
+import { countWindows, type EventScope, type FeatureName, kindOfPart } from '../../store/clickhouse/monitoring/scope.ts'
 import { type EventKind, eventKinds, type ValuePart, valueParts } from '../../store/clickhouse/monitoring/tables.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
 import { boundsOf, findWindows, windowAnswer, windowFields } from './windows.ts'
 
-type Deps = { clickhouse: ClickHouse; models: MonitoredModels }
+type Deps = { eventReader: EventReader; models: MonitoredModels }
 
 const windowsMax = 1_000
 const binsMax = 200
@@ -59,7 +60,7 @@ export const commonFields = {
 const typeAnswer = z.enum(['numeric', 'categorical']).describe('numeric when most values are numbers')
 
 /** What features are like: which there are, and how their values are distributed over time. */
-export function createMonitoringFeatureRoutes({ clickhouse, models }: Deps): Route[] {
+export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Route[] {
   return [
     route({
       ...commonFields,
@@ -92,7 +93,7 @@ export function createMonitoringFeatureRoutes({ clickhouse, models }: Deps): Rou
           from: toNumber(query.from),
           to: toNumber(query.to),
         } as const
-        const counted = await countFeatures(clickhouse, scope, await listFeatureNames(clickhouse, scope, allParts))
+        const counted = await countFeatures(eventReader, scope, await listFeatureNames(eventReader, scope, allParts))
         return {
           features: counted
             .filter((it) => it.events > 0)
@@ -155,13 +156,13 @@ export function createMonitoringFeatureRoutes({ clickhouse, models }: Deps): Rou
         const feature = { part: query.part ?? 'feature', name: query.feature }
         const kind = kindOfPart(feature.part, query.kind ?? 'EVENTS')
         const scope = { modelId: model.id, kind, version: query.modelVersion }
-        const windows = await findWindows(clickhouse, scope, query, windowsMax)
+        const windows = await findWindows(eventReader, scope, query, windowsMax)
         const ofTime = { ...scope, from: windows?.from, to: windows?.to }
-        const [found] = await countFeatures(clickhouse, ofTime, [feature])
-        if (!found || found.events === found.missing) await requireFeature(clickhouse, scope, feature)
+        const [found] = await countFeatures(eventReader, ofTime, [feature])
+        if (!found || found.events === found.missing) await requireFeature(scope, feature)
         const type = found?.type ?? 'numeric'
         if (!windows) return { feature: feature.name, part: feature.part, type, edges: [], categories: [], windows: [] }
-        const events = await countEventsOfWindows(clickhouse, scope, windows)
+        const events = await countEventsOfWindows(eventReader, scope, windows)
         const all = events.reduce((sum, it) => sum + it, 0)
         const distributed = { scope, feature, windows, events: all }
         const empty = { otherTypes: 0, min: null, max: null, mean: null, std: null, quantiles: {}, distinct: null }
@@ -174,7 +175,7 @@ export function createMonitoringFeatureRoutes({ clickhouse, models }: Deps): Rou
         const places = Array.from({ length: countWindows(windows) }, (_, at) => at)
         const place = { feature: feature.name, part: feature.part, type }
         if (type === 'numeric') {
-          const read = await readNumeric(clickhouse, distributed, query.edges ?? query.bins ?? 20)
+          const read = await readNumeric(eventReader, distributed, query.edges ?? query.bins ?? 20)
           const bins = Math.max(0, read.edges.length - 1)
           return {
             ...place,
@@ -196,7 +197,7 @@ export function createMonitoringFeatureRoutes({ clickhouse, models }: Deps): Rou
             }),
           }
         }
-        const read = await readCategorical(clickhouse, distributed, query.top ?? 20)
+        const read = await readCategorical(eventReader, distributed, query.top ?? 20)
         return {
           ...place,
           edges: [],
@@ -219,12 +220,8 @@ export function createMonitoringFeatureRoutes({ clickhouse, models }: Deps): Rou
     }),
   ]
 
-  async function requireFeature(
-    clickhouse: ClickHouse,
-    scope: Parameters<typeof listFeatureNames>[1],
-    { part, name }: FeatureName,
-  ) {
-    const names = await listFeatureNames(clickhouse, scope, [part])
+  async function requireFeature(scope: EventScope, { part, name }: FeatureName) {
+    const names = await listFeatureNames(eventReader, scope, [part])
     if (names.some((it) => it.name === name)) return
     throw unknownFeature(
       { part, name },

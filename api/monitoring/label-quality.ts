@@ -2,20 +2,20 @@ import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
-import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
 import { countWindows } from '../../store/clickhouse/monitoring/scope.ts'
 import { findJudgement, readQuality, tasks } from '../../store/monitoring/judgement.ts'
 import { commonFields, count } from './features.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
 import { boundsOf, findWindows, windowAnswer, windowFields } from './windows.ts'
 
-type Deps = { clickhouse: ClickHouse; models: MonitoredModels }
+type Deps = { eventReader: EventReader; models: MonitoredModels }
 
 const windowsMax = 1_000
 const figure = z.number().nullable()
 
 /** How good predictions turned out to be. */
-export function createMonitoringQualityRoutes({ clickhouse, models }: Deps): Route[] {
+export function createMonitoringQualityRoutes({ eventReader, models }: Deps): Route[] {
   return [
     route({
       ...commonFields,
@@ -63,13 +63,13 @@ export function createMonitoringQualityRoutes({ clickhouse, models }: Deps): Rou
       async handle({ query, caller }) {
         const model = await models.find(caller, query)
         const scope = { modelId: model.id, kind: 'EVENTS', version: query.modelVersion } as const
-        const judgement = await findJudgement(clickhouse, scope, query)
-        if (judgement && 'fault' in judgement) {
-          throw new HttpError(judgement.isUnknown ? 'featureUnknown' : 'badRequest', judgement.fault)
+        const judgement = await findJudgement(eventReader, scope, query)
+        if (judgement && 'error' in judgement) {
+          throw new HttpError(judgement.isUnknown ? 'featureUnknown' : 'badRequest', judgement.error)
         }
-        const windows = await findWindows(clickhouse, scope, query, windowsMax)
+        const windows = await findWindows(eventReader, scope, query, windowsMax)
         if (!judgement || !windows) return { label: null, prediction: null, task: null, windows: [] }
-        const read = await readQuality(clickhouse, { scope, windows, judgement, top: query.top ?? 50 })
+        const read = await readQuality(eventReader, { scope, windows, judgement, top: query.top ?? 50 })
         return {
           ...judgement,
           windows: Array.from({ length: countWindows(windows) }, (_, at) => {

@@ -1,8 +1,9 @@
 import { z } from 'zod'
 import { int64, optional } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
-import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import { countEvents, countWindows, type EventScope, type Windows } from '../../store/clickhouse/monitoring/scope.ts'
+import { countEvents } from '../../store/clickhouse/monitoring/event-counts.ts'
+import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
+import { countWindows, type EventScope, type Windows } from '../../store/clickhouse/monitoring/scope.ts'
 
 /** How reads say which time they are about. */
 export const windowFields = {
@@ -25,7 +26,7 @@ type WindowQuery = { from?: number | bigint; to?: number | bigint; interval?: nu
  * @throws HttpError that names the field
  */
 export async function findWindows(
-  clickhouse: ClickHouse,
+  eventReader: EventReader,
   scope: EventScope,
   query: WindowQuery,
   windowsMax: number,
@@ -35,7 +36,7 @@ export async function findWindows(
   let [from, to] = [query.from, query.to].map((it) => (it === undefined ? undefined : Number(it)))
   let events: number | undefined
   if (from === undefined || to === undefined) {
-    const extent = await countEvents(clickhouse, { ...scope, from, to })
+    const extent = await countEvents(eventReader, { ...scope, from, to })
     if (extent.events === 0) return undefined
     events = extent.events
     // Windows are the same ones tomorrow.

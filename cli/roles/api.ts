@@ -12,7 +12,8 @@ const orphanedObjectsEveryMs = 60_000
 
 /** Reads, and writes of everything relational. @param appUrl where the service is for whoever is sent there */
 export async function openApi(parts: RouteParts, appUrl: string) {
-  const { stores, settings, database, clickhouse, backend, secrets, heartbeats, throttle, counters } = parts
+  const { stores, settings, database, clickhouse, eventReader, backend, secrets, heartbeats, throttle, counters } =
+    parts
   const { metricsRegistry, closers, onStoreFault, nameQueueFault } = parts
   const queueDepth = await nameQueueFault(openQueueDepth(backend))
   const reads = openReadReplica({
@@ -36,6 +37,7 @@ export async function openApi(parts: RouteParts, appUrl: string) {
   const routes = createApiRoutes({
     database,
     clickhouse,
+    eventReader,
     objects,
     orphanedObjects,
     liveStreams,

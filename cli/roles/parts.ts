@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client'
 import type { Closers } from '../../runtime/closers.ts'
 import type { Tracing } from '../../runtime/tracing.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
 import type { Secrets } from '../../store/postgres/accounts/secrets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
@@ -17,6 +18,7 @@ export type Parts = {
   settings: Settings
   database: Database
   clickhouse: ClickHouse
+  eventReader: EventReader
   backend: QueueBackend
   secrets: Secrets | undefined
   metricsRegistry: Registry

@@ -6,7 +6,18 @@ import type { Parts } from './parts.ts'
 
 /** Stores what the queue has, and does what there is to do in the background. */
 export async function openWorker(parts: Parts): Promise<void> {
-  const { settings, database, clickhouse, backend, metricsRegistry, tracing, closers, log, nameQueueFault } = parts
+  const {
+    settings,
+    database,
+    clickhouse,
+    eventReader,
+    backend,
+    metricsRegistry,
+    tracing,
+    closers,
+    log,
+    nameQueueFault,
+  } = parts
   const worker = await nameQueueFault(
     startWorker({
       backend,
@@ -31,8 +42,8 @@ export async function openWorker(parts: Parts): Promise<void> {
     }),
   )
   closers.push(() => storeMetrics.close())
-  const alerts = startAlerts({ database, clickhouse, metricsRegistry, log })
+  const alerts = startAlerts({ database, clickhouse, eventReader, metricsRegistry, log })
   closers.push(() => alerts.close())
-  const rollups = startRollups({ database, clickhouse, log })
+  const rollups = startRollups({ database, eventReader, log })
   closers.push(() => rollups.close())
 }

@@ -1,11 +1,11 @@
-import type { voidedEventsTable } from '../../store/clickhouse/monitoring/tables.ts'
+import type { tombstonesTable } from '../../store/clickhouse/monitoring/tables.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import { deleteUntoldTombstones, listUntoldTombstones } from '../../store/postgres/monitoring/event-claims.ts'
 import type { Committer } from '../committer.ts'
 
 type Settings = {
   queries: Queries
-  committer: Committer<typeof voidedEventsTable>
+  committer: Committer<typeof tombstonesTable>
   everyMs: number
   onError(error: unknown): void
 }

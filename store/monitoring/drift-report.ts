@@ -1,14 +1,9 @@
-import type { ClickHouse } from '../clickhouse/connection.ts'
-import { type Drift, findProfiles, measureDrift, type Reference } from '../clickhouse/monitoring/drift.ts'
-import { kindOfPart, listFeatureNames } from '../clickhouse/monitoring/features.ts'
-import type { Profile } from '../clickhouse/monitoring/profile.ts'
-import {
-  countEvents,
-  countEventsOfWindows,
-  type EventScope,
-  type FeatureName,
-  type Windows,
-} from '../clickhouse/monitoring/scope.ts'
+import { type Drift, measureDrift } from '../clickhouse/monitoring/drift/drift.ts'
+import { findProfiles, type Profile, type Reference } from '../clickhouse/monitoring/drift/profiles.ts'
+import { countEvents, countEventsOfWindows } from '../clickhouse/monitoring/event-counts.ts'
+import { listFeatureNames } from '../clickhouse/monitoring/features.ts'
+import type { EventReader } from '../clickhouse/monitoring/reader.ts'
+import { type EventScope, type FeatureName, kindOfPart, type Windows } from '../clickhouse/monitoring/scope.ts'
 import type { ValuePart } from '../clickhouse/monitoring/tables.ts'
 
 export type DriftOfWindow = { at: number; events: number; features: { profile: Profile; drift: Drift }[] }
@@ -23,13 +18,13 @@ export type DriftQuery = {
 
 const partsByDefault: readonly ValuePart[] = ['feature', 'prediction']
 
-/** Every feature of every window beside the reference. A feature that the reference does not have has an empty profile. */
-export async function readDrift(clickhouse: ClickHouse, query: DriftQuery): Promise<DriftOfWindow[]> {
+/** Compares every feature in every window with the reference. A feature that the reference lacks has an empty profile. */
+export async function readDrift(reader: EventReader, query: DriftQuery): Promise<DriftOfWindow[]> {
   const { reference, windows, feature } = query
   const current = { ...query.current, from: windows.from, to: windows.to }
   const [events, names] = await Promise.all([
-    countEventsOfWindows(clickhouse, current, windows),
-    feature ? [feature] : listNames(clickhouse, [reference.scope, current]),
+    countEventsOfWindows(reader, current, windows),
+    feature ? [feature] : listNames(reader, [reference.scope, current]),
   ])
   const report = events.map((count, at): DriftOfWindow => ({ at, events: count, features: [] }))
   const parts = [...Map.groupBy(names, (it) => it.part)]
@@ -39,11 +34,11 @@ export async function readDrift(clickhouse: ClickHouse, query: DriftQuery): Prom
       const ofPart = { ...current, kind: kindOfPart(part, current.kind) }
       const [partEvents, partReference] =
         part === 'label'
-          ? await Promise.all([countEventsOfWindows(clickhouse, ofPart, windows), toLabels(clickhouse, reference)])
+          ? await Promise.all([countEventsOfWindows(reader, ofPart, windows), toLabels(reader, reference)])
           : [events, reference]
-      const profiles = await findProfiles(clickhouse, partReference, { part, names: its.map((it) => it.name) })
+      const profiles = await findProfiles(reader, partReference, { part, names: its.map((it) => it.name) })
       const comparison = { reference: partReference, current: ofPart, windows, events: partEvents }
-      return [...(await measureDrift(clickhouse, comparison, profiles))]
+      return [...(await measureDrift(reader, comparison, profiles))]
     }),
   )
   for (const [profile, drifts] of measured.flat()) {
@@ -52,13 +47,13 @@ export async function readDrift(clickhouse: ClickHouse, query: DriftQuery): Prom
   return report
 }
 
-async function toLabels(clickhouse: ClickHouse, { scope }: Reference): Promise<Reference> {
+async function toLabels(reader: EventReader, { scope }: Reference): Promise<Reference> {
   const ofLabels = { ...scope, kind: 'LATE_LABELS' } as const
-  return { scope: ofLabels, events: (await countEvents(clickhouse, ofLabels)).events }
+  return { scope: ofLabels, events: (await countEvents(reader, ofLabels)).events }
 }
 
-async function listNames(clickhouse: ClickHouse, scopes: EventScope[]): Promise<FeatureName[]> {
-  const names = await Promise.all(scopes.map((it) => listFeatureNames(clickhouse, it, partsByDefault)))
+async function listNames(reader: EventReader, scopes: EventScope[]): Promise<FeatureName[]> {
+  const names = await Promise.all(scopes.map((it) => listFeatureNames(reader, it, partsByDefault)))
   return distinct(names.flat())
 }
 

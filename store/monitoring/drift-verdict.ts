@@ -1,18 +1,18 @@
-import type { Drift } from '../clickhouse/monitoring/drift.ts'
-import type { Profile } from '../clickhouse/monitoring/profile.ts'
+import type { Drift } from '../clickhouse/monitoring/drift/drift.ts'
+import type { Profile } from '../clickhouse/monitoring/drift/profiles.ts'
 import { toPValue } from './kolmogorov.ts'
 
-/** From where on a measure says that a feature has drifted. */
+/** The values of measures at which a feature has drifted. */
 export type Thresholds = {
   psi: number
   jensenShannon: number
   wasserstein: number
   kolmogorovSmirnovPValue: number
-  /** From this share of drifted features on, all of it has. */
+  /** The share of drifted features at which the model has drifted. */
   share: number
 }
 
-/** Those of evidently; for PSI the field's: 0.1 is a moderate change, 0.2 a large one. */
+/** The defaults of evidently; for PSI the usual ones: 0.1 is a moderate change, 0.2 a large one. */
 export const thresholdDefaults: Thresholds = {
   psi: 0.2,
   jensenShannon: 0.1,
@@ -21,9 +21,9 @@ export const thresholdDefaults: Thresholds = {
   share: 0.5,
 }
 
-/** With fewer values than this on one side, nothing is said. */
+/** With fewer values than this on one side, there is no verdict. */
 const valuesMin = 30
-/** Up to so many values, a numeric feature is judged by how probable its distance is. As evidently has it. */
+/** Up to so many values a numeric feature is judged by its p-value. The limit of evidently. */
 const smallSampleMax = 1_000
 
 export const measureNames = ['psi', 'jensenShannon', 'kolmogorovSmirnov', 'wasserstein'] as const
@@ -39,17 +39,17 @@ export const statuses = [
 
 export type Verdict = {
   status: (typeof statuses)[number]
-  /** Null where nothing can be said. */
+  /** Null without a verdict. */
   drifted: boolean | null
-  /** By what it was judged. */
+  /** The measure that decided. */
   judgedBy: MeasureName | null
   pValue: number | null
 }
 
 /**
- * What the measures say of a feature: a numeric one is judged by the p-value of Kolmogorov-Smirnov up to 1,000 values on
- * either side, by the normed Wasserstein distance beyond; a categorical one by the Jensen-Shannon distance; or all by the
- * one that was asked for. A feature whose values became of another type, or that nearly all events lack, has drifted.
+ * Decides whether a feature has drifted. A numeric one is judged by the p-value of Kolmogorov-Smirnov up to 1,000 values on
+ * either side, by the normed Wasserstein distance beyond; a categorical one by the Jensen-Shannon distance; or all by
+ * `measure`. A feature has also drifted if its values changed type, or if no event of the window has one.
  */
 export function judge(
   drift: Drift,
@@ -88,7 +88,7 @@ function defaultMeasure({ type }: Profile, isSmall: boolean): MeasureName {
   return isSmall ? 'kolmogorovSmirnov' : 'wasserstein'
 }
 
-/** The share of drifted features among those that something can be said of; null when there is none. */
+/** The share of drifted features among those with a verdict; null if there is none. */
 export function judgeAll(verdicts: Verdict[], { share }: Thresholds) {
   const judged = verdicts.filter((it) => it.drifted !== null)
   const driftedFeatures = judged.filter((it) => it.drifted).length

@@ -1,11 +1,11 @@
 /**
- * How probable a distance of Kolmogorov-Smirnov is, or a greater one, between two samples of one distribution: the limit for
- * large samples, `scipy.special.kolmogorov(sqrt(n m / (n + m)) * distance)`.
+ * The p-value of a Kolmogorov-Smirnov distance: the probability that two samples of one distribution are at least so far
+ * apart. The limit for large samples, `scipy.special.kolmogorov(sqrt(n m / (n + m)) * distance)`.
  */
 export function toPValue(distance: number, n: number, m: number): number {
   const x = Math.sqrt((n * m) / (n + m)) * distance
   if (x <= 0) return 1
-  // The series for small x converges where the other one does not, and the other way round.
+  // Two series: one converges for small x, the other for large x.
   if (x < 1) {
     let sum = 0
     for (let k = 1; k <= 20; k++) sum += Math.exp((-((2 * k - 1) ** 2) * Math.PI ** 2) / (8 * x ** 2))

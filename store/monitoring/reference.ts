@@ -1,6 +1,6 @@
-import type { ClickHouse } from '../clickhouse/connection.ts'
-import type { Reference } from '../clickhouse/monitoring/drift.ts'
-import { countEvents } from '../clickhouse/monitoring/scope.ts'
+import type { Reference } from '../clickhouse/monitoring/drift/profiles.ts'
+import { countEvents } from '../clickhouse/monitoring/event-counts.ts'
+import type { EventReader } from '../clickhouse/monitoring/reader.ts'
 import type { Queries } from '../postgres/database.ts'
 import { findMonitoredModel } from '../postgres/monitoring/models.ts'
 import { listReferenceSets } from '../postgres/monitoring/reference-sets.ts'
@@ -15,28 +15,28 @@ type Wanted = {
 }
 
 /**
- * What a model is compared with: the data set that is named, or the last one uploaded for the model: for this version of it,
- * else for all of them. Undefined when there is none, or nothing in it.
+ * Finds the reference of a model: the named data set, or the last one uploaded for this version of the model, or else for
+ * all versions, or else for another one. Undefined if there is none, or if it is empty.
  */
 export async function findReference(
-  { queries, clickhouse }: { queries: Queries; clickhouse: ClickHouse },
+  { queries, reader }: { queries: Queries; reader: EventReader },
   { workspaceId, modelName, modelVersion, datasetName }: Wanted,
 ): Promise<FoundReference | undefined> {
   if (datasetName !== undefined) {
     const model = await findMonitoredModel(queries, workspaceId, datasetName)
-    return model && (await toReference(clickhouse, model))
+    return model && (await toReference(reader, model))
   }
   const sets = await listReferenceSets(queries, { workspaceId, modelName })
   const ofVersion = sets.find((it) => modelVersion !== undefined && it.modelVersion === modelVersion)
   const set = ofVersion ?? sets.find((it) => it.modelVersion === '') ?? sets[0]
-  return set && (await toReference(clickhouse, { id: set.dataSetId, name: set.dataSetName }))
+  return set && (await toReference(reader, { id: set.dataSetId, name: set.dataSetName }))
 }
 
 async function toReference(
-  clickhouse: ClickHouse,
+  reader: EventReader,
   { id, name }: { id: bigint; name: string },
 ): Promise<FoundReference | undefined> {
   const scope = { modelId: id, kind: 'TRAINING_EVENTS' } as const
-  const { events, lastReceivedAt } = await countEvents(clickhouse, scope)
+  const { events, lastReceivedAt } = await countEvents(reader, scope)
   return events === 0 ? undefined : { scope, events, datasetName: name, lastReceivedAt }
 }

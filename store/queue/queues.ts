@@ -1,4 +1,4 @@
-import { eventsTable, eventValuesTable, voidedEventsTable } from '../clickhouse/monitoring/tables.ts'
+import { eventsTable, eventValuesTable, tombstonesTable } from '../clickhouse/monitoring/tables.ts'
 import { outputLinesTable, pointsTable, systemPointsTable } from '../clickhouse/points/tables.ts'
 
 /**
@@ -11,7 +11,7 @@ export const queues = {
   output: { table: outputLinesTable, jobsAtOnce: 64 },
   events: { table: eventsTable, jobsAtOnce: 64 },
   eventValues: { table: eventValuesTable, jobsAtOnce: 64 },
-  voidedEvents: { table: voidedEventsTable, jobsAtOnce: 16 },
+  voidedEvents: { table: tombstonesTable, jobsAtOnce: 16 },
 } as const
 
 export type QueueName = keyof typeof queues

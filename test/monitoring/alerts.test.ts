@@ -69,6 +69,7 @@ function anEvaluator(now: () => number = Date.now) {
   return createEvaluator({
     database: stored.database,
     clickhouse: stored.clickhouse,
+    eventReader: stored.eventReader,
     now,
     onFired: () => undefined,
     onError: (error) => {

@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
-import { literal, round, rounded } from '../../store/clickhouse/monitoring/features.ts'
-import { rollUp, rollupLimits, sweepRollups } from '../../store/clickhouse/monitoring/rollups/build.ts'
-import { chooseRollups, keepStanding, listRollups } from '../../store/clickhouse/monitoring/rollups/rollups.ts'
+import { literal, round, rounded } from '../../store/clickhouse/monitoring/expressions.ts'
+import { createEventReader } from '../../store/clickhouse/monitoring/reader.ts'
+import { rollUp, rollupLimits } from '../../store/clickhouse/monitoring/rollups/build.ts'
+import { sweepRollups } from '../../store/clickhouse/monitoring/rollups/drop.ts'
+import { chooseRollups, listRollups } from '../../store/clickhouse/monitoring/rollups/rollups.ts'
 import { rollupValuesTable, wholeLevel } from '../../store/clickhouse/monitoring/rollups/tables.ts'
 import { eventsTable, eventValuesTable } from '../../store/clickhouse/monitoring/tables.ts'
 import { listParts } from '../../store/clickhouse/parts.ts'
@@ -59,7 +61,7 @@ async function aModel(reference = toEvents(someValues(300))) {
     dataSet,
     id,
     model,
-    roll: () => rollUp(stored.clickhouse, model, limits),
+    roll: () => rollUp(stored.eventReader, model, limits),
     write: (events: StoredEvent[]) => stored.write(id, 'EVENTS', events),
     /** All that reads say. */
     async readAll(): Promise<unknown> {
@@ -77,14 +79,14 @@ async function aModel(reference = toEvents(someValues(300))) {
       return JSON.parse(JSON.stringify(all), (_, it) => (typeof it === 'number' ? Number(it.toPrecision(10)) : it))
     },
 
-    /** How many events are in rollups that stand. */
-    async countStanding(table: typeof eventsTable | typeof eventValuesTable = eventValuesTable) {
-      const all = chooseRollups(await listRollups(stored.clickhouse, { modelId: id, kind: 1 }), () => true)
+    /** How many events are in rollups that are current. */
+    async countCurrent(table: typeof eventsTable | typeof eventValuesTable = eventValuesTable) {
+      const all = chooseRollups(await listRollups(stored.clickhouse, model), () => true)
       const { rollups } = await eventually(async () => {
         const parts = (await listParts(stored.clickhouse, [table.name])).get(table.name) ?? []
-        const whole = { modelId: id, kind: 1, table, parts, known: all }
+        const rows = { table, model, parts, known: all }
         // Other tests write to these tables too, so parts may go away.
-        return (await keepStanding(stored.clickhouse, all, whole)) ?? expect.fail('parts went away')
+        return (await stored.eventReader.findCurrent(all, rows)) ?? expect.fail('parts went away')
       })
       return rollups.reduce((sum, it) => sum + (it.rows.events ?? 0), 0)
     },
@@ -98,7 +100,7 @@ it('what is summed up reads as it did before, in windows, by version and beside 
   await model.write(toEvents(someValues(300, 9), start + 3 * hour, '1'))
   const before = await model.readAll()
   expect(await model.roll()).toBeGreaterThan(1)
-  expect(await model.countStanding()).toBe(1_100)
+  expect(await model.countCurrent()).toBe(1_100)
   expect(await model.readAll()).toEqual(before)
 })
 
@@ -106,9 +108,9 @@ it('four neighbours make one of the next level, and many of them one of all ther
   const model = await aModel()
   const write = (nth: number) =>
     model.write(toEvents(someValues(20, nth), start + (nth % 4) * hour, nth % 3 === 0 || nth > 18 ? '2' : '1'))
-  const roll = () => rollUp(stored.clickhouse, model.model, { ...limits, eventsMax: 20 })
+  const roll = () => rollUp(stored.eventReader, model.model, { ...limits, eventsMax: 20 })
   const countLevels = async () => {
-    const all = await listRollups(stored.clickhouse, { modelId: model.id, kind: 1 })
+    const all = await listRollups(stored.clickhouse, model.model)
     const levels = Object.groupBy(all, (it) => it.level)
     return Object.fromEntries(Object.entries(levels).map(([level, its]) => [level, its?.length]))
   }
@@ -116,14 +118,14 @@ it('four neighbours make one of the next level, and many of them one of all ther
   const before = await model.readAll()
   await roll()
   expect(await countLevels()).toEqual({ 0: 22, 1: 5, 2: 1, [wholeLevel]: 1 })
-  expect(await model.countStanding()).toBe(440)
+  expect(await model.countCurrent()).toBe(440)
   expect(await model.readAll()).toEqual(before)
 
   for (let nth = 22; nth < 33; nth++) await write(nth)
   const after = await model.readAll()
   await roll()
   expect(await countLevels()).toEqual({ 0: 33, 1: 8, 2: 2, [wholeLevel]: 1 })
-  expect(await model.countStanding()).toBe(660)
+  expect(await model.countCurrent()).toBe(660)
   expect(await model.readAll()).toEqual(after)
 })
 
@@ -162,7 +164,7 @@ it('events that are stored after a rollup are read at once, also when they belon
     ((await read('features', { modelName: model.modelName })).features as { events: number }[])[0]?.events
   await model.write(toEvents(someValues(10, 5)))
   expect(await events()).toBe(410)
-  expect(await model.countStanding()).toBe(400)
+  expect(await model.countCurrent()).toBe(400)
 
   // A late one, with a number that the rollup reaches over.
   const { database } = stored.clickhouse
@@ -180,10 +182,10 @@ it('events that are stored after a rollup are read at once, also when they belon
     windows: { max: number; events: number }[]
   }
   expect(windows[0]).toMatchObject({ max: 77, events: 411 })
-  expect(await model.countStanding()).toBe(0)
+  expect(await model.countCurrent()).toBe(0)
   const before = await model.readAll()
   expect(await model.roll()).toBeGreaterThan(0)
-  expect(await model.countStanding()).toBe(411)
+  expect(await model.countCurrent()).toBe(411)
   expect(await model.readAll()).toEqual(before)
 })
 
@@ -197,8 +199,8 @@ it('what is delivered again after it was summed up counts once, before merges an
   expect(await model.readAll()).toEqual(before)
   // Parts that are being merged at this moment may hide it from one look.
   await eventually(async () => {
-    expect(await model.countStanding()).toBe(300)
-    expect(await model.countStanding(eventsTable)).toBe(300)
+    expect(await model.countCurrent()).toBe(300)
+    expect(await model.countCurrent(eventsTable)).toBe(300)
   })
 })
 
@@ -217,7 +219,7 @@ it('merges leave what is summed up as it is', async () => {
   await clickhouse.command(`OPTIMIZE TABLE ${database}.event_values FINAL`)
   await clickhouse.command(`OPTIMIZE TABLE ${database}.events FINAL`)
   expect(await model.readAll()).toEqual(after)
-  expect(await model.countStanding()).toBe(300)
+  expect(await model.countCurrent()).toBe(300)
 })
 
 it('an event that is voided after it was summed up is in no figure, and the next rollup knows', async () => {
@@ -230,8 +232,8 @@ it('an event that is voided after it was summed up is in no figure, and the next
   expect(await events()).toBe(197)
   const before = await model.readAll()
   expect(await model.roll()).toBe(1)
-  const [rollup] = await listRollups(stored.clickhouse, { modelId: model.id, kind: 1 })
-  expect(rollup?.voided).toBe(3)
+  const [rollup] = await listRollups(stored.clickhouse, model.model)
+  expect(rollup?.tombstones).toBe(3)
   expect(await model.readAll()).toEqual(before)
 })
 
@@ -270,8 +272,8 @@ it('many different numbers are rounded, which is told and moves no quantile beyo
   }
   const drift = await measure()
   expect(drift).toMatchObject({ method: 'rounded', values: { current: count } })
-  await rollUp(clickhouse, model.model, { ...limits, eventsMax: 300_000 })
-  expect(await model.countStanding()).toBe(count)
+  await rollUp(stored.eventReader, model.model, { ...limits, eventsMax: 300_000 })
+  expect(await model.countCurrent()).toBe(count)
   const after = ((await read('distribution', query)).windows as Window[])[0] as Window
   const mean = expect.closeTo(before.mean, 6)
   const counts = expect.anything()
@@ -311,8 +313,8 @@ it.each(['before', 'after'])('a merge just %s values are summed up costs none an
   try {
     const modelId = await own.model((await createUser(stores)).workspaceName, 'merged')
     for (let nth = 0; nth < 3; nth++) await own.write(modelId, 'EVENTS', toEvents(someValues(200, nth * 200)))
-    expect(await rollUp(merged, { modelId, kind: 'EVENTS' }, limits)).toBe(1)
-    const [rollup] = await listRollups(own.clickhouse, { modelId, kind: 1 })
+    expect(await rollUp(createEventReader(merged), { modelId, kind: 'EVENTS' }, limits)).toBe(1)
+    const [rollup] = await listRollups(own.clickhouse, { modelId, kind: 'EVENTS' })
     expect(rollup?.rows).toEqual({ events: 600, event_values: 2_400 })
     const weights = `SELECT name, sum(weight) AS n FROM ${database}.${rollupValuesTable} WHERE rollup = ${rollup?.id} GROUP BY name ORDER BY name`
     expect(await rows(weights)).toEqual(['count', 'country', 'flag', 'x'].map((name) => ({ name, n: '600' })))
@@ -334,7 +336,7 @@ it('a worker that dies in the middle of a rollup leaves every read as it was, an
     let left = statements
     const command = (statement: string) =>
       left-- > 0 ? stored.clickhouse.command(statement) : Promise.reject(new Error('the worker died'))
-    return rollUp({ ...stored.clickhouse, command }, model.model, { ...limits, eventsMax: 40 })
+    return rollUp(createEventReader({ ...stored.clickhouse, command }), model.model, { ...limits, eventsMax: 40 })
   }
   let deaths = 0
   for (; ; deaths++) {
@@ -348,8 +350,8 @@ it('a worker that dies in the middle of a rollup leaves every read as it was, an
   }
   // Values, those of versions, the features and the rollup itself: after none, one, two, three of them, and between.
   expect(deaths).toBeGreaterThan(3)
-  expect(await model.countStanding()).toBe(200)
-  const levels = (await listRollups(stored.clickhouse, { modelId: model.id, kind: 1 })).map((it) => it.level)
+  expect(await model.countCurrent()).toBe(200)
+  const levels = (await listRollups(stored.clickhouse, model.model)).map((it) => it.level)
   expect(levels.toSorted()).toEqual([0, 0, 0, 0, 0, 1])
   expect(await model.readAll()).toEqual(before)
 })
@@ -359,10 +361,10 @@ it('another process, and one that starts anew, read the same rollups', async () 
   await model.write(toEvents(someValues(200)))
   const other = openClickHouse({ url: storesWith('postgres').clickhouseUrl })
   try {
-    await rollUp(other, model.model, limits)
-    expect(await model.countStanding()).toBe(200)
+    await rollUp(createEventReader(other), model.model, limits)
+    expect(await model.countCurrent()).toBe(200)
     await sweepRollups(other)
-    expect(await listRollups(stored.clickhouse, { modelId: model.id, kind: 1 })).toHaveLength(1)
+    expect(await listRollups(stored.clickhouse, model.model)).toHaveLength(1)
   } finally {
     await other.close()
   }

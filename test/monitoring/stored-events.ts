@@ -2,15 +2,16 @@ import { zstdCompressSync } from 'node:zlib'
 import { type StoreUrls, toClickHouse } from '../../cli/settings.ts'
 import { createNativeBlock, type NativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { createEventReader } from '../../store/clickhouse/monitoring/reader.ts'
 import {
   type EventKind,
   eventKinds,
   eventsTable,
   eventValuesTable,
+  tombstonesTable,
   type ValuePart,
   valueParts,
   valueTypes,
-  voidedEventsTable,
 } from '../../store/clickhouse/monitoring/tables.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { ensureMonitoredModel } from '../../store/postgres/monitoring/models.ts'
@@ -50,6 +51,7 @@ export function openStoredEvents(stores: StoreUrls) {
 
   return {
     clickhouse,
+    eventReader: createEventReader(clickhouse),
     database,
 
     async model(workspaceName: string, name: string): Promise<bigint> {
@@ -75,7 +77,7 @@ export function openStoredEvents(stores: StoreUrls) {
 
     /** Takes back events, as when their prediction ids were taken over. */
     async void(modelId: bigint, kind: EventKind, claim: number, places: number[]) {
-      const block = createNativeBlock(voidedEventsTable)
+      const block = createNativeBlock(tombstonesTable)
       for (const place of places) {
         block.columns.model_id.push(modelId)
         block.columns.kind.push(eventKinds[kind])
@@ -83,7 +85,7 @@ export function openStoredEvents(stores: StoreUrls) {
         block.columns.place.push(place)
         block.endRow()
       }
-      await clickhouse.insertBlocks(voidedEventsTable, [zstdCompressSync(block.take())])
+      await clickhouse.insertBlocks(tombstonesTable, [zstdCompressSync(block.take())])
     },
 
     async close() {

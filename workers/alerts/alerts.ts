@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { Counter, type Registry } from 'prom-client'
 import { repeat } from '../../runtime/poll.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
   type AlertRule,
@@ -15,23 +16,24 @@ import { evaluateWindow } from './evaluate.ts'
 
 const lookEveryMs = 2_000
 const rulesAtOnce = 1_000
-/** Of the windows that passed while no worker ran, so many are looked at: the last ones. */
+/** Of the windows that ended while no worker ran, the last so many are evaluated. */
 export const missedWindowsMax = 100
 
 type Evaluator = {
   database: Database
   clickhouse: ClickHouse
+  eventReader: EventReader
   now(): number
   onFired(): void
   onError(error: unknown, rule: AlertRule): void
 }
 
 /**
- * Looks at the windows of alert rules that have ended and had their grace, each once. One worker does so at a time, for a
- * window may cost as much as a read of its events; that a rule fires once for a window does not depend on it, though: what
- * is kept of a window is one transaction, which the second of two evaluators finds done.
+ * Evaluates alert rules: each window once, after it has ended and its grace has passed. One worker does so at a time, because
+ * a window may cost a read of all its events. Even two workers would fire a rule only once for a window: its evaluation is
+ * stored in one transaction, and the second worker finds it done.
  */
-export function createEvaluator({ database, clickhouse, now, onFired, onError }: Evaluator) {
+export function createEvaluator({ database, clickhouse, eventReader, now, onFired, onError }: Evaluator) {
   const holder = randomUUID()
 
   async function evaluateRule(due: AlertRule, stop: AbortSignal) {
@@ -42,14 +44,14 @@ export function createEvaluator({ database, clickhouse, now, onFired, onError }:
     for (let fromMs = first; fromMs < end; fromMs += windowMs) {
       if (stop.aborted || !(await holdAlertRound(database, holder))) return
       const window = { fromMs, toMs: fromMs + windowMs }
-      const { found, problem } = await evaluateWindow({ queries: database, clickhouse }, rule, window)
+      const { found, problem } = await evaluateWindow({ queries: database, clickhouse, eventReader }, rule, window)
       if (await keepEvaluation(database, rule, { ...window, found, problem, nowMs: now() })) onFired()
       rule = { ...rule, evaluatedToMs: window.toMs }
     }
   }
 
   return {
-    /** One round over all that is due, unless another worker has it. A rule that fails is tried again in the next one. */
+    /** Evaluates all rules that are due, unless another worker does. A rule that fails is tried again in the next round. */
     async round(stop: AbortSignal): Promise<void> {
       if (!(await holdAlertRound(database, holder))) return
       for (const rule of await listDueAlertRules(database, now(), rulesAtOnce)) {
@@ -58,15 +60,23 @@ export function createEvaluator({ database, clickhouse, now, onFired, onError }:
       }
     },
 
-    /** Lets another worker have the round at once. */
+    /** Lets another worker take over at once. */
     end: () => endAlertRound(database, holder),
   }
 }
 
-type Settings = { database: Database; clickhouse: ClickHouse; metricsRegistry: Registry; log: Logger }
+type Settings = {
+  database: Database
+  clickhouse: ClickHouse
+  eventReader: EventReader
+  metricsRegistry: Registry
+  log: Logger
+}
 
-/** Holds what models report, and metrics, to the rules of their workspaces, for as long as the worker runs. */
-export function startAlerts({ database, clickhouse, metricsRegistry, log }: Settings): { close(): Promise<void> } {
+/** Evaluates the alert rules of all workspaces while the worker runs. */
+export function startAlerts({ database, clickhouse, eventReader, metricsRegistry, log }: Settings): {
+  close(): Promise<void>
+} {
   const fired = new Counter({
     name: 'svc_alerts_fired_total',
     help: 'Alert rules that fired',
@@ -75,16 +85,17 @@ export function startAlerts({ database, clickhouse, metricsRegistry, log }: Sett
   const evaluator = createEvaluator({
     database,
     clickhouse,
+    eventReader,
     now: Date.now,
     onFired: () => fired.inc(),
     onError: (error, { id }) =>
-      log.warn({ err: error, alertId: id }, 'an alert rule could not be evaluated; it will be tried again'),
+      log.warn({ err: error, alertId: id }, 'an alert rule could not be evaluated; the next round tries again'),
   })
   const stop = new AbortController()
   const looking = repeat({
     everyMs: lookEveryMs,
     work: () => evaluator.round(stop.signal),
-    onError: (error) => log.warn({ err: error }, 'alert rules could not be looked at; it will be tried again'),
+    onError: (error) => log.warn({ err: error }, 'alert rules could not be evaluated; the next round tries again'),
   })
   return {
     async close() {

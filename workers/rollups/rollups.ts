@@ -1,13 +1,9 @@
 import type { Logger } from 'pino'
 import { repeat } from '../../runtime/poll.ts'
-import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import {
-  type RollupLimits,
-  rollUp,
-  rollupLimits,
-  sweepRollups,
-} from '../../store/clickhouse/monitoring/rollups/build.ts'
+import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
+import { type RollupLimits, rollUp, rollupLimits } from '../../store/clickhouse/monitoring/rollups/build.ts'
 import { createChanges } from '../../store/clickhouse/monitoring/rollups/changes.ts'
+import { sweepRollups } from '../../store/clickhouse/monitoring/rollups/drop.ts'
 import type { Database } from '../../store/postgres/database.ts'
 
 const lookEveryMs = 30_000
@@ -16,17 +12,18 @@ const lock = 7_392_003
 
 type Settings = {
   database: Database
-  clickhouse: ClickHouse
+  eventReader: EventReader
   log: Logger
   limits?: RollupLimits
   everyMs?: number
 }
 
 /**
- * Sums up what models report, in the background, for as long as the worker runs: of those models that something came of.
- * Reads are exact without it, and slow.
+ * Makes rollups of the events of models, in the background, while the worker runs. Without rollups reads have the same
+ * answers, and are slow.
  */
-export function startRollups({ database, clickhouse, log, limits = rollupLimits, everyMs = lookEveryMs }: Settings) {
+export function startRollups({ database, eventReader, log, limits = rollupLimits, everyMs = lookEveryMs }: Settings) {
+  const { clickhouse } = eventReader
   const changed = createChanges(clickhouse, limits.settledMs)
   const stop = new AbortController()
   const looking = repeat({
@@ -38,11 +35,11 @@ export function startRollups({ database, clickhouse, log, limits = rollupLimits,
         await sweepRollups(clickhouse)
         for (const model of await changed.list()) {
           if (stop.signal.aborted) return
-          await rollUp(clickhouse, model, limits, stop.signal)
+          await rollUp(eventReader, model, limits, stop.signal)
           changed.done(model)
         }
       }),
-    onError: (error) => log.warn({ err: error }, 'events could not be summed up; it will be tried again'),
+    onError: (error) => log.warn({ err: error }, 'rollups could not be made; the next round tries again'),
   })
   return {
     async close() {

@@ -1,20 +1,19 @@
-import type { ClickHouse } from '../connection.ts'
-import { exactValuesMax } from './drift.ts'
-import { gatherCategories, isMissing, isNumber, literal, rounded } from './features.ts'
-import { readOnce } from './read-once.ts'
-import { findRolledFeatures, toFeatureKey } from './rollups/rollups.ts'
 import {
-  type EventScope,
-  type FeatureName,
-  findGround,
+  countCategories,
+  exactValuesMax,
+  isMissing,
+  isNumber,
+  literal,
   quote,
-  toCountedValues,
-  type Windows,
-  windowOf,
-} from './scope.ts'
-import { eventKinds, valueParts } from './tables.ts'
+  rounded,
+  windowIndex,
+} from './expressions.ts'
+import type { EventReader } from './reader.ts'
+import { findCatalog } from './rollups/catalog.ts'
+import type { EventScope, FeatureName, Windows } from './scope.ts'
+import { countedValues } from './source.ts'
 
-/** Which values: a feature, in windows of the events of a scope. */
+/** The values of a feature in windows; `events` are those of all windows. */
 export type Distributed = { scope: EventScope; feature: FeatureName; windows: Windows; events: number }
 
 export type NumericWindow = {
@@ -27,7 +26,7 @@ export type NumericWindow = {
   min: number | null
   max: number | null
   mean: number | null
-  /** Of the population: the square root of the mean squared distance from the mean. */
+  /** The standard deviation of the population. */
   std: number | null
   /** For each of `quantileLevels`. */
   quantiles: number[]
@@ -39,26 +38,26 @@ export type NumericWindow = {
 export const quantileLevels = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99] as const
 
 /**
- * The distribution of a numeric feature in each window: a histogram over bins that are the same for all of them, and what
- * sums it up; of the values themselves, or rounded. Those of rollups were, around a centre of theirs, and lie in the bin of
- * what they were rounded to. No quantile is moved beyond the bounds of its window. Bins are given by their bounds, or so many of one width are laid over all finite values. A bin has its lower
- * bound, and the last one both; what is beyond the bounds is in no bin.
+ * Reads the distribution of a numeric feature in each window: a histogram over the same bins for all windows, and statistics.
+ * Bins are given by their bounds, or as a number of bins of one width over all finite values. A bin includes its lower bound,
+ * the last one both; a value beyond the bounds is in no bin.
+ *
+ * More than `exactValuesMax` events are rounded. Those of a rollup already are, around its own center, and are counted in the
+ * bin of the rounded value. A quantile never leaves the bounds of its window.
  */
 export async function readNumeric(
-  clickhouse: ClickHouse,
-  distributed: Distributed,
+  reader: EventReader,
+  { scope, feature, windows, events }: Distributed,
   bins: number[] | number,
 ): Promise<{ edges: number[]; windows: NumericWindow[] }> {
-  const { scope, feature, windows, events } = distributed
-  const ground = await findGround(clickhouse, scope)
+  const catalog = await findCatalog(reader.clickhouse, scope)
   const isExact = events <= exactValuesMax
   const ofTime = { ...scope, from: windows.from, to: windows.to }
   const only = { part: feature.part, names: [feature.name] }
-  const isWanted = () => !isExact
-  // Of all windows together, which may be in rollups that reach over several of them.
-  const [all] = await readOnce<{ least: number; most: number; mean: number; n: string }>(
-    clickhouse,
-    [toCountedValues(clickhouse, ofTime, only, ground, { isWanted })],
+  const isUsable = () => !isExact
+  // Of all windows together: rollups that reach over several windows can be used.
+  const [all] = await reader.read<{ least: number; most: number; mean: number; n: string }>(
+    [countedValues(ofTime, only, catalog, { isUsable })],
     ([
       values,
     ]) => `SELECT min(least) AS least, max(most) AS most, sum(number * weight) / sum(weight) AS mean, count() AS n
@@ -68,9 +67,8 @@ export async function readNumeric(
   const edges = typeof bins === 'number' ? toEdges(bounds, bins) : bins
   const inBin = `if(${isFiniteNumber}, toInt16(${edges.length === 0 ? noBin : toBin(edges, bounds)}), if(${isNumber}, ${infiniteBin}, ${otherBin}))`
   const x = isExact ? 'number' : `if(is_rounded, number, ${rounded(literal(bounds?.mean ?? 0))})`
-  const rows = await readOnce<Row>(
-    clickhouse,
-    [toCountedValues(clickhouse, ofTime, only, ground, { windows, isWanted })],
+  const rows = await reader.read<Row>(
+    [countedValues(ofTime, only, catalog, { windows, isUsable })],
     ([
       values,
     ]) => `SELECT w, infinite, others, n, min, max, mean, sqrt(arraySum((x, c) -> c * pow(x - mean, 2), xs, cs) / n) AS std, counted,
@@ -81,7 +79,7 @@ export async function readNumeric(
           groupArrayIf(x, ${isOfFinite}) AS xs, groupArrayIf(c, ${isOfFinite}) AS cs, sumMapIf([bin], [c], bin >= 0) AS counted,
           quantilesExactWeightedIf(${quantileLevels.join(', ')})(x, c, ${isOfFinite}) AS quantiles
         FROM (
-          SELECT ${windowOf(windows)} AS w, ${inBin} AS bin, if(bin > ${infiniteBin}, ${x}, 0) AS x, sum(weight) AS c,
+          SELECT ${windowIndex(windows)} AS w, ${inBin} AS bin, if(bin > ${infiniteBin}, ${x}, 0) AS x, sum(weight) AS c,
             min(least) AS low, max(most) AS high
           FROM ${values} WHERE NOT ${isMissing} GROUP BY w, bin, x)
         GROUP BY w)
@@ -111,7 +109,7 @@ export async function readNumeric(
 
 const isFiniteNumber = `${isNumber} AND isFinite(number)`
 
-/** In no bin, in none for being infinite, and of another type. */
+/** Beyond the bounds, infinite, of another type. */
 const [noBin, infiniteBin, otherBin] = [-1, -2, -3]
 const isOfFinite = `bin > ${infiniteBin}`
 
@@ -123,19 +121,19 @@ type Row = { w: number; infinite: string; others: string; n: string; quantiles: 
 /** The least and the greatest of all values. */
 type Bounds = { least: number; most: number }
 
-/** Bounds of bins of one width; one value alone is in the middle of its bin. */
+/** Bounds of bins of one width. A single value is in the middle of one bin. */
 function toEdges(bounds: Bounds | undefined, bins: number): number[] {
   if (!bounds) return []
   const { least: low, most: high } = bounds
   if (low === high) return [low - 0.5, high + 0.5]
-  // Not by their difference, which may be beyond the range of a float.
+  // The difference of the two may be beyond the range of a float.
   const edges = Array.from({ length: bins + 1 }, (_, at) => low * (1 - at / bins) + high * (at / bins))
   edges[0] = low
   edges[bins] = high
   return edges.filter((it, at) => at === 0 || it > (edges[at - 1] as number))
 }
 
-/** The number of the bin of a value; one that was rounded out of the bounds of all is where it was. */
+/** The bin of a value. A value that rounding moved beyond the bounds of all values is put back. */
 function toBin(edges: number[], all: Bounds | undefined): string {
   const value = all ? `greatest(least(least, ${literal(all.most)}), ${literal(all.least)})` : 'least'
   const last = edges.length - 1
@@ -146,49 +144,49 @@ function toBin(edges: number[], all: Bounds | undefined): string {
 export type CategoricalWindow = {
   window: number
   values: number
-  /** How often the most frequent categories of all windows are there, in their order. */
+  /** The count of each of the most frequent categories of all windows, in their order. */
   counts: number[]
   distinct: number
   isDistinctExact: boolean
 }
 
 /**
- * The distribution of a categorical feature in each window: how often each of the most frequent categories of all windows
- * is there. The number of different ones is exact up to 100, and estimated beyond (an error of some 0.5%).
+ * Reads the distribution of a categorical feature in each window: the counts of the most frequent categories of all windows.
+ * The number of distinct ones is exact up to 100, and estimated beyond (an error of some 0.5%).
  */
 export async function readCategorical(
-  clickhouse: ClickHouse,
+  reader: EventReader,
   { scope, feature, windows }: Distributed,
   top: number,
 ): Promise<{ categories: string[]; windows: CategoricalWindow[] }> {
-  const ground = await findGround(clickhouse, scope)
-  const kind = { modelId: scope.modelId, kind: eventKinds[scope.kind] }
-  const held = await findRolledFeatures(clickhouse, kind, ground.rollups)
-  const ofTime = { ...scope, from: windows.from, to: windows.to }
-  const only = { part: feature.part, names: [feature.name] }
-  const source = toCountedValues(clickhouse, ofTime, only, ground, {
-    windows,
-    isWanted(it) {
-      const its = held.get(it)?.get(toFeatureKey(valueParts[feature.part], feature.name))
-      return its?.center === undefined && !its?.isHashed
+  const catalog = await findCatalog(reader.clickhouse, scope)
+  const find = await reader.rolledFeatures(scope, catalog.rollups)
+  const source = countedValues(
+    { ...scope, from: windows.from, to: windows.to },
+    { part: feature.part, names: [feature.name] },
+    catalog,
+    {
+      windows,
+      isUsable(it) {
+        const its = find(it, feature)
+        return its?.center === undefined && !its?.isHashed
+      },
     },
-  })
-  const most = await readOnce<{ category: string }>(
-    clickhouse,
+  )
+  const most = await reader.read<{ category: string }>(
     [source],
-    ([values = '']) => `SELECT category FROM ${gatherCategories(values, [])}
+    ([values = '']) => `SELECT category FROM ${countCategories(values, [])}
       GROUP BY category ORDER BY sum(c) DESC, category LIMIT ${top}`,
   )
   const categories = most.map((it) => it.category)
   const shown = categories.map(quote).join(', ')
   const place = categories.length === 0 ? '0' : `transform(category, [${shown}], range(1, ${categories.length + 1}), 0)`
   type Row = { w: number; n: string; counted: [places: number[], counts: string[]]; few: string; many: string }
-  const rows = await readOnce<Row>(
-    clickhouse,
+  const rows = await reader.read<Row>(
     [source],
     ([values = '']) => `SELECT w, sum(c) AS n, sumMap([toUInt16(${place})], [c]) AS counted,
         uniqUpTo(100)(category) AS few, uniqCombined64(17)(category) AS many
-      FROM ${gatherCategories(`(SELECT ${windowOf(windows)} AS w, * FROM ${values})`, ['w'])} GROUP BY w ORDER BY w`,
+      FROM ${countCategories(`(SELECT ${windowIndex(windows)} AS w, * FROM ${values})`, ['w'])} GROUP BY w ORDER BY w`,
   )
   return {
     categories,

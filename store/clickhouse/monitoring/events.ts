@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../connection.ts'
-import { eventsTable, eventValuesTable, voidedEventsTable } from './tables.ts'
+import { eventsTable, eventValuesTable, tombstonesTable } from './tables.ts'
 
 /**
  * Reads of events as such; of their values there are others. `FINAL` makes one of what was delivered twice, and numbers that
@@ -8,7 +8,7 @@ import { eventsTable, eventValuesTable, voidedEventsTable } from './tables.ts'
 
 /** A condition on rows of one of the tables of events: that their numbers stand. `{models:Array(UInt64)}` are the models asked for. */
 const isNotVoid = (database: string) =>
-  `(model_id, kind, claim, place) NOT IN (SELECT model_id, kind, claim, place FROM ${database}.${voidedEventsTable.name}
+  `(model_id, kind, claim, place) NOT IN (SELECT model_id, kind, claim, place FROM ${database}.${tombstonesTable.name}
     WHERE model_id IN {models:Array(UInt64)})`
 
 /** The events of one kind of one version of a model: how many, when they happened, and when the last one was received. */
@@ -109,7 +109,7 @@ export async function findEvent(clickhouse: ClickHouse, event: EventNumber): Pro
   const isEvent = `model_id = {model:UInt64} AND kind = {kind:UInt8} AND claim = {claim:UInt64} AND place = {place:UInt32}`
   const [found] = await clickhouse.rows<{ version: string; timestamp: string; received: string }>(
     `SELECT version, timestamp, received FROM ${database}.${eventsTable.name}
-     WHERE ${isEvent} AND (claim, place) NOT IN (SELECT claim, place FROM ${database}.${voidedEventsTable.name}
+     WHERE ${isEvent} AND (claim, place) NOT IN (SELECT claim, place FROM ${database}.${tombstonesTable.name}
        WHERE ${isEvent}) LIMIT 1`,
     number,
   )

@@ -1,18 +1,10 @@
-import type { ClickHouse } from '../connection.ts'
-import { isMissing } from './features.ts'
-import { readOnce } from './read-once.ts'
-import {
-  type EventScope,
-  type FeatureNames,
-  findGround,
-  toCountedValues,
-  toEvents,
-  toValues,
-  type Windows,
-  windowOf,
-} from './scope.ts'
+import { isMissing, windowIndex } from './expressions.ts'
+import type { EventReader } from './reader.ts'
+import { findCatalog } from './rollups/catalog.ts'
+import type { EventScope, FeatureNames, Windows } from './scope.ts'
+import { countedValues, eventRows, valueRows } from './source.ts'
 
-/** Predictions of a model beside what turned out to be true, joined by prediction id; windows are of the predictions. */
+/** Predictions of a model and their labels, joined by prediction id; windows are of the time of the prediction. */
 export type Judged = { scope: EventScope; windows: Windows; prediction: string; label: string }
 
 export type LabelledWindow = { window: number; predictions: number; labelled: number }
@@ -26,12 +18,12 @@ export type ErrorWindow = LabelledWindow & {
   bias: number | null
 }
 
-/** How far numeric predictions are from their labels. */
-export async function readErrors(clickhouse: ClickHouse, judged: Judged): Promise<ErrorWindow[]> {
+/** Reads the errors of numeric predictions. */
+export async function readErrors(reader: EventReader, judged: Judged): Promise<ErrorWindow[]> {
   type Row = { w: number; n: string; labelled: string; pairs: string } & Record<'mae' | 'rmse' | 'bias', number | null>
   const isPair = 'isNumeric AND isFinite(number) AND isFinite(trueNumber)'
   const rows = await readPairs<Row>(
-    clickhouse,
+    reader,
     judged,
     (pairs) => `SELECT w, sum(all) AS n, countIf(isLabelled) AS labelled, countIf(${isPair}) AS pairs,
         avgIf(abs(number - trueNumber), ${isPair}) AS mae, sqrt(avgIf(pow(number - trueNumber, 2), ${isPair})) AS rmse,
@@ -62,14 +54,14 @@ export type ClassWindow = LabelledWindow & {
   classes: ClassQuality[]
 }
 
-/** How often predicted classes are the true ones. */
-export async function readClasses(clickhouse: ClickHouse, judged: Judged, top: number): Promise<ClassWindow[]> {
+/** Reads how often the predicted class is the label. */
+export async function readClasses(reader: EventReader, judged: Judged, top: number): Promise<ClassWindow[]> {
   type Row = { w: number; n: string; labelled: string; accuracy: number | null; classCount: string } & Record<
     'precision' | 'recall' | 'f1',
     number | null
   > & { classes: [name: string, correct: string, predicted: string, actual: string][] }
   const rows = await readPairs<Row>(
-    clickhouse,
+    reader,
     judged,
     (
       pairs,
@@ -109,34 +101,36 @@ export async function readClasses(clickhouse: ClickHouse, judged: Judged, top: n
 }
 
 /**
- * One row for each prediction that has a label, with the label of the same prediction id, and before them one for each
- * window that stands for all its predictions (`all` of them, not labelled). A boolean on one side and a number on the other
- * are compared as numbers.
+ * Runs a query over the pairs of a prediction and its label, and one more row for each window with the number of all its
+ * predictions (`all`, not labelled). A boolean and a number are compared as numbers.
  */
 async function readPairs<Row>(
-  clickhouse: ClickHouse,
+  reader: EventReader,
   { scope, windows, prediction, label }: Judged,
   toQuery: (pairs: string) => string,
 ): Promise<Row[]> {
-  const made = { ...scope, from: windows.from, to: windows.to }
-  // Labels may come long after, or before; the version that they name does not matter.
-  const told: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
-  const [ofMade, ofTold] = await Promise.all([findGround(clickhouse, made), findGround(clickhouse, told)])
+  const predicted = { ...scope, from: windows.from, to: windows.to }
+  // Labels may come long after, or before, and may name another version.
+  const labelled: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
+  const [ofPredicted, ofLabelled] = await Promise.all([
+    findCatalog(reader.clickhouse, predicted),
+    findCatalog(reader.clickhouse, labelled),
+  ])
   const value: FeatureNames = { part: 'prediction', names: [prediction] }
   const ofId = 'claim, place, id_hash'
   const sources = [
-    toCountedValues(clickhouse, made, value, ofMade, { windows }),
-    { ...toEvents(made, ofMade), columns: ofId },
-    toValues(made, value, ofMade),
-    { ...toEvents(told, ofTold), columns: ofId },
-    toValues(told, { part: 'label', names: [label] }, ofTold),
+    countedValues(predicted, value, ofPredicted, { windows }),
+    { ...eventRows(predicted, ofPredicted), columns: ofId },
+    valueRows(predicted, value, ofPredicted),
+    { ...eventRows(labelled, ofLabelled), columns: ofId },
+    valueRows(labelled, { part: 'label', names: [label] }, ofLabelled),
   ]
   const asNumber = (type: string, other: string) => `(${type} = 3 AND ${other} IN (1, 2))`
   const category = (type: string, other: string, number: string, text: string) =>
     `multiIf(${asNumber(type, other)}, toString(${number}), ${type} = 3, if(${number} = 0, 'false', 'true'),
       ${text} != '' OR ${type} = 4, toString(${text}), toString(${number}))`
-  return await readOnce<Row>(clickhouse, sources, ([counted, events, values, labelEvents, labels]) =>
-    toQuery(`SELECT ${windowOf(windows)} AS w, sum(weight) AS all, 0 AS number, 0 AS trueNumber, false AS isLabelled,
+  return await reader.read<Row>(sources, ([counted, events, values, labelEvents, labels]) =>
+    toQuery(`SELECT ${windowIndex(windows)} AS w, sum(weight) AS all, 0 AS number, 0 AS trueNumber, false AS isLabelled,
         false AS isNumeric, '' AS category, '' AS trueCategory
       FROM ${counted} WHERE NOT ${isMissing} GROUP BY w
       UNION ALL
@@ -145,7 +139,7 @@ async function readPairs<Row>(
         ${category('type', 'trueType', 'number', 'text')} AS category,
         ${category('trueType', 'type', 'trueNumber', 'trueText')} AS trueCategory
       FROM (
-        SELECT ${windowOf(windows)} AS w, claim, place, type, number, text FROM ${values} WHERE NOT ${isMissing}) AS guessed
+        SELECT ${windowIndex(windows)} AS w, claim, place, type, number, text FROM ${values} WHERE NOT ${isMissing}) AS predictions
       INNER JOIN (
         SELECT e.claim AS claim, e.place AS place, t.type AS trueType, t.number AS trueNumber, t.text AS trueText
         FROM ${events} AS e
@@ -154,6 +148,6 @@ async function readPairs<Row>(
           FROM ${labelEvents} AS l
           INNER JOIN (SELECT claim, place, type, number, text FROM ${labels} WHERE NOT ${isMissing}) AS v
             ON l.claim = v.claim AND l.place = v.place) AS t ON e.id_hash = t.id_hash
-      ) AS told ON guessed.claim = told.claim AND guessed.place = told.place`),
+      ) AS pairs ON predictions.claim = pairs.claim AND predictions.place = pairs.place`),
   )
 }

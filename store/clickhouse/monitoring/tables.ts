@@ -75,7 +75,7 @@ export const eventValuesTable = {
   eachOnceInPart: true,
 } satisfies Table
 
-export const voidedEventsTable = {
+export const tombstonesTable = {
   name: 'voided_events',
   columns: voidedColumns,
   primaryKey: ['model_id', 'kind', 'claim'],
@@ -83,7 +83,7 @@ export const voidedEventsTable = {
   eachOnceInPart: true,
 } satisfies Table
 
-export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable, voidedEventsTable]
+export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable, tombstonesTable]
 
 /** Which features there are of which version, and when: one row each, so that listing them does not read their values. */
 export const eventFeaturesTable = 'event_features'

@@ -9,7 +9,9 @@ import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/conne
 import { deleteExperimentRows } from '../../../store/clickhouse/deletions.ts'
 import { checkClickHouse } from '../../../store/clickhouse/migrations/check.ts'
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
-import { rollUp, sweepRollups } from '../../../store/clickhouse/monitoring/rollups/build.ts'
+import { createEventReader } from '../../../store/clickhouse/monitoring/reader.ts'
+import { rollUp } from '../../../store/clickhouse/monitoring/rollups/build.ts'
+import { sweepRollups } from '../../../store/clickhouse/monitoring/rollups/drop.ts'
 import { listRollups } from '../../../store/clickhouse/monitoring/rollups/rollups.ts'
 import { listParts } from '../../../store/clickhouse/parts.ts'
 import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
@@ -192,9 +194,10 @@ describe('monitored models', () => {
         await written.again()
       }
       const limits = { settledMs: -1_000_000, eventsMin: 1, eventsMax: 1_000 }
+      const reader = createEventReader(clickhouse)
       for (const modelId of models) {
-        expect(await rollUp(clickhouse, { modelId, kind: 'EVENTS' }, limits)).toBe(1)
-        const [rollup] = await listRollups(clickhouse, { modelId, kind: 1 })
+        expect(await rollUp(reader, { modelId, kind: 'EVENTS' }, limits)).toBe(1)
+        const [rollup] = await listRollups(clickhouse, { modelId, kind: 'EVENTS' })
         expect(rollup).toMatchObject({ rows: { events: 200, event_values: 400 } })
       }
       const homes = await Promise.all(models.map((it) => countOnNodes('rollup_values', `model_id = ${it}`)))

@@ -7,7 +7,7 @@ import { createClosers } from '../../../runtime/closers.ts'
 import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
-import { voidedEventsTable } from '../../../store/clickhouse/monitoring/tables.ts'
+import { tombstonesTable } from '../../../store/clickhouse/monitoring/tables.ts'
 import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
 import { pointsTable, present } from '../../../store/clickhouse/points/tables.ts'
 import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
@@ -88,13 +88,13 @@ it('a block that comes twice in one insert is read once, and kept once when part
 
 it('an event that comes twice in one insert is kept once from the first', async () => {
   const { clickhouse } = await openOwnClickHouse()
-  const block = createNativeBlock(voidedEventsTable)
+  const block = createNativeBlock(tombstonesTable)
   for (const column of Object.values(block.columns)) column.fill(1, 2)
   block.endRows(2)
 
-  await clickhouse.insertBlocks(voidedEventsTable, [zlib.zstdCompressSync(block.take())])
+  await clickhouse.insertBlocks(tombstonesTable, [zlib.zstdCompressSync(block.take())])
 
-  const rows = await clickhouse.rows(`SELECT count() AS rows FROM ${clickhouse.database}.${voidedEventsTable.name}`)
+  const rows = await clickhouse.rows(`SELECT count() AS rows FROM ${clickhouse.database}.${tombstonesTable.name}`)
   expect(rows).toEqual([{ rows: '1' }])
 })
 

@@ -1,24 +1,23 @@
 import type { ClickHouse } from '../../connection.ts'
 import { isAmong, listParts } from '../../parts.ts'
+import type { ModelEvents } from '../scope.ts'
 import { type EventKind, eventKinds, eventsTable } from '../tables.ts'
 
-export type ChangedModel = { modelId: bigint; kind: EventKind }
-
 /**
- * Tells of which models events came, by the parts that are new: what it costs grows with what came, not with what is there.
- * A model is told again and again until nothing has come for `settledMs`; after a start all of them are.
+ * Lists the models that got events, by reading the new parts: the cost grows with what was added, not with what is stored. A
+ * model is listed until it got nothing for `settledMs`; after a start all models are.
  */
 export function createChanges(clickhouse: ClickHouse, settledMs: number) {
   const kindNames = new Map(Object.entries(eventKinds).map(([name, code]) => [Number(code), name as EventKind]))
-  const changed = new Map<string, ChangedModel & { atMs: number }>()
+  const changed = new Map<string, ModelEvents & { atMs: number }>()
   let seen = new Set<string>()
 
   return {
-    async list(): Promise<ChangedModel[]> {
+    async list(): Promise<ModelEvents[]> {
       const parts = (await listParts(clickhouse, [eventsTable.name])).get(eventsTable.name) ?? []
       const fresh = parts.filter((it) => !seen.has(it.id))
       if (fresh.length > 0) {
-        // The rows of a part that went away meanwhile are in one that is new the next time.
+        // A part that is merged meanwhile is in a part that is new the next time.
         const rows = await clickhouse.rows<{ modelId: string; kind: number }>(
           `SELECT DISTINCT model_id AS modelId, kind FROM ${clickhouse.database}.${eventsTable.name} WHERE ${isAmong(fresh)}`,
         )
@@ -32,8 +31,8 @@ export function createChanges(clickhouse: ClickHouse, settledMs: number) {
       return [...changed.values()].map(({ modelId, kind }) => ({ modelId, kind }))
     },
 
-    /** The model was looked after; it is told again as long as some of its events may have to settle. */
-    done({ modelId, kind }: ChangedModel) {
+    /** The model was rolled up. It is still listed while some of its events may have to settle. */
+    done({ modelId, kind }: ModelEvents) {
       const key = `${modelId} ${kind}`
       const atMs = changed.get(key)?.atMs
       if (atMs !== undefined && Date.now() - atMs > settledMs) changed.delete(key)

@@ -1,26 +1,26 @@
 import { maxBigInt, minBigInt } from '../../../../runtime/bigint.ts'
 import type { ClickHouse } from '../../connection.ts'
-import { quote } from '../scope.ts'
-import { eventKinds } from '../tables.ts'
-import { createRollupId, dropRollup, insertRollupValues, publishRollup, type RolledModel } from './publish.ts'
+import { ofModel, quote } from '../expressions.ts'
+import type { ModelEvents } from '../scope.ts'
+import { createRollupId, dropRollup, insertRollupValues, publishRollup } from './publish.ts'
 import type { RolledVersion, Rollup } from './rollup.ts'
 import { chooseRollups, listRollups } from './rollups.ts'
 import { cellColumns, rollupValuesTable, rollupVersionValuesTable, wholeLevel } from './tables.ts'
 
-/** So many neighbours of a level make one of the next. All are kept: windows of time are made of those that lie within them. */
+/** So many neighbours of a level are joined to one of the next. They are kept: a window of time may need the smaller ones. */
 const neighboursJoined = 4
-/** When all events are in more rollups than this, and a good part of them not in the first, one is made that holds them all. */
+/** If all events are in more rollups than this, and a good part of them beyond the first, they are joined to one of all. */
 const widestMax = 4
 const beyondFirstMin = 1 / 9
 
-/** Joins rollups for as long as there are some to join, and resolves with how many it made. */
-export async function joinRollups(clickhouse: ClickHouse, model: RolledModel): Promise<number> {
+/** Joins rollups until there are none to join. Resolves with how many it made. */
+export async function joinRollups(clickhouse: ClickHouse, model: ModelEvents): Promise<number> {
   for (let made = 0; ; made++) {
-    const all = await listRollups(clickhouse, { modelId: model.modelId, kind: eventKinds[model.kind] })
+    const all = await listRollups(clickhouse, model)
     const next = findNext(all)
     if (!next) return made
     await join(clickhouse, model, next)
-    // What is in the new one takes the place of the one before.
+    // The new one of all replaces the one before.
     if (next.level === wholeLevel)
       for (const it of all) if (it.level === wholeLevel) await dropRollup(clickhouse, model, it)
   }
@@ -49,12 +49,11 @@ const countEvents = (rollups: Rollup[]) => rollups.reduce((sum, it) => sum + (it
 const areNeighbours = (rollups: Rollup[]) =>
   rollups.every((it, at) => at === 0 || it.low === (rollups[at - 1] as Rollup).high + 1n)
 
-async function join(clickhouse: ClickHouse, model: RolledModel, { rollups, level }: Joined): Promise<void> {
+async function join(clickhouse: ClickHouse, model: ModelEvents, { rollups, level }: Joined): Promise<void> {
   const { database } = clickhouse
   const id = createRollupId()
   const versions = joinVersions(rollups.flatMap((it) => it.versions))
-  const isOf = (some: Rollup[]) =>
-    `model_id = ${model.modelId} AND kind = ${eventKinds[model.kind]} AND rollup IN (${some.map((it) => it.id)})`
+  const isOf = (some: Rollup[]) => `${ofModel(model)} AND rollup IN (${some.map((it) => it.id)})`
   await insertRollupValues(clickhouse, id, `${database}.${rollupValuesTable} WHERE ${isOf(rollups)}`)
   if (versions.length > 1) {
     const [several, one] = [
@@ -84,7 +83,7 @@ async function join(clickhouse: ClickHouse, model: RolledModel, { rollups, level
     low: (rollups[0] as Rollup).low,
     high: (rollups.at(-1) as Rollup).high,
     rows: { events: countEvents(rollups), event_values: sum((it) => it.rows.event_values ?? 0) },
-    voided: sum((it) => it.voided),
+    tombstones: sum((it) => it.tombstones),
     first: Math.min(...rollups.map((it) => it.first)),
     last: Math.max(...rollups.map((it) => it.last)),
     versions,

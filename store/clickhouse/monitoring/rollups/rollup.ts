@@ -1,17 +1,17 @@
-/** What is known of the events of one version in a rollup; times in ms since the Unix epoch. */
+/** The events of one version in a rollup; times in ms since the Unix epoch. */
 export type RolledVersion = { version: string; events: number; first: bigint; last: bigint; received: bigint }
 
-/** A range of numbers of events, both bounds within, that was summed up. */
+/** The sums of all events of a range of claims, both bounds included. Never changed once published. */
 export type Rollup = {
   id: string
-  /** Of events 0, of rollups the one above theirs; `wholeLevel` when it is of all there was. */
+  /** 0 of events, else one more than that of the rollups it was made of; `wholeLevel` of all there was. */
   level: number
   low: bigint
   high: bigint
-  /** Rows that it was made of, those of voided events with them. */
+  /** The number of rows it was made of by table, those of tombstoned events included: it is current while there are as many. */
   rows: { [table: string]: number }
-  /** Events that were voided when it was made, and so are not in it. */
-  voided: number
+  /** Events of the range that were tombstoned when it was made, and so are not in it. */
+  tombstones: number
   /** The earliest and the latest timestamp of its rows, ms since the Unix epoch. */
   first: number
   last: number

@@ -1,0 +1,186 @@
+import { categoriesMax, exactValuesMax, type FeatureType } from '../expressions.ts'
+import type { EventReader } from '../reader.ts'
+import { type Catalog, findCatalog } from '../rollups/catalog.ts'
+import type { EventScope, Windows } from '../scope.ts'
+import type { Source } from '../source.ts'
+import type { Profile, Reference } from './profiles.ts'
+import { openSide } from './sides.ts'
+import { selectCrowded, selectDrift } from './sql.ts'
+
+/**
+ * Measures how far the values of features in windows are from those of a reference. ClickHouse computes all of it, over counts
+ * of equal values or categories of both sides.
+ *
+ * Bins are made of the reference alone and are the same for every window: its deciles, with the outer ones open; or, if it
+ * has few different numbers, each of them and each gap between them. Missing values are a bin, and so are values of another
+ * type. Bins change only when the reference changes.
+ */
+
+/** One feature in one window, compared with the reference. A measure that cannot be computed is null. */
+export type Drift = {
+  window: number
+  /** Values of the feature's own type: finite numbers, or categories. */
+  referenceValues: number
+  values: number
+  referenceMissing: number
+  missing: number
+  /** Values of another type than the reference has, and infinities. */
+  otherTypes: number
+  infinite: number
+  psi: number | null
+  jensenShannon: number | null
+  kolmogorovSmirnov: number | null
+  wasserstein: number | null
+  /** Whether values were compared as they are, or rounded or hashed. */
+  isExact: boolean
+  bins: Bin[]
+}
+
+/** The values of a bin are above `from` and up to `to`, or equal to both; null where it is open. */
+type Bin = { from: number | null; to: number | null; reference: number; current: number }
+
+export type Comparison = {
+  reference: Reference
+  current: EventScope
+  windows: Windows
+  /** Events of each window. */
+  events: number[]
+}
+
+/** Compares features of one part, each in every window. */
+export async function measureDrift(
+  reader: EventReader,
+  comparison: Comparison,
+  profiles: Profile[],
+): Promise<Map<Profile, Drift[]>> {
+  const { reference, current } = comparison
+  const [ofReference, ofCurrent] = await Promise.all([
+    findCatalog(reader.clickhouse, reference.scope),
+    findCatalog(reader.clickhouse, current),
+  ])
+  const catalogs = { reference: ofReference, current: ofCurrent }
+  const atOnce = Math.max(1, Math.min(featuresMax, Math.floor(cellsMax / countCells(comparison))))
+  const batches = (['numeric', 'categorical'] as const).flatMap((type) => {
+    const ofType = profiles.filter((it) => it.type === type)
+    return Array.from({ length: Math.ceil(ofType.length / atOnce) }, (_, nth) => ({
+      type,
+      some: ofType.slice(nth * atOnce, (nth + 1) * atOnce),
+    }))
+  })
+  const found = new Map<Profile, Drift[]>(profiles.map((it) => [it, []]))
+  await runInPairs(batches, async ({ type, some }) => {
+    const rows = await compare(reader, { ...comparison, catalogs }, some, type)
+    for (const { f, ...row } of rows) {
+      const profile = some[Number(f)] as Profile
+      found.get(profile)?.push(toDrift(row, profile))
+    }
+  })
+  return found
+}
+
+/** Runs something for each item, two at a time. */
+async function runInPairs<Item>(items: Item[], run: (item: Item) => Promise<void>): Promise<void> {
+  const left = items.values()
+  const lane = async () => {
+    for (const item of left) await run(item)
+  }
+  await Promise.all([lane(), lane()])
+}
+
+/** One query compares so many features at most, and so many cells: different values, rounded or not. */
+const featuresMax = 50
+const cellsMax = 6_000_000
+/** Rounding leaves about so many different values of many. */
+const roundedCells = 15_000
+
+/** How many cells a feature may have, on both sides and in all windows. */
+function countCells({ reference, events }: Comparison): number {
+  const most = isExactly({ reference, events }) ? exactValuesMax : roundedCells
+  return Math.max(1, sum(events.map((it) => Math.min(reference.events, most) + Math.min(it, most))))
+}
+
+/** Whether there are few enough values to compare each. */
+const isExactly = ({ reference, events }: Pick<Comparison, 'reference' | 'events'>) =>
+  sum(events.map((it) => reference.events + it)) <= exactValuesMax
+
+type DriftRow = {
+  f: string
+  w: number
+  keys: number[]
+  rb: string[]
+  cb: string[]
+  refMissing: string
+  missing: string
+  psi: number | null
+  js: number | null
+  ks: number | null
+  wasserstein: number | null
+  isExact: number
+  rn: string
+  cn: string
+  infinite: string
+  others: string
+}
+
+type Compared = Comparison & { catalogs: { reference: Catalog; current: Catalog } }
+
+async function compare(reader: EventReader, comparison: Compared, profiles: Profile[], type: FeatureType) {
+  const { reference, current, windows, events, catalogs } = comparison
+  const scope = { ...current, from: windows.from, to: windows.to }
+  const isExact = isExactly(comparison)
+  const sides = await Promise.all([
+    openSide(reader, { scope: reference.scope, catalog: catalogs.reference, profiles, type, isExact }),
+    openSide(reader, { scope, catalog: catalogs.current, profiles, type, isExact, windows }),
+  ])
+  const [ofReference, ofCurrent] = sides
+  const centers = profiles.map((it, f) => ofCurrent.centers[f] ?? ofReference.centers[f] ?? it.median)
+  const [refSources, curSources] = [ofReference.toSources(centers), ofCurrent.toSources(centers)]
+  const mayCrowd = type === 'categorical' && sum(events) > categoriesMax
+  const crowded = mayCrowd ? await findCrowded(reader, curSources, profiles) : new Set()
+  const hashes = profiles.map(
+    (it, f) => it.categories > categoriesMax || crowded.has(f) || sides.some((side) => side.areHashed[f]),
+  )
+  return await reader.read<DriftRow>([...refSources, ...curSources], (tables) => {
+    const bySide = { reference: tables.slice(0, refSources.length), current: tables.slice(refSources.length) }
+    const form = type === 'numeric' ? { type, isExact, centers } : { type, hashes }
+    return selectDrift(bySide, { profiles, form, windows, events: { reference: reference.events, current: events } })
+  })
+}
+
+async function findCrowded(reader: EventReader, sources: Source[], profiles: Profile[]): Promise<Set<number>> {
+  const rows = await reader.read<{ f: number }>(sources, (tables) => selectCrowded(tables, profiles))
+  return new Set(rows.map((it) => Number(it.f)))
+}
+
+const sum = (numbers: number[]) => numbers.reduce((total, it) => total + it, 0)
+
+function toDrift(row: Omit<DriftRow, 'f'>, { edges, isDeciles }: Profile): Drift {
+  const bins = row.keys.map((key, at) => ({
+    ...toBounds(Number(key), edges, isDeciles),
+    key: Number(key),
+    reference: Number(row.rb[at]),
+    current: Number(row.cb[at]),
+  }))
+  return {
+    window: Number(row.w),
+    referenceValues: Number(row.rn),
+    values: Number(row.cn),
+    referenceMissing: Number(row.refMissing),
+    missing: Number(row.missing),
+    otherTypes: Number(row.others),
+    infinite: Number(row.infinite),
+    psi: row.psi,
+    jensenShannon: row.js,
+    kolmogorovSmirnov: row.ks,
+    wasserstein: row.wasserstein,
+    isExact: Boolean(row.isExact),
+    bins: bins.filter((it) => it.key >= 0).map(({ key: _, ...bin }) => bin),
+  }
+}
+
+function toBounds(key: number, edges: number[], isDeciles: boolean) {
+  if (isDeciles) return { from: edges[key - 1] ?? null, to: edges[key] ?? null }
+  // Even keys are gaps between numbers, odd ones the numbers themselves.
+  const at = (key - 1) / 2
+  return { from: edges[Math.floor(at)] ?? null, to: edges[Math.ceil(at)] ?? null }
+}

@@ -1,0 +1,126 @@
+import { hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { ClickHouse } from '../connection.ts'
+import { areAllIn, findShared, listParts, type Part } from '../parts.ts'
+import { createPartRows } from './part-rows.ts'
+import { type Current, createCurrentRollups } from './rollups/current.ts'
+import { createRolledFeatures } from './rollups/rolled-features.ts'
+import { type Plan, type Source, selectFinalRows, selectRows, toWhole } from './source.ts'
+
+/**
+ * Reads what models report, each event once however often it was delivered, out of rollups and raw rows.
+ *
+ *   question          its own file: scope, features, windows -> sources, and the SQL of the answer
+ *   -> Catalog        tombstones and rollups of a model (`rollups/catalog.ts`)
+ *   -> Source         which rows are asked for, and which rollups may stand for them (`source.ts`)
+ *   -> Plan           which rollups and parts are read: decided here, for all sources of a query by one snapshot of parts
+ *   -> SQL of rows    made of source and plan (`source.ts`), put into the query of the question
+ *
+ * `FINAL` would merge all that is read, at twenty times the cost. But no part has a row twice (`eachOnceInPart`), and claims
+ * grow with time, so few parts have claims in common: only rows of shared ranges of claims are made one by hashing.
+ *
+ * A plan names its parts, so a part that is inserted later is not read. One that is merged before the query has ended may
+ * be missing from its answer, so the parts are listed once more at the end, and the read is repeated if one has gone. After
+ * three attempts, or if parts share too much, `FINAL` answers.
+ *
+ * All caches live in one reader, which the entry files create and pass down: facts about parts and about rollups, which
+ * never change, and answers about references, by the parts they were read from. None of them needs invalidation.
+ */
+export function createEventReader(clickhouse: ClickHouse) {
+  const { database } = clickhouse
+  const partRows = createPartRows(clickhouse)
+  const findCurrent = createCurrentRollups(clickhouse, partRows)
+  const answers = new LRUCache<string, unknown[]>({ max: answersMax })
+
+  /** Decides how each source is read; undefined when a part went away meanwhile. */
+  async function plan(sources: Source[], active: Map<string, Part[]>): Promise<Plan[] | undefined> {
+    // Most sources of a query differ in their features only, and rollups hold all features.
+    const found = new Map<string, Promise<Current | undefined>>()
+    const choose = ({ table, scope, catalog, rollups }: Source) => {
+      const parts = active.get(table.name) ?? []
+      if (rollups.length === 0) return { rollups, outside: parts }
+      const key = [table.name, scope.modelId, scope.kind, ...rollups.map((it) => it.id)].join(' ')
+      const current = found.get(key) ?? findCurrent(rollups, { table, model: scope, parts, known: catalog.rollups })
+      found.set(key, current)
+      return current
+    }
+    const chosen = await Promise.all(sources.map(choose))
+    if (chosen.some((it) => it === undefined)) return undefined
+    const current = chosen as Current[]
+    const parts = await partRows.findRanges(
+      sources.map((source, at) => {
+        const { rollups, outside } = current[at] as Current
+        return { table: source.table, whole: toWhole(source, rollups), parts: outside }
+      }),
+    )
+    return parts?.map((its, at): Plan => {
+      const shared = findShared(its)
+      return { rollups: current[at]?.rollups ?? [], parts: its, shared: shared.ranges, sharedRows: shared.rows }
+    })
+  }
+
+  /**
+   * Runs something over the rows of sources, as one table expression each; once more if a part went away meanwhile. `parts`
+   * are those of all plans; undefined when all parts are read.
+   */
+  async function run(
+    sources: Source[],
+    work: (tables: string[], parts: Part[] | undefined) => Promise<void>,
+  ): Promise<void> {
+    const names = [...new Set(sources.map((it) => it.table.name))]
+    for (let attempt = 0; attempt < attemptsMax; attempt++) {
+      const plans = await plan(sources, await listParts(clickhouse, names))
+      if (!plans) continue
+      if (plans.some((it) => it.sharedRows > hashedRowsMax || it.shared.length > sharedRangesMax)) break
+      const parts = plans.flatMap((it) => it.parts)
+      await work(
+        sources.map((source, at) => selectRows(database, source, plans[at] as Plan)),
+        parts,
+      )
+      if (areAllIn(parts, await listParts(clickhouse, names))) return
+    }
+    await work(
+      sources.map((it) => selectFinalRows(database, it)),
+      undefined,
+    )
+  }
+
+  return {
+    clickhouse,
+    run,
+    findCurrent,
+    rolledFeatures: createRolledFeatures(clickhouse),
+
+    /** Runs a query over sources. @param toQuery makes it of one table expression for each source */
+    async read<Row>(sources: Source[], toQuery: (tables: string[]) => string): Promise<Row[]> {
+      let rows: Row[] = []
+      await run(sources, async (tables) => {
+        rows = await clickhouse.rows<Row>(toQuery(tables))
+      })
+      return rows
+    },
+
+    /**
+     * As `read`, of what hardly ever changes, as a reference: the answer is cached by the query and the parts. The query must
+     * depend on nothing but these, so there must be no tombstones.
+     */
+    async readCached<Row>(sources: Source[], toQuery: (tables: string[]) => string): Promise<Row[]> {
+      let rows: Row[] = []
+      await run(sources, async (tables, parts) => {
+        const query = toQuery(tables)
+        const key = parts && hash('sha256', JSON.stringify([query, parts.map((it) => it.id)]))
+        rows = ((key && answers.get(key)) as Row[] | undefined) ?? (await clickhouse.rows<Row>(query))
+        if (key) answers.set(key, rows)
+      })
+      return rows
+    },
+  }
+}
+
+export type EventReader = ReturnType<typeof createEventReader>
+
+const attemptsMax = 3
+const answersMax = 1_000
+/** With more rows than this in shared ranges, FINAL costs less than hashing them. */
+const hashedRowsMax = 2_000_000
+const sharedRangesMax = 100

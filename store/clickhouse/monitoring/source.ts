@@ -1,0 +1,176 @@
+import { type ClaimRange, isAmong, type RangedPart } from '../parts.ts'
+import { ofFeatures, ofModel, ofScope, quote } from './expressions.ts'
+import type { Catalog } from './rollups/catalog.ts'
+import type { Rollup } from './rollups/rollup.ts'
+import { chooseRollups, isOutside } from './rollups/rollups.ts'
+import { rollupValuesTable, rollupVersionValuesTable } from './rollups/tables.ts'
+import type { EventScope, FeatureNames, Windows } from './scope.ts'
+import { eventsTable, eventValuesTable, tombstonesTable, valueParts } from './tables.ts'
+
+/**
+ * What a question reads, as data: which events or values, and which rollups may stand for them. The reader plans how to read
+ * a source (`Plan`), and `selectRows` here is the only place that makes SQL of the two.
+ */
+export type Source = {
+  table: typeof eventsTable | typeof eventValuesTable
+  scope: EventScope
+  /** Of values only. */
+  features?: FeatureNames
+  /** Only these claims, to make a rollup of them. */
+  claims?: ClaimRange
+  columns: string
+  catalog: Catalog
+  /** Those of the catalog that may stand for rows. None of them overlap. */
+  rollups: Rollup[]
+}
+
+/** How a source is read. */
+export type Plan = {
+  /** Current ones: they hold all there is in their ranges of claims. */
+  rollups: Rollup[]
+  /** The parts that have rows of the source outside of these rollups. */
+  parts: RangedPart[]
+  /** The ranges of claims that several of these parts may have, where a row may be there twice. */
+  shared: ClaimRange[]
+  /** About how many rows are in these ranges. */
+  sharedRows: number
+}
+
+/** Events: raw rows with all columns. */
+export const eventRows = (scope: EventScope, catalog: Catalog): Source => ({
+  table: eventsTable,
+  scope,
+  columns: '*',
+  catalog,
+  rollups: [],
+})
+
+/** Values: raw rows with all columns. */
+export const valueRows = (scope: EventScope, features: FeatureNames, catalog: Catalog): Source => ({
+  table: eventValuesTable,
+  scope,
+  features,
+  columns: '*',
+  catalog,
+  rollups: [],
+})
+
+/** Events to be counted: a row is `weight` events from `timestamp` to `latest`, all in one window. */
+export const countedEvents = (scope: EventScope, catalog: Catalog, windows?: Windows): Source => ({
+  ...eventRows(scope, catalog),
+  columns: 'version, timestamp, timestamp AS latest, received, toUInt64(1) AS weight',
+  rollups: chooseFitting(scope, catalog, { windows }),
+})
+
+type Counted = {
+  windows?: Windows | undefined
+  /** Whether a rollup holds the features in the form that the question needs. */
+  isUsable?: (rollup: Rollup) => boolean
+}
+
+/** Values to be counted: a row is `weight` values from `least` to `most`. Those of rollups may be rounded or hashed. */
+export const countedValues = (
+  scope: EventScope,
+  features: FeatureNames,
+  catalog: Catalog,
+  options: Counted = {},
+): Source => ({
+  ...valueRows(scope, features, catalog),
+  columns:
+    'name, timestamp, type, number, number AS least, number AS most, text, toUInt64(1) AS weight, toUInt8(0) AS is_rounded, toUInt8(0) AS is_hashed',
+  rollups: chooseFitting(scope, catalog, options),
+})
+
+const isBeyond = ({ from = -Infinity, to = Infinity }: EventScope, it: Rollup) => it.last < from || it.first >= to
+
+/** The usable rollups whose events are all in one window, or all in none. */
+function chooseFitting(scope: EventScope, catalog: Catalog, { windows, isUsable = () => true }: Counted): Rollup[] {
+  const { from = -Infinity, to = Infinity } = scope
+  const numberOf = (time: number) => (windows ? Math.floor((time - windows.from) / windows.intervalMs) : 0)
+  const isWithin = (it: Rollup) => it.first >= from && it.last < to && numberOf(it.first) === numberOf(it.last)
+  return chooseRollups(catalog.rollups, (it) => isUsable(it) && (isBeyond(scope, it) || isWithin(it)))
+}
+
+/**
+ * The condition that holds for all rows a source may read, whatever their version and time. What is known of parts is kept
+ * by this condition, so it must be the same for many questions. Values of claims are looked up for all names together.
+ */
+export function toWhole({ scope, features, claims }: Source, rollups: Rollup[] = []): string {
+  const ofNames = features && (claims ? `part = ${valueParts[features.part]}` : ofFeatures(features))
+  return [ofModel(scope), ofNames, claims && ofClaims(claims), isOutside(rollups)]
+    .filter((it) => it !== undefined)
+    .join(' AND ')
+}
+
+const ofClaims = ([low, high]: ClaimRange) => `claim BETWEEN ${low} AND ${high}`
+
+function toCondition(database: string, { scope, features, claims, catalog }: Source, rollups: Rollup[] = []): string {
+  const isAlive =
+    catalog.hasTombstones &&
+    `(claim, place) NOT IN (SELECT claim, place FROM ${database}.${tombstonesTable.name} WHERE ${ofModel(scope)})`
+  return [ofScope(scope), features && ofFeatures(features), claims && ofClaims(claims), isAlive, isOutside(rollups)]
+    .filter((it) => it !== undefined && it !== false)
+    .join(' AND ')
+}
+
+/** A table expression of the rows of a source, each once. */
+export function selectRows(database: string, source: Source, { rollups, parts, shared }: Plan): string {
+  const sums = rollups.length === 0 ? undefined : selectRollups(database, source, rollups)
+  if (sums !== undefined && parts.length === 0) return `(${sums})`
+  const from = `FROM ${database}.${source.table.name} WHERE ${toCondition(database, source, rollups)} AND ${isAmong(parts)}`
+  const isShared = shared.map((it) => ofClaims(it)).join(' OR ')
+  // No two rows have these in common, unless they are one that was delivered twice.
+  const identity = source.features ? 'name, claim, place' : 'claim, place'
+  const raw =
+    shared.length === 0
+      ? `(SELECT ${source.columns} ${from})`
+      : `(SELECT ${source.columns} ${from} AND NOT (${isShared}) UNION ALL
+    SELECT ${source.columns} ${from} AND (${isShared}) LIMIT 1 BY ${identity})`
+  return sums === undefined ? raw : `(SELECT * FROM ${raw} UNION ALL ${sums})`
+}
+
+/** The same rows by ClickHouse's own merging, which costs many times as much and needs no plan. */
+export const selectFinalRows = (database: string, source: Source) =>
+  `(SELECT ${source.columns} FROM ${database}.${source.table.name} FINAL WHERE ${toCondition(database, source)})`
+
+/** Rows of rollups, with the columns of the source; undefined when they have none in the scope. */
+function selectRollups(database: string, source: Source, rollups: Rollup[]): string | undefined {
+  const { scope, features } = source
+  const chosen = rollups.filter((it) => !isBeyond(scope, it))
+  return features ? selectRolledValues(database, scope, features, chosen) : selectRolledEvents(scope, chosen)
+}
+
+function selectRolledEvents({ version }: EventScope, rollups: Rollup[]): string | undefined {
+  const rows = rollups
+    .flatMap((it) => it.versions)
+    .filter((it) => version === undefined || it.version === version)
+    .map((it) => `(${quote(it.version)}, ${it.first}, ${it.last}, ${it.received}, ${it.events})`)
+  if (rows.length === 0) return undefined
+  return `SELECT * FROM values('version String, timestamp Int64, latest Int64, received Int64, weight UInt64', ${rows.join(', ')})`
+}
+
+function selectRolledValues(
+  database: string,
+  scope: EventScope,
+  features: FeatureNames,
+  rollups: Rollup[],
+): string | undefined {
+  const { version } = scope
+  const select = (table: string, some: Rollup[], condition = '') => {
+    if (some.length === 0) return []
+    const ids = some.map((it) => it.id)
+    const sql = `SELECT name, transform(rollup, [${ids}]::Array(UInt64), [${some.map((it) => it.first)}]::Array(Int64), toInt64(0)) AS timestamp,
+        type, number, least, most, text, weight, is_rounded, is_hashed
+      FROM ${database}.${table} WHERE ${ofModel(scope)} AND ${ofFeatures(features)} AND rollup IN (${ids})${condition}`
+    return [sql]
+  }
+  const has = rollups.filter((it) => version === undefined || it.versions.some((its) => its.version === version))
+  const hasOthers = (it: Rollup) => version !== undefined && it.versions.length > 1
+  const ofAll = has.filter((it) => !hasOthers(it))
+  const ofVersion = has.filter(hasOthers)
+  const selects = [
+    ...select(rollupValuesTable, ofAll),
+    ...select(rollupVersionValuesTable, ofVersion, ` AND version = ${quote(version ?? '')}`),
+  ]
+  return selects.length === 0 ? undefined : selects.join(' UNION ALL ')
+}
