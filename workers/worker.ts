@@ -99,7 +99,7 @@ async function startLine(name: QueueName, { backend, queries, clickhouse, tracin
       storeAroundPoisonRows(block, refusal, {
         insert,
         isPermanent,
-        async setAside(poison, reason) {
+        async quarantine(poison, reason) {
           await insertDeadLetter(queries, { queue: name, ...poison, reason })
           count.deadRows.inc({ table: table.name }, poison.rows)
           log.error({ table: table.name, rows: poison.rows, reason }, 'rows were refused for good and set aside')

@@ -83,7 +83,7 @@ async function storeBlocks(
       await storeAroundPoisonRows(block, error, {
         insert,
         isPermanent,
-        setAside: (poison, reason) => insertDeadLetter(database, { queue: name, ...poison, reason }),
+        quarantine: (poison, reason) => insertDeadLetter(database, { queue: name, ...poison, reason }),
       })
     }
   }

@@ -9,8 +9,9 @@ import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/conne
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
 import { tombstonesTable } from '../../../store/clickhouse/monitoring/tables.ts'
 import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
-import { pointsTable, present } from '../../../store/clickhouse/points/tables.ts'
+import { pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
+import { aBlockOfPoints } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
 
 const closers = createClosers()
@@ -26,27 +27,6 @@ async function openOwnClickHouse() {
   closers.push(() => clickhouse.close())
   await migrateClickHouse(clickhouse)
   return { folder, engine, clickhouse }
-}
-
-function aBlockOfPoints(steps: number): Buffer {
-  const block = createNativeBlock(pointsTable)
-  const { columns } = block
-  for (let step = 0; step < steps; step++) {
-    columns.experiment_id.push(7)
-    columns.metric.push('loss')
-    columns.context.push('train')
-    columns.step.push(step)
-    columns.timestamp.push(0)
-    columns.request_hi.push(1)
-    columns.request_lo.push(1)
-    columns.place.push(step)
-    columns.epoch.push(0)
-    columns.received.push(0)
-    columns.present.push(present.step)
-    columns.value.push(step / 8)
-    block.endRow()
-  }
-  return zlib.zstdCompressSync(block.take())
 }
 
 async function readSteps(clickhouse: ClickHouse): Promise<number[]> {
