@@ -22,6 +22,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
+import { waitAtMost } from '../runtime/timeout.ts'
 import type { Span, Tracing } from '../runtime/tracing.ts'
 import type { Settings } from './settings.ts'
 import { version } from './version.ts'
@@ -84,12 +85,10 @@ export function openTracing({ settings, roles, log }: Given): Tracing & { close(
     within: (span, work) => active.run(span, work),
     current: () => active.getStore(),
     async close() {
-      const sent = provider.shutdown().catch(() => undefined)
-      let timer: NodeJS.Timeout | undefined
-      const late = new Promise((resolve) => {
-        timer = setTimeout(resolve, closeMsMax)
-      })
-      await Promise.race([sent, late]).finally(() => clearTimeout(timer))
+      await waitAtMost(
+        provider.shutdown().catch(() => undefined),
+        closeMsMax,
+      )
     },
   }
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
+import { withTimeout } from '../runtime/timeout.ts'
 
 /** What a process says of itself: what it needs to work, and its figures. */
 export type Health = {
@@ -23,17 +24,11 @@ async function runChecks(checks: Health['checks']): Promise<Record<string, strin
 }
 
 async function outcomeOf(check: () => Promise<unknown>): Promise<string> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${checkWaitMs} ms`)), checkWaitMs)
-  })
   try {
-    await Promise.race([check(), late])
+    await withTimeout(check(), checkWaitMs, () => new Error(`no answer within ${checkWaitMs} ms`))
     return 'ok'
   } catch (error) {
     return describeFault(error)
-  } finally {
-    clearTimeout(timer)
   }
 }
 

@@ -4,7 +4,7 @@ import { unavailable } from '../http/errors.ts'
 import type { Span } from '../runtime/tracing.ts'
 import { createNativeBlock, type NativeBlock } from '../store/clickhouse/blocks/native-block.ts'
 import type { Table } from '../store/clickhouse/table.ts'
-import type { Producer, QueueLoad } from '../store/queue/queue-backend.ts'
+import type { Producer, QueueLoad } from '../store/queue/queue.ts'
 import type { BlockTrace } from './block-trace.ts'
 
 /**

@@ -9,7 +9,7 @@ import { findWritableExperiments } from '../store/postgres/experiments/experimen
 import type { Heartbeats } from '../store/postgres/experiments/heartbeats.ts'
 import { addIngestionErrors } from '../store/postgres/monitoring/ingestion-errors.ts'
 import { upsertReferenceSet } from '../store/postgres/monitoring/reference-sets.ts'
-import type { QueueBackend } from '../store/queue/queue-backend.ts'
+import type { QueueBackend } from '../store/queue/queue.ts'
 import { openQueueMetrics } from '../store/queue/queue-metrics.ts'
 import { type QueueName, queues } from '../store/queue/queues.ts'
 import type { Counters } from '../throttle/counters.ts'

@@ -7,7 +7,7 @@ import type { Queries } from '../store/postgres/database.ts'
 import { countDeadLetters } from '../store/postgres/dead-letters.ts'
 import { readPostgresState } from '../store/postgres/state.ts'
 import { findOldestDueMs } from '../store/postgres/webhooks/deliveries.ts'
-import type { Producer, QueueBackend } from '../store/queue/queue-backend.ts'
+import type { Producer, QueueBackend } from '../store/queue/queue.ts'
 import { openQueueMetrics } from '../store/queue/queue-metrics.ts'
 import { type QueueName, queueNames } from '../store/queue/queues.ts'
 

@@ -8,7 +8,8 @@ import {
   findDeadLetter,
   listDeadLetters,
 } from '../../store/postgres/dead-letters.ts'
-import { openQueueBackend, type QueueBackend } from '../../store/queue/queue-backend.ts'
+import { openQueueBackend } from '../../store/queue/open-queue.ts'
+import type { QueueBackend } from '../../store/queue/queue.ts'
 import { type QueueName, queueNames, queues } from '../../store/queue/queues.ts'
 import { parseOperatorSettings, toClickHouse } from '../settings.ts'
 

@@ -7,7 +7,7 @@ import { checkFreeSpace, findPublishedStores } from '../../store/embedded/data-f
 import { findMasterKey } from '../../store/embedded/master-key.ts'
 import { isMasterKeyInUse, openSecrets } from '../../store/postgres/accounts/secrets.ts'
 import { type Database, openDatabase } from '../../store/postgres/database.ts'
-import { openQueueBackend } from '../../store/queue/queue-backend.ts'
+import { openQueueBackend } from '../../store/queue/open-queue.ts'
 import { describeRedisAddress } from '../../store/redis/address.ts'
 import { warnOfExampleSecrets } from '../example-secrets.ts'
 import { toUrlHost } from '../service.ts'

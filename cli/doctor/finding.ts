@@ -1,4 +1,5 @@
 import { describeFault } from '../../http/health.ts'
+import { withTimeout } from '../../runtime/timeout.ts'
 
 /** What was found of one thing that was looked at. What is not ok says what to do. */
 export type Finding = { name: string; state: 'ok' | 'warning' | 'wrong'; says: string }
@@ -18,16 +19,10 @@ export async function findAll(checks: Check[]): Promise<Finding[]> {
 }
 
 async function find({ name, look }: Check): Promise<Finding[]> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${lookMsMax / 1_000} s`)), lookMsMax)
-  })
   try {
-    return await Promise.race([look(), late])
+    return await withTimeout(look(), lookMsMax, () => new Error(`no answer within ${lookMsMax / 1_000} s`))
   } catch (error) {
     return [wrong(name, describeFault(error))]
-  } finally {
-    clearTimeout(timer)
   }
 }
 

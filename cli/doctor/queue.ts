@@ -1,4 +1,4 @@
-import type { QueueBackend } from '../../store/queue/queue-backend.ts'
+import type { QueueBackend } from '../../store/queue/queue.ts'
 import { queueNames } from '../../store/queue/queues.ts'
 import { type RedisState, readRedisStates } from '../../store/redis/state.ts'
 import { compareClock } from './clock.ts'

@@ -4,7 +4,7 @@ import { createApiRoutes } from '../../api/routes.ts'
 import type { Route } from '../../http/route.ts'
 import { openObjects } from '../../store/objects/open-objects.ts'
 import { openReadReplica } from '../../store/postgres/read-replica.ts'
-import type { Producer, QueueBackend } from '../../store/queue/queue-backend.ts'
+import type { Producer, QueueBackend } from '../../store/queue/queue.ts'
 import { type QueueName, queueNames } from '../../store/queue/queues.ts'
 import type { RouteParts } from './parts.ts'
 

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { waitAtMost } from '../../runtime/timeout.ts'
 import type { SeriesTotals } from '../../store/clickhouse/points/series-counts.ts'
 import type { WritableExperiment } from '../../store/postgres/experiments/experiments.ts'
 import type { Point } from './point.ts'
@@ -155,8 +156,9 @@ export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defa
   }
 
   async function countKnowingMore(id: bigint, counted: Counted, limits: SeriesLimits, taken: Taken): Promise<Dropped> {
-    if (!counted.isAnswered) await waitAtMost(counted.question ?? ask(id, counted, limits, false))
-    if (needsNames(counted, limits, taken)) await waitAtMost(counted.question ?? ask(id, counted, limits, true))
+    if (!counted.isAnswered) await waitAtMost(counted.question ?? ask(id, counted, limits, false), answerWaitMs)
+    if (needsNames(counted, limits, taken))
+      await waitAtMost(counted.question ?? ask(id, counted, limits, true), answerWaitMs)
     return count(counted, limits, taken)
   }
 
@@ -202,13 +204,4 @@ function needsNames({ isWhole, before, series, pointsMost }: Counted, limits: Se
 function isDue({ question, askedAtMs, sinceThen, askAfter }: Counted, nowMs: number): boolean {
   if (question || nowMs - askedAtMs < askAgainAfterMs) return false
   return sinceThen.series >= askAfter.series || sinceThen.points >= askAfter.points
-}
-
-async function waitAtMost(answered: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, answerWaitMs)
-  })
-  await Promise.race([answered, late])
-  clearTimeout(timer)
 }

@@ -5,7 +5,7 @@ import { createCommitter } from '../../ingest/committer.ts'
 import { pushPoints } from '../../ingest/points/rows.ts'
 import { readNativeBlock } from '../../store/clickhouse/blocks/native-slice.ts'
 import { pointsTable } from '../../store/clickhouse/points/tables.ts'
-import type { Block, QueueLoad } from '../../store/queue/queue-backend.ts'
+import type { Block, QueueLoad } from '../../store/queue/queue.ts'
 import { eventually } from '../kit/eventually.ts'
 
 type Options = Partial<Parameters<typeof createCommitter<typeof pointsTable>>[0]> & {

@@ -1,5 +1,5 @@
 import type { Tracing } from '../../runtime/tracing.ts'
-import type { Block } from '../../store/queue/queue-backend.ts'
+import type { Block } from '../../store/queue/queue.ts'
 import type { QueueName } from '../../store/queue/queues.ts'
 
 /**

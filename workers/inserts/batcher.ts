@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Block } from '../../store/queue/queue-backend.ts'
+import type { Block } from '../../store/queue/queue.ts'
 
 /**
  * Gathers the blocks of one table into few, large inserts.

@@ -1,6 +1,6 @@
 import zlib from 'node:zlib'
 import { readNativeBlock, type SliceableBlock } from '../../store/clickhouse/blocks/native-slice.ts'
-import type { Block } from '../../store/queue/queue-backend.ts'
+import type { Block } from '../../store/queue/queue.ts'
 
 type Settings = {
   insert(blocks: Buffer[]): Promise<void>

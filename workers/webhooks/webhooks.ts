@@ -10,7 +10,7 @@ import {
   deleteOldDeliveries,
   listDueReceivers,
 } from '../../store/postgres/webhooks/deliveries.ts'
-import type { QueueBackend } from '../../store/queue/queue-backend.ts'
+import type { QueueBackend } from '../../store/queue/queue.ts'
 import { createResolver, resolveLocally } from './addresses.ts'
 import { traceDeliveries } from './delivery-trace.ts'
 import { createDispatcher } from './dispatcher.ts'
@@ -84,9 +84,9 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
     onFault: (error, what) => log.error({ err: error }, what),
   })
   const stop = new AbortController()
-  const errands = await backend.openJobs({
+  const jobs = await backend.openNamedJobs({
     queue: 'webhooks',
-    atOnce: receiversAtOnce,
+    jobsAtOnce: receiversAtOnce,
     async run(receiverId) {
       await dispatcher.serve(receiverId, stop.signal).catch((error: unknown) => {
         log.warn({ err: error, receiverId }, 'webhooks could not be sent; it will be tried again')
@@ -98,7 +98,7 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
     everyMs: lookEveryMs,
     async work() {
       const due = await listDueReceivers(database, Date.now(), receiversMax)
-      if (due.length > 0) await errands.request(due)
+      if (due.length > 0) await jobs.request(due)
     },
     onError: (error) =>
       log.warn({ err: error }, 'webhooks that are due could not be looked for; it will be tried again'),
@@ -114,7 +114,7 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
     async close() {
       const timer = setTimeout(() => stop.abort(), finishMsMax)
       await Promise.all([looking.close(), sweeping.close()])
-      await errands.close()
+      await jobs.close()
       clearTimeout(timer)
     },
   }

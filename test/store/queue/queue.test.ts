@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest'
 import { createClosers } from '../../../runtime/closers.ts'
-import { openQueueBackend } from '../../../store/queue/queue-backend.ts'
+import { openQueueBackend } from '../../../store/queue/open-queue.ts'
 import { openOwnStores, storesWith } from '../../kit/service.ts'
 import { openProxy } from '../../kit/stores/proxy.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import type { Block } from '../../../store/queue/queue-backend.ts'
+import type { Block } from '../../../store/queue/queue.ts'
 import { createBatcher } from '../../../workers/inserts/batcher.ts'
 
 const permanent = new Error('the rows can never be stored')

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../../cli/settings.ts'
 import { createClosers } from '../../../runtime/closers.ts'
-import { openQueueBackend } from '../../../store/queue/queue-backend.ts'
+import { openQueueBackend } from '../../../store/queue/open-queue.ts'
 import { eventually } from '../../kit/eventually.ts'
 import { availableQueues, openOwnStores, uniqueName } from '../../kit/service.ts'
 
@@ -13,14 +13,14 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
   /** Some processes on one queue; what they do is told to `run`. */
   async function openJobs(count: number, run: (name: string) => Promise<void>) {
     const { postgresUrl, redisUrl }: StoreUrls = await openOwnStores(queue)
-    const prefix = uniqueName('errands')
+    const prefix = uniqueName('jobs')
     const opened: { request(names: string[]): Promise<void>; close(): Promise<void> }[] = []
     for (let at = 0; at < count; at++) {
       const backend = openQueueBackend({ redisUrl, postgresUrl, prefix, onError: () => undefined })
       closers.push(() => backend.close())
-      const errands = await backend.openJobs({ queue: 'errands', atOnce: 10, run, onError: () => undefined })
-      closers.push(() => errands.close())
-      opened.push(errands)
+      const jobs = await backend.openNamedJobs({ queue: 'jobs', jobsAtOnce: 10, run, onError: () => undefined })
+      closers.push(() => jobs.close())
+      opened.push(jobs)
     }
     return {
       opened,
@@ -28,13 +28,13 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
     }
   }
 
-  it('every errand is done by one of the processes, and not as often as it is requested', async () => {
+  it('every job is done by one of the processes, and not as often as it is requested', async () => {
     const done = new Map<string, number>()
     const { request } = await openJobs(2, async (name) => {
       await sleep(5)
       done.set(name, (done.get(name) ?? 0) + 1)
     })
-    const names = Array.from({ length: 5 }, () => uniqueName('errand'))
+    const names = Array.from({ length: 5 }, () => uniqueName('job'))
 
     await Promise.all(Array.from({ length: 40 }, () => request(names)))
 
@@ -42,7 +42,7 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
     for (const times of done.values()) expect(times).toBeLessThan(80)
   })
 
-  it('an errand that is over can be requested again, also when it failed', async () => {
+  it('a job that is over can be requested again, also when it failed', async () => {
     let times = 0
     const { request } = await openJobs(1, async () => {
       times += 1
@@ -51,7 +51,7 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
 
     for (let count = 1; count <= 3; count++) {
       await eventually(async () => {
-        await request(['errand'])
+        await request(['job'])
         expect(times).toBeGreaterThanOrEqual(count)
       })
     }

@@ -1,0 +1,84 @@
+import type { JobType, Queue, QueueOptions, Worker } from 'bullmq'
+import type { Closers } from '../../runtime/closers.ts'
+import { closeInTime, streams, unlimited, workerOptions } from './bullmq.ts'
+import type { Block, Consumer, Producer } from './queue.ts'
+
+/** A block as the data of a BullMQ job. */
+export type JobData = { rows: number; receivedMs: number; block: string; trace?: string }
+
+export const producerOptions: Omit<QueueOptions, 'connection'> = {
+  defaultJobOptions: {
+    attempts: unlimited,
+    backoff: { type: 'fixed', delay: 1_000 },
+    removeOnComplete: true,
+    removeOnFail: false,
+  },
+  streams,
+}
+
+export const consumerOptions = workerOptions
+
+/** All states of a job that is not done. */
+export const unfinished: JobType[] = ['wait', 'active', 'delayed', 'prioritized', 'waiting-children', 'failed']
+const jobsReadAtOnce = 50
+
+type ProducerSettings = {
+  queue: Queue<JobData>
+  /** What makes an added block durable. */
+  afterAdd?: () => Promise<void>
+  memoryShare: () => Promise<number>
+  findOldest: (queue: Queue<JobData>) => Promise<number | undefined>
+  onError: (error: Error) => void
+  closers: Closers
+}
+
+/**
+ * Resolves when the queue can be used. BullMQ never connects again when its first connection fails, so that fails the start
+ * of the process instead.
+ */
+export async function startProducer({
+  queue,
+  afterAdd = async () => undefined,
+  memoryShare,
+  findOldest,
+  onError,
+  closers,
+}: ProducerSettings): Promise<Producer> {
+  queue.on('error', onError)
+  closers.push(() => closeInTime(queue))
+  await queue.waitUntilReady()
+  return {
+    async add({ rows, receivedMs, bytes, trace }) {
+      await queue.add('block', { rows, receivedMs, block: bytes.toString('base64'), ...(trace && { trace }) })
+      await afterAdd()
+    },
+    async load() {
+      const [blocks, share] = await Promise.all([
+        queue.getJobCountByTypes('waiting', 'active', 'delayed'),
+        memoryShare(),
+      ])
+      return { blocks, memoryShare: share }
+    },
+    oldestReceivedMs: () => findOldest(queue),
+  }
+}
+
+/** Takes jobs from when it resolves; see `startProducer` for why it waits. */
+export async function startConsumer(worker: Worker<JobData>, onError: (error: Error) => void): Promise<Consumer> {
+  worker.on('error', onError)
+  await worker.waitUntilReady()
+  worker.run().catch(onError)
+  return { close: () => closeInTime(worker) }
+}
+
+export async function* readJobs(queue: Queue<JobData>, ids: string[]): AsyncGenerator<Block> {
+  queue.on('error', () => undefined)
+  for (let at = 0; at < ids.length; at += jobsReadAtOnce) {
+    const jobs = await Promise.all(ids.slice(at, at + jobsReadAtOnce).map((id) => queue.getJob(id)))
+    for (const job of jobs) if (job) yield toBlock(job.data)
+  }
+}
+
+export function toBlock({ rows, receivedMs, block, trace }: JobData): Block {
+  return { rows, receivedMs, bytes: Buffer.from(block, 'base64'), ...(trace && { trace }) }
+}

@@ -1,0 +1,60 @@
+import type { RedisConnection } from '../redis/connect.ts'
+import type { Producer } from './queue.ts'
+
+/** How long a shard that refused a block is tried last. */
+const avoidedMs = 10_000
+
+/** Remembers the most shards that the queues ever had, and answers with it. */
+export async function noteShards(redis: RedisConnection, key: string, shards: number): Promise<number> {
+  const known = Number((await redis.get(key)) ?? 0)
+  // Two processes that start at once with different numbers may store the smaller one: the other stores its own when it
+  // starts again, or all processes get the larger one anyway.
+  if (shards > known) await redis.set(key, String(shards))
+  return Math.max(shards, known)
+}
+
+/**
+ * A queue in several shards, which lie on different masters of a cluster, filled in turn. A block that one shard refuses goes
+ * to another. If both have it after all, its rows collapse.
+ */
+export function spreadOver(producers: Producer[]): Producer {
+  if (producers.length === 1) return producers[0] as Producer
+  let turn = 0
+  const refusedAt = producers.map(() => Number.NEGATIVE_INFINITY)
+  return {
+    async add(block) {
+      const first = turn++ % producers.length
+      const order = producers.map((_, at) => (first + at) % producers.length)
+      // Those that refused lately come last: each of them may take its time to refuse again.
+      const isAway = (at: number) => performance.now() - (refusedAt[at] as number) < avoidedMs
+      const sorted = [...order.filter((it) => !isAway(it)), ...order.filter(isAway)]
+      const errors: unknown[] = []
+      for (const at of sorted) {
+        try {
+          return await (producers[at] as Producer).add(block)
+        } catch (error) {
+          refusedAt[at] = performance.now()
+          errors.push(error)
+        }
+      }
+      throw errors[0]
+    },
+    async load() {
+      const asked = producers.map((it) => it.load())
+      // What waits on a master that is away is unknown, and goes on waiting.
+      const loads = (await Promise.allSettled(asked)).flatMap((it) => (it.status === 'fulfilled' ? [it.value] : []))
+      if (loads.length === 0) await asked[0]
+      return {
+        blocks: loads.reduce((sum, it) => sum + it.blocks, 0),
+        memoryShare: Math.max(...loads.map((it) => it.memoryShare)),
+      }
+    },
+    async oldestReceivedMs() {
+      const asked = await Promise.allSettled(producers.map((it) => it.oldestReceivedMs()))
+      const known = asked.flatMap((it) => (it.status === 'fulfilled' ? [it.value] : []))
+      if (known.length === 0) throw (asked[0] as PromiseRejectedResult).reason
+      const times = known.filter((it) => it !== undefined)
+      return times.length > 0 ? Math.min(...times) : undefined
+    },
+  }
+}
