@@ -10,6 +10,8 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts', 'bench/**/*.test.ts', 'clients/typescript/test/**/*.test.ts'],
     globalSetup: ['test/kit/stores/shared-stores.ts'],
+    // A test that asserts nothing fails.
+    expect: { requireAssertions: true },
     // A busy machine needs several times what a quiet one does.
     testTimeout: 300_000,
     hookTimeout: 300_000,

@@ -155,7 +155,7 @@ describe('an answer that is long', () => {
 
     ask(port).pause()
 
-    await letGo
+    await expect(letGo).resolves.toBeUndefined()
   })
 
   it('is ended, and nothing put into it, when what follows its request is not HTTP', async () => {

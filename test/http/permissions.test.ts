@@ -36,5 +36,6 @@ it.each([undefined, null, '', 'everyone'])(
 
 it.each(['anyone', 'reader', 'caller', 'admin'])('one with %j does', async (it) => {
   const app = await start(it)
+  expect(app.hasRoute({ method: 'GET', url: '/api/rest/v2/thing' })).toBe(true)
   await app.close()
 })

@@ -121,7 +121,7 @@ describe.each(['folder', 's3'] as const)('objects in %s', (kind) => {
   })
 
   test('can be checked', async () => {
-    await store.check()
+    await expect(store.check()).resolves.toBeUndefined()
   })
 })
 

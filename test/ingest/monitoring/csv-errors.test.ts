@@ -54,7 +54,7 @@ async function upload(url: string, apiKey: string, query: Record<string, string>
 // It takes more than a minute: a smaller file would not show whether it is held.
 it.skipIf(form === 'short')(
   'a large file takes no more memory than a small one, and every line of it is counted',
-  async () => {
+  async (context) => {
     const stores = await openOwnStores(availableQueues().at(-1) as 'postgres')
     const user = await createUser(stores)
     const settings = { SVC_EVENTS_PER_MINUTE: '100000000', SVC_QUEUE_PREFIX: uniqueName('csv') }
@@ -68,7 +68,7 @@ it.skipIf(form === 'short')(
     const query = { workspaceName: user.workspaceName, modelName: 'large', modelVersion: '1' }
     await upload(ingest.url, user.apiKey, { ...query, modelName: 'warm' }, Readable.from(makeFile(warmBytes).chunks()))
     const before = await readMemory(ingest.pid)
-    if (!before) return console.warn('There is no /proc here: memory is not measured.')
+    if (!before) return context.skip('there is no /proc here: memory cannot be measured')
     const file = makeFile(fileBytes)
     const startedAt = performance.now()
     const { status, lines } = await upload(ingest.url, user.apiKey, query, Readable.from(file.chunks()))
