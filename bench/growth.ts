@@ -109,8 +109,8 @@ await runCommand(async (closers) => {
           progress,
         })
         const [measured] = await measure({ contenders: [contender], rounds, seconds, progress: say })
-        const faults = Object.keys(measured?.faults ?? {})
-        if (faults.length > 0) progress(`some requests failed: ${faults.join('; ')}`)
+        const errors = Object.keys(measured?.errors ?? {})
+        if (errors.length > 0) progress(`some requests failed: ${errors.join('; ')}`)
         points.push({
           at,
           pointsPerSecond: measured?.rounds.map((it) => it.pointsPerSecond) ?? [],

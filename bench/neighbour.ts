@@ -4,10 +4,10 @@ import { describeTerminal } from '../cli/terminal/terminal.ts'
 import { createClosers } from '../runtime/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { dataSet } from '../test/kit/curves.ts'
-import { startLoadProcess } from './contenders/processes.ts'
 import { openBenchStores } from './contenders/stores.ts'
 import { startSystem } from './contenders/system.ts'
 import { createExperiments } from './load/experiments.ts'
+import { startLoadProcess } from './load/start-load-process.ts'
 import { median } from './report/report.ts'
 
 /**
@@ -106,7 +106,7 @@ async function main() {
       const [quiet, report] = await Promise.all([runQuiet(seconds), load.run(seconds)])
       beside.push(quiet)
       const stored = report.acknowledged.reduce((sum, it) => sum + (it ?? 0), 0)
-      const refused = Object.values(report.faults).reduce((sum, it) => sum + it, 0)
+      const refused = Object.values(report.errors).reduce((sum, it) => sum + it, 0)
       runaway.push({ storedPerSecond: stored / report.seconds, refusedPerSecond: refused / report.seconds })
     }
 

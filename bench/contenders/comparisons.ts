@@ -1,10 +1,10 @@
+import type { AppendFsync } from '../../test/kit/stores/redis.ts'
 import { influxFields, influxLines, influxLinesWithStep } from '../peers/influxdb.ts'
 import { mlflow } from '../peers/mlflow.ts'
 import type { Peer } from '../peers/peer.ts'
 import { trackio } from '../peers/trackio.ts'
 import { victoriaMetrics, victoriaMetricsInflux } from '../peers/victoria-metrics.ts'
 import type { QueueKind } from './scenarios.ts'
-import type { AppendFsync } from './stores.ts'
 
 /**
  * What is set beside what. All sides of a comparison are alternated in one run, each on stores of its own; peers get the

@@ -13,7 +13,7 @@ export type Contender = {
   /** Compares what is stored with what was acknowledged, and tells what it takes on disk. */
   finish(): Promise<Finished>
   /** What went wrong so far, and how often. */
-  faults: Record<string, number>
+  errors: Record<string, number>
   about: About
 }
 
@@ -47,7 +47,7 @@ type Finished = {
   peakMiB?: Record<string, number>
 }
 
-export type Measured = About & Finished & { rounds: Round[]; faults: Record<string, number> }
+export type Measured = About & Finished & { rounds: Round[]; errors: Record<string, number> }
 
 type Settings = {
   contenders: Contender[]
@@ -60,7 +60,7 @@ const warmUpSecondsMax = 2
 
 /** Warms all up, lets them run in turn (A B A B), and then verifies each. */
 export async function measure({ contenders, rounds, seconds, progress }: Settings): Promise<Measured[]> {
-  const measured: Measured[] = contenders.map(({ about, faults }) => ({ ...about, rounds: [], faults }))
+  const measured: Measured[] = contenders.map(({ about, errors }) => ({ ...about, rounds: [], errors }))
   for (const contender of contenders) {
     progress(`${titleOf(contender)}: warming up`)
     await contender.runRound(Math.min(warmUpSecondsMax, seconds))
@@ -72,7 +72,7 @@ export async function measure({ contenders, rounds, seconds, progress }: Setting
       const ran = await contender.runRound(seconds)
       if (ran.points === 0) {
         throw new Error(
-          `${titleOf(contender)}: nothing was acknowledged in a round. ${JSON.stringify(contender.faults)}`,
+          `${titleOf(contender)}: nothing was acknowledged in a round. ${JSON.stringify(contender.errors)}`,
         )
       }
       measured[index]?.rounds.push(ran)

@@ -3,8 +3,8 @@ import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import type { DataSet } from '../../test/kit/curves.ts'
 import { createExperiments } from '../load/experiments.ts'
 import { pointsInPool } from '../load/requests.ts'
+import { startLoadProcess } from '../load/start-load-process.ts'
 import { type Contender, toRound, total } from './contender.ts'
-import { startLoadProcess } from './processes.ts'
 import type { QueueKind, Scenario } from './scenarios.ts'
 import { forgetPoints, measureBytesPerPoint, waitUntilQuiet, waitUntilStored } from './stored-points.ts'
 import type { BenchStores } from './stores.ts'
@@ -66,7 +66,7 @@ export async function openService(settings: Settings): Promise<ServiceContender>
   )
 
   const acknowledged: Acknowledged = { perExperiment: [], unclearPoints: 0 }
-  const faults: Record<string, number> = {}
+  const errors: Record<string, number> = {}
 
   async function run(seconds: number, pointsPerSecond?: number) {
     const cpuBefore = await system.readCpu()
@@ -76,7 +76,7 @@ export async function openService(settings: Settings): Promise<ServiceContender>
       acknowledged.perExperiment[experiment] = (acknowledged.perExperiment[experiment] ?? 0) + points
     }
     acknowledged.unclearPoints += report.unclearPoints
-    for (const [what, count] of Object.entries(report.faults)) faults[what] = (faults[what] ?? 0) + count
+    for (const [what, count] of Object.entries(report.errors)) errors[what] = (errors[what] ?? 0) + count
     if (isStoring) await waitUntilStored(clickhouse, total(acknowledged.perExperiment))
     const wallSeconds = (performance.now() - startedAt) / 1_000 - report.preparingSeconds
     return toRound(report, wallSeconds, cpuBefore, await system.readCpu())
@@ -84,7 +84,7 @@ export async function openService(settings: Settings): Promise<ServiceContender>
 
   return {
     about: { scenario: scenario.name, queue, ...(await describe(stores, scenario, queue)) },
-    faults,
+    errors,
     writeUrl: system.writeUrl,
     readUrl: system.readUrl,
     readCpu: system.readCpu,

@@ -1,9 +1,7 @@
-import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { Redis } from 'ioredis'
 import { pino } from 'pino'
@@ -12,33 +10,30 @@ import { migrateStores } from '../../cli/stores.ts'
 import type { Closers } from '../../runtime/closers.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
-import { findFreePort } from '../../store/embedded/free-port.ts'
 import { openEmbeddedPostgres } from '../../store/embedded/postgres.ts'
 import { createApiKey } from '../../store/postgres/accounts/api-key.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { readCpuSeconds } from './usage.ts'
+import { readCpuSeconds } from '../../test/kit/processes/usage.ts'
+import { type AppendFsync, startRedisServer } from '../../test/kit/stores/redis.ts'
 
 export type BenchStores = {
-  /** Goes away when the stores are closed, unless it was given. */
+  /** Removed when the stores are closed, unless it was given. */
   folder: string
-  /** With the address of Redis when there is one, whichever queue is then used. */
+  /** Includes the URL of Redis whenever there is one, also for a queue in Postgres. */
   urls: StoreUrls
   apiKey: string
   masterKey: string
-  /** Keeps apart what we put into a Redis that is not only ours. */
+  /** Separates our keys in a Redis that others use too. */
   queuePrefix: string
-  /** Seconds of CPU that each store has used so far; undefined where that cannot be told. */
+  /** Seconds of CPU of each store so far; undefined where there is no /proc. */
   readCpu(): Promise<Record<string, number> | undefined>
-  /** The programs with their versions, and how Redis keeps what it is given. */
+  /** Versions, and the fsync policy of Redis. */
   describe(): Promise<{ clickhouse: string; postgres: string; redis?: { version: string; appendFsync: string } }>
 }
 
-/** When Redis writes what it was given to disk: before it answers, or within a second. */
-export type AppendFsync = 'always' | 'everysec'
-
 /**
- * Starts ClickHouse and Postgres, empty and in a folder that goes away again, and Redis from REDIS_URL or the PATH. They
- * are never those of a deployment: tables are emptied between scenarios. A folder that is given stays, with what is in it.
+ * Starts ClickHouse and Postgres in a temporary folder, and uses Redis at REDIS_URL or starts one. They are never those
+ * of a deployment, because scenarios empty the tables. A `kept` folder is reused and stays.
  */
 export async function openBenchStores(
   closers: Closers,
@@ -95,7 +90,7 @@ export async function openBenchStores(
   }
 }
 
-/** The text of a file, which is written when there is none. */
+/** Reads a file; creates it with `text` if it is missing. */
 async function keepText(file: string, text: string): Promise<string> {
   await writeFile(file, text, { flag: 'wx', mode: 0o600 }).catch((error) => {
     if (error.code !== 'EEXIST') throw error
@@ -112,8 +107,10 @@ type BenchRedis = {
 type RedisSettings = { appendFsync: AppendFsync; prefix: string; closers: Closers }
 
 async function openRedis(folder: string, settings: RedisSettings): Promise<BenchRedis | undefined> {
-  const { prefix, closers } = settings
-  const url = process.env.REDIS_URL || (await startRedisServer(folder, settings))
+  const { appendFsync, prefix, closers } = settings
+  const own = process.env.REDIS_URL ? undefined : await startRedisServer({ folder, appendFsync })
+  if (own) closers.push(own.close)
+  const url = own?.url ?? process.env.REDIS_URL
   if (!url) return undefined
   const redis = new Redis(url)
   redis.on('error', () => undefined)
@@ -141,44 +138,4 @@ async function openRedis(folder: string, settings: RedisSettings): Promise<Bench
       }
     },
   }
-}
-
-const startMsMax = 10_000
-
-/** Starts `redis-server` as production should run it (AOF, no eviction); undefined when there is no such program. */
-async function startRedisServer(folder: string, { appendFsync, closers }: RedisSettings): Promise<string | undefined> {
-  await mkdir(folder, { recursive: true })
-  const port = await findFreePort()
-  const options = [
-    '--bind',
-    '127.0.0.1',
-    '--save',
-    '',
-    '--appendonly',
-    'yes',
-    '--appendfsync',
-    appendFsync,
-    '--maxmemory-policy',
-    'noeviction',
-  ]
-  const child = spawn('redis-server', ['--port', String(port), '--dir', folder, ...options], { stdio: 'ignore' })
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  const isThere = await new Promise<boolean>((resolve) => {
-    child.once('spawn', () => resolve(true))
-    child.once('error', () => resolve(false))
-  })
-  if (!isThere) return undefined
-  closers.push(async () => {
-    child.kill('SIGTERM')
-    await ended
-  })
-  const redis = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: null, retryStrategy: () => 50 })
-  redis.on('error', () => undefined)
-  try {
-    const isReady = await Promise.race([redis.ping().then(() => true), sleep(startMsMax, false, { ref: false })])
-    if (!isReady) throw new Error('redis-server was started but does not answer.')
-  } finally {
-    redis.disconnect()
-  }
-  return `redis://127.0.0.1:${port}`
 }

@@ -1,20 +1,37 @@
 import path from 'node:path'
 import type { Role } from '../../cli/service.ts'
 import type { Closers } from '../../runtime/closers.ts'
-import { type Server, startServer } from './processes.ts'
+import { type Server, startServer } from '../../test/kit/processes/server.ts'
+import { svcScript, toStoreSettings } from '../../test/kit/processes/svc.ts'
+import { readCpuSeconds, readPeakMemory } from '../../test/kit/processes/usage.ts'
 import type { QueueKind, Target } from './scenarios.ts'
 import type { BenchStores } from './stores.ts'
-import { readCpuSeconds, readPeakMiB } from './usage.ts'
 
-/** What is measured: its processes, the stores included. */
+type Start = { name: string; script: URL; args: string[] }
+
+const role = (name: Role | 'up'): Start => ({ name, script: svcScript, args: [name] })
+const jobPerPoint = new URL('../baselines/job-per-point.ts', import.meta.url)
+const bareRoute = new URL('../baselines/bare-route.ts', import.meta.url)
+
+const processesOf: Record<Target, Start[]> = {
+  service: [role('api'), role('ingest'), role('worker')],
+  up: [role('up')],
+  jobPerPoint: [role('api'), ...['ingest', 'worker'].map((name) => ({ name, script: jobPerPoint, args: [name] }))],
+  rawInserts: [role('api')],
+  bareRoute: [role('api'), { name: 'ingest', script: bareRoute, args: [] }],
+}
+
+const drainMsMax = 40_000
+
+/** The running processes of a scenario, and those of the stores. */
 export type System = {
   writeUrl: string
   readUrl: string
-  /** Seconds of CPU used so far, by process; undefined where that cannot be told. */
+  /** Seconds of CPU used so far, by process; undefined where there is no /proc. */
   readCpu(): Promise<Record<string, number> | undefined>
-  /** The most memory that each process of ours has had, in MiB; undefined where that cannot be told. */
+  /** Peak memory of each of our processes in MiB; undefined where there is no /proc. */
   readPeakMiB(): Promise<Record<string, number> | undefined>
-  /** Kills the process of a role and starts another one. What it has used until then is no more told. */
+  /** Kills the process of a role and starts another one, whose CPU counts from 0. */
   replace(name: Role): Promise<void>
 }
 
@@ -33,52 +50,50 @@ export async function startSystem(options: Settings): Promise<System> {
   const { target, queue, stores, closers, profileFolder, settings = {} } = options
   const { urls, queuePrefix } = stores
   const environment = {
-    CLICKHOUSE_URL: urls.clickhouseUrl,
-    POSTGRES_URL: urls.postgresUrl,
-    REDIS_URL: queue === 'redis' ? (urls.redisUrl ?? '') : '',
-    OBJECTS_URL: urls.objectsUrl ?? '',
+    ...toStoreSettings({ ...urls, redisUrl: queue === 'redis' ? urls.redisUrl : undefined }),
+    SVC_LOG_LEVEL: 'warn',
     SVC_QUEUE_PREFIX: queuePrefix,
     SVC_MASTER_KEY: stores.masterKey,
     SVC_DATA_DIR: path.join(stores.folder, 'up'),
     ...settings,
   }
-  const starts: Parameters<typeof startServer>[0][] = [role(target === 'up' ? 'up' : 'api')]
-  if (target === 'service') starts.push(role('ingest'), role('worker'))
-  if (target === 'bareRoute')
-    starts.push({ name: 'ingest', script: new URL('../baselines/bare-route.ts', import.meta.url), environment })
-  if (target === 'jobPerPoint') starts.push(baselineRole('ingest'), baselineRole('worker'))
-
-  const servers: Server[] = []
-  for (const options of starts) {
-    const place = servers.push(await startServer({ ...options, ...(options.name !== 'api' && { profileFolder }) })) - 1
-    closers.push(async () => await servers[place]?.close())
+  const servers: { name: string; server: Server }[] = []
+  for (const { name, script, args } of processesOf[target]) {
+    const place = servers.push({ name, server: await start(name, script, args) }) - 1
+    closers.push(async () => stop(servers[place] as (typeof servers)[number]))
   }
-  const urlOf = (name: string) => servers.find((it) => it.name === name || it.name === 'up')?.url ?? ''
+  const urlOf = (name: string) => servers.find((it) => it.name === name || it.name === 'up')?.server.url ?? ''
+  const pids = () => servers.map(({ server }) => server.pid)
+  const byName = (values: number[]) => Object.fromEntries(servers.map(({ name }, index) => [name, values[index] ?? 0]))
   return {
     writeUrl: urlOf('ingest'),
     readUrl: urlOf('api'),
     async readPeakMiB() {
-      const peaks = await readPeakMiB(servers.map((it) => it.pid))
-      return peaks && Object.fromEntries(servers.map((it, index) => [it.name, peaks[index] ?? 0]))
+      const peaks = await readPeakMemory(pids())
+      return peaks && byName(peaks.map((it) => it / 2 ** 20))
     },
     async replace(name) {
-      const place = servers.findIndex((it) => it.name === name)
-      await servers[place]?.kill()
-      servers[place] = await startServer(role(name))
+      const found = servers.find((it) => it.name === name)
+      if (!found) throw new Error(`There is no ${name}.`)
+      await found.server.stop('SIGKILL')
+      found.server = await start(name, svcScript, [name])
     },
     async readCpu() {
-      const ours = await readCpuSeconds(servers.map((it) => it.pid))
+      const ours = await readCpuSeconds(pids())
       const theirs = await stores.readCpu()
-      if (!ours || !theirs) return undefined
-      return { ...Object.fromEntries(servers.map((it, index) => [it.name, ours[index] ?? 0])), ...theirs }
+      return ours && theirs && { ...byName(ours), ...theirs }
     },
   }
 
-  function role(name: Role | 'up') {
-    return { name, script: new URL('../../cli/svc.ts', import.meta.url), args: [name], environment }
+  async function start(name: string, script: URL, args: string[]): Promise<Server> {
+    const folder = name === 'api' ? undefined : profileFolder
+    const nodeOptions = folder ? ['--cpu-prof', `--cpu-prof-dir=${folder}`, `--cpu-prof-name=${name}.cpuprofile`] : []
+    return await startServer({ name, script, args, environment, nodeOptions })
   }
 
-  function baselineRole(name: Role) {
-    return { name, script: new URL('../baselines/job-per-point.ts', import.meta.url), args: [name], environment }
+  /** Drains it, and passes on what it logged: only warnings and errors, but for the banner of `up`. */
+  async function stop({ name, server }: (typeof servers)[number]) {
+    await server.stop('SIGTERM', drainMsMax)
+    if (server.output() !== '' && name !== 'up') process.stderr.write(`${name} logged:\n${server.output()}\n`)
   }
 }

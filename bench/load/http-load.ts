@@ -134,11 +134,11 @@ type IsAccepted = (status: number, body: string, points: number) => boolean
 function createRecorder(pool: RequestPool, isAccepted: IsAccepted) {
   const tookMs: number[] = []
   const acknowledged: number[] = []
-  const faults: Record<string, number> = {}
+  const errors: Record<string, number> = {}
   let unclearPoints = 0
 
-  function fault(what: string) {
-    faults[what] = (faults[what] ?? 0) + 1
+  function noteError(what: string) {
+    errors[what] = (errors[what] ?? 0) + 1
     // A point that was not acknowledged may be stored all the same: the answer may have been lost on its way.
     unclearPoints += pool.pointsPerRequest
   }
@@ -146,10 +146,10 @@ function createRecorder(pool: RequestPool, isAccepted: IsAccepted) {
   const recorder: Recorder = {
     answered(experiment, status, body, ms) {
       tookMs.push(ms)
-      if (!isAccepted(status, body, pool.pointsPerRequest)) return fault(`HTTP ${status}: ${body.slice(0, 200)}`)
+      if (!isAccepted(status, body, pool.pointsPerRequest)) return noteError(`HTTP ${status}: ${body.slice(0, 200)}`)
       acknowledged[experiment] = (acknowledged[experiment] ?? 0) + pool.pointsPerRequest
     },
-    failed: (error) => fault(error.message),
+    failed: (error) => noteError(error.message),
   }
 
   function report(startedAt: number, isUsedUp: boolean): Omit<LoadReport, 'preparingSeconds'> {
@@ -160,7 +160,7 @@ function createRecorder(pool: RequestPool, isAccepted: IsAccepted) {
       requests: tookMs.length,
       acknowledged: Array.from(acknowledged, (points) => points ?? 0),
       unclearPoints,
-      faults,
+      errors,
       p50Ms: share(0.5),
       p99Ms: share(0.99),
       isUsedUp,

@@ -8,7 +8,7 @@ export type LoadReport = {
   acknowledged: number[]
   /** Points whose request was refused or not answered: they may be stored or not. */
   unclearPoints: number
-  faults: Record<string, number>
+  errors: Record<string, number>
   p50Ms: number
   p99Ms: number
   /** True when the prepared requests ran out before the time did. */

@@ -49,7 +49,7 @@ export function createRawLoad({ clickhouseUrl, experimentIds }: { clickhouseUrl:
         requests: blocks.length,
         acknowledged: Array.from(acknowledged, (points) => points ?? 0),
         unclearPoints: 0,
-        faults: {},
+        errors: {},
         p50Ms: tookMs[Math.floor(tookMs.length / 2)] as number,
         p99Ms: tookMs.at(-1) as number,
         isUsedUp: false,

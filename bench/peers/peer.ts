@@ -2,12 +2,12 @@ import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Closers } from '../../runtime/closers.ts'
+import { readCpuSeconds, readPeakMemory } from '../../test/kit/processes/usage.ts'
 import { type Contender, toRound, total } from '../contenders/contender.ts'
-import { startLoadProcess } from '../contenders/processes.ts'
 import type { Scenario } from '../contenders/scenarios.ts'
 import { toData } from '../contenders/service.ts'
-import { readCpuSeconds, readPeakMiB } from '../contenders/usage.ts'
 import type { DialectName } from '../load/dialects.ts'
+import { startLoadProcess } from '../load/start-load-process.ts'
 
 /** How long it may take until points that can be counted are found, too. */
 const countedMsMax = 20_000
@@ -75,7 +75,7 @@ export async function openPeer(peer: Peer, settings: Settings): Promise<Contende
   })
   let acknowledged = 0
   let unclear = 0
-  const faults: Record<string, number> = {}
+  const errors: Record<string, number> = {}
 
   async function readCpu() {
     const seconds = await readCpuSeconds([server.pid()])
@@ -103,7 +103,7 @@ export async function openPeer(peer: Peer, settings: Settings): Promise<Contende
       durability: peer.durability,
       versions: server.version,
     },
-    faults,
+    errors,
     readCpu,
     async runRound(seconds) {
       const cpuBefore = await readCpu()
@@ -111,7 +111,7 @@ export async function openPeer(peer: Peer, settings: Settings): Promise<Contende
       const report = await load.run(seconds)
       acknowledged += total(report.acknowledged)
       unclear += report.unclearPoints
-      for (const [what, count] of Object.entries(report.faults)) faults[what] = (faults[what] ?? 0) + count
+      for (const [what, count] of Object.entries(report.errors)) errors[what] = (errors[what] ?? 0) + count
       await server.waitUntilReadable(acknowledged)
       const wallSeconds = (performance.now() - startedAt) / 1_000 - report.preparingSeconds
       const round = toRound(report, wallSeconds, cpuBefore, await readCpu())
@@ -120,8 +120,8 @@ export async function openPeer(peer: Peer, settings: Settings): Promise<Contende
       return round
     },
     async finish() {
-      const peaks = await readPeakMiB([server.pid()])
-      const peakMiB = peaks && { peakMiB: { [peer.name]: peaks[0] ?? 0 } }
+      const peaks = await readPeakMemory([server.pid()])
+      const peakMiB = peaks && { peakMiB: { [peer.name]: (peaks[0] ?? 0) / 2 ** 20 } }
       const bytes = await server.flushToDisk()
       await checkCount()
       const verified = { points: acknowledged, pointsReadOverHttp: 0 }

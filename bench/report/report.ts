@@ -50,7 +50,7 @@ export function renderReport(results: Measured[], terminal: Terminal): string {
     '\nMemory at its peak (MiB), what an acknowledged point is safe from, and versions\n',
     renderTable([['scenario', 'queue', 'peak MiB', 'durability', 'versions'], ...peaks], terminal, { left: 5 }),
     ...results.flatMap((it) =>
-      Object.entries(it.faults).map(([what, count]) => `\n${it.scenario} on ${it.queue}: ${count} times ${what}`),
+      Object.entries(it.errors).map(([what, count]) => `\n${it.scenario} on ${it.queue}: ${count} times ${what}`),
     ),
     '\n',
   ].join('\n')
@@ -129,7 +129,7 @@ export function renderComparison(
     renderTable([['side', 'durability', 'versions', 'peak MiB'], ...facts], terminal, { left: 4 }),
     ...absent.map((it) => `\n${it}`),
     ...measured.flatMap((it) =>
-      Object.entries(it.faults).map(([what, count]) => `\n${it.scenario}: ${count} times ${what}`),
+      Object.entries(it.errors).map(([what, count]) => `\n${it.scenario}: ${count} times ${what}`),
     ),
     '',
   ].join('\n')

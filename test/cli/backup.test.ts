@@ -6,7 +6,8 @@ import { createClosers } from '../../runtime/closers.ts'
 import { createAssetClient } from '../kit/clients/assets.ts'
 import { eventually } from '../kit/eventually.ts'
 import { inForm } from '../kit/form.ts'
-import { clientOf, expectPlainFailure, type OnClose, runSvc, startUp, svc, type Up } from '../kit/processes/svc.ts'
+import { expectPlainFailure } from '../kit/processes/expect.ts'
+import { clientOf, type OnClose, runSvc, startUp, svc, type Up } from '../kit/processes/svc.ts'
 import { mountSmallDisk, NoSmallDisk } from '../kit/stores/small-disk.ts'
 
 /** What may go wrong with a backup. That one brings everything back is told by `test/flow/13`. */

@@ -4,7 +4,8 @@ import path from 'node:path'
 import { afterEach, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
 import { eventually } from '../kit/eventually.ts'
-import { startRole, storesWith } from '../kit/service.ts'
+import { startRole } from '../kit/processes/svc.ts'
+import { storesWith } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -3,21 +3,16 @@ import { createClosers } from '../../runtime/closers.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
-import { openOwnStores, openTestService, spawnSvc } from '../kit/service.ts'
+import { svc } from '../kit/processes/svc.ts'
+import { openOwnStores, openTestService } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())
+const onClose = (close: () => unknown) => closers.push(async () => close())
 
 /** Runs `svc dead-letters` to its end. */
 async function run(environment: Record<string, string>, ...words: string[]) {
-  const child = spawnSvc(['dead-letters', ...words], environment)
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk) => {
-      output += chunk
-    })
-  }
-  const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
+  const { code, output } = await svc(['dead-letters', ...words], environment, onClose)
   return { code, output }
 }
 

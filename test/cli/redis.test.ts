@@ -2,9 +2,10 @@ import { spawnSync } from 'node:child_process'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../store/embedded/free-port.ts'
-import { aFolder, expectPlainFailure, svc } from '../kit/processes/svc.ts'
-import { startRole, storesWith, testMasterKey } from '../kit/service.ts'
-import { startRedisServer } from '../kit/stores/shared-stores.ts'
+import { expectPlainFailure } from '../kit/processes/expect.ts'
+import { aFolder, startRole, svc } from '../kit/processes/svc.ts'
+import { storesWith, testMasterKey } from '../kit/service.ts'
+import { startRedisServer } from '../kit/stores/redis.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

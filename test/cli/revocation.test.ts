@@ -1,7 +1,8 @@
 import { afterEach, expect, it } from 'vitest'
 import { aPoint } from '../kit/builders.ts'
 import { createClient, type TestClient } from '../kit/http/client.ts'
-import { createUser, startRole, storesWith, uniqueName } from '../kit/service.ts'
+import { startRole } from '../kit/processes/svc.ts'
+import { createUser, storesWith, uniqueName } from '../kit/service.ts'
 
 const closers: (() => unknown)[] = []
 afterEach(async () => {

@@ -10,8 +10,9 @@ import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
 import { queuesInForm } from '../kit/form.ts'
 import { createClient } from '../kit/http/client.ts'
-import { aFolder, expectPlainFailure, runSvc, svc } from '../kit/processes/svc.ts'
-import { availableQueues, createUser, openOwnStores, startRole, storesWith, uniqueName } from '../kit/service.ts'
+import { expectPlainFailure } from '../kit/processes/expect.ts'
+import { aFolder, runSvc, startRole, svc } from '../kit/processes/svc.ts'
+import { availableQueues, createUser, openOwnStores, storesWith, uniqueName } from '../kit/service.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

@@ -5,7 +5,8 @@ import { createClosers } from '../../runtime/closers.ts'
 import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
 import { createClient } from '../kit/http/client.ts'
-import { createUser, startRole, storesWith } from '../kit/service.ts'
+import { startRole } from '../kit/processes/svc.ts'
+import { createUser, storesWith } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

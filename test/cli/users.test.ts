@@ -6,7 +6,8 @@ import { openSecrets } from '../../store/postgres/accounts/secrets.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { eventually } from '../kit/eventually.ts'
 import { createClient } from '../kit/http/client.ts'
-import { expectPlainFailure, svc } from '../kit/processes/svc.ts'
+import { expectPlainFailure } from '../kit/processes/expect.ts'
+import { svc } from '../kit/processes/svc.ts'
 import { openOwnStores, openTestService, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()

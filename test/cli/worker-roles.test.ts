@@ -7,7 +7,8 @@ import { createWebhookClient } from '../kit/clients/webhooks.ts'
 import { eventually } from '../kit/eventually.ts'
 import { createClient } from '../kit/http/client.ts'
 import { createCertificate, openReceiver } from '../kit/http/receiver.ts'
-import { availableQueues, createUser, openOwnStores, startRole, testMasterKey, uniqueName } from '../kit/service.ts'
+import { startRole } from '../kit/processes/svc.ts'
+import { availableQueues, createUser, openOwnStores, testMasterKey, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

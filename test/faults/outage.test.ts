@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
 import { inForm } from '../kit/form.ts'
+import { hasRedisServer } from '../kit/stores/redis.ts'
 import { NoSmallDisk } from '../kit/stores/small-disk.ts'
 
 import { type OutageName, outages } from './cluster/outages.ts'
-import { hasRedisServer } from './command-line.ts'
 import { listOutageFaults, runOutage } from './outage/run.ts'
 
 /** The short form of `npm run outage`: nothing here is about speed. */

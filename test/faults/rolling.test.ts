@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
 import type { QueueKind } from '../kit/service.ts'
-import { hasRedisServer } from './command-line.ts'
+import { hasRedisServer } from '../kit/stores/redis.ts'
 import { listRefusals, runRolling } from './rolling/run.ts'
 import { listDifferences } from './verify/verification.ts'
 

@@ -58,10 +58,10 @@ describe.each(queuesInForm())('with the queue in %s', (queue) => {
     const clickhouse = await openClickHouse()
     const { ingest, worker, reader, writer, experimentKey } = await startCluster(queue, clickhouse.url)
     const kills = atShares([
-      [0.15, () => worker.end('SIGKILL')],
-      [0.3, () => ingest.end('SIGKILL')],
+      [0.15, () => worker.restart('SIGKILL')],
+      [0.3, () => ingest.restart('SIGKILL')],
       [0.5, async () => process.kill(clickhouse.pid(), 'SIGKILL')],
-      [0.7, () => Promise.all([ingest.end('SIGKILL'), worker.end('SIGKILL')])],
+      [0.7, () => Promise.all([ingest.restart('SIGKILL'), worker.restart('SIGKILL')])],
     ])
 
     const { ledger, refusals } = await runLoad({
@@ -81,9 +81,9 @@ describe.each(queuesInForm())('with the queue in %s', (queue) => {
     const { ingest, worker, reader, writer, experimentKey } = await startCluster(queue)
     const ends: unknown[] = []
     const stops = atShares([
-      [0.2, async () => ends.push(await worker.end('SIGTERM'))],
-      [0.4, async () => ends.push(await ingest.end('SIGTERM'))],
-      [0.6, async () => ends.push(await worker.end('SIGTERM'), await ingest.end('SIGTERM'))],
+      [0.2, async () => ends.push(await worker.restart('SIGTERM'))],
+      [0.4, async () => ends.push(await ingest.restart('SIGTERM'))],
+      [0.6, async () => ends.push(await worker.restart('SIGTERM'), await ingest.restart('SIGTERM'))],
     ])
 
     const { ledger } = await runLoad({ ...load, client: writer, experimentKey, onAcknowledged: stops.onAcknowledged })

@@ -4,14 +4,8 @@ import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
 import { queuesInForm } from '../kit/form.ts'
 import { createClient, type TestClient } from '../kit/http/client.ts'
-import {
-  availableQueues,
-  openOwnStores,
-  openTestService,
-  type QueueKind,
-  startRole,
-  uniqueName,
-} from '../kit/service.ts'
+import { startRole } from '../kit/processes/svc.ts'
+import { availableQueues, openOwnStores, openTestService, type QueueKind, uniqueName } from '../kit/service.ts'
 import { openProxy } from '../kit/stores/proxy.ts'
 
 const closers = createClosers()

@@ -4,7 +4,8 @@ import { createClosers } from '../../runtime/closers.ts'
 import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
 import { createClient, type TestClient } from '../kit/http/client.ts'
-import { availableQueues, createUser, openOwnStores, startRole, uniqueName } from '../kit/service.ts'
+import { startRole } from '../kit/processes/svc.ts'
+import { availableQueues, createUser, openOwnStores, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -7,7 +7,7 @@ import { createClosers } from '../../runtime/closers.ts'
 import { eventually } from '../kit/eventually.ts'
 import type { Answer } from '../kit/http/client.ts'
 import { availableQueues, openOwnStores, openTestService } from '../kit/service.ts'
-import { startRedisServer } from '../kit/stores/shared-stores.ts'
+import { startRedisServer } from '../kit/stores/redis.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -6,7 +6,8 @@ import { openOrganization } from '../api/accounts/organization.ts'
 import { aPoint } from '../kit/builders.ts'
 import { aForm, createAssetClient } from '../kit/clients/assets.ts'
 import { expectNowhere, openSearchableStores } from '../kit/dump.ts'
-import { availableQueues, spawnSvc, testMasterKey, uniqueName } from '../kit/service.ts'
+import { svc } from '../kit/processes/svc.ts'
+import { availableQueues, testMasterKey, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())
@@ -68,13 +69,9 @@ it.each(availableQueues())(
     await database.row(`ALTER TABLE organization_secrets ADD CONSTRAINT refused CHECK (name <> 'hook') NOT VALID`)
     expect((await put(clear['a failed secret'])).status).toBe(500)
 
-    const child = spawnSvc(['users', 'key', 'admin'], { POSTGRES_URL: stores.postgresUrl })
-    let printed = ''
-    child.stdout?.on('data', (chunk) => {
-      printed += chunk
-    })
-    await new Promise((resolve) => child.once('close', resolve))
-    clear['a key of the command line'] = /svc_\w{49}/.exec(printed)?.[0] as string
+    const onClose = (close: () => unknown) => closers.push(async () => close())
+    const printed = await svc(['users', 'key', 'admin'], { POSTGRES_URL: stores.postgresUrl }, onClose)
+    clear['a key of the command line'] = /svc_\w{49}/.exec(printed.stdout)?.[0] as string
 
     const places: Record<string, string> = { ...(await dump()), 'the log': lines.join('') }
     // All were looked through: there is what was written to them, and the failures were logged.

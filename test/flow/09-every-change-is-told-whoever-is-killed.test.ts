@@ -96,7 +96,7 @@ describe.each(queuesInForm())('with the queue in %s', (queue) => {
     const killing = async () => {
       for (let kill = 0; kill < kills; kill++) {
         await sleep(Math.random() * 1_000)
-        await roles[Math.floor(Math.random() * roles.length)]?.end('SIGKILL')
+        await roles[Math.floor(Math.random() * roles.length)]?.restart('SIGKILL')
       }
       isOver = true
     }

@@ -118,11 +118,11 @@ describe.each(queuesInForm())('with the queue in %s', (queue) => {
     let isOver = false
 
     async function killAll() {
-      const victims = [ingests[0], worker, ingests[1]] as { end(signal: NodeJS.Signals): Promise<unknown> }[]
+      const victims = [ingests[0], worker, ingests[1]] as { restart(signal: NodeJS.Signals): Promise<unknown> }[]
       for (let kill = 0; kill < kills; kill++) {
         await sleep(killEveryMs)
         const all = kill % 4 === 3 ? victims : [victims[kill % 3] as (typeof victims)[number]]
-        await Promise.all(all.map((it) => it.end('SIGKILL')))
+        await Promise.all(all.map((it) => it.restart('SIGKILL')))
       }
       isOver = true
     }

@@ -7,10 +7,11 @@ import { createClosers } from '../../runtime/closers.ts'
 import { expectSame, fillEverything, type Read, readEverything, readSettled } from '../kit/everything.ts'
 import { createClient } from '../kit/http/client.ts'
 import { createCertificate, openReceiver } from '../kit/http/receiver.ts'
-import { aFolder, clientOf, expectPlainFailure, type OnClose, startUp, svc } from '../kit/processes/svc.ts'
+import { expectPlainFailure } from '../kit/processes/expect.ts'
+import { aFolder, clientOf, type OnClose, startUp, svc } from '../kit/processes/svc.ts'
 import { openOwnStores, openTestService, testMasterKey, uniqueName } from '../kit/service.ts'
+import { startRedisServer } from '../kit/stores/redis.ts'
 import { startS3 } from '../kit/stores/s3.ts'
-import { startRedisServer } from '../kit/stores/shared-stores.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -8,7 +8,8 @@ import { eventually } from '../kit/eventually.ts'
 import { queuesInForm } from '../kit/form.ts'
 import { createClient } from '../kit/http/client.ts'
 import { type CollectedSpan, type Collector, openCollector } from '../kit/http/otlp-collector.ts'
-import { createUser, openOwnStores, startRole, uniqueName } from '../kit/service.ts'
+import { startRole } from '../kit/processes/svc.ts'
+import { createUser, openOwnStores, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

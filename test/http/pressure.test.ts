@@ -10,7 +10,8 @@ import { createClosers } from '../../runtime/closers.ts'
 import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
 import { createClient } from '../kit/http/client.ts'
-import { createUser, openOwnStores, startRole } from '../kit/service.ts'
+import { startRole } from '../kit/processes/svc.ts'
+import { createUser, openOwnStores } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

@@ -8,7 +8,7 @@ import type { Closers } from '../../runtime/closers.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { type Database, openDatabase } from '../../store/postgres/database.ts'
 import { openOwnStores, type QueueKind } from './service.ts'
-import { startRedisServer } from './stores/shared-stores.ts'
+import { startRedisServer } from './stores/redis.ts'
 
 /**
  * Stores that no other test uses, each of which can be searched whole: every row of Postgres (the queue's, when it is there)

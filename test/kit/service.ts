@@ -1,18 +1,14 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { type Logger, pino } from 'pino'
 import { inject } from 'vitest'
 import { type Role, startService } from '../../cli/service.ts'
 import { parseSettings, type StoreUrls } from '../../cli/settings.ts'
 import { migrateStores } from '../../cli/stores.ts'
-import { findFreePort } from '../../store/embedded/free-port.ts'
 import { ensureUser } from '../../store/postgres/accounts/accounts.ts'
 import { createApiKey } from '../../store/postgres/accounts/api-key.ts'
 import { insertApiKey } from '../../store/postgres/accounts/keys.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { eventually } from './eventually.ts'
 import { createClient } from './http/client.ts'
 
 /** The two kinds of queue; a test that runs on both is written once. */
@@ -113,68 +109,4 @@ export async function openTestService(
     close: service.close,
     client: createClient(service.url, user),
   }
-}
-
-export type RunningRole = {
-  url: string
-  pid: number
-  /** Resolves with what the process ended with. */
-  ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  kill(signal: NodeJS.Signals): void
-  output(): string
-}
-
-const command = fileURLToPath(new URL('../../cli/svc.ts', import.meta.url))
-
-/** Runs `svc` as a process with only the given environment, besides what Node needs. */
-export function spawnSvc(args: string[], environment: Record<string, string>, cwd?: string): ChildProcess {
-  const { PATH, HOME, TMPDIR } = process.env
-  return spawn(process.execPath, [command, ...args], {
-    env: { PATH, HOME, TMPDIR, ...environment },
-    cwd,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-}
-
-/** Starts a role as a process of its own and waits until it is ready. */
-export async function startRole(
-  role: Role,
-  stores: StoreUrls,
-  settings: Record<string, string> = {},
-  options: string[] = [],
-): Promise<RunningRole> {
-  const port = settings.SVC_PORT ?? String(await findFreePort())
-  const child = spawnSvc([role, ...options], {
-    SVC_PORT: port,
-    CLICKHOUSE_URL: stores.clickhouseUrl,
-    POSTGRES_URL: stores.postgresUrl,
-    REDIS_URL: stores.redisUrl ?? '',
-    OBJECTS_URL: stores.objectsUrl ?? '',
-    ...settings,
-  })
-  let output = ''
-  child.stdout?.on('data', (chunk) => {
-    output += chunk
-  })
-  child.stderr?.on('data', (chunk) => {
-    output += chunk
-  })
-  let hasEnded = false
-  const ended = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) => {
-    child.once('exit', (code, signal) => {
-      hasEnded = true
-      resolve({ code, signal })
-    })
-  })
-  const url = `http://127.0.0.1:${port}`
-  await eventually(async () => {
-    const answer = await fetch(`${url}/readyz`).catch((error) => {
-      if (hasEnded) return undefined
-      throw error
-    })
-    if (hasEnded) return
-    if (!answer?.ok) throw new Error(`${role} is not ready: ${await answer?.text()}`)
-  })
-  if (hasEnded) throw new Error(`${role} ended while it started:\n${output}`)
-  return { url, pid: child.pid as number, ended, kill: (signal) => child.kill(signal), output: () => output }
 }

@@ -1,19 +1,12 @@
-import { connect, type Socket } from 'node:net'
-import { type Answer, createAnswerReader, type Ending } from './answers.ts'
+import type { Socket } from 'node:net'
+import { type Answer, createAnswerReader, type Ending } from '../kit/http/answers.ts'
+import { openSocket } from '../kit/http/socket.ts'
 import type { Malformed } from './kinds.ts'
 
 type Exchange = { answers: Answer[]; ending: Ending; rest: string }
 
 /** Longer than any time the server grants to a slow client. */
 const silenceMsMax = 180_000
-
-export function openSocket(url: string): Socket {
-  const { hostname, port } = new URL(url)
-  const socket = connect({ host: hostname, port: Number(port), noDelay: true })
-  // That a connection breaks is seen by what was answered until then.
-  socket.on('error', () => undefined)
-  return socket
-}
 
 /** One connection after the other, each used as long as the server keeps it. */
 export function createSharedConnection(url: string) {

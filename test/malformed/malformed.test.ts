@@ -1,11 +1,16 @@
-import { expect, it } from 'vitest'
+import { afterEach, expect, it } from 'vitest'
+import { createClosers } from '../../runtime/closers.ts'
 import { inForm } from '../kit/form.ts'
+import { toStoreSettings } from '../kit/processes/svc.ts'
 import { openOwnStores } from '../kit/service.ts'
 import { renderReport } from './report.ts'
 import { runMalformed } from './run.ts'
 
 /** Whatever arrives, the service says what is wrong with it, makes no mistake of its own, and goes on. */
 const requests = inForm({ short: 6_000, middle: 20_000, long: 500_000 })
+
+const closers = createClosers()
+afterEach(() => closers.closeAll())
 
 it(`${requests} malformed requests are refused one by one, and do no one else any harm`, async () => {
   const stores = await openOwnStores('postgres')
@@ -16,12 +21,9 @@ it(`${requests} malformed requests are refused one by one, and do no one else an
     kind: '',
     senders: 1,
     held: 60,
-    environment: {
-      CLICKHOUSE_URL: stores.clickhouseUrl,
-      POSTGRES_URL: stores.postgresUrl,
-      OBJECTS_URL: stores.objectsUrl ?? '',
-    },
+    environment: toStoreSettings(stores),
     onProgress: () => undefined,
+    closers,
   })
 
   expect(report.violations, renderReport(report)).toEqual([])

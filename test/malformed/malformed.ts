@@ -1,7 +1,7 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { readWholeNumber, writeJson } from '../kit/command-line/options.ts'
+import { runTool } from '../kit/command-line/run-tool.ts'
+import { openFolder } from '../kit/folder.ts'
 import { renderReport } from './report.ts'
 import { runMalformed, toMebibytes } from './run.ts'
 
@@ -34,11 +34,8 @@ function readOptions() {
       help: { type: 'boolean', short: 'h', default: false },
     },
   })
-  const whole = (name: 'requests' | 'seed' | 'only' | 'senders' | 'held', least: number) => {
-    const number = Number(values[name])
-    if (Number.isInteger(number) && number >= least) return number
-    throw new Error(`--${name} must be a whole number from ${least}.`)
-  }
+  const whole = (name: 'requests' | 'seed' | 'only' | 'senders' | 'held', least: number) =>
+    readWholeNumber(name, values[name] ?? '', least)
   const only = values.only === undefined ? undefined : whole('only', 0)
   return {
     help: values.help,
@@ -52,29 +49,17 @@ function readOptions() {
   }
 }
 
-const interrupted = 130
-
-async function main() {
+await runTool('malformed', async ({ closers }) => {
   const { help, json, ...options } = readOptions()
-  if (help) return void process.stdout.write(usage)
-  const folder = await mkdtemp(path.join(tmpdir(), 'svc-malformed-'))
-  try {
-    const onProgress = (sent: number, memoryBytes = 0) =>
-      process.stderr.write(`${sent} sent; the service takes ${toMebibytes(memoryBytes)} MiB\n`)
-    const report = await runMalformed({ ...options, environment: { SVC_DATA_DIR: folder }, onProgress })
-    process.stdout.write(renderReport(report))
-    if (json) await writeFile(json, `${JSON.stringify(report, null, 2)}\n`)
-    if (report.violations.length > 0) process.exitCode = 1
-  } finally {
-    await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+  if (help) {
+    process.stdout.write(usage)
+    return 0
   }
-}
-
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(interrupted))
-
-try {
-  await main()
-} catch (error) {
-  process.stderr.write(`malformed: ${error instanceof Error ? error.message : String(error)}\n`)
-  process.exit(1)
-}
+  const environment = { SVC_DATA_DIR: await openFolder(closers) }
+  const onProgress = (sent: number, memoryBytes = 0) =>
+    process.stderr.write(`${sent} sent; the service uses ${toMebibytes(memoryBytes)} MiB\n`)
+  const report = await runMalformed({ ...options, environment, onProgress, closers })
+  process.stdout.write(renderReport(report))
+  await writeJson(json, report)
+  return report.violations.length > 0 ? 1 : 0
+})

@@ -2,7 +2,7 @@ import { memoryBytesMax, type Report, toMebibytes } from './run.ts'
 
 /** The outcome as text: what was answered to which kind, who else was there, and what must not have happened. */
 export function renderReport(report: Report): string {
-  const { requests, seconds, held, wellBehaved, memory, violations, faults, seed } = report
+  const { requests, seconds, held, wellBehaved, memory, violations, errors, seed } = report
   const whole = (value: number) => Math.round(value).toLocaleString('en-US')
   const lines = [
     `${whole(requests)} malformed requests in ${whole(seconds)} s (${whole(requests / seconds)}/s), seed ${seed}`,
@@ -19,7 +19,7 @@ export function renderReport(report: Report): string {
         `peak, ${toMebibytes(memory.end)} MiB at the end (limit ${toMebibytes(memoryBytesMax)} MiB)`
       : 'Memory of the service: cannot be told here (only Linux has /proc)',
     '',
-    ...faults.flatMap((it) => [
+    ...errors.flatMap((it) => [
       `Request ${it.number} (${it.kind}): ${it.what}`,
       `  sent    ${it.request}`,
       `  got     ${it.answer}`,

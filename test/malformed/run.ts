@@ -1,14 +1,15 @@
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { createClosers } from '../../runtime/closers.ts'
+import type { Closers } from '../../runtime/closers.ts'
 import { eventually } from '../kit/eventually.ts'
 import { createClient, type TestClient } from '../kit/http/client.ts'
 import { type HeldReport, holdConnections } from '../kit/http/held-connections.ts'
+import { startWatchedService, type WatchedService } from '../kit/processes/watched-service.ts'
 import { readCalls } from './calls.ts'
+import { findError } from './judge.ts'
 import type { Ingredients } from './kinds.ts'
-import type { Fault, SendReport, Share, Statuses } from './send.ts'
+import type { SendReport, Share, Statuses, WrongAnswer } from './send.ts'
 import type { SenderMessage, SenderOrder } from './sender-process.ts'
-import { type ServiceProcess, startServiceProcess } from './service-process.ts'
 import { startWellBehaved } from './well-behaved.ts'
 
 /**
@@ -35,7 +36,7 @@ export type Report = {
   requests: number
   seconds: number
   statuses: Statuses
-  faults: Fault[]
+  errors: WrongAnswer[]
   held: HeldReport
   wellBehaved: Awaited<ReturnType<Awaited<ReturnType<typeof startWellBehaved>>['finish']>>
   memory: { start: number; peak: number; end: number } | undefined
@@ -49,28 +50,23 @@ const apiKey = 'svc_malformed_0123456789abcdef'
 const longSeriesPoints = 100_000
 const progressEveryMs = 2_000
 
-export async function runMalformed(settings: Settings): Promise<Report> {
-  const closers = createClosers()
-  try {
-    const service = await startServiceProcess({
-      SVC_BOOTSTRAP_API_KEY: apiKey,
-      SVC_LOG_LEVEL: 'warn',
-      // What is malformed in the end holds points too: they are not to be refused for their number.
-      SVC_POINTS_PER_MINUTE: '1000000000',
-      SVC_KEY_POINTS_PER_MINUTE: '1000000000',
-      ...settings.environment,
-    })
-    closers.push(() => service.close())
-    const report = await runAgainst(service, settings)
-    const ending = await service.close()
-    if (ending !== 'exit code 0') report.violations.push(`the service ended with ${ending} when it was stopped`)
-    return report
-  } finally {
-    await closers.closeAll()
+export async function runMalformed({ closers, ...settings }: Settings & { closers: Closers }): Promise<Report> {
+  const environment = {
+    SVC_BOOTSTRAP_API_KEY: apiKey,
+    SVC_LOG_LEVEL: 'warn',
+    // Some malformed requests carry valid points; the rate limit must not reject them.
+    SVC_POINTS_PER_MINUTE: '1000000000',
+    SVC_KEY_POINTS_PER_MINUTE: '1000000000',
+    ...settings.environment,
   }
+  const service = await startWatchedService(environment, closers)
+  const report = await runAgainst(service, settings)
+  const { code, signal } = await service.stop('SIGTERM')
+  if (code !== 0) report.violations.push(`the service ended with ${signal ?? `exit code ${code}`} on SIGTERM`)
+  return report
 }
 
-async function runAgainst(service: ServiceProcess, settings: Settings): Promise<Report> {
+async function runAgainst(service: WatchedService, settings: Settings): Promise<Report> {
   const { url } = service
   const client = createClient(url, { apiKey, workspaceName: 'default' })
   const ingredients = await prepare(url, client, settings.seed)
@@ -79,7 +75,12 @@ async function runAgainst(service: ServiceProcess, settings: Settings): Promise<
 
   await createWorkspace(client, 'well-behaved')
   const wellBehaved = await startWellBehaved(client, 'well-behaved')
-  const held = holdConnections({ url, ...ingredients, count: settings.held })
+  const held = holdConnections({
+    url,
+    ...ingredients,
+    count: settings.held,
+    findError: (answer) => findError(answer, false),
+  })
   let sent = 0
   let lastAt = performance.now()
   const onSent = (count: number) => {
@@ -98,7 +99,7 @@ async function runAgainst(service: ServiceProcess, settings: Settings): Promise<
     requests: reports.reduce((sum, it) => sum + it.sent, 0),
     seconds,
     statuses: addUp(reports),
-    faults: reports.flatMap((it) => it.faults),
+    errors: reports.flatMap((it) => it.errors),
     held: await held.finish(),
     wellBehaved: await wellBehaved.finish(),
   }
@@ -108,16 +109,16 @@ async function runAgainst(service: ServiceProcess, settings: Settings): Promise<
   )
   const last = await service.memory()
   const memory = start && last && { start: start.now, peak: last.peak, end: last.now }
-  const faultCount = reports.reduce((sum, it) => sum + it.faultCount, 0)
+  const errorCount = reports.reduce((sum, it) => sum + it.errorCount, 0)
   const violations = [
-    faultCount > 0 && `${faultCount} requests were not answered as they must be`,
+    errorCount > 0 && `${errorCount} requests were not answered as they must be`,
     kind === '' && outcome.requests !== end - first && `${outcome.requests} of ${end - first} requests were sent`,
-    !service.isSame() && 'the process of the service is not the one that was started',
+    service.hasEnded() && 'the service ended',
     memory && memory.peak > memoryBytesMax && `the service took ${toMebibytes(memory.peak)} MiB of memory`,
     lastPoint,
-    ...outcome.held.faults,
-    ...outcome.wellBehaved.faults.map((it) => `the well-behaved client: ${it}`),
-    ...service.faults().map((it) => `the service logged: ${it}`),
+    ...outcome.held.errors,
+    ...outcome.wellBehaved.errors.map((it) => `the well-behaved client: ${it}`),
+    ...service.errors().map((it) => `the service logged: ${it}`),
   ]
   return { ...outcome, memory, violations: violations.filter((it) => typeof it === 'string') }
 }

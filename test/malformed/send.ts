@@ -1,22 +1,23 @@
-import { type Answer, findFault } from './answers.ts'
+import type { Answer } from '../kit/http/answers.ts'
 import { createSharedConnection, sendAlone } from './connection.ts'
+import { findError } from './judge.ts'
 import { createRequests, type Ingredients, type Malformed } from './kinds.ts'
 
 /** Which of all requests are sent here: `first`, `first + every`, ... below `end`, as far as their kind has this in its name. */
 export type Share = { first: number; end: number; every: number; kind: string }
 
 /** A request that was not answered as it must be, in a form that can be read and repeated. */
-export type Fault = { number: number; kind: string; what: string; request: string; answer: string }
+export type WrongAnswer = { number: number; kind: string; what: string; request: string; answer: string }
 
 /** How often each kind of request was answered with each status; `none` for those that ended without one. */
 export type Statuses = Record<string, Record<string, number>>
 
-export type SendReport = { sent: number; statuses: Statuses; faults: Fault[]; faultCount: number }
+export type SendReport = { sent: number; statuses: Statuses; errors: WrongAnswer[]; errorCount: number }
 
 /** Many, for most of a request's time is waiting: its answer comes when the queue has it on disk. */
 const connections = 96
 const requestsAtOnce = 8
-const faultsKept = 20
+const errorsKept = 20
 const shownCharactersMax = 600
 
 type Settings = { url: string; ingredients: Ingredients; share: Share; onSent(count: number): void }
@@ -24,7 +25,7 @@ type Settings = { url: string; ingredients: Ingredients; share: Share; onSent(co
 /** Sends a share of the malformed requests over many connections, and judges every answer. */
 export async function sendMalformed({ url, ingredients, share, onSent }: Settings): Promise<SendReport> {
   const makeRequest = createRequests(ingredients)
-  const report: SendReport = { sent: 0, statuses: {}, faults: [], faultCount: 0 }
+  const report: SendReport = { sent: 0, statuses: {}, errors: [], errorCount: 0 }
   let next = share.first
 
   type Numbered = Malformed & { number: number }
@@ -47,17 +48,17 @@ export async function sendMalformed({ url, ingredients, share, onSent }: Setting
     onSent(1)
   }
 
-  function blame({ number, kind, bytes }: Numbered, what: string, answer = '') {
-    report.faultCount++
-    if (report.faults.length >= faultsKept) return
+  function note({ number, kind, bytes }: Numbered, what: string, answer = '') {
+    report.errorCount++
+    if (report.errors.length >= errorsKept) return
     const show = (text: string) => JSON.stringify(text.slice(0, shownCharactersMax))
     const request = show(bytes.toString('latin1', 0, shownCharactersMax))
-    report.faults.push({ number, kind, what, request, answer: show(answer) })
+    report.errors.push({ number, kind, what, request, answer: show(answer) })
   }
 
   function judge(request: Numbered, answer: Answer) {
-    const fault = findFault(answer, request.isHead)
-    if (fault) blame(request, fault, answer.head + answer.body)
+    const error = findError(answer, request.isHead)
+    if (error) note(request, error, answer.head + answer.body)
   }
 
   async function runConnection() {
@@ -82,7 +83,7 @@ export async function sendMalformed({ url, ingredients, share, onSent }: Setting
           count(left[at] as Numbered, answer.status)
         })
         const [unanswered] = left.slice(answers.length)
-        if (unanswered && ending !== 'whole') blame(unanswered, `an answer that is ${ending}`, rest)
+        if (unanswered && ending !== 'whole') note(unanswered, `an answer that is ${ending}`, rest)
         if (answers.length > 0) {
           // Those behind an answer that ended the connection are sent again.
           left = left.slice(answers.length)
@@ -90,7 +91,7 @@ export async function sendMalformed({ url, ingredients, share, onSent }: Setting
           await sendTogether(left.slice(0, 1))
           left = left.slice(1)
         } else {
-          blame(left[0] as Numbered, 'no answer')
+          note(left[0] as Numbered, 'no answer')
           count(left[0] as Numbered, 'none')
           left = []
         }
@@ -101,8 +102,8 @@ export async function sendMalformed({ url, ingredients, share, onSent }: Setting
   async function sendOneAlone(request: Numbered) {
     const { answers, ending, rest, isOver } = await sendAlone(url, request)
     for (const answer of answers) judge(request, answer)
-    if (ending === 'torn') blame(request, 'bytes that are no answer', rest)
-    if (!isOver) blame(request, 'a connection that is never ended')
+    if (ending === 'torn') note(request, 'bytes that are no answer', rest)
+    if (!isOver) note(request, 'a connection that is never ended')
     count(request, answers.at(-1)?.status ?? 'none')
   }
 

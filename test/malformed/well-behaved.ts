@@ -15,12 +15,12 @@ const writers = 2
 const pauseMs = 250
 const batchesPerSeries = 5
 const pointsPerBatch = 20
-const faultsKept = 5
+const errorsKept = 5
 
 export async function startWellBehaved(client: TestClient, workspaceName: string) {
   const experimentKey = await client.createExperiment({ workspaceName })
   const ledger = new Map<string, Acknowledged[]>()
-  const faults: string[] = []
+  const errors: string[] = []
   const tookMs: number[] = []
   let reads = 0
   let isStopping = false
@@ -66,7 +66,7 @@ export async function startWellBehaved(client: TestClient, workspaceName: string
 
   async function tell(metricName: string, work: Promise<void>) {
     await work.catch((error) => {
-      if (faults.length < faultsKept) faults.push(`${metricName}: ${error instanceof Error ? error.message : error}`)
+      if (errors.length < errorsKept) errors.push(`${metricName}: ${error instanceof Error ? error.message : error}`)
     })
   }
 
@@ -96,7 +96,7 @@ export async function startWellBehaved(client: TestClient, workspaceName: string
         points: [...ledger.values()].reduce((sum, it) => sum + it.length, 0),
         p50Ms: tookMs[Math.floor(tookMs.length / 2)] ?? Number.NaN,
         p99Ms: tookMs[Math.floor(tookMs.length * 0.99)] ?? Number.NaN,
-        faults,
+        errors,
       }
     },
   }

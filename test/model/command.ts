@@ -1,9 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { readWholeNumber } from '../kit/command-line/options.ts'
+import { runTool } from '../kit/command-line/run-tool.ts'
+import { openFolder } from '../kit/folder.ts'
 import { createClient } from '../kit/http/client.ts'
-import { startServiceProcess } from '../malformed/service-process.ts'
+import { startWatchedService } from '../kit/processes/watched-service.ts'
 import { checkSequences } from './check.ts'
 
 /** `npm run model`: plays sequences of writes against a service of its own, and compares each with the model. */
@@ -21,9 +21,7 @@ sequence that it can find when one is not as the model says.
 const progressEvery = 100
 const apiKey = 'svc_model_0123456789abcdef'
 
-const interrupted = 130
-
-async function main() {
+await runTool('model', async ({ closers }) => {
   const { values } = parseArgs({
     options: {
       sequences: { type: 'string', default: '10000' },
@@ -32,38 +30,27 @@ async function main() {
       help: { type: 'boolean', short: 'h', default: false },
     },
   })
-  if (values.help) return void process.stdout.write(usage)
-  const [count, seed] = [Number(values.sequences), Number(values.seed)]
-  if (!Number.isInteger(count) || count < 1) throw new Error('--sequences must be a whole number from 1.')
-  if (!Number.isInteger(seed)) throw new Error('--seed must be a whole number.')
+  if (values.help) {
+    process.stdout.write(usage)
+    return 0
+  }
+  const count = readWholeNumber('sequences', values.sequences, 1)
+  const seed = readWholeNumber('seed', values.seed, 0)
 
-  const folder = await mkdtemp(path.join(tmpdir(), 'svc-model-'))
-  const service = await startServiceProcess({
-    SVC_DATA_DIR: folder,
+  const environment = {
+    SVC_DATA_DIR: await openFolder(closers),
     SVC_BOOTSTRAP_API_KEY: apiKey,
     SVC_LOG_LEVEL: 'warn',
-  })
-  try {
-    const startedAt = performance.now()
-    let played = 0
-    const onPlayed = () => {
-      if (++played % progressEvery === 0) process.stderr.write(`${played} played\n`)
-    }
-    const client = createClient(service.url, { apiKey, workspaceName: 'default' })
-    await checkSequences({ client, count, seed, path: values.path, onPlayed })
-    const seconds = Math.round((performance.now() - startedAt) / 1_000)
-    process.stdout.write(`${played} sequences in ${seconds} s, seed ${seed}: all ended as the model says.\n`)
-  } finally {
-    await service.close()
-    await rm(folder, { recursive: true, force: true, maxRetries: 5 })
   }
-}
-
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(interrupted))
-
-try {
-  await main()
-} catch (error) {
-  process.stderr.write(`model: ${error instanceof Error ? error.message : String(error)}\n`)
-  process.exit(1)
-}
+  const service = await startWatchedService(environment, closers)
+  const startedAt = performance.now()
+  let played = 0
+  const onPlayed = () => {
+    if (++played % progressEvery === 0) process.stderr.write(`${played} played\n`)
+  }
+  const client = createClient(service.url, { apiKey, workspaceName: 'default' })
+  await checkSequences({ client, count, seed, path: values.path, onPlayed })
+  const seconds = Math.round((performance.now() - startedAt) / 1_000)
+  process.stdout.write(`${played} sequences in ${seconds} s, seed ${seed}: all ended as the model says.\n`)
+  return 0
+})

@@ -8,7 +8,8 @@ import { createClosers } from '../../../runtime/closers.ts'
 import { aForm, createAssetClient, lookInto, openOwnObjects } from '../../kit/clients/assets.ts'
 import { eventually } from '../../kit/eventually.ts'
 import { createClient } from '../../kit/http/client.ts'
-import { createUser, openOwnStores, openTestService, startRole } from '../../kit/service.ts'
+import { startRole } from '../../kit/processes/svc.ts'
+import { createUser, openOwnStores, openTestService } from '../../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())

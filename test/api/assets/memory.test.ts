@@ -7,8 +7,9 @@ import { afterEach, expect, it } from 'vitest'
 import { createClosers } from '../../../runtime/closers.ts'
 import { createAssetClient, openOwnObjects } from '../../kit/clients/assets.ts'
 import { createClient } from '../../kit/http/client.ts'
+import { startRole } from '../../kit/processes/svc.ts'
 import { readMemory } from '../../kit/processes/usage.ts'
-import { createUser, startRole, storesWith } from '../../kit/service.ts'
+import { createUser, storesWith } from '../../kit/service.ts'
 import { startS3 } from '../../kit/stores/s3.ts'
 
 const mebibyte = 1024 * 1024

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { eventually } from '../../kit/eventually.ts'
-import { aFolder, expectPlainFailure, runSvc, startUp, svc, type Up } from '../../kit/processes/svc.ts'
+import { expectPlainFailure } from '../../kit/processes/expect.ts'
+import { aFolder, runSvc, startUp, svc, type Up } from '../../kit/processes/svc.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

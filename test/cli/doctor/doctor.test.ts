@@ -18,7 +18,7 @@ import { aFolder, startUp, svc } from '../../kit/processes/svc.ts'
 import { openOwnStores, openTestService, storesWith, testMasterKey } from '../../kit/service.ts'
 import { insertParts } from '../../kit/stores/parts.ts'
 import { openPostgresWithReplica } from '../../kit/stores/postgres-replica.ts'
-import { startRedisServer } from '../../kit/stores/shared-stores.ts'
+import { startRedisServer } from '../../kit/stores/redis.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

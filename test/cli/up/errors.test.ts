@@ -6,7 +6,8 @@ import path from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { checkFreeSpace } from '../../../store/embedded/data-folder.ts'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
-import { aFolder, clientOf, expectPlainFailure, runCommand, startUp, svc } from '../../kit/processes/svc.ts'
+import { expectPlainFailure } from '../../kit/processes/expect.ts'
+import { aFolder, clientOf, runCommand, startUp, svc } from '../../kit/processes/svc.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

@@ -1,7 +1,8 @@
 import { readFileSync, rmSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, expect, it } from 'vitest'
-import { aFolder, clientOf, expectPlainFailure, startUp, svc } from '../../kit/processes/svc.ts'
+import { expectPlainFailure } from '../../kit/processes/expect.ts'
+import { aFolder, clientOf, startUp, svc } from '../../kit/processes/svc.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)

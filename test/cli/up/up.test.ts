@@ -5,19 +5,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
-import {
-  aFolder,
-  clientOf,
-  enginesOn,
-  expectEnded,
-  expectPlainFailure,
-  type Running,
-  runCommand,
-  snippet,
-  startUp,
-  svc,
-  type Up,
-} from '../../kit/processes/svc.ts'
+import { expectEnded, expectPlainFailure, snippet } from '../../kit/processes/expect.ts'
+import type { RunningProcess } from '../../kit/processes/process.ts'
+import { aFolder, clientOf, enginesOn, runCommand, startUp, svc, type Up } from '../../kit/processes/svc.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)
@@ -233,7 +223,7 @@ it('an engine that is killed under a running service comes back by itself, and t
 })
 
 /** `svc up` in a terminal of its own. */
-async function startInTerminal(folder: string): Promise<Running> {
+async function startInTerminal(folder: string): Promise<RunningProcess> {
   const env = { SVC_PORT: String(await findFreePort()), SVC_DATA_DIR: folder, TERM: 'xterm' }
   const command = `exec ${process.execPath} ${path.resolve('cli/svc.ts')} up`
   const terminal = runCommand('script', ['-qec', command, '/dev/null'], env, onClose)

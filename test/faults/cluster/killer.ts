@@ -1,18 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { KeptProcess, Kind } from '../../kit/processes/supervised-process.ts'
+import type { Role } from '../../../cli/service.ts'
+import type { SupervisedProcess } from '../../kit/processes/supervised-process.ts'
+import type { StoreKind } from '../../kit/stores/supervised-stores.ts'
 import { drawDeeds, type Strike } from './plan.ts'
+
+type Victim = SupervisedProcess<Role | StoreKind>
 
 type Settings = {
   seed: number
   kills: number
-  victims: KeptProcess[]
+  victims: Victim[]
   /** No more is begun after it, as of `performance.now()`. */
   deadline: number
   signal: AbortSignal
 }
 
 type Killed = {
-  byKind: Partial<Record<Kind, number>>
+  byKind: Partial<Record<Victim['kind'], number>>
   inAll: number
   twoAtOnce: number
   stops: number
@@ -28,13 +32,13 @@ export function createKiller({ seed, kills, victims, deadline, signal }: Setting
   const killed: Killed = { byKind: {}, inAll: 0, twoAtOnce: 0, stops: 0, hungWorkers: 0 }
   const underWay = new Map<string, Promise<void>>()
 
-  function kill(victim: KeptProcess) {
+  function kill(victim: Victim) {
     if (killed.inAll >= kills || !victim.signal('SIGKILL')) return
     killed.byKind[victim.kind] = (killed.byKind[victim.kind] ?? 0) + 1
     killed.inAll++
   }
 
-  async function strike({ how, forMs }: Strike, victim: KeptProcess) {
+  async function strike({ how, forMs }: Strike, victim: Victim) {
     if (how === 'stop, then continue' || how === 'stop, then kill') {
       if (!victim.signal('SIGSTOP')) return
       killed.stops++
@@ -61,7 +65,7 @@ export function createKiller({ seed, kills, victims, deadline, signal }: Setting
         const free = strikes.filter((it) => !underWay.has(it.victim))
         if (free.length > 1) killed.twoAtOnce++
         for (const it of free) {
-          const work = strike(it, victims.find(({ name }) => name === it.victim) as KeptProcess)
+          const work = strike(it, victims.find(({ name }) => name === it.victim) as Victim)
           underWay.set(
             it.victim,
             work.finally(() => underWay.delete(it.victim)),

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
 import type { Closers } from '../../../runtime/closers.ts'
-import { readPeakMemory } from '../../kit/processes/running-command.ts'
+import { readMemory } from '../../kit/processes/usage.ts'
 import type { SteadyLoad } from '../load/steady-load.ts'
 import { countInserted } from '../verify/stored-rows.ts'
 import type { Cluster } from './cluster.ts'
@@ -75,7 +75,8 @@ export function startWatch({ cluster, load, depth, closers, onSample }: Settings
 
   async function peakOf(kind: 'ingest' | 'worker'): Promise<number> {
     const pids = cluster.processes.flatMap((it) => (it.kind === kind ? (it.pid() ?? []) : []))
-    return Math.max(0, ...(await Promise.all(pids.map(readPeakMemory))))
+    const memory = await Promise.all(pids.map(readMemory))
+    return Math.max(0, ...memory.map((it) => it?.peak ?? 0))
   }
 
   const looking = setInterval(() => void look(), everyMs)

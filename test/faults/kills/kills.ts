@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { describeTerminal } from '../../../cli/terminal/terminal.ts'
-import { chooseQueue, readNumber, runTool, writeJson } from '../command-line.ts'
+import { chooseQueue, readNumber, writeJson } from '../../kit/command-line/options.ts'
+import { runTool } from '../../kit/command-line/run-tool.ts'
 import { listDifferences } from '../verify/verification.ts'
 import { renderFaults } from './report.ts'
 import { runFaults } from './run.ts'

@@ -1,13 +1,13 @@
 import type { Terminal } from '../../../cli/terminal/terminal.ts'
+import { toText } from '../../kit/command-line/status-line.ts'
 import type { Tally } from '../load/tally.ts'
-import { toText } from '../status-line.ts'
 import { type Difference, isSame } from '../verify/comparison.ts'
 import { listDifferences, type Verified } from '../verify/verification.ts'
 import type { FaultsResult } from './run.ts'
 
 /** What a run of kills comes to, as a person reads it. */
 export function renderFaults(result: FaultsResult, terminal: Terminal): string {
-  const { killed, acknowledged, answers, verified, seconds, restarts, ownEndings } = result
+  const { killed, acknowledged, answers, verified, seconds, restarts, unexpectedEnds } = result
   const kinds = Object.entries(killed.byKind).map(([kind, count]) => `${count} ${kind}`)
   const slowest = Object.entries(restarts).filter(([, ms]) => ms > 0)
   return [
@@ -29,7 +29,7 @@ export function renderFaults(result: FaultsResult, terminal: Terminal): string {
       '',
       '(the slowest of each, from a kill until it served; further kills, stops and stores it waits for included)',
     ),
-    ...(ownEndings.length > 0 ? [toLine('ended by itself', ownEndings.join('\n'))] : []),
+    ...(unexpectedEnds.length > 0 ? [toLine('ended by itself', unexpectedEnds.join('\n'))] : []),
     ...renderVerified(verified, terminal),
     ...listDifferences(verified, answers.unexpected).map((it) => `  ${it}`),
     '',

@@ -1,10 +1,10 @@
 import type { Closers } from '../../../runtime/closers.ts'
+import { type StatusLine, toText } from '../../kit/command-line/status-line.ts'
 import type { QueueKind } from '../../kit/service.ts'
 import { startCluster } from '../cluster/cluster.ts'
 import { createKiller } from '../cluster/killer.ts'
 import { runClients } from '../load/clients.ts'
 import { createTally } from '../load/tally.ts'
-import { type StatusLine, toText } from '../status-line.ts'
 import { createLedger } from '../verify/ledger.ts'
 import { verify, waitUntilEmpty } from '../verify/verification.ts'
 
@@ -71,7 +71,7 @@ export async function runFaults({ kills, seed, queue, minutesMax, closers, statu
     answers: tally.report(),
     verified,
     restarts: slowestRestarts(),
-    ownEndings: cluster.processes.flatMap((it) => it.ownEndings()),
+    unexpectedEnds: cluster.processes.flatMap((it) => it.unexpectedEnds()),
   }
 
   function slowestRestarts(): Record<string, number> {

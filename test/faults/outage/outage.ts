@@ -1,8 +1,9 @@
 import { parseArgs } from 'node:util'
 import { describeTerminal } from '../../../cli/terminal/terminal.ts'
+import { chooseQueue, readNumber, writeJson } from '../../kit/command-line/options.ts'
+import { runTool } from '../../kit/command-line/run-tool.ts'
 import { NoSmallDisk } from '../../kit/stores/small-disk.ts'
 import { type OutageName, outages } from '../cluster/outages.ts'
-import { chooseQueue, readNumber, runTool, writeJson } from '../command-line.ts'
 import { renderOutage } from './report.ts'
 import { listOutageFaults, runOutage } from './run.ts'
 

@@ -1,12 +1,12 @@
 import type { Terminal } from '../../../cli/terminal/terminal.ts'
+import { toText } from '../../kit/command-line/status-line.ts'
 import { outages } from '../cluster/outages.ts'
 import { renderRefusals, renderVerified, toLine } from '../kills/report.ts'
-import { toText } from '../status-line.ts'
 import { listOutageFaults, type OutageResult } from './run.ts'
 
 /** What an outage comes to, as a person reads it. */
 export function renderOutage(result: OutageResult, terminal: Terminal): string {
-  const { store, minutes, rate, batch, clients, queue, byPhase, peaks, drain, secondsToServe, ownEndings } = result
+  const { store, minutes, rate, batch, clients, queue, byPhase, peaks, drain, secondsToServe, unexpectedEnds } = result
   return [
     '',
     toLine('outage', `${outages[store].about}, for ${toText(minutes * 60)} s`),
@@ -53,7 +53,7 @@ export function renderOutage(result: OutageResult, terminal: Terminal): string {
       `${toText(drain.backlog)} points behind; stored at ${toText(drain.pointsPerSecond)}/s, ` +
         `${toText(drain.ratio, 1)} times the arrival, which went on`,
     ),
-    ...(ownEndings.length > 0 ? [toLine('ended by itself', ownEndings.join('\n'))] : []),
+    ...(unexpectedEnds.length > 0 ? [toLine('ended by itself', unexpectedEnds.join('\n'))] : []),
     toLine('acknowledged', `${toText(result.acknowledged)} points`),
     ...renderVerified(result.verified, terminal),
     ...listOutageFaults(result).map((it) => `  ${it}`),

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Closers } from '../../../runtime/closers.ts'
+import { type StatusLine, toText } from '../../kit/command-line/status-line.ts'
 import type { QueueKind } from '../../kit/service.ts'
 import { startCluster } from '../cluster/cluster.ts'
 import { type OutageName, outages } from '../cluster/outages.ts'
 import { type Sample, startWatch } from '../cluster/watch.ts'
 import { runSteadyLoad } from '../load/steady-load.ts'
-import { type StatusLine, toText } from '../status-line.ts'
 import { listDifferences, verify, waitUntilEmpty } from '../verify/verification.ts'
 
 type OutageOptions = {
@@ -106,7 +106,7 @@ export async function runOutage(options: Settings) {
     secondsToServe: (backAt - wantedAt) / 1_000,
     drain,
     verified,
-    ownEndings: cluster.processes.flatMap((it) => it.ownEndings()),
+    unexpectedEnds: cluster.processes.flatMap((it) => it.unexpectedEnds()),
     samples: watch.samples,
   }
 

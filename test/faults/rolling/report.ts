@@ -1,6 +1,6 @@
 import type { Terminal } from '../../../cli/terminal/terminal.ts'
+import { toText } from '../../kit/command-line/status-line.ts'
 import { renderVerified, toLine } from '../kills/report.ts'
-import { toText } from '../status-line.ts'
 import { listDifferences } from '../verify/verification.ts'
 import { listRefusals, type RollingResult } from './run.ts'
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Role } from '../../../cli/service.ts'
 import type { Closers } from '../../../runtime/closers.ts'
 import { listIngestPaths, matchesPrefix } from '../../kit/chart.ts'
+import { type StatusLine, toText } from '../../kit/command-line/status-line.ts'
 import { eventually } from '../../kit/eventually.ts'
 import type { QueueKind } from '../../kit/service.ts'
 import { createEndpoints, type Endpoints, openIngress, openService } from '../cluster/balancer.ts'
@@ -9,7 +10,6 @@ import { type Cluster, type Experiment, startCluster } from '../cluster/cluster.
 import { runClients } from '../load/clients.ts'
 import { runReaders } from '../load/readers.ts'
 import { createTally } from '../load/tally.ts'
-import { type StatusLine, toText } from '../status-line.ts'
 import { createLedger } from '../verify/ledger.ts'
 import { verify, waitUntilEmpty } from '../verify/verification.ts'
 
@@ -46,7 +46,7 @@ export async function runRolling({ rounds, seed, queue, clients, closers, status
   const balanced = (role: Role): Endpoints | undefined =>
     role === 'ingest' || role === 'api' ? endpoints[role] : undefined
   const pods = [...cluster.roles]
-  for (const { role, url } of pods) balanced(role)?.add(url)
+  for (const { kind, url } of pods) balanced(kind)?.add(url)
   const ingestPaths = listIngestPaths()
   const isForIngest = (path: string) => ingestPaths.some((prefix) => matchesPrefix(path, prefix))
   const ingress = await openIngress((path) => (isForIngest(path) ? endpoints.ingest : endpoints.api), closers)
@@ -54,7 +54,7 @@ export async function runRolling({ rounds, seed, queue, clients, closers, status
     ingest: await openService(endpoints.ingest, closers),
     api: await openService(endpoints.api, closers),
   }
-  for (const { role, url } of pods) await untilReady(balanced(role), url)
+  for (const { kind, url } of pods) await untilReady(balanced(kind), url)
 
   const experiments = await cluster.createExperiments(experimentCount)
   const depth = await cluster.openQueueDepth()
@@ -72,11 +72,11 @@ export async function runRolling({ rounds, seed, queue, clients, closers, status
       signal.throwIfAborted()
       const { points, lines } = ledger.counts()
       status.show(
-        `round ${round + 1} of ${rounds}: ${old.process.name}  ${toText(points + lines)} rows acknowledged, ` +
+        `round ${round + 1} of ${rounds}: ${old.name}  ${toText(points + lines)} rows acknowledged, ` +
           `${toText(readers.report().answered)} reads`,
       )
       await replace(old, round)
-      replaced[old.role] = (replaced[old.role] ?? 0) + 1
+      replaced[old.kind] = (replaced[old.kind] ?? 0) + 1
     }
   }
   signal.throwIfAborted()
@@ -94,16 +94,15 @@ export async function runRolling({ rounds, seed, queue, clients, closers, status
   return { seed, queue, seconds, replaced, acknowledged: ledger.counts(), answers: tally.report(), reads, verified }
 
   async function replace(old: (typeof pods)[number], round: number) {
-    const next = await cluster.keepRole(old.role, `${old.role} of round ${round + 1}`)
-    await next.process.ready()
-    const service = balanced(old.role)
+    const next = await cluster.startRole(old.kind, `${old.kind} of round ${round + 1}`)
+    const service = balanced(old.kind)
     service?.add(next.url)
     await untilReady(service, next.url)
     pods[pods.indexOf(old)] = next
 
     const heard = sleep(Math.random() * heardAfterMsMax).then(() => service?.remove(old.url))
     if (service) await sleep(preStopMs)
-    await old.process.hold('SIGTERM')
+    await old.hold('SIGTERM')
     await heard
   }
 }

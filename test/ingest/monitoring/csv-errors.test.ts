@@ -8,13 +8,13 @@ import { readStoredEvents } from '../../kit/clients/monitoring.ts'
 import { eventually } from '../../kit/eventually.ts'
 import { form, inForm } from '../../kit/form.ts'
 import { createClient } from '../../kit/http/client.ts'
+import { startRole } from '../../kit/processes/svc.ts'
 import { readMemory } from '../../kit/processes/usage.ts'
 import {
   availableQueues,
   createUser,
   openOwnStores,
   openTestService,
-  startRole,
   storesWith,
   uniqueName,
 } from '../../kit/service.ts'

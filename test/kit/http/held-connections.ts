@@ -1,26 +1,34 @@
 import type { Socket } from 'node:net'
-import { createAnswerReader, findFault } from '../../malformed/answers.ts'
-import { openSocket } from '../../malformed/connection.ts'
+import { type Answer, createAnswerReader } from './answers.ts'
+import { openSocket } from './socket.ts'
 
 /**
- * Clients that hold on to their connections: some send a byte a second, some nothing, some never read what they asked
- * for. The server may keep each for a while (60 s at most, looked at every 30 s) and then has to let go.
+ * Slow clients: some send a byte a second, some nothing, some never read the answer. The server may keep each connection
+ * for a while (60 s at most, checked every 30 s) and must then close it.
  */
-type Settings = { url: string; apiKey: string; experimentKey: string; longRead: string; count: number }
+type Settings = {
+  url: string
+  apiKey: string
+  experimentKey: string
+  longRead: string
+  count: number
+  /** Says what is wrong with an answer; undefined when it is right. */
+  findError(answer: Answer): string | undefined
+}
 
-export type HeldReport = { held: number; endedByServer: number; longestMs: number; faults: string[] }
+export type HeldReport = { held: number; endedByServer: number; longestMs: number; errors: string[] }
 
 type Manner = { name: string; opening: string; drip?: string }
 
 const dripMs = 1_000
 const heldMsMax = 120_000
-/** After this long, one that does not read begins to: what then comes must be an answer, or the beginning of one. */
+/** After this long, a client that does not read starts reading: it must get an answer, or the beginning of one. */
 const readAfterMs = 45_000
-/** Few: each has a connection to ClickHouse until the server ends it, and there are 32 for all. */
+/** Few: each occupies one of the server's 32 ClickHouse connections until the server closes it. */
 const unreadOneIn = 20
-const faultsKept = 5
+const errorsKept = 5
 
-export function holdConnections({ url, apiKey, experimentKey, longRead, count }: Settings) {
+export function holdConnections({ url, apiKey, experimentKey, longRead, count, findError }: Settings) {
   const key = `host: x\r\nauthorization: ${apiKey}\r\n`
   const metric = `POST /api/rest/v2/write/experiment/metric HTTP/1.1\r\n${key}`
   const body = `{"experimentKey":"${experimentKey}","metricName":"`
@@ -36,12 +44,12 @@ export function holdConnections({ url, apiKey, experimentKey, longRead, count }:
     name: 'an answer that is not read',
     opening: `GET ${longRead} HTTP/1.1\r\n${key}connection: close\r\n\r\n`,
   }
-  const report: HeldReport = { held: 0, endedByServer: 0, longestMs: 0, faults: [] }
+  const report: HeldReport = { held: 0, endedByServer: 0, longestMs: 0, errors: [] }
   const sockets = new Set<Socket>()
   let isStopping = false
 
-  function blame(what: string) {
-    if (report.faults.length < faultsKept) report.faults.push(what)
+  function noteError(what: string) {
+    if (report.errors.length < errorsKept) report.errors.push(what)
   }
 
   function hold({ name, opening, drip }: Manner): Promise<void> {
@@ -53,8 +61,8 @@ export function holdConnections({ url, apiKey, experimentKey, longRead, count }:
       const reader = createAnswerReader(
         () => false,
         (answer) => {
-          const fault = findFault(answer, false)
-          if (fault) blame(`${name}: ${fault}: ${answer.head}${answer.body.slice(0, 300)}`)
+          const error = findError(answer)
+          if (error) noteError(`${name}: ${error}: ${answer.head}${answer.body.slice(0, 300)}`)
         },
       )
       socket.on('data', (chunk) => reader.push(chunk))
@@ -62,7 +70,7 @@ export function holdConnections({ url, apiKey, experimentKey, longRead, count }:
       const timers = [
         drip && setInterval(() => socket.write(drip), dripMs),
         setTimeout(() => {
-          blame(`${name}: the connection is still there after ${heldMsMax / 1000} s`)
+          noteError(`${name}: the connection is still there after ${heldMsMax / 1000} s`)
           socket.destroy()
         }, heldMsMax),
       ]
@@ -76,7 +84,7 @@ export function holdConnections({ url, apiKey, experimentKey, longRead, count }:
         if (!isStopping) {
           report.endedByServer++
           report.longestMs = Math.max(report.longestMs, performance.now() - openedAt)
-          if (reader.ending() === 'torn') blame(`${name}: bytes that are no answer: ${reader.rest()}`)
+          if (reader.ending() === 'torn') noteError(`${name}: bytes that are no answer: ${reader.rest()}`)
         }
         resolve()
       })
@@ -89,7 +97,7 @@ export function holdConnections({ url, apiKey, experimentKey, longRead, count }:
   })
 
   return {
-    /** How many are held now. */
+    /** How many are open now. */
     count: () => sockets.size,
     async finish(): Promise<HeldReport> {
       isStopping = true

@@ -1,90 +1,63 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Role } from '../../../cli/service.ts'
 import { signalProcess } from '../../../store/embedded/live-process.ts'
-import type { Command } from './running-command.ts'
-
-export type Kind = Role | 'clickhouse' | 'postgres' | 'redis'
+import { type Command, type Ending, type RunningProcess, startProcess } from './process.ts'
 
 /**
- * A process that is started again whenever it ends, as systemd would with `Restart=always`: on the same port, after a
- * short pause, as often as it takes. `hold` is what an operator would do to keep it down.
+ * A process that is started again on the same port whenever it ends, as systemd does with `Restart=always`. `hold` keeps
+ * it down, as an operator would.
  */
-export type KeptProcess = {
+export type SupervisedProcess<Kind extends string = string> = {
   kind: Kind
   name: string
-  /** Undefined while none is running. */
+  /** Undefined while it is down. */
   pid(): number | undefined
-  /** Answers whether there was a process to send it to. */
+  /** Returns false when there is no process to send it to. */
   signal(signal: NodeJS.Signals): boolean
-  /** Ends it and leaves it down; one that is asked to end by SIGTERM is waited for. */
+  /** Ends it, and resolves with how it ended once its successor is ready. */
+  restart(signal: NodeJS.Signals): Promise<Ending>
+  /** Ends it and leaves it down. After SIGTERM it waits until the process has drained. */
   hold(signal?: 'SIGKILL' | 'SIGTERM'): Promise<void>
-  /** Starts it again after `hold`, and waits until it serves. */
+  /** Starts it again after `hold`, and waits until it is ready. */
   release(): Promise<void>
-  /** Resolves when it serves. */
   ready(): Promise<void>
-  /** The longest that it took from a kill until it served again. */
+  /** The longest time from a kill until it was ready again. */
   slowestRestartMs(): number
-  /** What it said when it ended although nobody had killed it. */
-  ownEndings(): string[]
+  /** How it ended without being killed, each time, with its last output. */
+  unexpectedEnds(): string[]
   close(): Promise<void>
 }
 
-type Settings = {
+type Settings<Kind extends string> = {
   kind: Kind
   name: string
   command: Command
-  /** Embedded engines say on their first line which process is the server. */
-  tellsPid?: boolean
-  /** Throws while it does not serve yet. */
+  /** The first line of stdout is the pid of the server, as with embedded engines. */
+  printsPid?: boolean
+  /** Throws while it is not ready. */
   checkReady(): Promise<unknown>
 }
 
 const restartPauseMs = 100
 const pollMs = 25
-const linesKept = 20
 const readyMsMax = 120_000
+const charactersShown = 4_000
 
-type Run = { child: ChildProcess; pid: number | undefined; isReady: boolean; wasSignalled: boolean; lines: string[] }
+type Run = { process: RunningProcess; isReady: boolean; wasSignalled: boolean }
 
-/** Starts the process and keeps it running until `close`; `ready` tells when it serves. */
-export function keepProcess({ kind, name, command, tellsPid = false, checkReady }: Settings): KeptProcess {
+/** Starts the process and keeps it running until `close`. Does not wait until it is ready. */
+export function supervise<Kind extends string>(settings: Settings<Kind>): SupervisedProcess<Kind> {
+  const { kind, name, command, printsPid = false, checkReady } = settings
   let run: Run | undefined
   let isClosing = false
   let released: PromiseWithResolvers<void> | undefined
+  let lastEnding: Ending = { code: null, signal: null }
   let downSince: number | undefined
   let slowestMs = 0
-  const ownEndings: string[] = []
+  const unexpectedEnds: string[] = []
 
-  function start(): Run {
-    const child = spawn(command.file, command.args, {
-      cwd: command.folder,
-      env: command.environment,
-      // In a session of its own: a Ctrl-C of the terminal is for us alone. An engine ends when its stdin does.
-      detached: true,
-      stdio: ['pipe', 'pipe', 'pipe'],
-    })
-    const started: Run = {
-      child,
-      pid: tellsPid ? undefined : child.pid,
-      isReady: false,
-      wasSignalled: false,
-      lines: [],
-    }
-    const keepLine = (line: string) => {
-      started.lines.push(line)
-      if (started.lines.length > linesKept) started.lines.shift()
-    }
-    const output = createInterface(child.stdout).on('line', keepLine)
-    if (tellsPid) {
-      output.once('line', (line) => {
-        started.pid = Number(line)
-      })
-    }
-    createInterface(child.stderr).on('line', keepLine)
-    child.stdin.on('error', () => undefined)
-    return started
+  function pidOf({ process }: Run): number | undefined {
+    if (!printsPid) return process.pid
+    return Number(/^(\d+)\n/.exec(process.stdout())?.[1]) || undefined
   }
 
   async function watchUntilReady(it: Run) {
@@ -93,8 +66,8 @@ export function keepProcess({ kind, name, command, tellsPid = false, checkReady 
         () => true,
         () => false,
       )
-      // A check that took long may have been answered by the process before this one.
-      if (isReady && run === it && it.pid !== undefined) {
+      // The predecessor may have answered a slow check.
+      if (isReady && run === it && pidOf(it) !== undefined) {
         it.isReady = true
         if (downSince !== undefined) slowestMs = Math.max(slowestMs, performance.now() - downSince)
         downSince = undefined
@@ -104,28 +77,33 @@ export function keepProcess({ kind, name, command, tellsPid = false, checkReady 
     }
   }
 
-  async function keep() {
+  async function keepRunning() {
     while (!isClosing) {
       await released?.promise
       if (isClosing) return
-      const it = start()
+      // In a session of its own: the terminal's Ctrl-C must reach us alone.
+      const process = startProcess(command, { isDetached: true, holdsStdin: true })
+      const it: Run = { process, isReady: false, wasSignalled: false }
       run = it
       void watchUntilReady(it)
-      const how = await endOf(it.child)
+      lastEnding = await process.ended
       run = undefined
       downSince ??= performance.now()
-      if (it.isReady && !it.wasSignalled) ownEndings.push(`${name} ${how}:\n${it.lines.join('\n')}`)
+      if (it.isReady && !it.wasSignalled) {
+        unexpectedEnds.push(`${name} ended (${JSON.stringify(lastEnding)}):\n${outputOf(process)}`)
+      }
       await sleep(restartPauseMs)
     }
   }
 
   function signal(signal: NodeJS.Signals): boolean {
-    if (run?.pid === undefined) return false
+    const pid = run && pidOf(run)
+    if (run === undefined || pid === undefined) return false
     if (signal === 'SIGKILL' || signal === 'SIGTERM') {
       run.wasSignalled = true
       downSince ??= performance.now()
     }
-    signalProcess(run.pid, signal)
+    signalProcess(pid, signal)
     return true
   }
 
@@ -140,20 +118,28 @@ export function keepProcess({ kind, name, command, tellsPid = false, checkReady 
   async function ready() {
     const deadline = performance.now() + readyMsMax
     while (!run?.isReady) {
-      if (performance.now() > deadline) throw new Error(`${name} does not serve:\n${run?.lines.join('\n') ?? ''}`)
+      if (isClosing) throw new Error(`${name} was closed`)
+      if (performance.now() > deadline) throw new Error(`${name} is not ready:\n${run ? outputOf(run.process) : ''}`)
       await sleep(pollMs)
     }
   }
 
-  const keeping = keep()
+  const running = keepRunning()
   return {
     kind,
     name,
-    pid: () => run?.pid,
+    pid: () => run && pidOf(run),
     signal,
-    async hold(signal = 'SIGKILL') {
+    async restart(how) {
+      const ended = run?.process.ended
+      signal(how)
+      const ending = (await ended) ?? lastEnding
+      await ready()
+      return ending
+    },
+    async hold(how = 'SIGKILL') {
       released ??= Promise.withResolvers()
-      await untilDown(signal)
+      await untilDown(how)
     },
     async release() {
       downSince = performance.now()
@@ -163,19 +149,16 @@ export function keepProcess({ kind, name, command, tellsPid = false, checkReady 
     },
     ready,
     slowestRestartMs: () => slowestMs,
-    ownEndings: () => ownEndings,
+    unexpectedEnds: () => unexpectedEnds,
     async close() {
       isClosing = true
       released?.resolve()
       await untilDown('SIGKILL')
-      await keeping
+      await running
     },
   }
 }
 
-function endOf(child: ChildProcess): Promise<string> {
-  return new Promise((resolve) => {
-    child.once('error', (error) => resolve(error.message))
-    child.once('exit', (code, signal) => resolve(signal ? `was ended by ${signal}` : `ended with exit code ${code}`))
-  })
+function outputOf(process: RunningProcess): string {
+  return process.output().slice(-charactersShown)
 }

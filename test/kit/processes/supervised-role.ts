@@ -1,35 +1,32 @@
+import { fileURLToPath } from 'node:url'
 import type { Role } from '../../../cli/service.ts'
 import type { StoreUrls } from '../../../cli/settings.ts'
 import type { Closers } from '../../../runtime/closers.ts'
-import { type RunningRole, startRole } from '../service.ts'
+import { findFreePort } from '../../../store/embedded/free-port.ts'
+import { checkAnswers } from './process.ts'
+import { type SupervisedProcess, supervise } from './supervised-process.ts'
+import { svcScript, toStoreSettings } from './svc.ts'
 
-type Settings = { role: Role; stores: StoreUrls; settings: Record<string, string>; closers: Closers }
+export type SupervisedRole = SupervisedProcess<Role> & { url: string }
 
-/**
- * A role that is started again, on the same port, whenever the test ends it. Once it is closed it is not started again,
- * also when a test fails in the middle of ending it.
- */
-export async function superviseRole({ role, stores, settings, closers }: Settings) {
-  let running: RunningRole = await startRole(role, stores, settings)
-  const { port } = new URL(running.url)
-  let starting: Promise<RunningRole> | undefined
-  let isClosed = false
-  closers.push(async () => {
-    isClosed = true
-    running = (await starting?.catch(() => undefined)) ?? running
-    running.kill('SIGKILL')
-    await running.ended
-  })
-  return {
-    url: running.url,
-    /** @returns what it ended with */
-    async end(signal: NodeJS.Signals) {
-      running.kill(signal)
-      const how = await running.ended
-      if (isClosed) throw new Error(`the test of ${role} is over`)
-      starting = startRole(role, stores, { ...settings, SVC_PORT: port })
-      running = await starting
-      return how
+type Settings = { role: Role; name?: string; stores: StoreUrls; settings: Record<string, string>; closers: Closers }
+
+/** Starts a role that is started again whenever it ends, and waits until it is ready. */
+export async function superviseRole(options: Settings): Promise<SupervisedRole> {
+  const { role, name = role, stores, settings, closers } = options
+  const port = String(await findFreePort())
+  const url = `http://127.0.0.1:${port}`
+  const supervised = supervise({
+    kind: role,
+    name,
+    command: {
+      file: process.execPath,
+      args: [fileURLToPath(svcScript), role],
+      environment: { ...toStoreSettings(stores), ...settings, SVC_PORT: port },
     },
-  }
+    checkReady: () => checkAnswers(`${url}/readyz`),
+  })
+  closers.push(supervised.close)
+  await supervised.ready()
+  return { ...supervised, url }
 }

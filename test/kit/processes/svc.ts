@@ -1,24 +1,23 @@
-import { type SpawnOptions, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect } from 'vitest'
+import type { Role } from '../../../cli/service.ts'
+import type { StoreUrls } from '../../../cli/settings.ts'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
-import { startOfProcess } from '../../../store/embedded/live-process.ts'
-import { eventually } from '../eventually.ts'
 import { createClient } from '../http/client.ts'
+import { type RunningProcess, startProcess, waitUntilReady } from './process.ts'
+import { type Server, startServer } from './server.ts'
 
-const command = fileURLToPath(new URL('../../../cli/svc.ts', import.meta.url))
+export const svcScript = new URL('../../../cli/svc.ts', import.meta.url)
 
 type Environment = Record<string, string>
 
 /** Closers of what a test opened; the test file runs them after each test. */
 export type OnClose = (close: () => unknown) => void
 
-/** A command that runs, what it printed until now, and how it ends. */
-export type Running = ReturnType<typeof runCommand>
+type Options = { cwd?: string; detached?: boolean }
 
 /** Starts a program with only the given environment, besides what a program needs. It is killed when the test ends. */
 export function runCommand(
@@ -26,57 +25,45 @@ export function runCommand(
   args: string[],
   env: Environment,
   onClose: OnClose,
-  options: SpawnOptions = {},
-) {
-  const { PATH, HOME, TMPDIR } = process.env
-  const child = spawn(file, args, {
-    ...options,
-    env: { PATH, HOME, TMPDIR, LC_ALL: 'C.UTF-8', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const printed = { stdout: '', stderr: '' }
-  child.stdout?.on('data', (chunk) => (printed.stdout += chunk))
-  child.stderr?.on('data', (chunk) => (printed.stderr += chunk))
-  let hasEnded = false
-  const ended = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve, reject) => {
-    child.once('error', reject)
-    child.once('close', (code, signal) => {
-      hasEnded = true
-      resolve({ code, signal })
-    })
-  })
-  onClose(async () => {
-    child.kill('SIGKILL')
-    await ended
-  })
-  return {
-    pid: child.pid as number,
-    ended,
-    hasEnded: () => hasEnded,
-    kill: (signal: NodeJS.Signals) => child.kill(signal),
-    stdout: () => printed.stdout,
-    stderr: () => printed.stderr,
-  }
+  { cwd, detached = false }: Options = {},
+): RunningProcess {
+  const environment = { LC_ALL: 'C.UTF-8', ...env }
+  const running = startProcess({ file, args, environment, folder: cwd }, { isDetached: detached })
+  onClose(() => running.stop('SIGKILL'))
+  return running
 }
 
-/** Starts `svc`; its folder is where a `.env` would be read. */
-export function runSvc(args: string[], env: Environment, onClose: OnClose, options: SpawnOptions = {}): Running {
-  return runCommand(process.execPath, [command, ...args], env, onClose, { cwd: tmpdir(), ...options })
+/** Starts `svc`. It reads a `.env` in its working folder, which is that of temporary files unless given. */
+export function runSvc(args: string[], env: Environment, onClose: OnClose, options: Options = {}): RunningProcess {
+  return runCommand(process.execPath, [fileURLToPath(svcScript), ...args], env, onClose, { cwd: tmpdir(), ...options })
 }
 
 /** Runs `svc` to its end and answers everything it printed. */
-export async function svc(args: string[], env: Environment, onClose: OnClose, options: SpawnOptions = {}) {
+export async function svc(args: string[], env: Environment, onClose: OnClose, options: Options = {}) {
   const running = runSvc(args, env, onClose, options)
   const { code } = await running.ended
-  return { code, stdout: running.stdout(), stderr: running.stderr() }
+  return { code, stdout: running.stdout(), stderr: running.stderr(), output: running.output() }
 }
 
-/** A failure as a person should see it: a sentence that says what to do, and nothing of the program's insides. */
-export function expectPlainFailure(outcome: { code: number | null; stdout: string; stderr: string }, said: RegExp) {
-  expect(outcome.stderr).toMatch(said)
-  expect(outcome.stderr).toMatch(/^svc: /)
-  expect(outcome.stdout + outcome.stderr).not.toMatch(/^\s+at .*[:)]|node:internal|\bError:/m)
-  expect(outcome.code).toBe(1)
+/** Where the stores are, as in the environment of a role. */
+export function toStoreSettings(stores: StoreUrls): Environment {
+  return {
+    CLICKHOUSE_URL: stores.clickhouseUrl,
+    POSTGRES_URL: stores.postgresUrl,
+    REDIS_URL: stores.redisUrl ?? '',
+    OBJECTS_URL: stores.objectsUrl ?? '',
+  }
+}
+
+/** Starts a role as a process of its own and waits until it is ready. The caller ends it. */
+export async function startRole(
+  role: Role,
+  stores: StoreUrls,
+  settings: Environment = {},
+  options: string[] = [],
+): Promise<Server> {
+  const environment = { ...toStoreSettings(stores), ...settings }
+  return await startServer({ name: role, script: svcScript, args: [role, ...options], environment })
 }
 
 export async function aFolder(onClose: OnClose): Promise<string> {
@@ -85,22 +72,15 @@ export async function aFolder(onClose: OnClose): Promise<string> {
   return folder
 }
 
-export type Up = Running & { url: string; folder: string; key: string | undefined }
+export type Up = Server & { folder: string; key: string | undefined }
 
-/** Starts `svc up` on a data folder and waits until it has told everything. */
-export async function startUp(
-  folder: string,
-  env: Environment,
-  onClose: OnClose,
-  options: SpawnOptions = {},
-): Promise<Up> {
+/** Starts `svc up` on a data folder and waits until it has printed its whole banner. */
+export async function startUp(folder: string, env: Environment, onClose: OnClose, options: Options = {}): Promise<Up> {
   const port = await findFreePort()
   const running = runSvc(['up'], { SVC_PORT: String(port), SVC_DATA_DIR: folder, ...env }, onClose, options)
-  await eventually(() => {
-    if (running.hasEnded() || running.stdout().includes('npm run demo')) return
-    throw new Error(`svc up is not ready:\n${running.stdout()}${running.stderr()}`)
-  }, 60_000)
-  if (running.hasEnded()) throw new Error(`svc up ended:\n${running.stdout()}${running.stderr()}`)
+  await waitUntilReady('svc up', running, () => {
+    if (!running.stdout().includes('npm run demo')) throw new Error('the banner is not complete')
+  })
   return {
     ...running,
     url: `http://127.0.0.1:${port}`,
@@ -119,18 +99,4 @@ export function enginesOn(folder: string) {
   const clickhouse = /^PID: (\d+)/m.exec(readFileSync(path.join(folder, 'clickhouse/data/status'), 'utf8'))?.[1]
   const postgres = readFileSync(path.join(folder, 'postgres/data/postmaster.pid'), 'utf8').split('\n')[0]
   return { clickhouse: Number(clickhouse), postgres: Number(postgres) }
-}
-
-/** Fails while one of the processes is alive. */
-export function expectEnded(engines: Record<string, number>) {
-  for (const [name, pid] of Object.entries(engines)) expect(startOfProcess(pid), `${name} runs`).toBeUndefined()
-}
-
-/** What stands between two headings of the banner, as one would copy it. */
-export function snippet(banner: string, heading: string): string {
-  const start = banner.indexOf(heading)
-  expect(start, heading).toBeGreaterThan(0)
-  const text = banner.slice(banner.indexOf('\n\n', start) + 2)
-  const end = text.indexOf('\nOr ')
-  return end < 0 ? text : text.slice(0, end)
 }

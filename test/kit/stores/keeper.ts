@@ -1,10 +1,9 @@
-import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import path from 'node:path'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
-import { eventually } from '../eventually.ts'
+import { ProgramMissing, startProcess, waitUntilReady } from '../processes/process.ts'
 
 const jars = ['/usr/share/java/zookeeper.jar', '/usr/share/java/slf4j-simple.jar'].filter((it) => existsSync(it))
 
@@ -18,24 +17,14 @@ export async function startKeeper(folder: string): Promise<{ port: number; close
     config,
     `tickTime=500\ndataDir=${folder}\nclientPort=${port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n`,
   )
-  const child = spawn(
-    'java',
-    ['-Xmx192m', '-cp', jars.join(':'), 'org.apache.zookeeper.server.quorum.QuorumPeerMain', config],
-    { stdio: 'ignore' },
-  )
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  const hasStarted = await new Promise<boolean>((resolve) => {
-    child.once('spawn', () => resolve(true))
-    child.once('error', () => resolve(false))
-  })
-  if (!hasStarted) return undefined
-  await eventually(() => reach(port), 120_000)
-  return {
-    port,
-    async close() {
-      child.kill('SIGKILL')
-      await ended
-    },
+  const main = ['-Xmx192m', '-cp', jars.join(':'), 'org.apache.zookeeper.server.quorum.QuorumPeerMain']
+  try {
+    const keeper = startProcess({ file: 'java', args: [...main, config], environment: {} })
+    await waitUntilReady('ZooKeeper', keeper, () => reach(port), 120_000)
+    return { port, close: async () => void (await keeper.stop('SIGKILL')) }
+  } catch (error) {
+    if (error instanceof ProgramMissing) return undefined
+    throw error
   }
 }
 

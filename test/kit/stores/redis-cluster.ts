@@ -1,11 +1,12 @@
-import { spawn, spawnSync } from 'node:child_process'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { spawnSync } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { Redis } from 'ioredis'
 import { type Closers, createClosers } from '../../../runtime/closers.ts'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { eventually } from '../eventually.ts'
-import { redisArguments } from './shared-stores.ts'
+import { startProcess } from '../processes/process.ts'
+import { startRedisServer } from './redis.ts'
 
 /** Real Redis processes on this machine. */
 export const canRunRedis = ['redis-server', 'redis-cli'].every((it) => spawnSync(it, ['--version']).status === 0)
@@ -14,22 +15,15 @@ export type RedisNode = { port: number; ask: Redis; kill(): Promise<void> }
 
 async function startNode(folder: string, closers: Closers, more: string[]): Promise<RedisNode> {
   const port = await findFreePort()
-  const own = path.join(folder, String(port))
-  await mkdir(own, { recursive: true })
-  const child = spawn('redis-server', [...redisArguments({ port, folder: own }), ...more], { stdio: 'ignore' })
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const server = await startRedisServer({ folder: path.join(folder, String(port)), port, more })
+  if (!server) throw new Error('redis-server is not installed')
   const ask = new Redis({ port, retryStrategy: () => 100 })
   ask.on('error', () => undefined)
-  const kill = async () => {
-    child.kill('SIGKILL')
-    await ended
-  }
   closers.push(async () => {
     ask.disconnect()
-    await kill()
+    await server.close()
   })
-  await eventually(() => ask.ping())
-  return { port, ask, kill }
+  return { port, ask, kill: server.close }
 }
 
 /** A cluster of masters without replicas; one that is away takes only its own slots with it. */
@@ -80,8 +74,8 @@ sentinel down-after-milliseconds queue 1000
 sentinel failover-timeout queue 5000
 `,
     )
-    const child = spawn('redis-server', [config, '--sentinel'], { stdio: 'ignore' })
-    closers.push(async () => void child.kill('SIGKILL'))
+    const sentinel = startProcess({ file: 'redis-server', args: [config, '--sentinel'], environment: {} })
+    closers.push(() => sentinel.stop('SIGKILL'))
     const ask = new Redis({ port, retryStrategy: () => 100 })
     ask.on('error', () => undefined)
     closers.push(async () => ask.disconnect())

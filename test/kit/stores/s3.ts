@@ -1,9 +1,8 @@
-import { spawn } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
-import { eventually } from '../eventually.ts'
+import { ProgramMissing, startProcess, waitUntilReady } from '../processes/process.ts'
 
 const access = 'testaccess'
 const secret = 'test/secret+key'
@@ -20,28 +19,22 @@ export async function startS3(folder: string): Promise<S3Server | undefined> {
   const files = path.join(folder, 'files')
   await mkdir(files, { recursive: true })
   const address = `127.0.0.1:${await findFreePort()}`
-  const child = spawn('versitygw', ['--port', address, '--access', access, '--secret', secret, 'posix', files], {
-    stdio: 'ignore',
-  })
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  const started = await new Promise<boolean>((resolve) => {
-    child.once('spawn', () => resolve(true))
-    child.once('error', () => resolve(false))
-  })
-  if (!started) return undefined
-  await makeBucket(`http://${address}`)
-  return {
-    url: `s3://${access}:${encodeURIComponent(secret)}@${address}/${bucket}?tls=false`,
-    async close() {
-      child.kill('SIGKILL')
-      await ended
-    },
+  try {
+    const args = ['--port', address, '--access', access, '--secret', secret, 'posix', files]
+    const gateway = startProcess({ file: 'versitygw', args, environment: {} })
+    await waitUntilReady('versitygw', gateway, () => makeBucket(`http://${address}`))
+    return {
+      url: `s3://${access}:${encodeURIComponent(secret)}@${address}/${bucket}?tls=false`,
+      close: async () => void (await gateway.stop('SIGKILL')),
+    }
+  } catch (error) {
+    if (error instanceof ProgramMissing) return undefined
+    throw error
   }
 }
 
 async function makeBucket(endpoint: string) {
   const credentials = { accessKeyId: access, secretAccessKey: secret }
   const s3 = new S3Client({ endpoint, region: 'us-east-1', credentials, forcePathStyle: true })
-  await eventually(() => s3.send(new CreateBucketCommand({ Bucket: bucket })))
-  s3.destroy()
+  await s3.send(new CreateBucketCommand({ Bucket: bucket })).finally(() => s3.destroy())
 }

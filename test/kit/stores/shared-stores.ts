@@ -1,17 +1,14 @@
-import { spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { Redis } from 'ioredis'
 import { type Logger, pino } from 'pino'
 import type { TestProject } from 'vitest/node'
 import { migrateStores } from '../../../cli/stores.ts'
 import { createClosers } from '../../../runtime/closers.ts'
 import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
-import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { openEmbeddedPostgres } from '../../../store/embedded/postgres.ts'
-import { eventually } from '../eventually.ts'
+import { durableRedisOptions, startRedisServer } from './redis.ts'
 
 /**
  * The stores that all tests share: real ones. ClickHouse and Postgres are looked for at CLICKHOUSE_URL and POSTGRES_URL,
@@ -101,7 +98,7 @@ async function openClickHouse(folder: string, log: Logger): Promise<OpenStore> {
 async function openRedis(folder: string): Promise<OpenStore | undefined> {
   if (process.env.REDIS_URL) return givenStore(process.env.REDIS_URL)
   if (wantsDocker) {
-    const command = ['redis-server', ...redisKeepsAll]
+    const command = ['redis-server', ...durableRedisOptions()]
     const { address, close } = await startContainer({ image: containerImages.redis, port: 6379, command })
     return { url: `redis://${address}`, close }
   }
@@ -125,56 +122,4 @@ async function startContainer({ image, port, environment = {}, command }: Contai
   if (command) container = container.withCommand(command)
   const started = await container.start()
   return { address: `${started.getHost()}:${started.getMappedPort(port)}`, close: () => started.stop() }
-}
-
-type RedisServer = OpenStore & { pid: number; port: number }
-
-/**
- * How Redis must be run to keep what it is given: an append-only file, and nothing evicted. With `appendfsync everysec`,
- * the default, it answers before it has written while an fsync is slow, and a kill then loses what it answered.
- */
-const redisKeepsAll = ['--appendonly', 'yes', '--appendfsync', 'always', '--maxmemory-policy', 'noeviction']
-
-export function redisArguments({ port, folder }: { port: number; folder: string }): string[] {
-  return ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', ...redisKeepsAll]
-}
-
-/** Starts a redis-server of our own with its files in `folder`; undefined when there is no such program. */
-export async function startRedisServer({
-  folder,
-  port,
-}: {
-  folder: string
-  port?: number
-}): Promise<RedisServer | undefined> {
-  const listenPort = port ?? (await findFreePort())
-  const child = spawn('redis-server', redisArguments({ port: listenPort, folder }), { stdio: 'ignore' })
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  const started = await new Promise<boolean>((resolve) => {
-    child.once('spawn', () => resolve(true))
-    child.once('error', () => resolve(false))
-  })
-  if (!started) return undefined
-  const url = `redis://127.0.0.1:${listenPort}`
-  await eventually(() => pingRedis(url))
-  return {
-    url,
-    port: listenPort,
-    pid: child.pid as number,
-    async close() {
-      child.kill('SIGKILL')
-      await ended
-    },
-  }
-}
-
-async function pingRedis(url: string) {
-  const redis = new Redis(url, { lazyConnect: true, retryStrategy: () => null })
-  redis.on('error', () => undefined)
-  try {
-    await redis.connect()
-    await redis.ping()
-  } finally {
-    redis.disconnect()
-  }
 }

@@ -3,20 +3,20 @@ import { open, rm, statfs } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import type { Closers } from '../../../runtime/closers.ts'
-import type { Command } from '../processes/running-command.ts'
+import type { Command } from '../processes/process.ts'
 
 const run = promisify(execFile)
 
 /** A disk in memory, small enough to be filled. */
 export type SmallDisk = {
-  /** The command, run so that it sees the disk. */
+  /** Wraps a command so that its process sees the disk. */
   around(command: Command): Command
-  /** Writes a file until so many bytes are left, or none. To be repeated: a merge may free space. */
+  /** Writes a file until only `bytesLeft` are free. Repeat it: a merge may free space again. */
   fill(pid: number, bytesLeft?: number): Promise<void>
   free(pid: number): Promise<void>
 }
 
-/** There is no way to mount a disk here; the message says why. */
+/** No disk can be mounted here; the message says why. */
 export class NoSmallDisk extends Error {}
 
 /**

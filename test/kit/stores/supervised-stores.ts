@@ -1,7 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { Redis } from 'ioredis'
 import pg from 'pg'
 import { pino } from 'pino'
 import type { StoreUrls } from '../../../cli/settings.ts'
@@ -9,18 +8,23 @@ import type { Closers } from '../../../runtime/closers.ts'
 import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { openEmbeddedPostgres } from '../../../store/embedded/postgres.ts'
-import { type Command, readCommand, readParent } from '../processes/running-command.ts'
-import { type KeptProcess, keepProcess } from '../processes/supervised-process.ts'
+import { checkAnswers } from '../processes/process.ts'
+import { readCommand, readParent } from '../processes/running-command.ts'
+import { type SupervisedProcess, supervise } from '../processes/supervised-process.ts'
 import type { QueueKind } from '../service.ts'
-import { redisArguments } from './shared-stores.ts'
+import { pingRedis, redisCommand } from './redis.ts'
 import { mountSmallDisk, type SmallDisk } from './small-disk.ts'
 
-export type Stores = {
+export type StoreKind = 'clickhouse' | 'postgres' | 'redis'
+
+type SupervisedStore = SupervisedProcess<StoreKind>
+
+export type SupervisedStores = {
   urls: StoreUrls
-  clickhouse: KeptProcess
-  postgres: KeptProcess
-  redis: KeptProcess | undefined
-  /** What ClickHouse keeps its files on, when it was asked for. */
+  clickhouse: SupervisedStore
+  postgres: SupervisedStore
+  redis: SupervisedStore | undefined
+  /** Holds the files of ClickHouse, when `diskBytes` was given. */
   disk: SmallDisk | undefined
 }
 
@@ -35,10 +39,11 @@ type Settings = {
 const log = pino({ level: 'warn' }, pino.destination(2))
 
 /**
- * Starts stores of our own that can be killed. The embedded engines make their files and say how they are run; then they
- * are run again under our own keeper, which can also leave them down.
+ * Starts stores that can be killed and held down. Each embedded engine is started once to create its files; its command
+ * is then read from /proc and run under our own supervisor. Linux only.
  */
-export async function openStores({ folder, queue, closers, diskBytes }: Settings): Promise<Stores> {
+export async function openSupervisedStores(settings: Settings): Promise<SupervisedStores> {
+  const { folder, queue, closers, diskBytes } = settings
   const postgres = await openPostgres(path.join(folder, 'postgres'))
   closers.push(postgres.process.close)
   const clickhouse = await openClickHouse(path.join(folder, 'clickhouse'), closers, diskBytes)
@@ -65,11 +70,11 @@ async function openPostgres(folder: string) {
   // The server's parent is the process that ends it when we are gone.
   const command = await readCommand(await readParent(embedded.pid()))
   await embedded.close()
-  const process = keepProcess({
+  const process = supervise({
     kind: 'postgres',
     name: 'postgres',
     command,
-    tellsPid: true,
+    printsPid: true,
     checkReady: () => askPostgres(embedded.url),
   })
   return { url: embedded.url, process }
@@ -77,20 +82,16 @@ async function openPostgres(folder: string) {
 
 async function openClickHouse(folder: string, closers: Closers, diskBytes: number | undefined) {
   const embedded = await openEmbeddedClickHouse({ folder, log })
-  let command: Command = await readCommand(embedded.pid())
+  const command = await readCommand(embedded.pid())
   await embedded.close()
   const disk = diskBytes === undefined ? undefined : await mountSmallDisk(path.join(folder, 'data'), diskBytes, closers)
-  if (disk) command = disk.around(command)
   const { origin } = new URL(embedded.url)
-  const process = keepProcess({
+  const process = supervise({
     kind: 'clickhouse',
     name: 'clickhouse',
-    command,
-    tellsPid: true,
-    async checkReady() {
-      const answer = await fetch(`${origin}/ping`, { signal: AbortSignal.timeout(1_000) })
-      if (!answer.ok) throw new Error(`HTTP ${answer.status}`)
-    },
+    command: disk ? disk.around(command) : command,
+    printsPid: true,
+    checkReady: () => checkAnswers(`${origin}/ping`),
   })
   return { url: embedded.url, process, disk }
 }
@@ -99,8 +100,8 @@ async function openRedis(folder: string) {
   await mkdir(folder, { recursive: true })
   const port = await findFreePort()
   const url = `redis://127.0.0.1:${port}`
-  const command = { file: 'redis-server', args: redisArguments({ port, folder }), environment: process.env }
-  return { url, process: keepProcess({ kind: 'redis', name: 'redis', command, checkReady: () => askRedis(url) }) }
+  const command = redisCommand({ folder, port })
+  return { url, process: supervise({ kind: 'redis', name: 'redis', command, checkReady: () => pingRedis(url) }) }
 }
 
 async function askPostgres(url: string) {
@@ -111,22 +112,5 @@ async function askPostgres(url: string) {
     await client.query('SELECT 1')
   } finally {
     await client.end().catch(() => undefined)
-  }
-}
-
-/** While Redis reads its append-only file it refuses, also a PING. */
-async function askRedis(url: string) {
-  const redis = new Redis(url, {
-    lazyConnect: true,
-    retryStrategy: () => null,
-    maxRetriesPerRequest: 0,
-    commandTimeout: 1_000,
-  })
-  redis.on('error', () => undefined)
-  try {
-    await redis.connect()
-    await redis.ping()
-  } finally {
-    redis.disconnect()
   }
 }

@@ -1,16 +1,16 @@
-import type { Output, Terminal } from '../../cli/terminal/terminal.ts'
+import type { Output, Terminal } from '../../../cli/terminal/terminal.ts'
 
-/** Tells how it goes, again and again. */
+/** Reports the progress of a long-running command. */
 export type StatusLine = {
-  /** What is going on now; shown at once on a terminal, and from time to time elsewhere. */
+  /** Replaces the current status. */
   show(text: string): void
-  /** Something that stays. */
+  /** Prints a line that stays. */
   say(text: string): void
 }
 
 const plainEveryMs = 15_000
 
-/** On a terminal one line that is overwritten, elsewhere a line every 15 s. */
+/** Overwrites one line on a terminal; elsewhere prints a line every 15 s. */
 export function createStatusLine(out: Output, terminal: Terminal): StatusLine {
   let shownAt = Number.NEGATIVE_INFINITY
   const clear = terminal.isTty ? '\r\u001b[K' : ''
@@ -27,7 +27,7 @@ export function createStatusLine(out: Output, terminal: Terminal): StatusLine {
   }
 }
 
-/** A whole number, with commas. */
+/** Formats a number with thousands separators. */
 export function toText(value: number, digits = 0): string {
   return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 }
