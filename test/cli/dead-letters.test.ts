@@ -12,8 +12,8 @@ const onClose = (close: () => unknown) => closers.push(async () => close())
 
 /** Runs `svc dead-letters` to its end. */
 async function run(environment: Record<string, string>, ...words: string[]) {
-  const { code, output } = await svc(['dead-letters', ...words], environment, onClose)
-  return { code, output }
+  const { code, stdout, stderr } = await svc(['dead-letters', ...words], environment, onClose)
+  return { code, output: stdout + stderr }
 }
 
 it('a refused row is listed, shown, replayed once its reason is gone, and gone from the list', async () => {

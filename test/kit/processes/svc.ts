@@ -42,7 +42,7 @@ export function runSvc(args: string[], env: Environment, onClose: OnClose, optio
 export async function svc(args: string[], env: Environment, onClose: OnClose, options: Options = {}) {
   const running = runSvc(args, env, onClose, options)
   const { code } = await running.ended
-  return { code, stdout: running.stdout(), stderr: running.stderr(), output: running.output() }
+  return { code, stdout: running.stdout(), stderr: running.stderr() }
 }
 
 /** Where the stores are, as in the environment of a role. */
