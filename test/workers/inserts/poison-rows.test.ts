@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import zlib from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../../cli/settings.ts'
@@ -11,7 +10,8 @@ import { insertDeadLetter, listDeadLetters } from '../../../store/postgres/dead-
 import { maxInserts, poisonRowsMax, storeAroundPoisonRows } from '../../../workers/inserts/poison-rows.ts'
 import { aBlockOfPoints } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
-import { openOwnStores, openTestService, spawnSvc } from '../../kit/service.ts'
+import { svc, toStoreSettings } from '../../kit/processes/svc.ts'
+import { openOwnStores, openTestService } from '../../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())
@@ -58,11 +58,9 @@ async function readSteps(): Promise<number[]> {
 const range = (rows: number) => Array.from({ length: rows }, (_, step) => step)
 
 async function replayAll() {
-  const replay = spawnSvc(['dead-letters', 'replay', 'all'], {
-    CLICKHOUSE_URL: stores.clickhouseUrl,
-    POSTGRES_URL: stores.postgresUrl,
-  })
-  expect(await once(replay, 'exit')).toEqual([0, null])
+  const onClose = (close: () => unknown) => closers.push(async () => close())
+  const replay = await svc(['dead-letters', 'replay', 'all'], toStoreSettings(stores), onClose)
+  expect(replay.code, replay.stderr).toBe(0)
   const service = await openTestService({ stores, roles: new Set(['worker']) })
   closers.push(service.close)
 }
