@@ -52,6 +52,11 @@ const commands: Record<string, Command> = {
     options: { json: { type: 'boolean', help: 'Print the findings as JSON' } },
     run: async ({ json }) => (await import('./doctor/doctor.ts')).doctor({ json: json === true }),
   },
+  settings: {
+    summary: 'Print every setting with its present value, without secrets',
+    options: { markdown: { type: 'boolean', help: 'Print the page docs/settings.md instead' } },
+    run: async ({ markdown }) => (await import('./settings/command.ts')).settings({ markdown: markdown === true }),
+  },
   backup: {
     summary: 'Copy everything that is kept, while the service goes on; look at copies, check and delete them',
     words: '[list | verify [ID] | prune]',
@@ -171,7 +176,7 @@ function printHelp() {
   const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`)
   process.stdout.write(
     `Usage: svc <command> [options]\n\n${lines.join('\n')}\n\n` +
-      'Settings come from the environment or from a file .env; README.md lists them.\n' +
+      'Settings come from the environment or from a file .env; "svc settings" lists them.\n' +
       '"svc <command> --help" tells a command’s options.\n',
   )
 }
