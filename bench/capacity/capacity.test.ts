@@ -9,10 +9,10 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 const capacity = (...options: string[]) =>
   spawnSync(process.execPath, ['bench/capacity/capacity.ts', ...options], { cwd: root, encoding: 'utf8' })
 
-it('deploy/capacity.md is what the command prints', async () => {
+it('docs/capacity.md is what the command prints', async () => {
   const { stdout, status } = capacity()
   expect(status).toBe(0)
-  expect(await readFile(`${root}deploy/capacity.md`, 'utf8')).toBe(stdout)
+  expect(await readFile(`${root}docs/capacity.md`, 'utf8')).toBe(stdout)
 })
 
 it('a plan follows from the costs: ten times the load takes ten times what it costs', async () => {

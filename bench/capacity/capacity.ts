@@ -6,7 +6,7 @@ import { describeCapacity } from './report.ts'
 
 /**
  * `npm run capacity`: what training clusters need, from what the bench measured. Without options it prints
- * `deploy/capacity.md`.
+ * `docs/capacity.md`.
  */
 const usage = `Usage: npm run capacity -- [--gpus N[,N]] [--measured] [--json] [assumptions]
 
@@ -48,7 +48,7 @@ await runCommand(async () => {
   const costs = values.measured ? await readMeasuredCosts() : await readWrittenCosts()
   const plans = gpus.map((it) => planCapacity(it, costs, assumed))
   if (values.json) process.stdout.write(`${JSON.stringify({ plans, costs, assumptions: assumed }, null, 2)}\n`)
-  else process.stdout.write(describeCapacity(plans, costs, assumed, `npm run --silent capacity > deploy/capacity.md`))
+  else process.stdout.write(describeCapacity(plans, costs, assumed, `npm run --silent capacity > docs/capacity.md`))
 })
 
 function toNumber(option: string, text: string): number {

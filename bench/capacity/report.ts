@@ -1,7 +1,7 @@
 import { type Costs, processNames } from './costs.ts'
 import { type Assumptions, mixCosts, type Plan } from './plan.ts'
 
-/** The plans as Markdown: what `deploy/capacity.md` holds. */
+/** The plans as Markdown: what `docs/capacity.md` holds. */
 export function describeCapacity(plans: Plan[], costs: Costs, assumed: Assumptions, command: string): string {
   const micros = mixCosts(costs, assumed)
   const columnsShare = 1 - assumed.singleShare - assumed.rowsShare
@@ -60,7 +60,7 @@ ${toTable([
 
 - **Ingest** comes first. It keeps nothing but the open blocks, so add processes behind the load balancer.
 - **Workers** next: add processes. Each makes inserts of its own, up to seven a second and table under light load; many small workers
-  make more parts than few busy ones, so add them for load and not for its own sake (\`deploy/README.md\`, "Scaling out").
+  make more parts than few busy ones, so add them for load and not for its own sake (\`docs/scaling.md\`).
 - **Redis** does its commands on one thread: with \`redis+cluster://\` and \`SVC_QUEUE_SHARDS\` as many masters as it takes.
 - **ClickHouse** is the whole of what is kept: disk and merges make it grow before its inserts do. A shard more takes its part of new
   experiments and leaves what is there where it is.

@@ -72,6 +72,6 @@ function chooseRoute(
   throw new Error(
     'ClickHouse writes its part of a backup itself, and cannot write to this folder: keep backups in S3 (s3://...), or say ' +
       'with SVC_BACKUP_CLICKHOUSE where it can write to: file:///folder, which this command must see as well, or disk:NAME. ' +
-      'deploy/backup.md tells what its configuration needs.',
+      'docs/backups.md tells what its configuration needs.',
   )
 }

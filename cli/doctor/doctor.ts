@@ -69,9 +69,7 @@ function printFindings(findings: Finding[]) {
     count('wrong') > 0 && `${count('wrong')} wrong`,
     count('warning') > 0 && `${count('warning')} to look at`,
   ].filter(Boolean)
-  out.write(
-    `\n${summary.length > 0 ? `${summary.join(', ')}; deploy/runbooks.md has more on each.` : 'All is well.'}\n`,
-  )
+  out.write(`\n${summary.length > 0 ? `${summary.join(', ')}; docs/runbooks.md has more on each.` : 'All is well.'}\n`)
 }
 
 function serviceChecks({ host, port, serviceUrls }: Settings): Check[] {

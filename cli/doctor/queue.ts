@@ -74,12 +74,12 @@ export function queueCheck(backend: QueueBackend, queueMax: { blocks: number }):
       const faults = queues.flatMap(({ name, blocks, seconds }) => {
         const its = `queue ${name}`
         const late = `${blocks} blocks, the oldest not stored for ${duration(seconds)}`
-        const then = 'do workers run, and is ClickHouse there? See deploy/runbooks.md#svclaghigh'
+        const then = 'do workers run, and is ClickHouse there? See docs/runbooks.md#svclaghigh'
         if (seconds > lagSecondsMax) return [wrong(its, `${late}: ${then}`)]
         if (seconds > lagSecondsHigh) return [warning(its, `${late}: ${then}`)]
         if (blocks <= queueMax.blocks * depthShareHigh) return []
         const depth = `${blocks} of ${queueMax.blocks} blocks that it may hold`
-        return [warning(its, `${depth}: workers cannot keep up. See deploy/runbooks.md#svcqueuedeep`)]
+        return [warning(its, `${depth}: workers cannot keep up. See docs/runbooks.md#svcqueuedeep`)]
       })
       const blocks = queues.reduce((sum, it) => sum + it.blocks, 0)
       const seconds = Math.max(...queues.map((it) => it.seconds))

@@ -19,7 +19,7 @@ export function serviceCheck(url: string): Check {
       const roles = await findRoles(url)
       const other = roles.find((it) => it.version !== version)
       if (other) {
-        return [warning(name, `runs version ${other.version}, and this is ${version}: see deploy/upgrading.md`)]
+        return [warning(name, `runs version ${other.version}, and this is ${version}: see docs/upgrading.md`)]
       }
       return [ok(name, roles.length > 0 ? `ready; ${roles.map((it) => it.role).join(', ')}` : 'ready')]
     },

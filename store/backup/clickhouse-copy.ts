@@ -43,7 +43,7 @@ export async function copyClickHouse(
   if (tables.some((it) => it.engine === 'Distributed')) {
     throw new Error(
       'ClickHouse runs as a cluster, whose shards this command cannot copy: have ClickHouse do it (BACKUP ... ON CLUSTER), as ' +
-        'deploy/backup.md tells.',
+        'docs/backups.md tells.',
     )
   }
   const isLeftOut = (it: { name: string; engine: string }) =>
@@ -124,7 +124,7 @@ function explainPlace({ kind }: ClickHousePlace): string {
     ? 'ClickHouse wrote its part of this backup into the bucket itself, and the ClickHouse to restore into cannot read from ' +
         'there: restore it into a ClickHouse server (CLICKHOUSE_URL).'
     : 'The part of ClickHouse is a file of this backup, and the ClickHouse to restore into must see it: name a folder that ' +
-        'both see with SVC_BACKUP_CLICKHOUSE (see deploy/backup.md).'
+        'both see with SVC_BACKUP_CLICKHOUSE (see docs/backups.md).'
 }
 
 const toDisk = ({ disk, path }: { disk: string; path: string }) => `Disk(${text(disk)}, ${text(path)})`
@@ -165,7 +165,7 @@ function explainFault(error: unknown): Error {
   const message = error instanceof Error ? error.message : String(error)
   const said = message.replace(/, Stack trace[\s\S]*$/, '').replace(/^Code: \d+\. DB::Exception: /, '')
   const advice = /allowed_(disk|path)/.test(said)
-    ? ' Let ClickHouse write there: its configuration needs the setting "backups" (see deploy/backup.md).'
+    ? ' Let ClickHouse write there: its configuration needs the setting "backups" (see docs/backups.md).'
     : /No space left|NOT_ENOUGH_SPACE|errno: 28/.test(said)
       ? ' The disk that ClickHouse writes to is full: free some space, and try again.'
       : ''

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
-import { svc } from '../kit/svc-process.ts'
+import { svc } from '../kit/processes/svc.ts'
 
 const closers = createClosers()
 afterAll(() => closers.closeAll())

@@ -37,12 +37,12 @@ async function openService(queue: 'postgres' | 'redis' = 'postgres', settings: R
   return { ...service, stores }
 }
 
-it('deploy/metrics.md lists each figure of ours as /metrics tells it, with its labels', async () => {
+it('docs/metrics.md lists each figure of ours as /metrics tells it, with its labels', async () => {
   const { url, client } = await openService()
   const experimentKey = await client.createExperiment()
   await client.post('/write/experiment/metric', { experimentKey, ...aPoint() })
   await client.readPoints(experimentKey, 'loss', 1)
-  const file = readFileSync(fileURLToPath(new URL('../../deploy/metrics.md', import.meta.url)), 'utf8')
+  const file = readFileSync(fileURLToPath(new URL('../../docs/metrics.md', import.meta.url)), 'utf8')
   const documented = [...file.matchAll(/^\| `(svc_\w+)` +\| (\w+) +\| (.*?) +\| (.*?) +\|$/gm)]
 
   const { text, samples } = await eventually(async () => {

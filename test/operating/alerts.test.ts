@@ -24,7 +24,7 @@ afterEach(() => closers.closeAll())
 const deploy = fileURLToPath(new URL('../../deploy', import.meta.url))
 const rules = path.join(deploy, 'helm/svc/files/alerts.yaml')
 const dashboard = JSON.parse(readFileSync(path.join(deploy, 'helm/svc/files/dashboard.json'), 'utf8'))
-const runbooks = readFileSync(path.join(deploy, 'runbooks.md'), 'utf8')
+const runbooks = readFileSync(new URL('../../docs/runbooks.md', import.meta.url), 'utf8')
 
 const hasPrometheus = ['prometheus', 'promtool'].every((it) => spawnSync(it, ['--version']).status === 0)
 if (!hasPrometheus) console.warn('Alert rules were not tried: there is no prometheus on the PATH (Debian: prometheus).')
@@ -109,7 +109,7 @@ const panels = (dashboard.panels as Panel[]).filter((it) => it.type !== 'row')
 it('each alert has a runbook, and each runbook an alert', () => {
   const alerts = new Set([...readFileSync(rules, 'utf8').matchAll(/alert: (\w+)/g)].map((it) => it[1]))
   const links = [...readFileSync(rules, 'utf8').matchAll(/alert: (\w+)[\s\S]*?runbook_url: (\S+)/g)]
-  for (const [, name, url] of links) expect(url).toBe(`deploy/runbooks.md#${name?.toLowerCase()}`)
+  for (const [, name, url] of links) expect(url).toBe(`docs/runbooks.md#${name?.toLowerCase()}`)
   const chapters = new Set([...runbooks.matchAll(/^## (Svc\w+)$/gm)].map((it) => it[1]))
   expect([...alerts].toSorted()).toEqual([...chapters].toSorted())
 })

@@ -8,7 +8,7 @@ import { eventually } from '../kit/eventually.ts'
 import { openOwnStores, openTestService } from '../kit/service.ts'
 
 /**
- * What deploy/upgrading.md promises. Blocks of each version stand here as it wrote them: they are never written anew. A
+ * What docs/upgrading.md promises. Blocks of each version stand here as it wrote them: they are never written anew. A
  * version that changes a table adds its own.
  */
 type OldBlock = { version: string; queue: QueueName; rows: number; block: string }

@@ -45,6 +45,6 @@ export async function checkLayout({ cluster, database, rows }: ClickHouse): Prom
     cluster === undefined
       ? `The tables of ${database} are those of a cluster: set CLICKHOUSE_CLUSTER.`
       : `The tables of ${database} are those of a single server. Give CLICKHOUSE_URL the name of a new database, run ` +
-          '"svc migrate", and copy the rows over (deploy/README.md, "Scaling out").',
+          '"svc migrate", and copy the rows over (docs/scaling.md).',
   )
 }

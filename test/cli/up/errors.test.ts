@@ -190,7 +190,7 @@ describe('help', () => {
 /** A copy of this project with every installed package but one. */
 async function aProjectWithout(missing: string): Promise<string> {
   const project = await aFolder(onClose)
-  for (const part of ['api', 'cli', 'http', 'ingest', 'store', 'workers', 'package.json']) {
+  for (const part of ['api', 'cli', 'http', 'ingest', 'runtime', 'store', 'throttle', 'workers', 'package.json']) {
     cpSync(path.resolve(part), path.join(project, part), { recursive: true })
   }
   mkdirSync(path.join(project, 'node_modules'))

@@ -255,7 +255,7 @@ describe('migrations', () => {
     await migrateClickHouse(other)
     await other.close()
     const wrong = openClickHouse({ url: url.href, cluster: cluster.name })
-    await expect(migrateClickHouse(wrong)).rejects.toThrow(/those of a single server.*Scaling out/)
+    await expect(migrateClickHouse(wrong)).rejects.toThrow(/those of a single server.*docs\/scaling\.md/)
     await wrong.close()
   })
 
