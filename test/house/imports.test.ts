@@ -1,0 +1,50 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { expect, it } from 'vitest'
+import { listFiles, listImports, root } from './source-files.ts'
+
+const tiers = ['http', 'throttle', 'store', 'runtime']
+/** What each room may import besides itself. */
+const allowed: Record<string, string[]> = {
+  cli: ['ingest', 'workers', 'api', ...tiers],
+  ingest: tiers,
+  workers: tiers,
+  api: tiers,
+  http: ['throttle', 'store', 'runtime'],
+  throttle: ['store', 'runtime'],
+  store: ['runtime'],
+  runtime: [],
+}
+/** Imports the wrong way that are known. Take one out when it is gone, and add none. */
+const known = new Set(['throttle/throttle.ts imports http/errors.ts'])
+const code = listFiles().filter((file) => /\.(ts|js|mjs|cjs)$/.test(file))
+const read = (file: string) => readFileSync(path.join(root, file), 'utf8')
+const toRoom = (file: string) => file.split('/')[0] as string
+const importsOf = (file: string) => listImports(file, read(file))
+
+it('imports point one way: cli -> ingest, workers, api -> http -> throttle -> store -> runtime', () => {
+  const rooms = Object.keys(allowed)
+  expect(rooms.filter((room) => !code.some((file) => toRoom(file) === room))).toEqual([])
+  const wrong = code
+    .filter((file) => rooms.includes(toRoom(file)))
+    .flatMap((file) => {
+      const may = [toRoom(file), ...(allowed[toRoom(file)] as string[])]
+      return importsOf(file)
+        .filter((target) => target.includes('/') && !may.includes(toRoom(target)))
+        .map((target) => `${file} imports ${target}`)
+    })
+  expect(wrong.filter((it) => !known.has(it))).toEqual([])
+})
+
+it('only tests import test/, and bench/ only test/kit', () => {
+  const mayImportTests = /^(test\/|deploy\/test\/|clients\/typescript\/test\/|.*\.test\.ts$)/
+  const wrong = code
+    .filter((file) => !mayImportTests.test(file))
+    .flatMap((file) =>
+      importsOf(file)
+        .filter((target) => target.startsWith('test/'))
+        .filter((target) => !(file.startsWith('bench/') && target.startsWith('test/kit/')))
+        .map((target) => `${file} imports ${target}`),
+    )
+  expect(wrong).toEqual([])
+})
