@@ -88,7 +88,7 @@ async function main(closers: Closers) {
     }
   }
   if (options.json) process.stdout.write(`${JSON.stringify(results)}\n`)
-  else process.stdout.write(`\n${describeMachine()}; kept in bench/report/results, see "npm run bench:report"\n`)
+  else process.stdout.write(`\n${describeMachine()}; kept in bench/results, see "npm run bench:report"\n`)
 }
 
 async function compare(comparison: Comparison, options: Options, closers: Closers): Promise<Compared> {

@@ -79,6 +79,6 @@ export async function readMeasuredCosts(): Promise<Costs> {
     if (scenario === 'columns' && ours.bytesPerPoint) costs.bytesPerPoint = ours.bytesPerPoint
     found.push(`${scenario} of ${run.at.slice(0, 10)}`)
   }
-  if (found.length === 0) throw new Error('bench/report/results has no runs of "npm run bench:compare": run it first.')
-  return { ...costs, source: `bench/report/results (${found.join(', ')})` }
+  if (found.length === 0) throw new Error('bench/results has no runs of "npm run bench:compare": run it first.')
+  return { ...costs, source: `bench/results (${found.join(', ')})` }
 }

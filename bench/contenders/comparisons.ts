@@ -7,15 +7,15 @@ import { victoriaMetrics, victoriaMetricsInflux } from '../peers/victoria-metric
 import type { QueueKind } from './scenarios.ts'
 
 /**
- * What is set beside what. All sides of a comparison are alternated in one run, each on stores of its own; peers get the
- * data and the connections of the first of ours.
+ * All sides of a comparison alternate in one run, each on its own stores. Peers get the data and the connections of our
+ * first side.
  */
 export type Comparison = {
   name: string
   about: string
   ours: Side[]
   peers: Peer[]
-  /** Its sides do different work: only run in one, and in turn. */
+  /** Its sides do different work, so their rates are not compared. */
   isNoRace?: boolean
 }
 
@@ -23,9 +23,9 @@ export type Comparison = {
 export type Side = {
   scenario: string
   queue: QueueKind | 'none'
-  /** Redis' fsync, where it is not as the command was told. */
+  /** Overrides the fsync policy of Redis that the command was given. */
   fsync?: AppendFsync
-  /** Clients that hold so many connections and send next to nothing, meanwhile. */
+  /** Connections that slow clients hold at the same time. */
   slowClients?: number
 }
 

@@ -3,16 +3,16 @@ import type { LoadReport } from '../load/load-report.ts'
 import type { QueueKind } from './scenarios.ts'
 
 /**
- * Whoever is measured, we or a peer: everything it consists of runs, and its load is prepared. A round sends for so long
- * and is over when all that was acknowledged can be read.
+ * Our service or a peer, running and with its load prepared. A round sends for a given time and ends when every
+ * acknowledged point can be read.
  */
 export type Contender = {
   runRound(seconds: number): Promise<Round>
-  /** Seconds of CPU used so far by all its processes, by name; undefined where that cannot be told. */
+  /** Seconds of CPU so far, by process; undefined where there is no /proc. */
   readCpu(): Promise<Cpu>
-  /** Compares what is stored with what was acknowledged, and tells what it takes on disk. */
+  /** Compares stored and acknowledged points, and measures the disk space. */
   finish(): Promise<Finished>
-  /** What went wrong so far, and how often. */
+  /** Errors so far, with their counts. */
   errors: Record<string, number>
   about: About
 }
@@ -20,7 +20,7 @@ export type Contender = {
 type About = {
   scenario: string
   queue: QueueKind | 'none'
-  /** What an acknowledged point is safe from. */
+  /** What an acknowledged point survives. */
   durability: string
   /** The programs and their versions. */
   versions: string
@@ -30,12 +30,12 @@ export type Cpu = Record<string, number> | undefined
 
 export type Round = {
   points: number
-  /** From the first request to when all its points could be read. */
+  /** From the first request until all its points can be read. */
   seconds: number
   pointsPerSecond: number
   p50Ms: number
   p99Ms: number
-  /** Microseconds of CPU for each point, by process; absent where CPU time cannot be told. */
+  /** Microseconds of CPU per point, by process; absent where there is no /proc. */
   cpuMicros?: Record<string, number>
   unclearPoints: number
 }
@@ -43,7 +43,7 @@ export type Round = {
 type Finished = {
   bytesPerPoint?: number
   verified?: { points: number; pointsReadOverHttp: number }
-  /** The most memory that each process had at a time. */
+  /** Peak memory by process. */
   peakMiB?: Record<string, number>
 }
 
@@ -58,7 +58,7 @@ type Settings = {
 
 const warmUpSecondsMax = 2
 
-/** Warms all up, lets them run in turn (A B A B), and then verifies each. */
+/** Warms up all contenders, runs them in turn (A B A B) and verifies each. */
 export async function measure({ contenders, rounds, seconds, progress }: Settings): Promise<Measured[]> {
   const measured: Measured[] = contenders.map(({ about, errors }) => ({ ...about, rounds: [], errors }))
   for (const contender of contenders) {
@@ -98,7 +98,7 @@ const idleCpuShare = 0.1
 const idleWindowMs = 300
 const idleMsMax = 20_000
 
-/** What one has still to merge or compact is not to slow the next: waits until all are quiet, or for 20 s. */
+/** Waits until all are idle, 20 s at most: merges of one contender must not slow the next. */
 async function waitUntilIdle(contenders: Contender[]): Promise<void> {
   if (contenders.length < 2) return
   const deadline = performance.now() + idleMsMax

@@ -3,7 +3,7 @@ import type { Shape } from '../load/dialects.ts'
 
 export type QueueKind = 'redis' | 'postgres'
 
-/** `service` is ours, each role a process of its own; `up` is ours in one process; the rest are baselines. */
+/** `service`: each role is a process of its own; `up`: all roles in one process; the others are baselines. */
 export type Target = 'service' | 'up' | 'jobPerPoint' | 'rawInserts' | 'bareRoute'
 
 export type Scenario = {
@@ -13,15 +13,15 @@ export type Scenario = {
   queues: (QueueKind | 'none')[]
   shape: Shape
   data: DataSet
-  /** Each pass writes further steps to the same experiments, instead of the same steps to further ones. */
+  /** Each pass writes further steps to the same experiments instead of creating new experiments. */
   keepsExperiments?: boolean
   connections: number
-  /** Experiments are made for so many points; a round that uses them up ends early, and its rate is still true. */
+  /** Enough experiments are created for this rate; a faster round ends early, and its rate is still true. */
   pointsPerSecondMax: number
 }
 
 const both: QueueKind[] = ['redis', 'postgres']
-/** Single points are 400 bytes each with their head: so many steps of the data set fit into 200 MB. */
+/** A request with a single point has 400 bytes: 100 steps fit into 200 MB. */
 const singles: DataSet = { ...dataSet, steps: 100 }
 const rows1000: Shape = { kind: 'rows', stepsPerRequest: 20 }
 const columns1000: Shape = { kind: 'columns', stepsPerRequest: 20 }

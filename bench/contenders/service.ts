@@ -15,7 +15,7 @@ type Settings = {
   scenario: Scenario
   queue: QueueKind | 'none'
   stores: BenchStores
-  /** What is prepared is enough for so long. */
+  /** How long the prepared load must last. */
   secondsInAll: number
   roundsInAll: number
   profileFolder: string | undefined
@@ -24,13 +24,13 @@ type Settings = {
 }
 
 export type ServiceContender = Contender & {
-  /** Paced: sends as many points each second and not more. */
+  /** Sends at a fixed rate. */
   runPaced(seconds: number, pointsPerSecond: number): ReturnType<Contender['runRound']>
   writeUrl: string
   readUrl: string
 }
 
-/** Starts us, or one of our baselines, in one scenario on one queue. The stores are emptied of points first. */
+/** Starts our service or a baseline in one scenario on one queue. Deletes all points first. */
 export async function openService(settings: Settings): Promise<ServiceContender> {
   const { scenario, queue, stores, secondsInAll, roundsInAll, profileFolder, closers, progress } = settings
   progress('starting')
@@ -103,7 +103,7 @@ export async function openService(settings: Settings): Promise<ServiceContender>
   }
 }
 
-/** How much is prepared, so that it lasts: passes over further experiments, or more steps of the same ones. */
+/** How much load to prepare: passes over new experiments, or more steps of the same ones. */
 export function toData(
   { data, shape, pointsPerSecondMax, keepsExperiments }: Scenario,
   secondsInAll: number,

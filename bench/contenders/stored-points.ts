@@ -3,13 +3,13 @@ import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { summaryTable } from '../../store/clickhouse/points/summary.ts'
 import { pointsTable } from '../../store/clickhouse/points/tables.ts'
 
-/** What ClickHouse itself says of the points: asked directly, because it is cheap and covers all of them. */
+/** Asks ClickHouse itself about the points: cheap, and covers all of them. */
 const pollMs = 10
 const quietMs = 1_000
 const stalledMsMax = 60_000
 const mergesMsMax = 15_000
 
-/** Resolves when so many rows can be read; rejects when for a minute no more of them appear. */
+/** Waits until so many rows can be read; rejects when their number has not grown for a minute. */
 export async function waitUntilStored(clickhouse: ClickHouse, rowsExpected: number): Promise<void> {
   let rows = -1
   let changedAt = performance.now()
@@ -25,7 +25,7 @@ export async function waitUntilStored(clickhouse: ClickHouse, rowsExpected: numb
   }
 }
 
-/** Resolves when for a second no more rows appear: some that were not acknowledged may still be on their way. */
+/** Waits until the number of rows has not grown for a second: unacknowledged ones may still arrive. */
 export async function waitUntilQuiet(clickhouse: ClickHouse): Promise<void> {
   for (let rows = -1; ; ) {
     const found = await countRows(clickhouse)
@@ -35,13 +35,13 @@ export async function waitUntilQuiet(clickhouse: ClickHouse): Promise<void> {
   }
 }
 
-/** Rows that can be read now; what was delivered twice counts twice, until it is merged. */
+/** Counts readable rows. A row that was delivered twice counts twice until it is merged. */
 async function countRows(clickhouse: ClickHouse): Promise<number> {
   const found = await clickhouse.rows<{ rows: string }>(`SELECT count() AS rows FROM ${table(clickhouse)}`)
   return Number(found[0]?.rows)
 }
 
-/** Different points of each experiment, by its id. */
+/** Distinct points by experiment id. */
 export async function countPoints(clickhouse: ClickHouse): Promise<Map<string, number>> {
   const rows = await clickhouse.rows<{ experiment: string; points: string }>(
     `SELECT toString(experiment_id) AS experiment, count() AS points FROM ${table(clickhouse)} FINAL GROUP BY experiment_id`,
@@ -49,7 +49,7 @@ export async function countPoints(clickhouse: ClickHouse): Promise<Map<string, n
   return new Map(rows.map((it) => [it.experiment, Number(it.points)]))
 }
 
-/** Bytes on disk for each point, its share of the summaries included, once running merges are done. */
+/** Bytes on disk per point, including the summaries, after the running merges. */
 export async function measureBytesPerPoint(clickhouse: ClickHouse): Promise<number> {
   const deadline = performance.now() + mergesMsMax
   while (performance.now() < deadline) {

@@ -3,7 +3,7 @@ import { type DataSet, nameOf, timestampAt, valueAt } from '../../test/kit/curve
 import type { BenchExperiments } from '../load/experiments.ts'
 import { countPoints } from './stored-points.ts'
 
-/** What was acknowledged since the tables were empty. */
+/** Acknowledged points since the tables were emptied. */
 export type Acknowledged = { perExperiment: number[]; unclearPoints: number }
 
 type Settings = {
@@ -18,10 +18,10 @@ type Settings = {
 const experimentsReadMax = 3
 
 /**
- * Compares what was acknowledged with what is there: the number of points of every experiment through ClickHouse, and
- * each value and time of some experiments over HTTP. Points whose request was refused or not answered may be there too.
+ * Compares acknowledged and stored points: their number for every experiment in ClickHouse, and every value and time of some
+ * experiments over HTTP. Points of rejected or unanswered requests may be stored as well.
  *
- * @throws Error that says what is missing, too much or wrong
+ * @throws Error with the first difference
  */
 export async function verifyStored(settings: Settings): Promise<{ points: number; pointsReadOverHttp: number }> {
   const { clickhouse, experiments, acknowledged } = settings

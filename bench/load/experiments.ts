@@ -5,7 +5,7 @@ export type BenchExperiments = { keys: string[]; ids: string[] }
 
 const callsAtOnce = 16
 
-/** Makes experiments over HTTP, as trainers do. Their ids, which HTTP does not tell, come from Postgres. */
+/** Creates experiments over HTTP, as trainers do; reads their ids, which HTTP does not show, from Postgres. */
 export async function createExperiments(
   readUrl: string,
   stores: BenchStores,

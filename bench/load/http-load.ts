@@ -6,15 +6,15 @@ import { createPace, type Pace } from './pace.ts'
 import { createRequestPool, type RequestPool, type RequestSettings } from './requests.ts'
 
 /**
- * The load generator: raw sockets that write ready requests and look only for the end of an answer. An HTTP client of
- * Node's costs as much as the server does, and on a small machine would take half of what is to be measured.
+ * The load generator: raw sockets that send prepared requests and look only for the end of each answer. Node's HTTP client
+ * needs as much CPU as the server, which on a small machine would halve the measured rate.
  *
- * Each connection has one request under way, as a client's does; it sends the next when the answer is there.
+ * Each connection has one request at a time, like a client, and sends the next after the answer.
  */
 export type HttpLoadSettings = RequestSettings & {
   url: string
   connections: number
-  /** The experiments to write to: as many as the data set has for each pass through it. */
+  /** The experiments to write to: those of the data set, once per pass. */
   experimentKeys: string[]
 }
 
@@ -32,8 +32,8 @@ export function createHttpLoad(settings: HttpLoadSettings) {
 
   return {
     /**
-     * Keeps all connections busy for so long, then waits for the answers to what is under way. With `pointsPerSecond`
-     * requests are sent when they are due, as far as connections are free.
+     * Keeps all connections busy, then waits for the last answers. With `pointsPerSecond` it sends each request when it is
+     * due, as far as connections are free.
      */
     async run(seconds: number, pointsPerSecond?: number): Promise<LoadReport> {
       const { recorder, report } = createRecorder(pool, isAccepted)
@@ -69,7 +69,7 @@ async function openSocket(url: string): Promise<Socket> {
 
 type Taken = { experiment: number; bytes: Buffer }
 
-/** Resolves when there is nothing more to send and all is answered, or the connection is lost. */
+/** Resolves after the last answer, or when the connection is lost. */
 function keepBusy(
   socket: Socket,
   takeRequest: () => Taken | undefined,
@@ -139,7 +139,7 @@ function createRecorder(pool: RequestPool, isAccepted: IsAccepted) {
 
   function noteError(what: string) {
     errors[what] = (errors[what] ?? 0) + 1
-    // A point that was not acknowledged may be stored all the same: the answer may have been lost on its way.
+    // An unacknowledged point may be stored: the answer may have been lost.
     unclearPoints += pool.pointsPerRequest
   }
 

@@ -3,15 +3,15 @@ import type { LoadReport } from './load-report.ts'
 import type { LoadAnswer, LoadOrder } from './messages.ts'
 import { createRawLoad } from './raw-load.ts'
 
-/** The process that makes the load, apart from the one that measures. It ends with its parent. */
+/** Generates the load, in another process than the measurement. Ends with its parent. */
 let load: { run(seconds: number, pointsPerSecond?: number): Promise<LoadReport> } | undefined
 
 process.on('message', (order: LoadOrder) => {
-  obey(order).then(answer, (error: unknown) => answer({ kind: 'failed', message: String(error) }))
+  execute(order).then(answer, (error: unknown) => answer({ kind: 'failed', message: String(error) }))
 })
 process.on('disconnect', () => process.exit())
 
-async function obey(order: LoadOrder): Promise<LoadAnswer> {
+async function execute(order: LoadOrder): Promise<LoadAnswer> {
   if (order.kind === 'run') {
     if (!load) throw new Error('nothing is prepared')
     return { kind: 'ran', report: await load.run(order.seconds, order.pointsPerSecond) }

@@ -1,7 +1,7 @@
 import type { HttpLoadSettings } from './http-load.ts'
 import type { LoadReport } from './load-report.ts'
 
-/** What the bench and its load process say to each other. */
+/** Messages between the bench and its load process. */
 export type LoadOrder =
   | ({ kind: 'prepareHttp' } & HttpLoadSettings)
   | { kind: 'prepareRaw'; clickhouseUrl: string; experimentIds: string[] }

@@ -9,7 +9,7 @@ export type LoadProcess = {
   close(): Promise<void>
 }
 
-/** Starts the process that makes the load. */
+/** Starts the process that generates the load. */
 export function startLoadProcess(): LoadProcess {
   const child = fork(fileURLToPath(new URL('./load-process.ts', import.meta.url)), { stdio: 'inherit' })
   const ended = new Promise((resolve) => child.once('exit', resolve))
@@ -33,7 +33,7 @@ export function startLoadProcess(): LoadProcess {
     },
     async run(seconds, pointsPerSecond) {
       const answer = await ask({ kind: 'run', seconds, ...(pointsPerSecond !== undefined && { pointsPerSecond }) })
-      if (answer.kind !== 'ran') throw new Error('The load process answered something else.')
+      if (answer.kind !== 'ran') throw new Error('The load process gave an unexpected answer.')
       return answer.report
     },
     async close() {

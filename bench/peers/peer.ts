@@ -22,9 +22,9 @@ export type PeerServer = {
   createExperiments(count: number): Promise<string[]>
   /** Resolves when so many points can be read, as far as it can tell cheaply; the count is made after it. */
   waitUntilReadable(points: number): Promise<void>
-  /** How many points it finds when it is asked for all. */
+  /** Counts all points with a query of the peer. */
   countPoints(): Promise<number>
-  /** Brings everything to its final files and tells what they take on disk. */
+  /** Flushes and merges everything; returns the bytes on disk. */
   flushToDisk(): Promise<number>
   version: string
 }
@@ -34,7 +34,7 @@ export type Peer = {
   about: string
   dialect: DialectName
   durability: string
-  /** What is prepared for it, where that is much less than for others. */
+  /** Prepares load for this rate, for peers that are much slower. */
   pointsPerSecondMax?: number
   /** Starts it in an empty folder. Throws PeerAbsent when it is not installed. */
   start(folder: string, closers: Closers): Promise<PeerServer>
@@ -52,7 +52,7 @@ type Settings = {
 /** Starts a peer with the load of one of our scenarios. */
 export async function openPeer(peer: Peer, settings: Settings): Promise<Contender> {
   const { secondsInAll, roundsInAll, closers, progress } = settings
-  // The names of experiments are all that is prepared for most, so there are enough for the fastest.
+  // For most peers only names of experiments are prepared, so prepare enough for the fastest.
   const { pointsPerSecondMax = settings.scenario.pointsPerSecondMax * 4 } = peer
   const scenario = { ...settings.scenario, pointsPerSecondMax }
   progress('starting')
@@ -82,11 +82,11 @@ export async function openPeer(peer: Peer, settings: Settings): Promise<Contende
     return seconds && { [peer.name]: seconds[0] ?? 0 }
   }
 
-  /** A server that takes points and does not give them back has not stored them. */
+  /** A point counts as stored only when the peer returns it. */
   async function checkCount() {
     const deadline = performance.now() + countedMsMax
     let found = await server.countPoints()
-    // A series that is new may be found a moment after its points are counted.
+    // A new series may show up a moment after its points are counted.
     while (found < acknowledged && performance.now() < deadline) {
       await sleep(1_000)
       found = await server.countPoints()
@@ -115,7 +115,7 @@ export async function openPeer(peer: Peer, settings: Settings): Promise<Contende
       await server.waitUntilReadable(acknowledged)
       const wallSeconds = (performance.now() - startedAt) / 1_000 - report.preparingSeconds
       const round = toRound(report, wallSeconds, cpuBefore, await readCpu())
-      // Not on its clock: this query costs some servers more than the points did.
+      // Not on its clock: for some servers this query costs more than the points.
       await checkCount()
       return round
     },
@@ -130,7 +130,7 @@ export async function openPeer(peer: Peer, settings: Settings): Promise<Contende
   }
 }
 
-/** Keys of eight characters, for servers that make an experiment of every name they see. */
+/** Names of eight characters, for servers that create an experiment for every new name. */
 export function nameExperiments(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `e${String(index).padStart(7, '0')}`)
 }
@@ -138,7 +138,7 @@ export function nameExperiments(count: number): string[] {
 const triesMax = 4
 const retryMs = 500
 
-/** Asks a peer something, again when the connection was lost. Rejects on any answer that is not a success. */
+/** Sends a request to a peer; retries lost connections. Rejects unless the answer is a success. */
 export async function ask(url: string, init?: RequestInit): Promise<string> {
   for (let tries = 1; ; tries++) {
     try {
@@ -147,7 +147,7 @@ export async function ask(url: string, init?: RequestInit): Promise<string> {
       if (answer.ok) return text
       throw new Error(`${new URL(url).pathname} was answered ${answer.status}: ${text.slice(0, 500)}`)
     } catch (error) {
-      // What `fetch` throws when there is no answer: a server that has just started, or has closed an idle connection.
+      // `fetch` throws it when there is no answer: the server has just started, or closed an idle connection.
       if (!(error instanceof TypeError)) throw error
       if (tries === triesMax) throw new Error(`${url} does not answer: ${String(error.cause)}`, { cause: error })
       await sleep(retryMs)

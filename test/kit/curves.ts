@@ -1,7 +1,7 @@
 /**
- * What is logged: 100 experiments with 50 metrics of 400 steps each, shaped as training curves are (an exponential approach
- * with noise around it). Every value is a pure function of its place, so that whoever reads it back can tell what it must
- * be. Values are rounded to 32 bits, as those of most training frameworks are, and so have 16 to 18 digits in JSON.
+ * The data set: 100 experiments with 50 metrics of 400 steps, shaped like training curves (exponential decay with noise).
+ * Every value is a pure function of its place, so that a read can be checked without a ledger. Values are rounded to 32
+ * bits, as in most training frameworks, and so have 16 to 18 digits in JSON.
  */
 export type DataSet = { experiments: number; metrics: number; steps: number }
 
@@ -23,7 +23,7 @@ export function contextOf(metric: number): string {
   return metric % 10 < 8 ? 'train' : 'validate'
 }
 
-/** Those of the data set that is sent when nothing else is said. */
+/** Names and contexts of the default data set. */
 export const metricNames = Array.from({ length: dataSet.metrics }, (_, metric) => nameOf(metric))
 export const metricContexts = metricNames.map((_, metric) => contextOf(metric))
 

@@ -11,8 +11,8 @@ import { openOwnStores, type QueueKind } from './service.ts'
 import { startRedisServer } from './stores/redis.ts'
 
 /**
- * Stores that no other test uses, each of which can be searched whole: every row of Postgres (the queue's, when it is there)
- * and ClickHouse, all that was ever written to Redis, every object.
+ * Stores of this test alone, which can be searched completely: every row of Postgres (with its queue) and ClickHouse,
+ * everything that was ever written to Redis, every object.
  */
 export async function openSearchableStores(queue: QueueKind, closers: Closers) {
   const folder = await mkdtemp(path.join(tmpdir(), 'svc-dump-'))
@@ -31,7 +31,7 @@ export async function openSearchableStores(queue: QueueKind, closers: Closers) {
       return {
         Postgres: await dumpPostgres(database),
         ClickHouse: await dumpClickHouse(stores.clickhouseUrl),
-        // Its append-only file has every command, also of what is gone.
+        // The append-only file has every command, also for deleted keys.
         ...(redis && { Redis: await dumpFolder(path.join(folder, 'appendonlydir')) }),
         'the objects': await dumpFolder(objects),
       }
@@ -39,7 +39,7 @@ export async function openSearchableStores(queue: QueueKind, closers: Closers) {
   }
 }
 
-/** Fails when one of the texts is in one of the places, as it is or in base64 or hex. */
+/** Fails when a text occurs in a place, as it is or in base64 or hex. */
 export function expectNowhere(clear: Record<string, string>, places: Record<string, string>) {
   for (const [what, text] of Object.entries(clear)) {
     expect(text.length, what).toBeGreaterThan(20)
@@ -50,7 +50,7 @@ export function expectNowhere(clear: Record<string, string>, places: Record<stri
   }
 }
 
-/** Every value of every table, as text and, where it is bytes, also as the text those are. */
+/** Every value of every table as text; bytes also as latin1 and base64. */
 async function dumpPostgres(database: Database): Promise<string> {
   const columns = await database.rows<{ table: string; column: string; type: string }>(
     `SELECT format('%I.%I', table_schema, table_name) AS "table", format('%I', column_name) AS "column", data_type AS type
@@ -70,7 +70,7 @@ async function dumpPostgres(database: Database): Promise<string> {
   return texts.join('\n')
 }
 
-/** Every row of every table, those of aggregates too, in the form in which strings stand as they are. */
+/** Every row of every table, in RowBinary, where strings are not encoded. */
 async function dumpClickHouse(url: string): Promise<string> {
   const clickhouse = openClickHouse({ url })
   try {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const waitMsMax = 30_000
 const pauseMsDefault = 25
 
-/** Tries until `attempt` no longer throws, and answers what it answered; after `withinMs` its last error is thrown. */
+/** Retries `attempt` until it no longer throws and returns its result; throws its last error after `withinMs`. */
 export async function eventually<T>(
   attempt: () => Promise<T> | T,
   withinMs = waitMsMax,

@@ -13,7 +13,7 @@ type Service = { url: string; apiKey: string; workspaceName: string; client: Tes
 /** One call that changes nothing. */
 export type Read = { path: string; body?: unknown }
 
-/** Reads without a route of their own below, and why. */
+/** Read routes that are left out. */
 const neverRead = new Set([
   // Its answer has no end.
   '/experiment/stream',
@@ -23,8 +23,8 @@ const neverRead = new Set([
 const minute = 60_000
 
 /**
- * Puts something of everything into a service, by an admin's key, and answers the reads that show it: every read route the
- * interface has, or it fails.
+ * Writes something of every kind into a service, with an admin's key, and returns the reads that show it. Fails unless these
+ * cover every read route.
  */
 export async function fillEverything(service: Service, receiverUrl?: string): Promise<Read[]> {
   const { client, workspaceName } = service
@@ -236,7 +236,7 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
     expect((body.firings as unknown[]).length).toBeGreaterThan(0)
   }
   await eventually(hasFired, 120_000)
-  // It would go on firing as time goes by.
+  // It would fire again later.
   await post(`/mpm/v2/alerts/${alertId}`, { workspaceName, paused: true }, 'PUT')
   return reads
 }
@@ -252,7 +252,7 @@ async function expectEveryRoute(url: string, reads: Read[]) {
   expect(routes.filter((path) => !asked.has(path))).toEqual([])
 }
 
-/** What every read answers, to the byte. When a user was last seen changes as one looks. */
+/** Every answer, byte for byte; without `lastActivityAt`, which changes with each read. */
 export async function readEverything({ url, apiKey }: Pick<Service, 'url' | 'apiKey'>, reads: Read[]) {
   const answers: Record<string, string> = {}
   const refused: string[] = []
@@ -276,7 +276,7 @@ export async function readEverything({ url, apiKey }: Pick<Service, 'url' | 'api
   return answers
 }
 
-/** Says which reads answer something else, and what. */
+/** Fails with the reads whose answers differ. */
 export function expectSame(now: Record<string, string>, before: Record<string, string>) {
   const differing = Object.keys({ ...before, ...now }).filter((it) => now[it] !== before[it])
   const shorten = (text = '') => (text.length > 2_000 ? `${text.slice(0, 2_000)} ...` : text)
@@ -284,7 +284,7 @@ export function expectSame(now: Record<string, string>, before: Record<string, s
   expect(differences).toEqual([])
 }
 
-/** Reads until two rounds in a row answer the same: then all that was written is there. */
+/** Reads until two rounds in a row give the same answers: then everything is stored. */
 export async function readSettled(service: Pick<Service, 'url' | 'apiKey'>, reads: Read[]) {
   let before: Record<string, string> = {}
   return await eventually(async () => {

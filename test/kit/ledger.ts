@@ -5,9 +5,8 @@ import { eventually } from './eventually.ts'
 import type { ReadPoint, TestClient } from './http/client.ts'
 
 /**
- * Clients as a training cluster has them: each sends its points in batches, and sends a batch again, with the same
- * `Idempotency-Key`, until it is acknowledged. What was acknowledged is kept in a ledger, and is compared with what is
- * read back as a whole: nothing lost, nothing twice, nothing altered.
+ * Clients like those of a training cluster: each sends batches of points and retries a batch with the same
+ * `Idempotency-Key` until it is acknowledged. A ledger keeps the acknowledged points; reads must return exactly these.
  */
 type Load = {
   client: TestClient
@@ -25,7 +24,7 @@ export type Ledger = Map<string, Acknowledged[]>
 
 const retryPauseMs = 50
 
-/** Runs the load to its end and answers the ledger: the acknowledged points of each writer's metric. */
+/** Runs the load to its end and returns the ledger: the acknowledged points of each writer's metric. */
 export async function runLoad(load: Load): Promise<{ ledger: Ledger; refusals: Map<number, number> }> {
   const ledger: Ledger = new Map()
   const refusals = new Map<number, number>()

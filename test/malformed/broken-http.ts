@@ -1,9 +1,9 @@
 import type { Choices } from './random.ts'
 
-/** Right requests that broken ones are made of. */
+/** Parts of valid requests, from which broken ones are made. */
 type Parts = { apiKey: string; experimentKey: string; longRead: string }
 
-/** What a connection may say that is not HTTP, or is HTTP that no two readers understand in the same way. */
+/** Input that is not HTTP, or ambiguous HTTP. */
 export function createBrokenHttp({ apiKey, experimentKey, longRead }: Parts) {
   const body = JSON.stringify({ experimentKey, metricName: 'x', metricValue: 1, step: 1 })
   const head = (more: string, start = 'POST /api/rest/v2/write/experiment/metric HTTP/1.1') =>
@@ -75,7 +75,7 @@ export function createBrokenHttp({ apiKey, experimentKey, longRead }: Parts) {
   return {
     one: (choices: Choices): Buffer => choices.one(all),
 
-    /** A right request with a few bytes that are not. */
+    /** A valid request with a few random bytes. */
     damaged(choices: Choices): Buffer {
       const bytes = Buffer.from(rightBytes)
       const at = choices.below(bytes.length)
@@ -83,10 +83,10 @@ export function createBrokenHttp({ apiKey, experimentKey, longRead }: Parts) {
       return bytes
     },
 
-    /** The beginning of a right request. */
+    /** The beginning of a valid request. */
     half: (choices: Choices): Buffer => rightBytes.subarray(0, choices.below(rightBytes.length)),
 
-    /** A read whose answer is longer than what any buffer on its way holds. */
+    /** A read whose answer exceeds every buffer on its way. */
     longRead: Buffer.from(long),
   }
 }

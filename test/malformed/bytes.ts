@@ -6,7 +6,7 @@ const notUtf8 = ['80', 'c3', 'e282', 'c080', 'e08080', 'eda080', 'f0808080', 'f4
   (it) => Buffer.from(it, 'hex'),
 )
 
-/** What may happen to a body on its way: a text that is cut, changed, or never was one. */
+/** Cuts, alters or replaces a body. */
 export function damage(whole: Buffer, choices: Choices): Buffer {
   const at = choices.below(whole.length + 1)
   switch (choices.below(6)) {
@@ -34,7 +34,7 @@ export const bodyBytesMax = 16 * mebibyte
 
 const gzipOf = (size: number, byte: string) => zlib.gzipSync(Buffer.alloc(size, byte))
 
-/** Small bodies that are large once they are unpacked (1000:1), and those that are not what they say. */
+/** Decompression bombs (1000:1), and bodies that are not the gzip they claim to be. */
 export function createPackedBodies() {
   const bombs = [
     gzipOf(bodyBytesMax + 1, ' '),

@@ -1,17 +1,16 @@
 /**
- * Every call of the service as its own reference page (`/openapi.json`) tells it: a route that is added is met here
- * without a word, and so is each of its fields, those in lists of objects included.
+ * Every call that `/openapi.json` describes. New routes and fields, also those inside lists, are covered automatically.
  */
 export type Call = {
   method: string
   path: string
-  /** Right bodies as JSON text, each with `hole` in the place of one field. */
+  /** Valid bodies as JSON text, each with `hole` in place of one field. */
   bodies: string[]
-  /** Right queries, each with `hole` in the place of one field. */
+  /** Valid queries, each with `hole` in place of one field. */
   queries: string[]
 }
 
-/** Stands where a wrong value goes. */
+/** Placeholder for a wrong value. */
 export const hole = '@@'
 
 type Schema = {
@@ -28,10 +27,10 @@ type Operation = {
 
 type Document = { paths: Record<string, Record<string, Operation>> }
 
-/** What a field must be for the call to come past its first checks: an experiment that is there, and so on. */
+/** Values of fields that pass the first checks, such as the key of an existing experiment. */
 export type Known = Record<string, string>
 
-/** @param knownFor the known fields of a call, by its method and path */
+/** @param knownFor the known fields of a call, by its method */
 export function readCalls(document: unknown, knownFor: (method: string) => Known): Call[] {
   const { paths } = document as Document
   return Object.entries(paths).flatMap(([path, operations]) =>
@@ -53,7 +52,7 @@ function toTemplates({ requestBody, parameters = [] }: Operation, known: Known):
   return { bodies: bodies.map((it) => it.replace(`"${hole}"`, hole)), queries }
 }
 
-/** Right values of a schema, each with a hole at another place. */
+/** Valid values of a schema, each with the hole at another place. */
 function toHoles(schema: Schema, name: string, known: Known): unknown[] {
   if (schema.items) return [hole, ...toHoles(schema.items, name, known).map((it) => [it])]
   if (!schema.properties) return [hole]

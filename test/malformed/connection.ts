@@ -5,15 +5,15 @@ import type { Malformed } from './kinds.ts'
 
 type Exchange = { answers: Answer[]; ending: Ending; rest: string }
 
-/** Longer than any time the server grants to a slow client. */
+/** Longer than any timeout of the server. */
 const silenceMsMax = 180_000
 
-/** One connection after the other, each used as long as the server keeps it. */
+/** One connection at a time, reused until the server closes it. */
 export function createSharedConnection(url: string) {
   let socket: Socket | undefined
 
   return {
-    /** Sends requests all at once and answers what came back: less than was asked when the server ended the connection. */
+    /** Pipelines requests and returns the answers; there are fewer when the server closed the connection. */
     exchange(requests: Malformed[]): Promise<Exchange> {
       const used = socket && !socket.destroyed && socket.readable ? socket : openSocket(url)
       socket = used
@@ -50,7 +50,7 @@ export function createSharedConnection(url: string) {
   }
 }
 
-/** Sends a request over a connection of its own, which then ends in the request's manner, and answers all that came back. */
+/** Sends a request over its own connection, ends it in the request's manner and returns all answers. */
 export function sendAlone(url: string, { bytes, manner, isHead }: Malformed): Promise<Exchange & { isOver: boolean }> {
   return new Promise((resolve) => {
     const answers: Answer[] = []

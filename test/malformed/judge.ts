@@ -1,18 +1,18 @@
 import type { Answer } from '../kit/http/answers.ts'
 
 const answerBytesMax = 4_096
-// 503: the machine may be too busy for its stores; nothing was kept then, and the caller may send it again.
-const refusals = new Set([400, 401, 403, 404, 405, 413, 415, 503])
+// 503: a store may be overloaded. Nothing was stored, and the caller may retry.
+const expectedErrors = new Set([400, 401, 403, 404, 405, 413, 415, 503])
 
 /** What is wrong with an answer to a malformed request; undefined when nothing is. */
 export function findError({ status, head, body }: Answer, isHead: boolean): string | undefined {
-  // A redirect is there for people: / leads to the reference page.
+  // / redirects people to the reference page.
   if (status === 200 || status === 204 || status === 302) return undefined
-  if (!refusals.has(status)) return `status ${status}`
+  if (!expectedErrors.has(status)) return `status ${status}`
   if (status === 503 && !/\r\nretry-after: \d+\r\n/i.test(head)) return 'a 503 without Retry-After'
   if (isHead) return undefined
   if (!/\r\ncontent-type: application\/json\r\n/i.test(head)) return 'another content type than application/json'
-  if (body.length > answerBytesMax) return `a refusal of ${body.length} bytes`
+  if (body.length > answerBytesMax) return `an error of ${body.length} bytes`
   return findEnvelopeError(status, body)
 }
 
@@ -25,7 +25,7 @@ function findEnvelopeError(status: number, body: string): string | undefined {
   }
   const { msg, code, data, sdk_error_code, ...more } = envelope ?? {}
   const isRight = typeof msg === 'string' && msg !== '' && code === status && data === null
-  if (!isRight || !Number.isInteger(sdk_error_code) || Object.keys(more).length > 0) return 'no envelope of ours'
-  if (/\n\s+at |node_modules|\.ts:\d|DB::Exception|SQLSTATE/.test(msg)) return 'a message that shows our insides'
+  if (!isRight || !Number.isInteger(sdk_error_code) || Object.keys(more).length > 0) return 'not our error envelope'
+  if (/\n\s+at |node_modules|\.ts:\d|DB::Exception|SQLSTATE/.test(msg)) return 'a message with internal details'
   return undefined
 }

@@ -9,18 +9,18 @@ export type Malformed = {
   kind: string
   bytes: Buffer
   /**
-   * How its connection is used: `shared` with others before and after it, or one of its own that we then `finish`,
-   * `reset` at once, or `abandon` at the first bytes of the answer.
+   * `shared`: on a connection with other requests. Otherwise on its own connection, which we `finish` (FIN), `reset` at
+   * once, or `abandon` at the first bytes of the answer.
    */
   manner: 'shared' | 'finish' | 'reset' | 'abandon'
   isHead: boolean
 }
 
-/** What requests are made of; the same for all processes of a run. */
+/** What requests are made from; the same for all processes of a run. */
 export type Ingredients = {
   seed: number
   apiKey: string
-  /** An experiment that malformed writes may reach, and no one else uses. */
+  /** The experiment for malformed writes; nothing else uses it. */
   experimentKey: string
   /** The path of a read with a long answer. */
   longRead: string
@@ -30,7 +30,7 @@ export type Ingredients = {
 type Made = Omit<Malformed, 'kind'>
 type Kind = { name: string; weight: number; make(choices: Choices): Made }
 
-/** Makes the request with a given number: always the same one for the same seed, whoever sends the others. */
+/** Makes request number N: always the same one for the same seed. */
 export function createRequests(ingredients: Ingredients): (number: number) => Malformed {
   const kinds = createKinds(ingredients)
   const total = kinds.reduce((sum, it) => sum + it.weight, 0)
@@ -82,7 +82,7 @@ const wrongEncodings = [
   '\x80',
 ]
 
-/** Every kind of malformed request, each with its share of ten thousand or so. */
+/** Every kind of malformed request with its weight, of about ten thousand. */
 function createKinds({ seed, apiKey, experimentKey, longRead, calls }: Ingredients): Kind[] {
   const key = `authorization: ${apiKey}`
   const writes = calls.filter((it) => it.bodies.length > 0)

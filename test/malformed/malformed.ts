@@ -5,20 +5,20 @@ import { openFolder } from '../kit/folder.ts'
 import { renderReport } from './report.ts'
 import { runMalformed, toMebibytes } from './run.ts'
 
-/** `npm run malformed`: sends malformed requests of every kind to a service of its own, and tells what came of it. */
+/** `npm run malformed`: sends malformed requests of every kind to its own service and checks the answers. */
 const usage = `Usage: npm run malformed -- [options]
 
-Starts the whole service (svc up on embedded stores, in a temporary folder) as a process of its own and sends it malformed
-requests of every kind, while slow clients hold on to connections and one client does everything right. Ends with 1 when
-an answer is not as it must be, the service ends or takes too much memory, or the right client is done wrong.
+Starts the whole service (svc up on embedded stores, in a temporary folder) and sends it malformed requests of every kind,
+while slow clients hold connections and one client sends valid requests. Exits with 1 when an answer is wrong, the service
+ends or uses too much memory, or the valid client meets an error.
 
-  --requests N    how many (default 1000000: some ten minutes)
-  --seed N        which ones (default: drawn, and told)
-  --only N        only the request with this number, to repeat one that was told
-  --kind TEXT     only those whose kind has this in its name
-  --senders N     processes that send (default 2)
-  --held N        connections held by slow clients at any time (default 280)
-  --json FILE     write the outcome as JSON, too
+  --requests N    how many (default 1000000: about ten minutes)
+  --seed N        which ones (default: random, printed)
+  --only N        only request number N, to repeat a reported one
+  --kind TEXT     only kinds whose name contains TEXT
+  --senders N     sending processes (default 2)
+  --held N        connections of slow clients (default 280)
+  --json FILE     also write the result as JSON
 `
 
 function readOptions() {

@@ -1,6 +1,6 @@
 import { createRandom } from '../../cli/demo/random.ts'
 
-/** Choices that are always the same for the same seed and number, so that any request can be made again by itself. */
+/** Random choices, determined by seed and number, so that a single request can be repeated. */
 export type Choices = ReturnType<typeof createChoices>
 
 export function createChoices(seed: number, number: number) {

@@ -1,6 +1,6 @@
 import { memoryBytesMax, type Report, toMebibytes } from './run.ts'
 
-/** The outcome as text: what was answered to which kind, who else was there, and what must not have happened. */
+/** Formats the report: answers by kind, the other clients, and violations. */
 export function renderReport(report: Report): string {
   const { requests, seconds, held, wellBehaved, memory, violations, errors, seed } = report
   const whole = (value: number) => Math.round(value).toLocaleString('en-US')
@@ -15,9 +15,9 @@ export function renderReport(report: Report): string {
       `${whole(wellBehaved.points)} points acknowledged, all read back; a write took ${wellBehaved.p50Ms.toFixed(1)} ms ` +
       `(median), ${wellBehaved.p99Ms.toFixed(1)} ms (99th percentile)`,
     memory
-      ? `Memory of the service: ${toMebibytes(memory.start)} MiB at the start, ${toMebibytes(memory.peak)} MiB at its ` +
+      ? `Memory of the service: ${toMebibytes(memory.start)} MiB at the start, ${toMebibytes(memory.peak)} MiB at the ` +
         `peak, ${toMebibytes(memory.end)} MiB at the end (limit ${toMebibytes(memoryBytesMax)} MiB)`
-      : 'Memory of the service: cannot be told here (only Linux has /proc)',
+      : 'Memory of the service: unknown (only Linux has /proc)',
     '',
     ...errors.flatMap((it) => [
       `Request ${it.number} (${it.kind}): ${it.what}`,

@@ -13,20 +13,20 @@ import type { SenderMessage, SenderOrder } from './sender-process.ts'
 import { startWellBehaved } from './well-behaved.ts'
 
 /**
- * Malformed requests of every kind, by the thousand, against a service in a process of its own, while some hold on to
- * their connections and one client does everything right. What must not happen is told as a list of violations.
+ * Sends malformed requests of every kind to a service in its own process, while slow clients hold connections and one
+ * client sends valid requests. Reports everything that must not happen as violations.
  */
 type Settings = {
   seed: number
-  /** Requests with the numbers from `first` to below `end`. */
+  /** Sends requests `first` up to, not including, `end`. */
   first: number
   end: number
-  /** Only kinds that have this in their name. */
+  /** Sends only kinds whose name contains this text. */
   kind: string
   senders: number
   /** Connections held by slow clients at any time. */
   held: number
-  /** Where the stores are, or where embedded ones keep their files. */
+  /** URLs of the stores, or the data folder of embedded ones. */
   environment: Record<string, string>
   onProgress(sent: number, memoryBytes: number | undefined): void
 }
@@ -43,7 +43,7 @@ export type Report = {
   violations: string[]
 }
 
-/** Resident memory that one process with all roles may take; a million requests were measured to take 627 MiB at most. */
+/** Limit for one process with all roles; a million requests took 627 MiB at most. */
 export const memoryBytesMax = 800 * 1024 * 1024
 
 const apiKey = 'svc_malformed_0123456789abcdef'
@@ -127,7 +127,7 @@ export function toMebibytes(bytes: number): number {
   return Math.round(bytes / 1024 / 1024)
 }
 
-/** What the malformed requests need to come past the first checks: an experiment to write to, and one to read. */
+/** Creates what malformed requests need to pass the first checks: an experiment to write to and one to read. */
 async function prepare(url: string, client: TestClient, seed: number): Promise<Ingredients> {
   const experimentKey = await client.createExperiment()
   const readKey = await client.createExperiment()
@@ -149,7 +149,7 @@ async function prepare(url: string, client: TestClient, seed: number): Promise<I
   return { seed, apiKey, experimentKey, longRead, calls }
 }
 
-/** One of the same name may be left from a run before. */
+/** It may exist from an earlier run. */
 async function createWorkspace(client: TestClient, name: string) {
   const answer = await client.post('/write/workspace/new', { name })
   if (answer.status !== 200 && answer.body.sdk_error_code !== 8000006) throw new Error(answer.text)

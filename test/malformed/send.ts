@@ -3,18 +3,18 @@ import { createSharedConnection, sendAlone } from './connection.ts'
 import { findError } from './judge.ts'
 import { createRequests, type Ingredients, type Malformed } from './kinds.ts'
 
-/** Which of all requests are sent here: `first`, `first + every`, ... below `end`, as far as their kind has this in its name. */
+/** Requests `first`, `first + every`, ... below `end` whose kind contains `kind`. */
 export type Share = { first: number; end: number; every: number; kind: string }
 
-/** A request that was not answered as it must be, in a form that can be read and repeated. */
+/** A request with a wrong answer, readable and repeatable. */
 export type WrongAnswer = { number: number; kind: string; what: string; request: string; answer: string }
 
-/** How often each kind of request was answered with each status; `none` for those that ended without one. */
+/** Answers by kind and status; `none` without an answer. */
 export type Statuses = Record<string, Record<string, number>>
 
 export type SendReport = { sent: number; statuses: Statuses; errors: WrongAnswer[]; errorCount: number }
 
-/** Many, for most of a request's time is waiting: its answer comes when the queue has it on disk. */
+/** Many, because most of a request's time is waiting for the queue's disk. */
 const connections = 96
 const requestsAtOnce = 8
 const errorsKept = 20
@@ -22,7 +22,7 @@ const shownCharactersMax = 600
 
 type Settings = { url: string; ingredients: Ingredients; share: Share; onSent(count: number): void }
 
-/** Sends a share of the malformed requests over many connections, and judges every answer. */
+/** Sends a share of the malformed requests over many connections and checks every answer. */
 export async function sendMalformed({ url, ingredients, share, onSent }: Settings): Promise<SendReport> {
   const makeRequest = createRequests(ingredients)
   const report: SendReport = { sent: 0, statuses: {}, errors: [], errorCount: 0 }
@@ -85,7 +85,7 @@ export async function sendMalformed({ url, ingredients, share, onSent }: Setting
         const [unanswered] = left.slice(answers.length)
         if (unanswered && ending !== 'whole') note(unanswered, `an answer that is ${ending}`, rest)
         if (answers.length > 0) {
-          // Those behind an answer that ended the connection are sent again.
+          // Requests behind an answer that closed the connection are sent again.
           left = left.slice(answers.length)
         } else if (left.length > 1) {
           await sendTogether(left.slice(0, 1))
@@ -102,8 +102,8 @@ export async function sendMalformed({ url, ingredients, share, onSent }: Setting
   async function sendOneAlone(request: Numbered) {
     const { answers, ending, rest, isOver } = await sendAlone(url, request)
     for (const answer of answers) judge(request, answer)
-    if (ending === 'torn') note(request, 'bytes that are no answer', rest)
-    if (!isOver) note(request, 'a connection that is never ended')
+    if (ending === 'torn') note(request, 'bytes that are not HTTP', rest)
+    if (!isOver) note(request, 'a connection that is never closed')
     count(request, answers.at(-1)?.status ?? 'none')
   }
 

@@ -4,7 +4,7 @@ const depth = 100_000
 const nested = (open: string, middle: string, close: string, levels: number) =>
   open.repeat(levels) + middle + close.repeat(levels)
 
-/** Numbers as they may be written, within and beyond what a float and an integer of 64 bits hold. */
+/** Number literals inside and outside the range of 64-bit floats and integers, and invalid ones. */
 const numbers = [
   ...[
     '0',
@@ -57,7 +57,7 @@ const prototypes = [
   '{"then":1,"toJSON":1,"length":-1}',
 ]
 
-/** What a field of any type may be given, as JSON text; most of it is wrong for most fields. */
+/** Values for any field as JSON text; most are wrong for most fields. */
 export const wrongValues: readonly string[] = [
   ...[
     'null',
@@ -100,14 +100,14 @@ export const wrongValues: readonly string[] = [
   nested('{"a":', '1', '}', 1_000),
 ]
 
-/** What a field of a query may be given, as it stands in the address. */
+/** Values of query fields, percent-encoded. */
 export const wrongQueryValues: readonly string[] = [
   ...['', '%', '%0', '%00', '%ff', '%c0%80', '%ed%a0%80', '%zz', '+', '%2B', '&', '=', '#', '[]', '[0]=1', '?'],
   ...[...numbers, ...texts].filter((it) => it.length < 5_000).map((it) => encodeURIComponent(it)),
   ...['a'.repeat(2_002), '_'.repeat(2_000), '%5F'.repeat(2_000)],
 ]
 
-/** Texts nested so deeply that reading them level by level would run out of stack, closed and not. */
+/** JSON so deep that a recursive parser runs out of stack, complete and incomplete. */
 export const deepTexts: readonly string[] = [
   nested('[', '', ']', depth),
   nested('{"a":', '1', '}', depth),
@@ -118,7 +118,7 @@ export const deepTexts: readonly string[] = [
   nested('{"metrics":[', '', ']}', depth / 2),
 ]
 
-/** Members that say the same name twice, to be put into any object. */
+/** Duplicate members, to be put into any object. */
 export const repeatedMembers: readonly string[] = [
   '"experimentKey":"x","experimentKey":null,',
   '"metricValue":1,"metricValue":"x","metricValue":2,',
@@ -127,7 +127,7 @@ export const repeatedMembers: readonly string[] = [
   '"a":1,'.repeat(2_000),
 ]
 
-/** Bodies of any shape, made of the names that the service knows. */
+/** Bodies of any shape with known field names. */
 export function sampleBodies(names: string[], seed: number, count: number): string[] {
   const scalar = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 20 }),

@@ -5,13 +5,13 @@ import { eventually } from '../kit/eventually.ts'
 import type { ReadPoint, TestClient } from '../kit/http/client.ts'
 
 /**
- * A client that does everything right while others do not: it writes points, reads them back, and keeps a ledger of
- * what was acknowledged. None of its requests may fail, and nothing it was promised may be missing.
+ * A client with valid requests only: it writes points, reads them back and keeps a ledger of the acknowledged ones. None of
+ * its requests may fail, and none of its points may be missing.
  */
 type Acknowledged = { step: number; value: number; timestamp: number }
 
 const writers = 2
-/** So that it is one caller among many, and not half of the load. */
+/** Keeps its share of the load small. */
 const pauseMs = 250
 const batchesPerSeries = 5
 const pointsPerBatch = 20
@@ -39,12 +39,12 @@ export async function startWellBehaved(client: TestClient, workspaceName: string
       const sentAt = performance.now()
       const answer = await client.post('/write/experiment/metrics/batch', { experimentKey, metrics }, { headers })
       tookMs.push(performance.now() - sentAt)
-      if (answer.status !== 200) throw new Error(`a right write was answered ${answer.status}: ${answer.text}`)
+      if (answer.status !== 200) throw new Error(`a valid write was answered ${answer.status}: ${answer.text}`)
       acknowledged.push(...points)
     }
   }
 
-  /** Waits for what has not come through yet; what is there must be right. */
+  /** Waits for missing points; those that are there must be right. */
   async function readSeries(metricName: string) {
     const acknowledged = ledger.get(metricName) as Acknowledged[]
     const query = new URLSearchParams({ experimentKey, metricName })
@@ -55,7 +55,7 @@ export async function startWellBehaved(client: TestClient, workspaceName: string
       if (it.status === 200 && count < acknowledged.length) throw new Error(`${count} of ${acknowledged.length} points`)
       return it
     })
-    if (answer.status !== 200) throw new Error(`a right read was answered ${answer.status}: ${answer.text}`)
+    if (answer.status !== 200) throw new Error(`a valid read was answered ${answer.status}: ${answer.text}`)
     const read = (answer.body.metrics as ReadPoint[]).map((it) => ({
       step: it.step,
       value: Number(it.metricValue),
@@ -84,7 +84,7 @@ export async function startWellBehaved(client: TestClient, workspaceName: string
   const running = Promise.all(Array.from({ length: writers }, (_, writer) => run(writer)))
 
   return {
-    /** Ends after the series under way, reads the whole ledger once more, and tells how all went. */
+    /** Ends after the current series, reads the whole ledger once more and reports. */
     async finish() {
       isStopping = true
       await running

@@ -7,19 +7,19 @@ type Settings = {
   client: TestClient
   count: number
   seed: number
-  /** Of a counterexample that was told: only that one is played. */
+  /** The path of a reported counterexample: plays only that one. */
   path?: string
   onPlayed?(): void
 }
 
-/** Sequences that are played at once, each on an experiment of its own; most of their time is waiting for others. */
+/** Sequences played at once, each on its own experiment; most of the time they wait. */
 const lanesMax = 50
 
 /**
- * Plays sequences until one does not end as the model says. Each lane draws its own from a seed of its own, so that a
- * counterexample is shrunk and repeated by itself.
+ * Plays sequences until one differs from the model. Each lane draws from its own seed, so that fast-check can shrink and
+ * repeat a counterexample alone.
  *
- * @throws Error with the smallest counterexample found, and how to repeat it
+ * @throws Error with the smallest counterexample and the command that repeats it
  */
 export async function checkSequences({ client, count, seed, path, onPlayed }: Settings): Promise<void> {
   const lanes = path === undefined ? Math.min(lanesMax, count) : 1

@@ -6,16 +6,16 @@ import { createClient } from '../kit/http/client.ts'
 import { startWatchedService } from '../kit/processes/watched-service.ts'
 import { checkSequences } from './check.ts'
 
-/** `npm run model`: plays sequences of writes against a service of its own, and compares each with the model. */
+/** `npm run model`: plays sequences of writes against its own service and compares each with the model. */
 const usage = `Usage: npm run model -- [options]
 
 Starts the whole service (svc up on embedded stores, in a temporary folder), plays random sequences of writes by up to 64
-writers, fifty at once, and compares everything that can be read with a simple model. Ends with 1 and the smallest
-sequence that it can find when one is not as the model says.
+writers, fifty at once, and compares every read with a simple model. Exits with 1 and the smallest counterexample it can
+find when a read differs.
 
-  --sequences N   how many (default 10000: some twenty minutes)
-  --seed N        which ones (default: drawn, and told)
-  --path P        only the one that was told with this path, and its seed
+  --sequences N   how many (default 10000: about twenty minutes)
+  --seed N        which ones (default: random, printed)
+  --path P        only the reported counterexample with this path and its seed
 `
 
 const progressEvery = 100
@@ -51,6 +51,6 @@ await runTool('model', async ({ closers }) => {
   const client = createClient(service.url, { apiKey, workspaceName: 'default' })
   await checkSequences({ client, count, seed, path: values.path, onPlayed })
   const seconds = Math.round((performance.now() - startedAt) / 1_000)
-  process.stdout.write(`${played} sequences in ${seconds} s, seed ${seed}: all ended as the model says.\n`)
+  process.stdout.write(`${played} sequences in ${seconds} s, seed ${seed}: all match the model.\n`)
   return 0
 })

@@ -3,19 +3,19 @@ import type { Line, Point, Request } from './requests.ts'
 import { toText } from './requests.ts'
 
 /**
- * What must be stored, said as plainly as can be: a set. A thing that is sent is there once for each request that it came
- * with, at its place in it. A request is known by its Idempotency-Key, or else is a request of its own every time; under
- * one key, things that differ in anything are different things.
+ * The model of what must be stored: a set. Each point or line is stored once per request, at its index in the request. The
+ * Idempotency-Key identifies a request; without one, every request is a new one. Under one key, items that differ in any
+ * field are different items.
  *
- * The time of what came without a timestamp is when it was received: known only to lie between the first sending of its
- * request and the last answer to it.
+ * An item without a timestamp gets the time of arrival, which lies between the first send of its request and the last
+ * answer.
  */
 export type Stored<T> = { thing: T; firstSentMs: bigint; lastAnsweredMs: bigint; isRepeated: boolean }
 
 export type Model = {
   points(): Stored<Point>[]
   lines(): Stored<Line>[]
-  /** One sending of a request and its answer. */
+  /** Adds one send of a request and its answer. */
   add(request: Request, sentMs: number, answeredMs: number): void
 }
 
@@ -50,7 +50,7 @@ export function createModel(): Model {
   }
 }
 
-/** A point whose time is known as far as it can be: `earliest` and `latest` are the same but for repeated requests. */
+/** A point with the bounds of its time; `earliest` and `latest` differ only for repeated requests. */
 export type Seen = Pick<Point, 'metric' | 'context' | 'value'> & {
   /** As it is answered. */
   step: bigint | undefined
@@ -66,7 +66,7 @@ function isBelow(a: number, b: number): boolean {
   return a < b || (Object.is(a, -0) && Object.is(b, 0))
 }
 
-/** Those that may be told as the smallest (or, turned around, the largest) value: NaN only when there is nothing else. */
+/** Candidates for the smallest (or largest) value; NaN only when all are NaN. */
 function extremes(points: Seen[], isBefore: (a: number, b: number) => boolean): Seen[] {
   const numbers = points.filter((it) => !Number.isNaN(it.value))
   const among = numbers.length > 0 ? numbers : points
@@ -78,14 +78,14 @@ function extremes(points: Seen[], isBefore: (a: number, b: number) => boolean): 
 export const minima = (points: Seen[]) => extremes(points, isBelow)
 export const maxima = (points: Seen[]) => extremes(points, (a, b) => isBelow(b, a))
 
-/** Those that may be told as the current value: the newest by time, then by step. */
+/** Candidates for the current value: the newest by time, then by step. */
 export function newest(points: Seen[]): Seen[] {
   return points.filter(
     (it) => !points.some((o) => o.earliest > it.latest || (isSameTime(o, it) && stepOf(o) > stepOf(it))),
   )
 }
 
-/** Buckets of one width over the steps, or over the times where all steps are the same; each keeps its extremes. */
+/** Equal buckets over the steps, or over the times when all steps are equal; each keeps its extremes. */
 export function toBuckets(points: Seen[], pointsMax: number): Seen[][] {
   const axis = new Set(points.map(stepOf)).size > 1 ? stepOf : (it: Seen) => it.earliest
   const places = points.map(axis)

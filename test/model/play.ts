@@ -9,20 +9,20 @@ import { type Line, type Point, type Request, toRequests, toText } from './reque
 import type { Sequence } from './sequence.ts'
 
 const write = '/write/experiment'
-/** What is acknowledged and not yet stored; far longer than it takes, even on a busy machine. */
+/** Far longer than storing an acknowledged point takes, even on a busy machine. */
 const storedWithinMs = 20_000
-/** Fifty sequences that asked all the time would be most of what the service has to do. */
+/** Fifty sequences polling without a pause would be most of the load. */
 const askAgainAfterMs = 200
 const pointsMax = 10
 const endMetric = 'the end'
 
 /**
- * Plays a sequence on an experiment of its own, and compares everything that can then be read with the model.
+ * Plays a sequence on its own experiment and compares every read with the model.
  *
- * @throws AssertionError that says what is not as it must be
+ * @throws AssertionError with the difference
  */
 export async function playSequence(client: TestClient, sequence: Sequence): Promise<void> {
-  // A service that has just started may not take as many at once.
+  // A service that has just started may reject so many at once.
   const experimentKey = await eventually(() => client.createExperiment())
   const model = createModel()
 
@@ -39,7 +39,7 @@ export async function playSequence(client: TestClient, sequence: Sequence): Prom
   for (const group of toRequests(sequence)) {
     await Promise.all(group.flatMap((request) => Array.from({ length: request.times }, () => send(request))))
   }
-  // When this point is stored, so is nearly everything before it: repetitions that come late would be seen.
+  // Once this point is stored, nearly everything before it is: late duplicates would show.
   await client.post(`${write}/metric`, { experimentKey, metricName: endMetric, metricValue: 1 })
   await sleep(askAgainAfterMs)
   await waitUntilStored(async () => ok((await client.readMetric(experimentKey, endMetric)).length > 0))
@@ -111,7 +111,7 @@ async function comparePoints(client: TestClient, experimentKey: string, expected
 const toName = (it: { metric: string; context: string }) =>
   it.context === '' ? it.metric : `${it.context}_${it.metric}`
 
-/** What is not stored yet is waited for; what is there is taken as it is. */
+/** Waits for missing points, and returns all points there are. */
 async function readWhole(client: TestClient, query: Record<string, string>, count: number) {
   let read = await readSeries(client, query)
   if (read.length < count) {
@@ -123,7 +123,7 @@ async function readWhole(client: TestClient, query: Record<string, string>, coun
   return read
 }
 
-/** Every point read is one that was sent, and the other way round; with what is known of its time. */
+/** Matches points read with points sent, one to one, and returns them with the bounds of their times. */
 function match(read: (Point & { timestamp: bigint })[], expected: Stored<Point>[]): Seen[] {
   deepStrictEqual(read.map(toContent).toSorted(), expected.map((it) => toContent(it.thing)).toSorted())
   expectOrder(read)
@@ -236,7 +236,7 @@ async function compareOutput(client: TestClient, experimentKey: string, expected
     const lines = output.match(/^line /gm)?.length ?? 0
     if (lines < count) fail(`${lines} of ${count} lines of output are there`)
   })
-  // Every line is another one, but for those that were sent without a key more than once.
+  // Lines are unique, except for repeats without a key.
   const byText = Map.groupBy(expected, (it) => it.thing.text.trimEnd())
   const read = output === '' ? [] : output.replace(/\n$/, '').split('\n')
   const lines = read.map((text) => byText.get(text)?.shift() ?? fail(`"${text}" was not sent, or not so often`))

@@ -11,20 +11,20 @@ export type Point = {
 
 export type Line = { text: string; offset: bigint | undefined; timestamp: bigint | undefined }
 
-/** A request as it is sent, and what is in it, in the order of its places. */
+/** A request with its points and lines, in order. */
 export type Request = {
   call: 'metric' | 'metrics/batch' | 'output'
   key: string | undefined
   times: number
   points: Point[]
   lines: Line[]
-  /** The body, without whose it is. */
+  /** The body, without the experiment key. */
   fields: Record<string, unknown>
 }
 
 const clockStartMs = 1_700_000_000_000n
 
-/** What each writer sends when it follows the commands. */
+/** The requests of the writers' commands. */
 export function toRequests({ groups }: Sequence): Request[][] {
   const steps = new Map<number, bigint>()
   let clock = clockStartMs
@@ -76,7 +76,7 @@ export function toRequests({ groups }: Sequence): Request[][] {
   )
 }
 
-/** Every line is another one, so that their order can be read; some end in a newline of their own. */
+/** Lines are unique, so that their order shows; some end in a newline. */
 function toLine({ value, step, timestamp }: Point, name: string): Line {
   return { text: `line ${name}${value > 0 ? '\n' : ''}`, offset: step, timestamp }
 }

@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 
 /**
- * What writers of one experiment do, as commands that shrink well: what is sent follows from them alone. Commands of one
- * group are under way at the same time; a group begins when all of the one before are answered.
+ * The commands of the writers of one experiment. They shrink well, because they alone determine what is sent. Commands of a
+ * group run concurrently; a group starts when all answers to the previous one have arrived.
  */
 export type Sequence = { groups: Command[][] }
 
 type Command = Send | Crash
 
-/** One request, sent so many times. */
+/** One request, sent `times` times. */
 export type Send = {
   kind: 'send'
   writer: number
@@ -70,7 +70,7 @@ const anyRow: fc.Arbitrary<Row> = fc.record({
   ),
 })
 
-/** Points that differ in nothing but what is easily taken for the same: absent and 0, 0 and -0. */
+/** Points that differ only in what is easily confused: absent and 0, 0 and -0. */
 const nearlyAlike: fc.Arbitrary<Row> = fc.record({
   metric: fc.constant('loss'),
   context: fc.constant(''),
@@ -93,7 +93,7 @@ const send: fc.Arbitrary<Send> = fc.record({
 })
 const crash: fc.Arbitrary<Crash> = fc.record({ kind: fc.constant('crash'), writer, stepsBack: fc.nat(5) })
 const command = fc.oneof({ weight: 9, arbitrary: send as fc.Arbitrary<Command> }, { weight: 1, arbitrary: crash })
-/** Mostly few at once, and sometimes as many as there are writers. */
+/** Mostly a few commands, sometimes as many as there are writers. */
 const group = fc.oneof(
   { weight: 30, arbitrary: fc.array(command, { minLength: 1, maxLength: 6 }) },
   { weight: 1, arbitrary: fc.array(command, { minLength: 1, maxLength: writersMax }) },

@@ -4,12 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Closers } from '../../../runtime/closers.ts'
 
 /**
- * What stands between clients and pods in Kubernetes, with the same manners: who is ready is found out by asking
- * `/readyz`; a pod that is being deleted is taken out some time after it was told to leave, and nobody waits for that; a
- * request is sent once, to one pod, and what becomes of it is told as it is.
+ * The load balancers of Kubernetes, with the same behaviour: they probe `/readyz`; they drop a deleted pod some time
+ * after its SIGTERM, and nobody waits for that; they send a request once, to one pod, and pass on the result.
  */
 
-/** The pods of a Service, in the state that balancers have heard of. */
+/** The pods of a Service, in the state that the balancers know. */
 export type Endpoints = ReturnType<typeof createEndpoints>
 
 const probeEveryMs = 200
@@ -36,7 +35,7 @@ export function createEndpoints(closers: Closers) {
     add: (url: string) => void pods.set(url, { isReady: false }),
     remove: (url: string) => void pods.delete(url),
     isReady: (url: string) => pods.get(url)?.isReady === true,
-    /** The next of those that are ready, in turn. */
+    /** Round robin over the ready pods. */
     next(): URL | undefined {
       const ready = [...pods].filter(([, { isReady }]) => isReady)
       const found = ready[turn++ % Math.max(1, ready.length)]
@@ -55,7 +54,7 @@ async function askReady(url: string): Promise<boolean> {
   }
 }
 
-/** As kube-proxy: a new connection goes to a pod that is ready, and stays there as long as it lasts. */
+/** Like kube-proxy: assigns each new connection to a ready pod, for as long as it lasts. */
 export async function openService(endpoints: Endpoints, closers: Closers): Promise<string> {
   const sockets = new Set<Socket>()
   const server = createServer((client) => {
@@ -68,7 +67,7 @@ export async function openService(endpoints: Endpoints, closers: Closers): Promi
     ] as const) {
       sockets.add(from)
       from.setNoDelay(true)
-      // An end is passed on as an end, a break as a break.
+      // Passes on a FIN as a FIN and a reset as a reset.
       from.pipe(other)
       from.on('error', () => other.resetAndDestroy())
       from.on('close', () => sockets.delete(from))
@@ -90,8 +89,8 @@ const hopByHop = new Set([
 ])
 
 /**
- * As an Ingress controller: each request goes to a pod that is ready, over connections that are kept. What fails is
- * answered with 502 and not tried again, for a write may have been taken.
+ * Like an Ingress controller: sends each request to a ready pod over keep-alive connections. It answers a failure with 502
+ * and does not retry, because the pod may have stored the write.
  */
 export async function openIngress(route: (path: string) => Endpoints, closers: Closers): Promise<string> {
   const agents = new Map<string, Agent>()

@@ -10,7 +10,7 @@ type Settings = {
   seed: number
   kills: number
   victims: Victim[]
-  /** No more is begun after it, as of `performance.now()`. */
+  /** No kill starts after this `performance.now()`. */
   deadline: number
   signal: AbortSignal
 }
@@ -20,14 +20,14 @@ type Killed = {
   inAll: number
   twoAtOnce: number
   stops: number
-  /** Workers that went on after they had lost their jobs to others. */
+  /** Workers that continued after another worker took over their jobs. */
   hungWorkers: number
 }
 
-/** How long a worker may be silent before its jobs are given to another (the lock of store/queue). */
+/** The job lock of store/queue: after this silence another worker takes over. */
 const lockMs = 6_000
 
-/** Kills processes as the plan of this seed says; everything is running again when `run` resolves. */
+/** Kills processes by the plan of this seed. When `run` resolves, everything is running again. */
 export function createKiller({ seed, kills, victims, deadline, signal }: Settings) {
   const killed: Killed = { byKind: {}, inAll: 0, twoAtOnce: 0, stops: 0, hungWorkers: 0 }
   const underWay = new Map<string, Promise<void>>()

@@ -4,15 +4,15 @@ import type { Cluster } from './cluster.ts'
 const nearlyFullBytes = 32 * 2 ** 20
 const nearlyFullMs = 3_000
 
-/** How a store goes away, and comes back. */
+/** How a store fails and recovers. */
 type Outage = {
   about: string
   begin(cluster: Cluster): Promise<void>
-  /** Repeated every second while it is away. */
+  /** Repeated every second during the outage. */
   keepAway?(cluster: Cluster): Promise<void>
-  /** Resolves when the store serves again. */
+  /** Resolves when the store is ready again. */
   end(cluster: Cluster): Promise<void>
-  /** The backlog must drain at this many times the rate of arrival, while that goes on. */
+  /** The backlog must drain at this multiple of the arrival rate, while the load continues. */
   drainRatioMin?: number
   needsRedis?: boolean
 }
@@ -33,13 +33,13 @@ export const outages: Record<OutageName, Outage> = {
     needsRedis: true,
   },
   redis: {
-    about: 'Redis is killed and stays down: writes are refused, and clients keep them',
+    about: 'Redis is killed and stays down: writes are rejected, and clients buffer them',
     begin: async ({ stores }) => await stores.redis?.hold(),
     end: async ({ stores }) => await stores.redis?.release(),
     needsRedis: true,
   },
   'redis-restart': {
-    about: 'workers are stopped; then Redis is killed with a deep queue in it, and starts from its append-only file',
+    about: 'workers stop; then Redis is killed with a deep queue and restarts from its append-only file',
     begin: async (cluster) => void (await Promise.all(workersOf(cluster).map((it) => it.hold('SIGTERM')))),
     async end(cluster) {
       await cluster.stores.redis?.hold()
@@ -50,7 +50,7 @@ export const outages: Record<OutageName, Outage> = {
   },
   disk: {
     about: 'the disk under ClickHouse is full',
-    // As disks do, it comes close to being full before it is.
+    // Real disks are nearly full before they are full.
     async begin(cluster) {
       await fillDisk(cluster, nearlyFullBytes)
       await sleep(nearlyFullMs)

@@ -1,26 +1,26 @@
 import { createRandom } from '../../../cli/demo/random.ts'
 
-/** What is done to one process. */
+/** A fault injected into one process. */
 export type Strike = {
   /** The name of the process. */
   victim: string
   how: 'kill' | 'kill again while it restarts' | 'stop, then continue' | 'stop, then kill'
-  /** How long it is stopped, or until it is killed again. */
+  /** How long it stays stopped, or until the second kill. */
   forMs: number
 }
 
-/** A moment at which something happens, to one process or to two at once. */
+/** One process is struck, or two at once. */
 export type Deed = { afterMs: number; strikes: Strike[] }
 
 const pauseMs = { least: 1_000, most: 5_000 }
 const restartMs = { least: 50, most: 1_500 }
-/** A worker loses the lock on its jobs after 6 s: a good part of the stops is longer. */
+/** A worker loses its job locks after 6 s; about half of the stops are longer. */
 const stopMs = { least: 1_000, most: 11_000 }
 
 /**
- * Draws what happens, without end: the same for the same seed and victims, however long each thing then takes.
+ * Draws an endless plan. The same seed and victims give the same plan.
  *
- * @param victims the names of the processes, by their kind: every kind is as likely, however many it has
+ * @param victims names of processes by kind; every kind is equally likely
  */
 export function* drawDeeds(seed: number, victims: Map<string, string[]>): Generator<Deed, never> {
   const random = createRandom(seed)
@@ -31,7 +31,7 @@ export function* drawDeeds(seed: number, victims: Map<string, string[]>): Genera
   function drawStrike(): Strike {
     const victim = one(victims.get(one(kinds)) as string[])
     const what = random()
-    // The backends of Postgres would go on while its main process is stopped.
+    // The backends of Postgres would continue while the main process is stopped.
     if (what < 0.1 && victim !== 'postgres') return { victim, how: 'stop, then continue', forMs: between(stopMs) }
     if (what < 0.15 && victim !== 'postgres') return { victim, how: 'stop, then kill', forMs: between(stopMs) }
     if (what < 0.3) return { victim, how: 'kill again while it restarts', forMs: between(restartMs) }

@@ -5,7 +5,7 @@ import type { SteadyLoad } from '../load/steady-load.ts'
 import { countInserted } from '../verify/stored-rows.ts'
 import type { Cluster } from './cluster.ts'
 
-/** How the service was at one moment; what a store that was away could not tell is as it was last. */
+/** The state of the service at one moment. Values of a store that is down repeat the previous sample. */
 export type Sample = {
   seconds: number
   arrived: number
@@ -20,7 +20,7 @@ type Peaks = { queueBlocks: number; redisBytes: number; ingestBytes: number; wor
 export type Watch = {
   samples: Sample[]
   peaks: Peaks
-  /** Resolves with the first sample from now on that is as wanted; undefined when there is none in time. */
+  /** Resolves with the first matching sample from now on; with undefined after `msMax`. */
   waitFor(isWanted: (sample: Sample) => boolean, msMax: number): Promise<Sample | undefined>
   stop(): void
 }
@@ -35,7 +35,7 @@ type Settings = {
   onSample(sample: Sample): void
 }
 
-/** Looks at everything twice a second, until it is stopped. */
+/** Samples twice a second until `stop`. */
 export function startWatch({ cluster, load, depth, closers, onSample }: Settings): Watch {
   const redisBytes = openRedisMemory(cluster.stores.urls.redisUrl, closers)
   const samples: Sample[] = []

@@ -6,13 +6,13 @@ import { listDifferences } from '../verify/verification.ts'
 import { renderFaults } from './report.ts'
 import { runFaults } from './run.ts'
 
-/** `npm run faults`: kills every part of the service under load, and compares what is there with what was acknowledged. */
+/** `npm run faults`: kills every part of the service under load and compares the stored rows with the acknowledged ones. */
 const usage = `Usage: npm run faults -- [options]
 
-  --kills N          how many processes to kill (default 200)
-  --seed N           which sequence of decisions to draw (default: from the clock)
+  --kills N          number of kills (default 200)
+  --seed N           seed of the kills and writes (default: from the clock)
   --queue KIND       redis or postgres (default: redis when there is a redis-server on the PATH)
-  --minutes-max N    when to stop killing all the same (default 40)
+  --minutes-max N    stop killing after N minutes (default 40)
   --json FILE        also write the result there
 `
 

@@ -5,7 +5,7 @@ import { type Difference, isSame } from '../verify/comparison.ts'
 import { listDifferences, type Verified } from '../verify/verification.ts'
 import type { FaultsResult } from './run.ts'
 
-/** What a run of kills comes to, as a person reads it. */
+/** Formats the result of a run of kills. */
 export function renderFaults(result: FaultsResult, terminal: Terminal): string {
   const { killed, acknowledged, answers, verified, seconds, restarts, unexpectedEnds } = result
   const kinds = Object.entries(killed.byKind).map(([kind, count]) => `${count} ${kind}`)
@@ -24,24 +24,20 @@ export function renderFaults(result: FaultsResult, terminal: Terminal): string {
         `in ${toText(acknowledged.requests)} requests`,
     ),
     ...renderAnswers(answers),
-    toLine('back in service', slowest.map(([kind, ms]) => `${kind} ${toText(ms / 1_000, 1)} s`).join(', ')),
-    toLine(
-      '',
-      '(the slowest of each, from a kill until it served; further kills, stops and stores it waits for included)',
-    ),
-    ...(unexpectedEnds.length > 0 ? [toLine('ended by itself', unexpectedEnds.join('\n'))] : []),
+    toLine('restart', slowest.map(([kind, ms]) => `${kind} ${toText(ms / 1_000, 1)} s`).join(', ')),
+    toLine('', '(the slowest of each, from a kill until ready; includes further kills, stops and waiting for stores)'),
+    ...(unexpectedEnds.length > 0 ? [toLine('crashed', unexpectedEnds.join('\n'))] : []),
     ...renderVerified(verified, terminal),
     ...listDifferences(verified, answers.unexpected).map((it) => `  ${it}`),
     '',
   ].join('\n')
 }
 
-/** How requests were answered, the refusals by status. */
+/** Answers by status. */
 function renderAnswers({ statuses, refusals, unanswered, unexpectedCount }: ReturnType<Tally['report']>): string[] {
   const answered = Object.entries(statuses).map(([status, count]) => `${toText(count)} x ${status}`)
   const silent = Object.entries(unanswered).map(([reason, count]) => `${toText(count)} x ${reason}`)
-  const others =
-    unexpectedCount === 0 ? 'no status but 200, 429 and 503' : `${unexpectedCount} answers that must not be`
+  const others = unexpectedCount === 0 ? 'no status but 200, 429 and 503' : `${unexpectedCount} unexpected answers`
   return [
     toLine('answers', `${answered.join(', ')} (${others})`),
     ...renderRefusals([refusals]),
@@ -49,7 +45,7 @@ function renderAnswers({ statuses, refusals, unanswered, unexpectedCount }: Retu
   ]
 }
 
-/** What was said with refusals, the most frequent first. */
+/** Messages of rejected requests, the most frequent first. */
 export function renderRefusals(refusals: Record<string, number>[]): string[] {
   const counts = new Map<string, number>()
   for (const [reason, count] of refusals.flatMap(Object.entries)) counts.set(reason, (counts.get(reason) ?? 0) + count)
@@ -59,7 +55,7 @@ export function renderRefusals(refusals: Record<string, number>[]): string[] {
 
 const reasonsShown = 5
 
-/** The verdict, for each way of reading. */
+/** The result of each comparison. */
 export function renderVerified({ overHttp, inClickHouse }: Verified, terminal: Terminal): string[] {
   return [
     toLine('read over HTTP', toVerdict(overHttp, terminal)),

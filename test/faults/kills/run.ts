@@ -16,10 +16,10 @@ export type FaultsResult = Awaited<ReturnType<typeof runFaults>>
 
 const clients = 20
 const experimentCount = 10
-/** What two workers that were killed last leave behind is taken up within 10 s. */
+/** Jobs of workers killed at the end are taken over within 10 s. */
 const emptyMsMax = 180_000
 
-/** Runs clients and kills until there were enough kills, then compares what is there with what was acknowledged. */
+/** Kills processes while clients write, then compares the stored rows with the acknowledged ones. */
 export async function runFaults({ kills, seed, queue, minutesMax, closers, status, signal }: Settings) {
   status.say(`Seed ${seed}, queue in ${queue}: starting stores and roles in a temporary folder`)
   const cluster = await startCluster({ queue, closers })

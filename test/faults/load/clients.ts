@@ -18,17 +18,17 @@ type Settings = {
 
 const pauseMsMax = 250
 const retryMsMax = 300
-/** How often a client sends again what it has been answered 200 for: its own answer may have been lost. */
+/** How often a client repeats an acknowledged request, as after a lost answer. */
 const repeatShare = 0.05
 const rememberedMax = 20
-/** So long after the end clients still try to have their last request acknowledged. */
+/** How long after the end clients still retry their last request. */
 const lastWishMs = 60_000
 
 type Request = { idempotencyKey: string; write: Write; body: string }
 
 /**
- * Runs clients as a training cluster has them: each sends one request after the other to any ingest, the same again with
- * the same `Idempotency-Key` until it is acknowledged, and writes down only then what must be there.
+ * Runs clients like those of a training cluster. Each sends one request at a time to a random ingest, retries it with the
+ * same `Idempotency-Key` until it is acknowledged, and only then enters it into the ledger.
  */
 export function runClients(settings: Settings) {
   let isOver = false
@@ -92,7 +92,7 @@ export function runClients(settings: Settings) {
   }
 
   return {
-    /** Lets every client finish what it has begun. */
+    /** Waits until every client has finished its current request. */
     async finish() {
       isOver = true
       giveUpAt = performance.now() + lastWishMs

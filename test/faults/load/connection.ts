@@ -4,19 +4,18 @@ export type Answer = { status: number; body: string; isLast?: boolean }
 
 export type WriteRequest = { path: string; apiKey: string; idempotencyKey: string; body: string }
 
-/** One connection of a client, opened when it is needed: one request under way at a time. */
+/** One connection of a client, opened on demand, with one request at a time. */
 export type Connection = {
-  /** Resolves with the answer; rejects when none comes: nobody knows then whether the request was kept. */
+  /** Resolves with the answer. Rejects when none comes; whether the request was stored is then unknown. */
   post(request: WriteRequest): Promise<Answer>
   close(): void
 }
 
-/** A process that was stopped keeps its connections and says nothing. */
+/** A stopped process (SIGSTOP) keeps its connections open and never answers. */
 const answerMsMax = 15_000
 
 /**
- * Raw sockets: the client of Node's own costs as much as the server does, and on a small machine would take half of what
- * is to be loaded.
+ * A raw socket: Node's own HTTP client needs as much CPU as the server, which on a small machine would halve the load.
  */
 export function createConnection(url: string, { apiPath = '/api/rest/v2' } = {}): Connection {
   const { hostname, port, host } = new URL(url)
@@ -42,7 +41,7 @@ export function createConnection(url: string, { apiPath = '/api/rest/v2' } = {})
         try {
           const answer = readAnswer(received)
           if (!answer) return
-          // The server ends it: what would be sent on it now is lost.
+          // The server closes this connection: a request sent on it now would be lost.
           if (answer.isLast && socket === used) socket = undefined
           resolve(answer)
         } catch (error) {
@@ -69,7 +68,7 @@ export function createConnection(url: string, { apiPath = '/api/rest/v2' } = {})
   }
 }
 
-/** Undefined while the answer is not complete. */
+/** Undefined while the answer is incomplete. */
 function readAnswer(received: Buffer[]): Answer | undefined {
   const text = (received.length === 1 ? (received[0] as Buffer) : Buffer.concat(received)).toString('latin1')
   const headEnd = text.indexOf('\r\n\r\n')

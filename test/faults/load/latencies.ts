@@ -1,4 +1,4 @@
-/** How long answers took, without keeping each: counts in buckets that are 2 % apart. */
+/** A histogram of latencies, with buckets 2 % apart. */
 const bucketRatio = Math.log(1.02)
 const leastMs = 0.01
 
@@ -11,7 +11,7 @@ export function createLatencies() {
       counts[bucket] = (counts[bucket] ?? 0) + 1
       inAll++
     },
-    /** The time within which this share was answered; NaN when there was no answer at all. */
+    /** A quantile, `share` from 0 to 1; NaN without any answer. */
     quantileMs(share: number): number {
       let left = inAll * share
       for (const [bucket, count] of counts.entries()) {

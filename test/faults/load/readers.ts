@@ -5,7 +5,7 @@ type Settings = { urls: string[]; apiKey: string; experiments: Experiment[] }
 
 const pauseMsMax = 200
 
-/** People who look at experiments all the time: one at each address, each over connections that are kept. */
+/** Reads experiments all the time: one reader per URL, over keep-alive connections. */
 export function runReaders({ urls, apiKey, experiments }: Settings) {
   let isOver = false
   let answered = 0

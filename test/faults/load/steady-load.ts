@@ -26,9 +26,8 @@ const retryMs = { least: 250, most: 750 }
 const lastWishMs = 300_000
 
 /**
- * Load that arrives at a steady rate whatever becomes of it, as trainings go on while the service does not: what a
- * client cannot send yet waits with it and is sent in order, each request again with the same `Idempotency-Key` until it
- * is acknowledged.
+ * Load that arrives at a steady rate even while the service is down, as from running trainings. A client buffers what it
+ * cannot send yet and sends it in order; it retries each request with the same `Idempotency-Key` until acknowledged.
  */
 export function runSteadyLoad({ rate, batch, ingestUrls, apiKey, experiments }: Settings) {
   const clients = experiments.length
@@ -104,7 +103,7 @@ export function runSteadyLoad({ rate, batch, ingestUrls, apiKey, experiments }: 
       return (Math.max(0, Math.min(performance.now(), endedAt) - startedAt) * rate) / 1_000
     },
     acknowledged: () => acknowledged.reduce((sum, it) => sum + it, 0) * batch,
-    /** No more arrives; resolves when all that did is acknowledged. */
+    /** Ends the arrival; resolves when everything that arrived is acknowledged. */
     async finish() {
       endedAt = performance.now()
       giveUpAt = endedAt + lastWishMs

@@ -3,8 +3,8 @@ import { type PointRow, pointText } from '../verify/rows.ts'
 import type { WriteRequest } from './connection.ts'
 
 /**
- * Training curves without end: each client logs its own experiment, all metrics of a step one after the other. Every
- * request is a pure function of the client and its number, so millions of acknowledged points need no ledger but a count.
+ * Endless training curves: each client logs its own experiment, all metrics of one step after another. A request is a pure
+ * function of client and number, so a count is enough of a ledger for millions of points.
  */
 export function toRequest(client: number, request: number, batch: number): Pick<WriteRequest, 'path' | 'body'> {
   const fields = Array.from({ length: batch }, (_, place) => toFields(pointAt(client, request * batch + place)))
@@ -13,7 +13,7 @@ export function toRequest(client: number, request: number, batch: number): Pick<
     : { path: 'metrics/batch', body: JSON.stringify({ metrics: fields }) }
 }
 
-/** The rows of the first so many points of a client, as text. */
+/** The first `points` rows of a client, as text. */
 export function rowsOf(client: number, points: number): string[] {
   return Array.from({ length: points }, (_, index) => pointText(pointAt(client, index)))
 }

@@ -1,10 +1,10 @@
 import type { Answer } from './connection.ts'
 
-/** What a write may be met with: taken, not now, or a connection that broke. Anything else is a fault. */
+/** A write may be accepted, rejected for now, or lose its connection. Any other answer is an error. */
 const expectedStatuses = new Set([200, 429, 503])
 const unexpectedShown = 10
 
-/** Counts how requests were answered. */
+/** Counts answers by status, and lost connections. */
 export function createTally() {
   const statuses: Record<string, number> = {}
   const refusals: Record<string, number> = {}

@@ -2,7 +2,7 @@ import type { Random } from '../../../cli/demo/random.ts'
 import { toJsonInteger } from '../../../http/body/exact-json.ts'
 import { lineText, type PointRow, pointText, valueText } from '../verify/rows.ts'
 
-/** One request, and the rows it must come to. */
+/** One request, and the rows it must store. */
 export type Write = { path: string; fields: Record<string, unknown>; points: string[]; lines: string[] }
 
 /** Draws integers and choices from a generator. */
@@ -36,8 +36,8 @@ const oddTexts = ['', ' ', '\\n', '"', '\t\u001b[31m', '日本語', '👩‍🚀
 const startMs = 1_760_000_000_000
 
 /**
- * The writes of one client: single points, rows, columns, output and resource usage in a random mix, the same ones for
- * the same generator. Some points look exactly like others: those must all be kept.
+ * The writes of one client: a random mix of single points, rows, columns, output and resource usage. Some points equal
+ * earlier ones; all of them must be stored.
  */
 export function createWrites(client: number, random: Random): { next(): Write } {
   const dice = createDice(random)
@@ -147,7 +147,7 @@ function toColumns(points: PointRow[]) {
   }
 }
 
-/** JSON has no NaN and no infinities, and `JSON.stringify` writes -0 as 0: those go as text. */
+/** JSON has no NaN and no infinities, and `JSON.stringify` writes -0 as 0: send those as text. */
 function toJsonValue(value: number): number | string {
   return Number.isFinite(value) && !Object.is(value, -0) ? value : valueText(value)
 }

@@ -7,10 +7,10 @@ import { type OutageName, outages } from '../cluster/outages.ts'
 import { renderOutage } from './report.ts'
 import { listOutageFaults, runOutage } from './run.ts'
 
-/** `npm run outage`: takes a store away under steady load, brings it back, and measures how the service recovers. */
+/** `npm run outage`: stops a store under steady load, brings it back and measures the recovery. */
 const usage = `Usage: npm run outage -- --store NAME [options]
 
-  --minutes N     how long the store is away (default 10)
+  --minutes N     length of the outage (default 10)
   --rate N        points a second, all the time (default 10000)
   --batch N       points in a request (default 100)
   --queue KIND    redis or postgres (default: redis when there is a redis-server on the PATH)
@@ -51,7 +51,7 @@ function readOptions() {
   }
 }
 
-/** Where it listens, and what its queue is called, is for us to say. */
+/** SVC_* variables of our environment, except those the cluster sets itself. */
 function readRoleSettings(): Record<string, string> {
   const ours = new Set(['SVC_HOST', 'SVC_PORT', 'SVC_QUEUE_PREFIX'])
   const given = Object.entries(process.env).filter(([name]) => name.startsWith('SVC_') && !ours.has(name))

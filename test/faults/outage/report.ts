@@ -4,7 +4,7 @@ import { outages } from '../cluster/outages.ts'
 import { renderRefusals, renderVerified, toLine } from '../kills/report.ts'
 import { listOutageFaults, type OutageResult } from './run.ts'
 
-/** What an outage comes to, as a person reads it. */
+/** Formats the result of an outage. */
 export function renderOutage(result: OutageResult, terminal: Terminal): string {
   const { store, minutes, rate, batch, clients, queue, byPhase, peaks, drain, secondsToServe, unexpectedEnds } = result
   return [
@@ -44,16 +44,16 @@ export function renderOutage(result: OutageResult, terminal: Terminal): string {
       `ingest ${toMiB(peaks.ingestBytes)}, worker ${toMiB(peaks.workerBytes)} (resident, of one process)`,
     ),
     toLine(
-      'back',
-      `served after ${toText(secondsToServe, 1)} s; from then on stored again after ${toText(drain.secondsToFirst, 1)} s, ` +
-        `and nothing behind any more after ${toText(drain.secondsToNormal, 1)} s`,
+      'recovery',
+      `ready after ${toText(secondsToServe, 1)} s; first new rows ${toText(drain.secondsToFirst, 1)} s later, ` +
+        `backlog empty ${toText(drain.secondsToNormal, 1)} s later`,
     ),
     toLine(
       'drain',
-      `${toText(drain.backlog)} points behind; stored at ${toText(drain.pointsPerSecond)}/s, ` +
-        `${toText(drain.ratio, 1)} times the arrival, which went on`,
+      `backlog of ${toText(drain.backlog)} points; stored at ${toText(drain.pointsPerSecond)}/s, ` +
+        `${toText(drain.ratio, 1)} times the arrival rate`,
     ),
-    ...(unexpectedEnds.length > 0 ? [toLine('ended by itself', unexpectedEnds.join('\n'))] : []),
+    ...(unexpectedEnds.length > 0 ? [toLine('crashed', unexpectedEnds.join('\n'))] : []),
     toLine('acknowledged', `${toText(result.acknowledged)} points`),
     ...renderVerified(result.verified, terminal),
     ...listOutageFaults(result).map((it) => `  ${it}`),

@@ -17,7 +17,7 @@ type OutageOptions = {
   batch: number
   queue: QueueKind
   clients?: number
-  /** Settings of the roles, as in the environment. */
+  /** Environment of the roles. */
   settings?: Record<string, string>
 }
 
@@ -26,13 +26,13 @@ type Settings = OutageOptions & { closers: Closers; status: StatusLine; signal: 
 export type OutageResult = Awaited<ReturnType<typeof runOutage>>
 
 const clientsMin = 50
-/** A client that had to send more would be limited by waiting for its answers. */
+/** A client with a higher rate would be limited by waiting for its answers. */
 const requestsASecondMax = 50
 const calmSecondsMax = 20
 const drainMsMin = 180_000
 const emptyMsMax = 300_000
 
-/** Loads the service steadily while a store is away and comes back, then compares what is there with what was acknowledged. */
+/** Runs a steady load during an outage and its recovery, then compares the stored rows with the acknowledged ones. */
 export async function runOutage(options: Settings) {
   const { store, minutes, rate, batch, queue, settings, closers, status, signal } = options
   const outage = outages[store]
@@ -61,7 +61,7 @@ export async function runOutage(options: Settings) {
   })
 
   await pause(calmMs)
-  // What is under way in calm times; less than a second of arrival cannot be told from none.
+  // The usual lag; less than a second of arrival cannot be told from none.
   const lagMax = Math.max(rate, ...watch.samples.slice(watch.samples.length / 2).map(lagOf))
 
   doing = 'away'
@@ -114,7 +114,7 @@ export async function runOutage(options: Settings) {
     await sleep(ms, undefined, { signal })
   }
 
-  /** From the first backlog that is stored until no more than usual is under way, while as much arrives as before. */
+  /** Measures from the first stored rows until the lag is as usual, while the load continues. */
   async function watchDrain() {
     const before = watch.samples.at(-1) as Sample
     const backlog = lagOf(before)
@@ -134,17 +134,17 @@ export async function runOutage(options: Settings) {
   }
 }
 
-/** Points that were logged and cannot be read yet. */
+/** Points that have arrived and cannot be read yet. */
 function lagOf({ arrived, stored }: Sample): number {
   return arrived - stored
 }
 
-/** Room for the points and for the merges of them; filled, it is memory. */
+/** Room for the points and their merges. A full disk occupies that much memory. */
 function toDiskBytes(points: number): number {
   return Math.round(128 * 2 ** 20 + points * 50)
 }
 
-/** Why a run must count as failed; empty when all is well. */
+/** Why a run has failed; empty when it has not. */
 export function listOutageFaults(
   { store, verified, byPhase, drain }: OutageResult,
   { withSpeed = true } = {},

@@ -4,7 +4,7 @@ import { renderVerified, toLine } from '../kills/report.ts'
 import { listDifferences } from '../verify/verification.ts'
 import { listRefusals, type RollingResult } from './run.ts'
 
-/** What a rolling restart comes to, as a person reads it. */
+/** Formats the result of a rolling restart. */
 export function renderRolling(result: RollingResult, terminal: Terminal): string {
   const { replaced, seconds, acknowledged, reads, verified } = result
   const each = Object.entries(replaced).map(([role, count]) => `${count} ${role}`)

@@ -6,7 +6,7 @@ import { listDifferences } from '../verify/verification.ts'
 import { renderRolling } from './report.ts'
 import { listRefusals, runRolling } from './run.ts'
 
-/** `npm run rolling`: replaces every process of every role under load, and compares what is there with what was acknowledged. */
+/** `npm run rolling`: replaces every process of every role under load and compares the stored rows with the acknowledged ones. */
 const usage = `Usage: npm run rolling -- [options]
 
   --rounds N       how often each process is replaced (default 3)

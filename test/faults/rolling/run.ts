@@ -19,10 +19,10 @@ type Settings = RollingOptions & { closers: Closers; status: StatusLine; signal:
 
 export type RollingResult = Awaited<ReturnType<typeof runRolling>>
 
-/** How pods leave, as in the chart's `drain` but shorter. */
+/** The chart's `drain`, shorter. */
 const preStopMs = 2_000
 const shutdownDelaySeconds = 6
-/** Balancers hear of it at some moment before `preStop` is over. */
+/** Balancers notice at a random moment before `preStop` is over. */
 const heardAfterMsMax = 1_500
 
 const roles: Role[] = ['ingest', 'ingest', 'worker', 'worker', 'webhook-worker', 'api', 'api']
@@ -31,9 +31,8 @@ const readyMsMax = 120_000
 const emptyMsMax = 180_000
 
 /**
- * Replaces every process of every role under load, one after the other and each as Kubernetes does: a new one is started
- * and is ready, then the old one is told to leave while balancers have yet to hear of it. Afterwards what is there is
- * compared with what was acknowledged.
+ * Replaces every process of every role under load, one at a time, as Kubernetes does: a new one starts and is ready, then
+ * the old one gets SIGTERM while balancers still send to it. Afterwards compares stored and acknowledged rows.
  */
 export async function runRolling({ rounds, seed, queue, clients, closers, status, signal }: Settings) {
   status.say(`Seed ${seed}, queue in ${queue}: starting stores and two of each role in a temporary folder`)
@@ -113,7 +112,7 @@ async function untilReady(endpoints: Endpoints | undefined, url: string) {
   }, readyMsMax)
 }
 
-/** What went wrong, in words; nothing when no write and no read was refused or failed. */
+/** Every write and read that was rejected or failed; empty when there is none. */
 export function listRefusals({ answers, reads }: Pick<RollingResult, 'answers' | 'reads'>): string[] {
   const { statuses, refusals, unanswered, unexpected } = answers
   const { 200: _, ...others } = statuses

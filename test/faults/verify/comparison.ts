@@ -1,13 +1,13 @@
-/** How what is there differs from what was acknowledged, in rows. */
+/** How the stored rows differ from the acknowledged ones. */
 export type Difference = { rows: number; lost: number; repeated: number; altered: number; first: string[] }
 
 const shownMax = 10
 
 /**
- * Compares rows as multisets: each must be there exactly as often as it was acknowledged. A row that nobody sent is an
- * altered one (the one it was is then lost); one that is there more often than it was sent is repeated.
+ * Compares rows as multisets: each must be stored exactly as often as it was acknowledged. A row that nobody sent counts as
+ * altered (its original counts as lost); a row stored more often than sent counts as repeated.
  *
- * @param unclear rows that may also be there, each once for every time it stands here
+ * @param unclear rows that may be stored as well, each at most as often as it is listed
  */
 export function compareRows(where: string, expected: Iterable<string>, unclear: string[], found: string[]): Difference {
   const missing = count(expected)

@@ -1,14 +1,14 @@
 import type { Write } from '../load/writes.ts'
 
-/** What one experiment must hold: rows as text, as often as they were acknowledged. */
+/** The acknowledged rows of one experiment, as text. */
 export type Expected = {
   points: string[]
   lines: string[]
-  /** Rows of requests that nobody was answered about: each may be there once, or not at all. */
+  /** Rows of requests without an answer: each may be stored once or not at all. */
   unclear: { points: string[]; lines: string[] }
 }
 
-/** Everything that was acknowledged, by the number of the experiment. */
+/** Records acknowledged rows by experiment. */
 export function createLedger(experiments: number) {
   const pages = Array.from({ length: experiments }, (): Expected => ({ ...emptyPage(), unclear: emptyPage() }))
   let points = 0

@@ -1,6 +1,6 @@
 /**
- * Rows as text, one form for what was sent and for what is read back, so that they can be compared as a whole: whatever
- * differs in any part is another text.
+ * Rows as text, in one form for sent and stored ones, so that they compare as a whole: rows that differ in any field
+ * differ as text.
  */
 export type PointRow = {
   metric: string
@@ -26,7 +26,7 @@ export function lineAlone(text: string): string {
   return text.split('\t').slice(4).join('\t')
 }
 
-/** A text for each value: other than `String`, it tells -0 from 0. */
+/** Like `String`, but tells -0 from 0. */
 export function valueText(value: number): string {
   return Object.is(value, -0) ? '-0' : String(value)
 }

@@ -7,7 +7,7 @@ import type { ReadPoint } from '../../kit/http/client.ts'
 import type { Experiment } from '../cluster/cluster.ts'
 import { lineText, pointText } from './rows.ts'
 
-/** Reads what is there, as rows in text form: over HTTP as anyone does, and from ClickHouse itself. */
+/** Reads the stored rows as text, over HTTP and from ClickHouse itself. */
 type Http = { apiUrl: string; apiKey: string }
 
 export async function readPointsOverHttp(http: Http, experimentKey: string, metricName: string): Promise<string[]> {
@@ -86,7 +86,7 @@ export async function readStoredLines(clickhouse: ClickHouse, { id }: Experiment
   )
 }
 
-/** What was inserted into all tables so far: a row that was delivered twice counts twice, until it is merged. */
+/** Counts the rows of all tables. A row that was delivered twice counts twice until it is merged. */
 export async function countInserted(clickhouse: ClickHouse): Promise<number> {
   const counts = [pointsTable, systemPointsTable, outputLinesTable].map(
     ({ name }) => `(SELECT count() FROM ${clickhouse.database}.${name})`,

@@ -18,9 +18,9 @@ const pollMs = 250
 const readsAtOnce = 4
 
 /**
- * Resolves when the queue has nothing more to do.
+ * Waits until the queue is empty.
  *
- * @throws Error when it has after `msMax`
+ * @throws Error after `msMax`
  */
 export async function waitUntilEmpty(depth: () => Promise<number | undefined>, msMax: number): Promise<void> {
   const deadline = performance.now() + msMax
@@ -32,7 +32,7 @@ export async function waitUntilEmpty(depth: () => Promise<number | undefined>, m
   }
 }
 
-/** Reads everything back, in both ways, and compares it with what was acknowledged: whole rows, as often as they were. */
+/** Reads all rows both ways and compares them with the acknowledged ones. */
 export async function verify(
   cluster: Cluster,
   experiments: Experiment[],
@@ -77,7 +77,7 @@ function summaryNames(points: string[]): string[] {
   return [...new Set(points.flatMap((it) => summaryNameOf(it) ?? []))]
 }
 
-/** How many rows differ, the first of them, and the answers that must not be; empty when all is well. */
+/** Differing rows and unexpected answers, in words; empty when there are none. */
 export function listDifferences({ overHttp, inClickHouse }: Verified, unexpectedAnswers: string[]): string[] {
   const differences = Object.entries({ 'over HTTP': overHttp, 'in ClickHouse': inClickHouse })
   const sums = differences

@@ -9,10 +9,10 @@ import { generate } from 'selfsigned'
 
 export type Received = { path: string; headers: IncomingHttpHeaders; body: string; json: Record<string, unknown> }
 
-/** What a receiver does with a request: the status and headers it answers, or `hang` for never. */
+/** What a receiver answers; `hang` never answers, `cut` closes the connection. */
 export type Reply = { status: number; headers?: Record<string, string>; body?: string } | 'hang' | 'cut'
 
-/** A certificate for this machine, and the settings with which the service takes it and reaches it. */
+/** A certificate for this machine, and the settings with which the service trusts and reaches it. */
 export async function createCertificate() {
   const names = [
     { type: 2 as const, value: 'localhost' },
@@ -30,7 +30,7 @@ export async function createCertificate() {
   return { key, cert, settings: { SVC_WEBHOOK_CA_FILE: file, SVC_WEBHOOK_PRIVATE_HOSTS: '127.0.0.1,localhost' } }
 }
 
-/** A receiver of webhooks on this machine: keeps what it was sent, in the order it came, and answers as it is told. */
+/** A webhook receiver on this machine: records requests in order of arrival and answers with `toReply`. */
 export async function openReceiver(
   { key, cert }: { key: string; cert: string },
   toReply: (received: Received, all: Received[]) => Reply = () => ({ status: 204 }),

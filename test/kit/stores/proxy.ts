@@ -1,8 +1,7 @@
 import { connect, createServer, type Socket } from 'node:net'
 
 /**
- * Stands between the service and a store, so that a test can take the store away and bring it back without touching the
- * store itself.
+ * A TCP proxy between the service and a store. It simulates an outage without touching the store.
  */
 export async function openProxy(storeUrl: string) {
   const target = new URL(storeUrl)
@@ -35,16 +34,16 @@ export async function openProxy(storeUrl: string) {
 
   return {
     url: url.href,
-    /** The store is gone: connections break, and new ones are refused. */
+    /** Breaks all connections and refuses new ones. */
     cut() {
       isCut = true
       for (const socket of sockets) socket.destroy()
     },
-    /** The store hangs: connections stay, nothing comes through. */
+    /** Keeps connections open and drops all data, as when the store hangs. */
     freeze() {
       isFrozen = true
     },
-    /** The store is back. What was on the way while it was frozen is lost, so those connections break. */
+    /** Ends the outage. Breaks frozen connections, which have lost data. */
     restore() {
       if (isFrozen) for (const socket of sockets) socket.destroy()
       isCut = false

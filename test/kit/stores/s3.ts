@@ -11,8 +11,8 @@ const bucket = 'svc-test'
 type S3Server = { url: string; close(): Promise<void> }
 
 /**
- * A real S3 server with an empty bucket: the bucket at S3_TEST_URL (as OBJECTS_URL has it), else a `versitygw` of our own
- * when there is one on the PATH; undefined when there is neither.
+ * An S3 server with an empty bucket: the bucket at S3_TEST_URL (in the form of OBJECTS_URL), else our own `versitygw` if it
+ * is installed, else undefined.
  */
 export async function startS3(folder: string): Promise<S3Server | undefined> {
   if (process.env.S3_TEST_URL) return { url: process.env.S3_TEST_URL, close: async () => undefined }

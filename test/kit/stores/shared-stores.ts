@@ -20,7 +20,7 @@ export type TestStores = {
   postgresUrl: string
   redisUrl: string | undefined
   objectsUrl: string
-  /** Where ClickHouse may write backups to, when it is one of ours. */
+  /** Where our own ClickHouse may write backups. */
   backupsFolder?: string | undefined
 }
 
@@ -65,14 +65,14 @@ type OpenStore = { url: string; close(): Promise<unknown>; backupsFolder?: strin
 const givenStore = (url: string): OpenStore => ({ url, close: async () => undefined })
 const wantsDocker = process.env.SVC_TEST_DOCKER === '1'
 
-/** Those of deploy/compose.yaml. */
+/** The images of deploy/compose.yaml. */
 export const containerImages = {
   postgres: 'postgres:18',
   clickhouse: 'clickhouse/clickhouse-server:25.8',
   redis: 'redis:8',
 }
 
-/** Many tests share it, and some start a dozen processes. */
+/** Many tests share one Postgres, and some start a dozen processes. */
 const connectionsMax = 500
 
 async function openPostgres(folder: string, log: Logger): Promise<OpenStore> {
