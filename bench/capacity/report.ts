@@ -12,9 +12,9 @@ export function describeCapacity(plans: Plan[], costs: Costs, assumed: Assumptio
 
 <!-- Made by: ${command} -->
 
-What training clusters of some sizes need. It is calculated, not measured at these sizes: from what a point costs each process, by
-${costs.source}, and from the assumptions below. All of it, for your numbers: \`npm run capacity -- --gpus 3000\`; \`--help\` has the
-assumptions as options, \`--json\` is for scripts, and \`--measured\` takes what \`npm run bench:compare\` found on your own machine.
+What training clusters of three sizes need. This is calculated, not measured at these sizes: from the cost of a point in each process, by
+${costs.source}, and from the assumptions below. \`npm run capacity -- --gpus 3000\` calculates it for your numbers. \`--help\` lists the
+assumptions as options, \`--json\` is for scripts, and \`--measured\` uses the results of \`npm run bench:compare\` on your machine.
 
 ${toTable([
   ['', ...sizes],
@@ -43,11 +43,11 @@ ${toTable([
   ),
 ])}
 
-Each line is of all its processes together.
+Each line is the sum over its processes.
 
 ## What saturates first
 
-What one of each bears at ${percent(assumed.busyMax)} of its processors, and what part of that the peak is: from 1 on there must be more of it.
+The rate that one of each can carry at ${percent(assumed.busyMax)} of its processors, and the peak as a share of it. At 1 or more, add another.
 
 ${toTable([
   ['', 'points a second', ...sizes],
@@ -58,13 +58,13 @@ ${toTable([
   ]),
 ])}
 
-- **Ingest** comes first. It keeps nothing but the open blocks, so add processes behind the load balancer.
-- **Workers** next: add processes. Each makes inserts of its own, up to seven a second and table under light load; many small workers
-  make more parts than few busy ones, so add them for load and not for its own sake (\`docs/scaling.md\`).
-- **Redis** does its commands on one thread: with \`redis+cluster://\` and \`SVC_QUEUE_SHARDS\` as many masters as it takes.
-- **ClickHouse** is the whole of what is kept: disk and merges make it grow before its inserts do. A shard more takes its part of new
-  experiments and leaves what is there where it is.
-- **Postgres** sees an experiment's first point, not its millionth.
+- **Ingest** saturates first. It holds only open blocks, so add processes behind the load balancer.
+- **Workers** next: add processes. Each makes up to seven inserts per second and table under light load. Many idle workers make
+  more parts than few busy ones, so add them only under load (\`docs/scaling.md\`).
+- **Redis** runs commands on one thread. Use \`redis+cluster://\` and \`SVC_QUEUE_SHARDS\` for several masters.
+- **ClickHouse** holds all points: disk and merges saturate before inserts do. A new shard takes its share of new experiments;
+  existing rows stay where they are.
+- **Postgres** is asked for an experiment's first point, not for its millionth.
 
 ## What a point costs
 
@@ -81,7 +81,7 @@ ${toTable([
   ]),
 ])}
 
-How points are sent matters more than anything else here: a cluster that sends them one by one needs ${ratio(
+Nothing matters more than how points are sent: a cluster that sends them one by one needs ${ratio(
     processNames.reduce((sum, it) => sum + costs.cpuMicros.single[it], 0) /
       processNames.reduce((sum, it) => sum + micros[it], 0),
   )} times the cores.
