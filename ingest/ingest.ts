@@ -17,9 +17,9 @@ import type { Throttle } from '../throttle/throttle.ts'
 import { createBlockTrace } from './block-trace.ts'
 import { createCommitter, type QueueMax } from './committer.ts'
 import { createExperimentCheck } from './experiments.ts'
-import { createRounds } from './monitoring/claim-batches.ts'
-import { createCsvRoutes } from './monitoring/csv-upload.ts'
-import { createFaultLog } from './monitoring/error-log.ts'
+import { createClaimBatches } from './monitoring/claim-batches.ts'
+import { createCsvRoutes } from './monitoring/csv/upload.ts'
+import { createErrorLog } from './monitoring/error-log.ts'
 import { createModelCheck } from './monitoring/models.ts'
 import { createMonitoringRoutes } from './monitoring/routes.ts'
 import { createTombstones } from './monitoring/tombstones.ts'
@@ -37,7 +37,7 @@ type Settings = {
   onClickHouseFault(error: unknown): void
   onPostgresFault(error: unknown): void
   commitWaitMs: number
-  /** How long an event may be on its way to the queue before its prediction id can be taken over. */
+  /** A claim on a prediction id that is open for longer is stale: another request may take it over. */
   eventLeaseMs: number
   queueMax: QueueMax
   metricsRegistry: Registry
@@ -46,14 +46,14 @@ type Settings = {
 
 export type Ingest = {
   routes: Route[]
-  /** Commits all that is open; call it when no more requests come in. */
+  /** Commits all open blocks. Call it when no more requests come in. */
   close(): Promise<void>
 }
 
 const rowsMax = 65_536
 const bytesMax = 4 * 1024 * 1024
 const pendingBytesMax = 128 * 1024 * 1024
-const voidsEveryMs = 5_000
+const tombstonesEveryMs = 5_000
 
 /** The write tier: its routes, with one committer for each data type. */
 export async function createIngest(settings: Settings): Promise<Ingest> {
@@ -102,26 +102,26 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
   const tombstones = createTombstones({
     queries,
     committer: committers.voidedEvents,
-    everyMs: voidsEveryMs,
+    everyMs: tombstonesEveryMs,
     onError: settings.onPostgresFault,
   })
-  const faultLog = createFaultLog({
+  const errorLog = createErrorLog({
     write: (errors) => addIngestionErrors(queries, errors),
     onError: settings.onPostgresFault,
   })
   const monitoringDeps = {
     models: createModelCheck(queries),
     throttle,
-    rounds: createRounds({
+    claimBatches: createClaimBatches({
       queries,
       committers,
       waitMs: settings.commitWaitMs,
       leaseMs: settings.eventLeaseMs,
-      onTakenOver: tombstones.tell,
+      onTakenOver: tombstones.flush,
       onError: settings.onPostgresFault,
     }),
     counters,
-    faultLog,
+    errorLog,
     onAccepted: (events: number) => accepted.events.inc(events),
   }
   const monitoring = [
@@ -150,7 +150,7 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
   return {
     routes: [...routes, ...monitoring],
     async close() {
-      await Promise.all([tombstones.close(), faultLog.close()])
+      await Promise.all([tombstones.close(), errorLog.close()])
       await Promise.all(Object.values(committers).map((it) => it.close()))
     },
   }

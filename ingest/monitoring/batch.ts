@@ -1,20 +1,29 @@
 import { HttpError } from '../../http/errors.ts'
 import { type FieldFault, type Item, readItem, type Scalars } from './event.ts'
 
-/** What is wrong with an item of a batch: where it stands, which field, and what to do about it. */
+/** A fault with the index of its item. */
 type Fault = FieldFault & { index: number }
 
-/** The items of a batch that are right, where each stands, and what is wrong with the others. */
-export type Batch = { items: Item[]; places: number[]; faults: Fault[]; rejected: Set<number>; raw: unknown[] }
+export type Batch = {
+  /** The items that are right. */
+  items: Item[]
+  /** `indexes[i]` is the index of `items[i]` in the request. */
+  indexes: number[]
+  faults: Fault[]
+  /** The indexes of wrong items. */
+  rejected: Set<number>
+  /** All items as they were sent. */
+  raw: unknown[]
+}
 
 const itemsMax = 50_000
-/** Two bytes of JSON make a scalar of 40 bytes: a limit on the body alone would not do. */
-const scalarsInAllMax = 2_000_000
+/** Two bytes of JSON make a scalar of 40 bytes in memory, so a limit on the body is not enough. */
+const scalarsMax = 2_000_000
 
 /**
- * Reads every item of a batch; a wrong one does not sink the others.
+ * Checks every item of a batch. A wrong one is rejected; the others are kept.
  *
- * @throws HttpError `badRequest` when it is no batch at all, `tooLarge`
+ * @throws HttpError `badRequest` when the body is no batch, `tooLarge`
  */
 export function readBatch(body: unknown, labelsOnly: boolean): Batch {
   const raw = typeof body === 'object' && body !== null ? (body as { data?: unknown }).data : undefined
@@ -23,20 +32,17 @@ export function readBatch(body: unknown, labelsOnly: boolean): Batch {
   if (raw.length > itemsMax) {
     throw new HttpError('tooLarge', `data: has ${raw.length} items; send at most ${itemsMax} in one request`)
   }
-  const batch: Batch = { items: [], places: [], faults: [], rejected: new Set(), raw }
+  const batch: Batch = { items: [], indexes: [], faults: [], rejected: new Set(), raw }
   let scalars = 0
   for (let index = 0; index < raw.length; index++) {
     const found: FieldFault[] = []
     const item = readItem(raw[index], labelsOnly, found)
     if (item) {
       batch.items.push(item)
-      batch.places.push(index)
+      batch.indexes.push(index)
       scalars += count(item.features) + count(item.prediction) + count(item.labels)
-      if (scalars > scalarsInAllMax) {
-        throw new HttpError(
-          'tooLarge',
-          `data: has more than ${scalarsInAllMax} values; send fewer events in one request`,
-        )
+      if (scalars > scalarsMax) {
+        throw new HttpError('tooLarge', `data: has more than ${scalarsMax} values; send fewer events in one request`)
       }
     } else rejectItem(batch, index, found)
   }
@@ -54,5 +60,5 @@ function count(scalars: Scalars | undefined): number {
   return found
 }
 
-/** In words, for messages and for the log. */
+/** One line of text, for messages and for the error log. */
 export const describeFault = ({ field, msg }: FieldFault) => (field === '' ? msg : `${field}: ${msg}`)

@@ -14,103 +14,105 @@ import type { Committer } from '../committer.ts'
 import { countValues, type NewEvent, pushEvent, pushValues } from './rows.ts'
 
 /**
- * Stores events that are the first of their prediction id; `event-claims.ts` tells how that is decided. Requests that come
- * together claim in one round, with one statement, and share its fate: should the queue refuse, all of them are refused.
- * A round waits a few milliseconds for company, and longer while others are under way.
+ * Stores events that are the first with their prediction id; `store/postgres/monitoring/event-claims.ts` has the protocol.
+ * Concurrent requests share a batch: one statement claims its ids, and if the queue refuses, all of them are refused. A batch
+ * closes a few milliseconds after its first event, or later while others are being stored.
  */
 type Settings = {
   queries: Queries
   committers: { events: Committer<typeof eventsTable>; eventValues: Committer<typeof eventValuesTable> }
-  /** How long a round waits for company. */
+  /** Group-commit delay of a batch. */
   waitMs: number
-  /** How long a claim may be open before its ids are free to be taken over. */
+  /** A claim that is open for longer is stale: its ids can be taken over. */
   leaseMs: number
   /**
-   * For how long nothing is claimed after the queue has refused. Every refused round leaves its ids behind to be taken over:
-   * without a pause, clients that send again and again would fill Postgres while the queue is away.
+   * For how long nothing is claimed after the queue refused. A refused batch leaves its claims in Postgres: without the
+   * pause, clients that retry would fill it while the queue is down.
    */
   pauseMs?: number
-  /** Called when numbers were taken over, which ClickHouse has to be told. */
+  /** Called when ids were taken over, which leaves tombstones to be written. */
   onTakenOver(): void
   onError(error: unknown): void
 }
 
-export type Rounds = {
+export type ClaimBatches = {
   /**
-   * Resolves when all of them are settled: stored for good, or known to have been there.
+   * Resolves when each event is either stored or known to be a duplicate.
    *
-   * @returns for each event whether it was the first of its prediction id
-   * @throws HttpError `unavailable`: any of them may come again
+   * @returns for each event whether it is the first with its prediction id, and thus stored
+   * @throws HttpError `unavailable`: the same events may be sent again
    */
-  keep(events: NewEvent[]): Promise<boolean[]>
+  store(events: NewEvent[]): Promise<boolean[]>
 }
 
-const roundsAtOnce = 4
+const batchesAtOnce = 4
 const pauseMsDefault = 1_000
-const eventsPerRound = 10_000
-/** Rows that are handed to the queue at a time: as many as fill a block. */
+const eventsPerBatch = 10_000
+/** Values that go to the queue at a time: as many as fill a block. */
 const valuesPerCommit = 65_536
-const pollFirstMs = 20
-const pollLongestMs = 250
-/** Its own outcome is waited for no longer than clients wait for an answer. */
+const pollMsMin = 20
+const pollMsMax = 250
+/** A request waits for the claims of others this many leases, and at least this long. */
 const waitPerLease = 3
 const waitMsMin = 5_000
 
-/** What became of an event in a round; `lost` is somebody else's, who may have confirmed it or not. */
+/** The outcome of an event in a batch. `lost`: another claim holds its id, confirmed or not. */
 const stored = 1
 const lost = 2
 
-type Round = { events: NewEvent[]; places: Map<string, number>; outcome: Promise<Uint8Array>; settle: Settle }
+type OpenBatch = { events: NewEvent[]; indexes: Map<string, number>; outcome: Promise<Uint8Array>; settle: Settle }
 type Settle = (outcome: Promise<Uint8Array>) => void
 
-export function createRounds(settings: Settings): Rounds {
+export function createClaimBatches(settings: Settings): ClaimBatches {
   const { queries, committers, leaseMs, pauseMs = pauseMsDefault } = settings
   let refusedUntil = Number.NEGATIVE_INFINITY
   const confirm = createConfirmer(queries)
-  let open: Round | undefined
+  let open: OpenBatch | undefined
   let timer: NodeJS.Timeout | undefined
   let underWay = 0
 
-  function openRound(): Round {
+  function openBatch(): OpenBatch {
     const { promise, resolve } = Promise.withResolvers<Uint8Array>()
-    timer = setTimeout(closeRound, settings.waitMs)
-    return { events: [], places: new Map(), outcome: promise, settle: resolve }
+    timer = setTimeout(closeBatch, settings.waitMs)
+    return { events: [], indexes: new Map(), outcome: promise, settle: resolve }
   }
 
-  function closeRound() {
+  function closeBatch() {
     clearTimeout(timer)
     timer = undefined
-    // While all ways are busy the round stays open and grows.
-    if (!open || (underWay >= roundsAtOnce && open.events.length < eventsPerRound)) return
+    // While as many batches as allowed are being stored, this one stays open and grows.
+    if (!open || (underWay >= batchesAtOnce && open.events.length < eventsPerBatch)) return
     const { events, settle } = open
     open = undefined
     underWay++
     const running = run(events).finally(() => {
       underWay--
-      if (open && timer === undefined) closeRound()
+      if (open && timer === undefined) closeBatch()
     })
     settle(running)
   }
 
   async function run(events: NewEvent[]): Promise<Uint8Array> {
     const claimed = await atPostgres(() => claimEvents(queries, events))
-    return await store(claimed.claim, events, claimed.lost)
+    return await storeClaimed(claimed.claim, events, claimed.lost)
   }
 
-  /** Hands the events that were won to the queue, under the number of their claim, and confirms that. */
-  async function store(claim: bigint, events: NewEvent[], lostPlaces: number[]): Promise<Uint8Array> {
+  /** Sends the events that were won to the queue, numbered by their claim, and confirms the claim. */
+  async function storeClaimed(claim: bigint, events: NewEvent[], lostIndexes: number[]): Promise<Uint8Array> {
     const outcome = new Uint8Array(events.length).fill(stored)
-    for (const place of lostPlaces) outcome[place] = lost
+    for (const index of lostIndexes) outcome[index] = lost
     try {
       await commit(Number(claim), events, outcome)
     } catch (error) {
       refusedUntil = performance.now() + pauseMs
-      // Should this fail as well, the lease runs out.
+      // If this fails too, the ids are free when the lease ends.
       giveUpClaim(queries, claim).catch(settings.onError)
       throw error
     }
     if (await atPostgres(() => confirm(claim))) return outcome
-    throw unavailable('The queue took longer than an event may be on its way, and others took its prediction id.')
+    throw unavailable(
+      'The queue was too slow: the claim became stale, and another request took over the prediction id.',
+    )
   }
 
   async function commit(claim: number, events: NewEvent[], outcome: Uint8Array) {
@@ -126,34 +128,34 @@ export function createRounds(settings: Settings): Rounds {
     }
 
     async function commitRange(from: number, to: number, values: number) {
-      const eachStored = (push: (event: NewEvent, place: number) => void) => {
-        for (let place = from; place < to; place++)
-          if (outcome[place] === stored) push(events[place] as NewEvent, place)
+      const eachStored = (push: (event: NewEvent, index: number) => void) => {
+        for (let index = from; index < to; index++)
+          if (outcome[index] === stored) push(events[index] as NewEvent, index)
       }
       const isEmpty = !outcome.subarray(from, to).includes(stored)
       await Promise.all([
         isEmpty ||
           committers.events.commit(receivedMs, (block) =>
-            eachStored((event, place) => pushEvent(block, { claim, place }, event, receivedMs)),
+            eachStored((event, index) => pushEvent(block, { claim, index }, event, receivedMs)),
           ),
         values === 0 ||
           committers.eventValues.commit(receivedMs, (block) =>
-            eachStored((event, place) => pushValues(block, { claim, place }, event)),
+            eachStored((event, index) => pushValues(block, { claim, index }, event)),
           ),
       ])
     }
   }
 
   /**
-   * Waits for what becomes of events whose ids were somebody else's, and takes over those that are free.
+   * Waits until the claims that hold the ids of these events are confirmed, and takes over ids that are free.
    *
-   * @returns for each whether it was stored after all
+   * @returns for each event whether it was stored after all
    */
   async function settleLost(events: NewEvent[]): Promise<boolean[]> {
     const won = events.map(() => false)
     const deadline = performance.now() + Math.max(leaseMs * waitPerLease, waitMsMin)
     let left = [...events.keys()]
-    for (let pollMs = pollFirstMs; ; pollMs = Math.min(pollMs * 2, pollLongestMs)) {
+    for (let pollMs = pollMsMin; ; pollMs = Math.min(pollMs * 2, pollMsMax)) {
       const holders = await atPostgres(() => findHolders(queries, pick(events, left), leaseMs))
       const held = left.map((at, index) => ({ at, holder: requireHolder(holders[index]) }))
       const free = held.filter(({ holder }) => holder.state === 'free')
@@ -168,13 +170,13 @@ export function createRounds(settings: Settings): Rounds {
       const taken = free.map(({ at }) => events[at] as NewEvent)
       const ids = taken.map((event, index) => ({ ...event, from: (free[index] as { holder: Holder }).holder.claim }))
       const claimed = await atPostgres(() => takeOverEvents(queries, ids, leaseMs)).catch((error) => {
-        // Two that want the same ids in another order: one of them is sent back, and comes again.
+        // Two requests took over the same ids in different orders; Postgres ended one, which tries again.
         if (isDeadlock(error)) return undefined
         throw error
       })
       if (!claimed) return free.map(({ at }) => at)
       settings.onTakenOver()
-      const outcome = await store(claimed.claim, taken, claimed.lost)
+      const outcome = await storeClaimed(claimed.claim, taken, claimed.lost)
       free.forEach(({ at }, index) => {
         won[at] = outcome[index] === stored
       })
@@ -183,24 +185,24 @@ export function createRounds(settings: Settings): Rounds {
   }
 
   return {
-    async keep(events) {
+    async store(events) {
       if (events.length === 0) return []
-      // Before anything is claimed: what is claimed and then refused costs more to send again.
+      // Checked before anything is claimed: a claim that is refused costs more to send again.
       committers.events.refuseWhenFull()
       committers.eventValues.refuseWhenFull()
       if (performance.now() < refusedUntil) throw unavailable('The queue did not take writes a moment ago.')
-      open ??= openRound()
-      const round = open
-      // Of equal ids in one round the first is the one; those after it are duplicates, whatever becomes of it.
-      const places = events.map((event) => join(round, event))
-      if (round.events.length >= eventsPerRound) closeRound()
-      const outcome = await round.outcome
-      const contested = places.flatMap((place, at) => (place !== undefined && outcome[place] === lost ? at : []))
-      const result = places.map((place) => place !== undefined && outcome[place] === stored)
+      open ??= openBatch()
+      const batch = open
+      // Of equal ids in one batch the first counts; the others are duplicates, even if the first is lost.
+      const indexes = events.map((event) => join(batch, event))
+      if (batch.events.length >= eventsPerBatch) closeBatch()
+      const outcome = await batch.outcome
+      const contested = indexes.flatMap((index, at) => (index !== undefined && outcome[index] === lost ? at : []))
+      const result = indexes.map((index) => index !== undefined && outcome[index] === stored)
       if (contested.length > 0) {
         const won = await settleLost(pick(events, contested))
-        contested.forEach((at, index) => {
-          result[at] = won[index] as boolean
+        contested.forEach((at, nth) => {
+          result[at] = won[nth] as boolean
         })
       }
       return result
@@ -208,22 +210,22 @@ export function createRounds(settings: Settings): Rounds {
   }
 }
 
-/** The place of an event in a round; undefined for one whose id stands there already. */
-function join({ events, places }: Round, event: NewEvent): number | undefined {
+/** Adds an event to a batch. @returns its index, or undefined if the batch has its id already */
+function join({ events, indexes }: OpenBatch, event: NewEvent): number | undefined {
   const id = `${event.modelId} ${event.kind} ${event.idHash}`
-  if (places.has(id)) return undefined
-  const place = events.push(event) - 1
-  places.set(id, place)
-  return place
+  if (indexes.has(id)) return undefined
+  const index = events.push(event) - 1
+  indexes.set(id, index)
+  return index
 }
 
-function pick<T>(list: T[], places: number[]): T[] {
-  return places.map((place) => list[place] as T)
+function pick<T>(list: T[], indexes: number[]): T[] {
+  return indexes.map((index) => list[index] as T)
 }
 
 function requireHolder(holder: Holder | undefined): Holder {
   if (holder) return holder
-  throw unavailable('The model was deleted at this moment.')
+  throw unavailable('The model was deleted meanwhile.')
 }
 
 async function atPostgres<T>(work: () => Promise<T>): Promise<T> {
@@ -231,7 +233,7 @@ async function atPostgres<T>(work: () => Promise<T>): Promise<T> {
     return await work()
   } catch (error) {
     if (isDeadlock(error)) throw error
-    throw unavailable('The store that knows who was first does not answer.', error)
+    throw unavailable('The store that knows which prediction ids are taken does not answer.', error)
   }
 }
 
@@ -239,7 +241,7 @@ function isDeadlock(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '40P01'
 }
 
-/** Confirms claims, those that come while a statement is under way together in the next. */
+/** Confirms claims. Those that come while a statement runs are confirmed together by the next one. */
 function createConfirmer(queries: Queries) {
   let next: { claims: bigint[]; confirmed: Promise<Set<bigint>> } | undefined
   let underWay: Promise<unknown> = Promise.resolve()

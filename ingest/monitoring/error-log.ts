@@ -4,19 +4,19 @@ import type { IngestionError } from '../../store/postgres/monitoring/ingestion-e
 type Settings = {
   write(errors: IngestionError[]): Promise<void>
   onError(error: unknown): void
-  /** What a process tells apart of one workspace in a day; the rest is counted together. */
+  /** Different faults of one workspace that a process logs in a day; the rest are counted as one. */
   kindsMax?: number
 }
 
-/** So that faults can be read within 2 s. */
+/** Faults can be read within 2 s. */
 const writeEveryMs = 1_000
 const kindsMaxDefault = 1_000
 const dayMs = 24 * 3_600_000
 const sampleCharactersMax = 200
-const others = 'further faults, of too many kinds to be told apart'
+const others = 'other faults: there were too many kinds to list'
 
-/** What was wrong with an event that was not stored. */
-export type TellableFault = {
+/** Why an event was not stored. */
+export type LoggedFault = {
   workspaceId: string
   modelName: string
   call: string
@@ -24,8 +24,8 @@ export type TellableFault = {
   sample: string
 }
 
-/** Counts what was wrong with events, so that whoever looks at a model later can read it. */
-export function createFaultLog({ write, onError, kindsMax = kindsMaxDefault }: Settings) {
+/** Counts the faults of rejected events by kind, for whoever looks at the model later. Writes behind, in the background. */
+export function createErrorLog({ write, onError, kindsMax = kindsMaxDefault }: Settings) {
   let day = 0
   let kinds = new Map<string, Set<string>>()
   const errors = createWriteBehindBuffer<IngestionError>({
@@ -40,8 +40,8 @@ export function createFaultLog({ write, onError, kindsMax = kindsMaxDefault }: S
     onError,
   })
 
-  /** True for what was seen today, or may be kept as one kind more. */
-  function isToldApart(error: IngestionError, nowMs: number): boolean {
+  /** True for a kind seen today, and for a new one while there is room. */
+  function isKept(error: IngestionError, nowMs: number): boolean {
     const today = Math.floor(nowMs / dayMs)
     if (today !== day) kinds = new Map()
     day = today
@@ -55,16 +55,16 @@ export function createFaultLog({ write, onError, kindsMax = kindsMaxDefault }: S
   }
 
   return {
-    add({ sample, ...told }: TellableFault) {
+    add({ sample, ...logged }: LoggedFault) {
       const nowMs = Date.now()
       const error = {
-        ...told,
+        ...logged,
         sample: sample.slice(0, sampleCharactersMax),
         count: 1,
         firstAtMs: nowMs,
         lastAtMs: nowMs,
       }
-      errors.add(isToldApart(error, nowMs) ? error : { ...error, modelName: '', fault: others })
+      errors.add(isKept(error, nowMs) ? error : { ...error, modelName: '', fault: others })
     },
     close: () => errors.close(),
   }
@@ -73,4 +73,4 @@ export function createFaultLog({ write, onError, kindsMax = kindsMaxDefault }: S
 const toId = ({ workspaceId, modelName, call, fault }: IngestionError) =>
   [workspaceId, modelName, call, fault].join('\n')
 
-export type FaultLog = ReturnType<typeof createFaultLog>
+export type ErrorLog = ReturnType<typeof createErrorLog>

@@ -1,30 +1,30 @@
 import { isStorable } from '../../http/body/fields.ts'
 
 /**
- * What a feature, a part of a prediction or a label is; null is a value that is missing. JSON cannot tell 1.0 from 1, and a
- * file can: there a float that happens to be whole is a `WholeFloat`.
+ * The value of a feature, a part of a prediction or a label; null means missing. JSON cannot tell 1.0 from 1, but a file
+ * can: a whole number written as a float in a file is a `WholeFloat`.
  */
 export type Scalar = number | bigint | string | boolean | null | WholeFloat
 type WholeFloat = { float: number }
 export type Scalars = Record<string, Scalar>
 
-/** One item of a batch, or one line of a file, as it was sent; what is wrong with it was told. */
+/** One item of a batch, or one line of a file, checked. */
 export type Item = {
   workspaceName: string
   modelName: string
-  /** Empty where there is none. */
+  /** Empty when absent. */
   modelVersion: string
   predictionId: string
-  /** Absent: when it was received. */
+  /** Undefined: the time of receipt. */
   timestampMs: number | undefined
   features: Scalars | undefined
   prediction: Scalars | undefined
   labels: Scalars | undefined
-  /** False for labels that come by themselves. */
+  /** False for labels sent without an event. */
   isEvent: boolean
 }
 
-/** What is wrong with a field of an item, and what to do about it. */
+/** A field of an item that is wrong, and what to do about it. */
 export type FieldFault = { field: string; msg: string }
 
 const nameCharactersMax = 1_000
@@ -32,90 +32,92 @@ const nameCharactersMax = 1_000
 const idCharactersMax = 1_000
 const textCharactersMax = 65_536
 export const scalarsMax = 65_536
-/** Enough to see what is wrong with an item; it may have tens of thousands of features. */
+/** An item may have tens of thousands of features: more faults than this are not reported. */
 const faultsPerItemMax = 20
 
-/** Times before are seconds that were sent as milliseconds (until the year 5138), times after micro- or nanoseconds. */
+/** Smaller times are taken for seconds (until the year 5138), larger ones for micro- or nanoseconds. */
 const timestampMsMin = 1e11
 const timestampMsMax = 1e14
 
-/** The key under which a scalar stands that was sent in place of an object. */
+/** The name of a scalar that was sent in place of an object. */
 const onlyScalar = 'value'
 const probabilityName = 'probability'
 
 /**
- * Checks an item as clients send it. This is all the checking there is: at a million events a schema that takes each value
- * apart would cost as much as all the rest.
+ * Checks an item. There is no schema behind this check: for a million events it would cost as much as all the rest.
  *
- * @param labelsOnly for the call that takes nothing but labels
- * @returns undefined when something is wrong, which was added to `faults`
+ * @param labelsOnly true for the route that takes only labels
+ * @returns undefined for a wrong item, with the reasons added to `faults`
  */
 export function readItem(raw: unknown, labelsOnly: boolean, faults: FieldFault[]): Item | undefined {
   const faultsBefore = faults.length
-  const tell = (field: string, msg: string) => {
+  const report = (field: string, msg: string) => {
     if (faults.length - faultsBefore < faultsPerItemMax) faults.push({ field, msg })
   }
   if (!isObject(raw)) {
-    tell('', 'expected an object')
+    report('', 'expected an object')
     return undefined
   }
-  const workspaceName = readName(raw.workspaceName, 'workspaceName', tell)
-  const modelName = readName(raw.modelName, 'modelName', tell)
-  const predictionId = readName(raw.predictionId, 'predictionId', tell)
-  const modelVersion = raw.modelVersion == null ? '' : readText(raw.modelVersion, 'modelVersion', tell)
-  const timestampMs = raw.timestamp == null ? undefined : readTimestamp(raw.timestamp, tell)
-  const features = readScalars(raw.features, 'features', false, tell)
+  const workspaceName = readName(raw.workspaceName, 'workspaceName', report)
+  const modelName = readName(raw.modelName, 'modelName', report)
+  const predictionId = readName(raw.predictionId, 'predictionId', report)
+  const modelVersion = raw.modelVersion == null ? '' : readText(raw.modelVersion, 'modelVersion', report)
+  const timestampMs = raw.timestamp == null ? undefined : readTimestamp(raw.timestamp, report)
+  const features = readScalars(raw.features, 'features', false, report)
   const predictionField = raw.prediction == null && raw.predictions != null ? 'predictions' : 'prediction'
-  const prediction = readScalars(raw[predictionField], predictionField, true, tell)
+  const prediction = readScalars(raw[predictionField], predictionField, true, report)
   const labelsField = raw.labels == null && raw.value != null ? 'value' : 'labels'
-  const givenLabels = readScalars(raw[labelsField], labelsField, true, tell)
-  // Or else an event that says it has none would keep those that come later out.
+  const givenLabels = readScalars(raw[labelsField], labelsField, true, report)
+  // Empty labels are dropped, or else they would count as the first, and the real ones as duplicates.
   const labels = hasValue(givenLabels) ? givenLabels : undefined
   const isEvent = !labelsOnly && (features !== undefined || prediction !== undefined || givenLabels === undefined)
-  checkProbability(prediction, predictionField, tell)
+  checkProbability(prediction, predictionField, report)
   if (labelsOnly) {
     if (givenLabels === undefined && faults.length === faultsBefore)
-      tell('labels', 'is missing (an object of names and values)')
+      report('labels', 'is missing (an object of names and values)')
     if (features || prediction) {
-      tell(features ? 'features' : predictionField, 'is no label: send events to /mpm/v2/events/batch')
+      report(features ? 'features' : predictionField, 'is not a label: send events to /mpm/v2/events/batch')
     }
   }
-  if (!isEvent && givenLabels && !labels) tell(labelsField, 'has no value: labels that are missing need not be sent')
+  if (!isEvent && givenLabels && !labels) report(labelsField, 'has no value: leave out labels that are missing')
   if (faults.length > faultsBefore) return undefined
   return { workspaceName, modelName, modelVersion, predictionId, timestampMs, features, prediction, labels, isEvent }
 }
 
-export type Tell = (field: string, msg: string) => void
+export type Report = (field: string, msg: string) => void
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function readName(value: unknown, field: string, tell: Tell): string {
-  if (value == null || value === '') tell(field, value === '' ? 'must not be empty' : 'is missing')
-  else return readText(value, field, tell)
+function readName(value: unknown, field: string, report: Report): string {
+  if (value == null || value === '') report(field, value === '' ? 'must not be empty' : 'is missing')
+  else return readText(value, field, report)
   return ''
 }
 
 /** Versions and ids are often numbers, and are kept as text. */
-export function readText(value: unknown, field: string, tell: Tell): string {
+export function readText(value: unknown, field: string, report: Report): string {
   const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : value
-  if (typeof text !== 'string') tell(field, 'expected a string')
-  else if (text.length > idCharactersMax) tell(field, `must have ${idCharactersMax} characters or fewer`)
-  else if (!isStorable(text)) tell(field, 'must not hold NUL or half of a surrogate pair')
+  if (typeof text !== 'string') report(field, 'expected a string')
+  else if (text.length > idCharactersMax) report(field, `must have ${idCharactersMax} characters or fewer`)
+  else if (!isStorable(text)) report(field, 'must not hold NUL or half of a surrogate pair')
   else return text
   return ''
 }
 
 /** Milliseconds since the Unix epoch, also as digits in a string. */
-export function readTimestamp(value: unknown, tell: Tell): number | undefined {
+export function readTimestamp(value: unknown, report: Report): number | undefined {
   const number = typeof value === 'string' && /^\s*-?\d+(\.0*)?\s*$/.test(value) ? Number(value) : value
   if (typeof number !== 'bigint' && !Number.isInteger(number)) {
-    tell('timestamp', 'expected an integer: milliseconds since the Unix epoch')
+    report('timestamp', 'expected an integer: milliseconds since the Unix epoch')
   } else if ((number as number) < timestampMsMin) {
-    tell('timestamp', `is ${describeYear(number as number)}: send milliseconds since the Unix epoch, not seconds`)
+    report('timestamp', `is ${describeYear(number as number)}: send milliseconds since the Unix epoch, not seconds`)
   } else if ((number as number) > timestampMsMax) {
-    tell('timestamp', 'is after the year 5138: send milliseconds since the Unix epoch, not microseconds or nanoseconds')
+    report(
+      'timestamp',
+      'is after the year 5138: send milliseconds since the Unix epoch, not microseconds or nanoseconds',
+    )
   } else return number as number
   return undefined
 }
@@ -125,26 +127,26 @@ function describeYear(timestampMs: number | bigint): string {
   return number < 0 ? 'before 1970' : `in the year ${new Date(number).getUTCFullYear()}`
 }
 
-/** Names with scalars; a scalar by itself, where that is taken, is `{value: scalar}`. */
-function readScalars(value: unknown, field: string, takesScalar: boolean, tell: Tell): Scalars | undefined {
+/** Names with scalars. If `takesScalar`, a scalar by itself is read as `{value: scalar}`. */
+function readScalars(value: unknown, field: string, takesScalar: boolean, report: Report): Scalars | undefined {
   if (value == null) return undefined
   if (typeof value !== 'object') {
-    if (!takesScalar) return tellUndefined(tell, field, 'expected an object of names and values')
+    if (!takesScalar) return reject(report, field, 'expected an object of names and values')
     const fault = findScalarFault(value)
-    return fault === undefined ? { [onlyScalar]: value as Scalar } : tellUndefined(tell, field, fault)
+    return fault === undefined ? { [onlyScalar]: value as Scalar } : reject(report, field, fault)
   }
-  if (Array.isArray(value)) return tellUndefined(tell, field, 'expected an object of names and values, not a list')
+  if (Array.isArray(value)) return reject(report, field, 'expected an object of names and values, not a list')
   let count = 0
   for (const name in value) {
-    if (++count > scalarsMax) return tellUndefined(tell, field, `must have ${scalarsMax} values or fewer`)
+    if (++count > scalarsMax) return reject(report, field, `must have ${scalarsMax} values or fewer`)
     const fault = findNameFault(name) ?? findScalarFault((value as Record<string, unknown>)[name])
-    if (fault !== undefined) tell(`${field}.${shortName(name)}`, fault)
+    if (fault !== undefined) report(`${field}.${shortName(name)}`, fault)
   }
   return value as Scalars
 }
 
-function tellUndefined(tell: Tell, field: string, msg: string): undefined {
-  tell(field, msg)
+function reject(report: Report, field: string, msg: string): undefined {
+  report(field, msg)
   return undefined
 }
 
@@ -156,7 +158,7 @@ export function findNameFault(name: string): string | undefined {
   return isStorable(name) ? undefined : 'the name must not hold NUL or half of a surrogate pair'
 }
 
-/** What keeps a value from being stored as it is; undefined when nothing does. */
+/** Why a value cannot be stored as it is; undefined if it can. */
 function findScalarFault(value: unknown): string | undefined {
   switch (typeof value) {
     case 'string':
@@ -177,19 +179,19 @@ export function findTextFault(value: string): string | undefined {
   return isStorable(value) ? undefined : 'must not hold NUL or half of a surrogate pair'
 }
 
-/** True when one of them is not missing. */
+/** True if at least one value is not missing. */
 export function hasValue(scalars: Scalars | undefined): boolean {
   for (const name in scalars) if (scalars[name] !== null) return true
   return false
 }
 
-/** A part of a prediction that is called `probability` is one. */
-export function checkProbability(prediction: Scalars | undefined, field: string, tell: Tell) {
+/** Checks that a value named `probability` is from 0 to 1. */
+export function checkProbability(prediction: Scalars | undefined, field: string, report: Report) {
   if (prediction === undefined || !Object.hasOwn(prediction, probabilityName)) return
   const given = prediction[probabilityName]
   const probability = typeof given === 'object' ? given?.float : given
   if (given == null) return
   if (typeof probability !== 'number' || !(probability >= 0 && probability <= 1)) {
-    tell(`${field}.${probabilityName}`, 'must be a number from 0 to 1')
+    report(`${field}.${probabilityName}`, 'must be a number from 0 to 1')
   }
 }

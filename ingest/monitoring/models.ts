@@ -3,15 +3,17 @@ import { findWritableWorkspace, type SoughtWorkspace } from '../../store/postgre
 import type { Queries } from '../../store/postgres/database.ts'
 import { ensureMonitoredModel } from '../../store/postgres/monitoring/models.ts'
 
-/** A workspace that a user was taken out of is still written to for at most this long; limits change after it at the latest. */
+/** For at most this long a user removed from a workspace can still write to it, and old limits hold. */
 const freshForMs = 10_000
-/** What was not there may be made the next moment. */
+/** Something absent may be created at any moment. */
 const absentForMs = 500
 const rememberedMax = 100_000
-/** Each is a row that lasts; a name made anew for every event is a mistake, and is told. */
-export const modelsPerWorkspaceMax = 10_000
+/** Models are never removed by themselves: a client that names a new one in every event must be stopped. */
+const modelsPerWorkspaceMax = 10_000
 
-/** Finds the workspaces and models that events are of, without a query per event. */
+export const tooManyModels = `the workspace has ${modelsPerWorkspaceMax} models, the most it may have`
+
+/** Finds workspaces and models by name, cached so that events need no query each. */
 export function createModelCheck(queries: Queries) {
   const findWorkspace = createReadThroughCache<SoughtWorkspace, { userId: string; name: string }>({
     find: (_id, { userId, name }) => findWritableWorkspace(queries, userId, name),
@@ -26,10 +28,10 @@ export function createModelCheck(queries: Queries) {
   })
 
   return {
-    /** A workspace that the user may write to, or one that is kept from a restricted service account. */
+    /** A workspace that the user may write to; `isWithheld` if a restricted service account may not use it. */
     workspace: (userId: string, name: string) => findWorkspace(`${userId} ${name}`, { userId, name }),
 
-    /** The id of a model, which comes into being when it is first asked for; undefined when there are too many. */
+    /** The id of a model. A new name creates one; undefined when the workspace has too many. */
     model: (workspaceId: string, name: string) => findModel(`${workspaceId} ${name}`, { workspaceId, name }),
   }
 }

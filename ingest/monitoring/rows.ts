@@ -3,7 +3,7 @@ import { type eventsTable, type eventValuesTable, valueTypes } from '../../store
 import type { ClaimedId } from '../../store/postgres/monitoring/event-claims.ts'
 import type { Scalar, Scalars } from './event.ts'
 
-/** An event, or a set of labels, that is to be stored if it is the first of its prediction id. */
+/** An event or a set of labels, to be stored if it is the first with its prediction id. */
 export type NewEvent = ClaimedId & {
   modelId: bigint
   predictionId: string
@@ -13,20 +13,20 @@ export type NewEvent = ClaimedId & {
   parts: { part: number; scalars: Scalars }[]
 }
 
-/** The number of an event: the claim of its round, and its place in that. */
-export type EventNumber = { claim: number; place: number }
+/** The number of an event: the claim of its batch, and its index in the batch. */
+export type EventNumber = { claim: number; index: number }
 
 /** Adds an event to an open block. */
 export function pushEvent(
   { columns, endRow }: NativeBlock<typeof eventsTable>,
-  { claim, place }: EventNumber,
+  { claim, index }: EventNumber,
   event: NewEvent,
   receivedMs: number,
 ) {
   columns.model_id.push(event.modelId)
   columns.kind.push(event.kind)
   columns.claim.push(claim)
-  columns.place.push(place)
+  columns.place.push(index)
   columns.version.push(event.version)
   columns.timestamp.push(event.timestampMs)
   columns.received.push(receivedMs)
@@ -37,7 +37,7 @@ export function pushEvent(
 /** Adds the scalars of an event to an open block, a row each. */
 export function pushValues(
   block: NativeBlock<typeof eventValuesTable>,
-  { claim, place }: EventNumber,
+  { claim, index }: EventNumber,
   { modelId, kind, version, timestampMs, parts }: NewEvent,
 ) {
   const { columns } = block
@@ -55,13 +55,13 @@ export function pushValues(
     columns.part.fill(part, count)
     columns.timestamp.fill(timestampMs, count)
     columns.claim.fill(claim, count)
-    columns.place.fill(place, count)
+    columns.place.fill(index, count)
   }
 }
 
 type ValueColumns = NativeBlock<typeof eventValuesTable>['columns']
 
-/** Scalars keep their type; -0 is a float, for no integer is like it. */
+/** Scalars keep their type. -0 is a float, because integers have no -0. */
 function pushScalar({ type, number, text }: ValueColumns, value: Scalar) {
   switch (typeof value) {
     case 'number':

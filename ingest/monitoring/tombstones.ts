@@ -10,31 +10,32 @@ type Settings = {
   onError(error: unknown): void
 }
 
-const tombstonesAtOnce = 1_000
+const tombstonesPerBlock = 1_000
 
 /**
- * Tells ClickHouse which numbers of events were taken over: at once when this process took some, and now and then for
- * processes that were killed before they had told. Told twice does no harm.
+ * A tombstone marks the number of an event whose prediction id was taken over (see `event-claims.ts`), so that reads leave
+ * its rows out. Postgres has them first; this writes them to ClickHouse: at once when this process took ids over, and
+ * every `everyMs` for processes that were killed before they could. Writing one twice does no harm.
  */
 export function createTombstones({ queries, committer, everyMs, onError }: Settings) {
-  let telling: Promise<void> | undefined
+  let flushing: Promise<void> | undefined
   let isDue = false
-  const timer = setInterval(tell, everyMs)
+  const timer = setInterval(flush, everyMs)
   timer.unref()
 
-  function tell() {
+  function flush() {
     isDue = true
-    telling ??= tellAll()
+    flushing ??= flushAll()
       .catch(onError)
       .finally(() => {
-        telling = undefined
+        flushing = undefined
       })
   }
 
-  async function tellAll() {
+  async function flushAll() {
     while (isDue) {
       isDue = false
-      const tombstones = await listUntoldTombstones(queries, tombstonesAtOnce)
+      const tombstones = await listUntoldTombstones(queries, tombstonesPerBlock)
       if (tombstones.length === 0) continue
       await committer.commit(Date.now(), (block) => {
         for (const { claim, place, modelId, kind } of tombstones) {
@@ -46,15 +47,15 @@ export function createTombstones({ queries, committer, everyMs, onError }: Setti
         }
       })
       await deleteUntoldTombstones(queries, tombstones)
-      if (tombstones.length === tombstonesAtOnce) isDue = true
+      if (tombstones.length === tombstonesPerBlock) isDue = true
     }
   }
 
   return {
-    tell,
+    flush,
     async close() {
       clearInterval(timer)
-      await telling
+      await flushing
     },
   }
 }

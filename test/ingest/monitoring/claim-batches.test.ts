@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import { unavailable } from '../../../http/errors.ts'
-import { createRounds } from '../../../ingest/monitoring/claim-batches.ts'
+import { createClaimBatches } from '../../../ingest/monitoring/claim-batches.ts'
 import type { NewEvent } from '../../../ingest/monitoring/rows.ts'
 import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
 import { eventsTable, eventValuesTable } from '../../../store/clickhouse/monitoring/tables.ts'
@@ -11,7 +11,7 @@ import { listUntoldTombstones, toIdHash } from '../../../store/postgres/monitori
 import { ensureMonitoredModel } from '../../../store/postgres/monitoring/models.ts'
 import { createUser, openOwnStores, uniqueName } from '../../kit/service.ts'
 
-/** Rounds on a real Postgres, with a queue that does as it is told. */
+/** Claim batches on a real Postgres, with a queue that does as it is told. */
 let database: Database
 let workspaceId: string
 let modelId: bigint
@@ -54,7 +54,7 @@ function openProcess(queue: Queue, leaseMs = 60_000, pauseMs = 0) {
     close: async () => undefined,
   })
   const takenOver: number[] = []
-  const rounds = createRounds({
+  const claimBatches = createClaimBatches({
     queries: database,
     committers: {
       events: toCommitter(eventsTable, 'events'),
@@ -68,39 +68,39 @@ function openProcess(queue: Queue, leaseMs = 60_000, pauseMs = 0) {
       throw error
     },
   })
-  return { keep: rounds.keep, rows, takenOver }
+  return { store: claimBatches.store, rows, takenOver }
 }
 
 const works: Queue = { commit: async () => undefined }
 const voidsOfModel = async () => (await listUntoldTombstones(database, 1_000)).filter((it) => it.modelId === modelId)
 
 it('the first of an id is stored, and only that; in one call, in calls at once, and later', async () => {
-  const { keep, rows } = openProcess(works)
+  const { store, rows } = openProcess(works)
   const [one, two] = await Promise.all([
-    keep([anEvent('a'), anEvent('a'), anEvent('b')]),
-    keep([anEvent('b'), anEvent('c'), anEvent('a', 3)]),
+    store([anEvent('a'), anEvent('a'), anEvent('b')]),
+    store([anEvent('b'), anEvent('c'), anEvent('a', 3)]),
   ])
   expect([one, two]).toEqual([
     [true, false, true],
     [false, true, true],
   ])
-  expect(await keep([anEvent('c'), anEvent('d')])).toEqual([false, true])
-  expect(await keep([])).toEqual([])
+  expect(await store([anEvent('c'), anEvent('d')])).toEqual([false, true])
+  expect(await store([])).toEqual([])
   expect(rows).toEqual({ events: 5, eventValues: 5 })
 })
 
 it('what the queue refuses is nobody’s: whoever sends it next is the first, under a new number', async () => {
   let isDown = true
-  const { keep, rows, takenOver } = openProcess({
+  const { store, rows, takenOver } = openProcess({
     async commit() {
       if (isDown) throw unavailable('down')
     },
   })
-  await expect(keep([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
-  await expect(keep([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(store([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(store([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
   isDown = false
-  expect(await keep([anEvent('a'), anEvent('b')])).toEqual([true, true])
-  expect(await keep([anEvent('a')])).toEqual([false])
+  expect(await store([anEvent('a'), anEvent('b')])).toEqual([true, true])
+  expect(await store([anEvent('a')])).toEqual([false])
   expect(rows).toEqual({ events: 2, eventValues: 2 })
   // Whether the queue has the refused ones or not: ClickHouse will be told to leave them out.
   expect(await voidsOfModel()).toHaveLength(2)
@@ -109,7 +109,7 @@ it('what the queue refuses is nobody’s: whoever sends it next is the first, un
 
 it('after the queue has refused nothing is claimed for a while', async () => {
   let tries = 0
-  const { keep } = openProcess(
+  const { store } = openProcess(
     {
       async commit() {
         tries++
@@ -119,9 +119,9 @@ it('after the queue has refused nothing is claimed for a while', async () => {
     60_000,
     60_000,
   )
-  await expect(keep([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(store([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
   const triesBefore = tries
-  for (let at = 0; at < 50; at++) await expect(keep([anEvent('b')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  for (let at = 0; at < 50; at++) await expect(store([anEvent('b')])).rejects.toMatchObject({ refusal: 'unavailable' })
   expect(tries).toBe(triesBefore)
   expect(await database.rows('SELECT 1 FROM event_claims WHERE model_id = $1', [modelId])).toHaveLength(1)
 })
@@ -133,7 +133,7 @@ it('before a queue that is full nothing is claimed', async () => {
       throw unavailable('full')
     },
   })
-  await expect(full.keep([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(full.store([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
   expect(await database.rows('SELECT 1 FROM event_claims WHERE model_id = $1', [modelId])).toEqual([])
 })
 
@@ -141,9 +141,9 @@ it('who loses an id waits for what becomes of it', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const slow = openProcess({ commit: () => promise })
   const other = openProcess(works)
-  const first = slow.keep([anEvent('a')])
+  const first = slow.store([anEvent('a')])
   await sleep(50)
-  const second = other.keep([anEvent('a'), anEvent('b')])
+  const second = other.store([anEvent('a'), anEvent('b')])
   expect(await Promise.race([second, sleep(300, 'waits')])).toBe('waits')
   resolve()
   expect([await first, await second]).toEqual([[true], [false, true]])
@@ -154,10 +154,10 @@ it('who waits takes over when the first gives up', async () => {
   const { promise, reject } = Promise.withResolvers<void>()
   const slow = openProcess({ commit: () => promise })
   const other = openProcess(works)
-  const first = slow.keep([anEvent('a')])
+  const first = slow.store([anEvent('a')])
   first.catch(() => undefined)
   await sleep(50)
-  const second = other.keep([anEvent('a')])
+  const second = other.store([anEvent('a')])
   reject(unavailable('down'))
   await expect(first).rejects.toMatchObject({ refusal: 'unavailable' })
   expect(await second).toEqual([true])
@@ -168,33 +168,33 @@ it('a claim whose time is over is taken over, and who held it is not told that i
   const { promise, resolve } = Promise.withResolvers<void>()
   const hung = openProcess({ commit: () => promise }, 200)
   const [one, two] = [openProcess(works, 200), openProcess(works, 200)]
-  const first = hung.keep([anEvent('a'), anEvent('b')])
+  const first = hung.store([anEvent('a'), anEvent('b')])
   first.catch(() => undefined)
   await sleep(50)
-  const others = await Promise.all([one.keep([anEvent('a')]), two.keep([anEvent('a')])])
+  const others = await Promise.all([one.store([anEvent('a')]), two.store([anEvent('a')])])
   expect(others.flat().toSorted()).toEqual([false, true])
   resolve()
   await expect(first).rejects.toMatchObject({ refusal: 'unavailable' })
   // Its client sends again: what was taken is a duplicate, what was not is stored.
-  expect(await hung.keep([anEvent('a'), anEvent('b')])).toEqual([false, true])
+  expect(await hung.store([anEvent('a'), anEvent('b')])).toEqual([false, true])
   expect(await voidsOfModel()).toHaveLength(2)
 })
 
 it('a claim whose time is over, but which nobody wanted meanwhile, is confirmed all the same', async () => {
   const slow = openProcess({ commit: () => sleep(200) }, 10)
-  expect(await slow.keep([anEvent('a')])).toEqual([true])
+  expect(await slow.store([anEvent('a')])).toEqual([true])
 })
 
 it('events of a model that is gone are refused', async () => {
-  const { keep } = openProcess(works)
+  const { store } = openProcess(works)
   await database.row('DELETE FROM monitored_models WHERE id = $1', [modelId])
-  await expect(keep([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(store([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
 })
 
 it('many events with many values go to the queue in parts', async () => {
-  const { keep, rows } = openProcess(works)
+  const { store, rows } = openProcess(works)
   const scalars = Object.fromEntries(Array.from({ length: 30_000 }, (_, at) => [`f${at}`, at]))
   const events = Array.from({ length: 7 }, (_, at) => ({ ...anEvent(`wide ${at}`), parts: [{ part: 1, scalars }] }))
-  expect(await keep(events)).toEqual(events.map(() => true))
+  expect(await store(events)).toEqual(events.map(() => true))
   expect(rows).toEqual({ events: 7, eventValues: 210_000 })
 })

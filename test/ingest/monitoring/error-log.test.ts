@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { createFaultLog } from '../../../ingest/monitoring/error-log.ts'
+import { createErrorLog } from '../../../ingest/monitoring/error-log.ts'
 import { type Database, openDatabase } from '../../../store/postgres/database.ts'
 import {
   addIngestionErrors,
@@ -39,7 +39,7 @@ const list = (modelName?: string) => listIngestionErrors(database, { workspaceId
 
 it('faults of too many kinds are counted together, so that what is written stays bounded', async () => {
   const written: IngestionError[] = []
-  const log = createFaultLog({
+  const log = createErrorLog({
     write: async (errors) => {
       written.push(...errors)
     },
@@ -54,7 +54,7 @@ it('faults of too many kinds are counted together, so that what is written stays
     ['fault 0', 'model', 2],
     ['fault 1', 'model', 2],
     ['fault 2', 'model', 2],
-    ['further faults, of too many kinds to be told apart', '', 194],
+    ['other faults: there were too many kinds to list', '', 194],
   ])
 })
 

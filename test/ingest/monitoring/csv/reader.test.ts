@@ -1,8 +1,8 @@
 import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type CsvRecord, csvLimits, readCsv } from '../../../ingest/monitoring/csv.ts'
-import { toMissingMarkers, toScalar } from '../../../ingest/monitoring/csv-events.ts'
+import { toMissingMarkers, toScalar } from '../../../../ingest/monitoring/csv/lines.ts'
+import { type CsvRecord, csvLimits, readCsv } from '../../../../ingest/monitoring/csv/reader.ts'
 
 /** Reads a text that arrives in pieces of so many bytes. */
 async function read(text: string | Buffer, bytesAtOnce = 1_000_000, limits = csvLimits): Promise<CsvRecord[]> {

@@ -1,10 +1,10 @@
 import zlib from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Database, openDatabase } from '../../../store/postgres/database.ts'
-import { codes } from '../../api/http-error.ts'
-import { kindOf, readStoredEvents } from '../../kit/clients/monitoring.ts'
-import { eventually } from '../../kit/eventually.ts'
-import { openTestService, storesWith, uniqueName } from '../../kit/service.ts'
+import { type Database, openDatabase } from '../../../../store/postgres/database.ts'
+import { codes } from '../../../api/http-error.ts'
+import { kindOf, readStoredEvents } from '../../../kit/clients/monitoring.ts'
+import { eventually } from '../../../kit/eventually.ts'
+import { openTestService, storesWith, uniqueName } from '../../../kit/service.ts'
 
 const stores = storesWith('postgres')
 let service: Awaited<ReturnType<typeof openTestService>>
@@ -270,9 +270,9 @@ describe('how it is sent', () => {
     ['no file', text, { parts: [['x', 'y']] }, /^file: is missing/],
     ['an empty file', '', {}, /^file: is empty/],
     ['a flag that is none', text, { fields: { keepDefaultNAValues: 'maybe' } }, /^keepDefaultNAValues: expected true/],
-    ['a column twice', 'feature_a,feature_a\n1,2\n', {}, /column "feature_a" stands there twice/],
+    ['a column twice', 'feature_a,feature_a\n1,2\n', {}, /column "feature_a" appears twice/],
     ['a column without a name', 'feature_,predictionId\n1,2\n', {}, /name must not be empty/],
-    ['columns that nothing is known of', 'a,b\n1,2\n', {}, /there is none of the columns/],
+    ['columns that nothing is known of', 'a,b\n1,2\n', {}, /none of timestamp, predictionId/],
     ['labels without an id', 'label_value_a\n1\n', { path: 'data/labels' }, /predictionId is missing/],
     ['labels without labels', 'predictionId\n1\n', { path: 'data/labels' }, /no column label_value_/],
   ])('%s is refused', async (_what, content, { fields, ...sent }, msg) => {

@@ -2,14 +2,14 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { Readable } from 'node:stream'
 import { afterEach, expect, it } from 'vitest'
-import { createClosers } from '../../../runtime/closers.ts'
-import { openDatabase } from '../../../store/postgres/database.ts'
-import { readStoredEvents } from '../../kit/clients/monitoring.ts'
-import { eventually } from '../../kit/eventually.ts'
-import { form, inForm } from '../../kit/form.ts'
-import { createClient } from '../../kit/http/client.ts'
-import { startRole } from '../../kit/processes/svc.ts'
-import { readMemory } from '../../kit/processes/usage.ts'
+import { createClosers } from '../../../../runtime/closers.ts'
+import { openDatabase } from '../../../../store/postgres/database.ts'
+import { readStoredEvents } from '../../../kit/clients/monitoring.ts'
+import { eventually } from '../../../kit/eventually.ts'
+import { form, inForm } from '../../../kit/form.ts'
+import { createClient } from '../../../kit/http/client.ts'
+import { startRole } from '../../../kit/processes/svc.ts'
+import { readMemory } from '../../../kit/processes/usage.ts'
 import {
   availableQueues,
   createUser,
@@ -17,7 +17,7 @@ import {
   openTestService,
   storesWith,
   uniqueName,
-} from '../../kit/service.ts'
+} from '../../../kit/service.ts'
 
 const mebibyte = 1024 * 1024
 /** What is held of a file shows at any size above the bound. `CSV_TEST_MIB=2048` is nearer to the promise. */

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
-import { decimal, toNotFinite } from '../../http/body/fields.ts'
-import { HttpError } from '../../http/errors.ts'
-import type { CsvRecord } from './csv.ts'
+import { decimal, toNotFinite } from '../../../http/body/fields.ts'
+import { HttpError } from '../../../http/errors.ts'
 import {
   checkProbability,
   type FieldFault,
@@ -9,22 +8,23 @@ import {
   findTextFault,
   hasValue,
   type Item,
+  type Report,
   readText,
   readTimestamp,
   type Scalar,
   type Scalars,
   scalarsMax,
-  type Tell,
-} from './event.ts'
+} from '../event.ts'
+import type { CsvRecord } from './reader.ts'
 
-/** What strings in a file mean a value that is missing. */
+/** The strings in a file that mean a missing value. */
 export type MissingMarkers = ReadonlySet<string>
 
 const defaultMarkers = ['', 'None', 'null', 'NULL', 'N/A', 'NA', 'NaN', 'n/a', 'nan']
 
 /**
- * @param given further strings, with commas between them, as they stand in the file
- * @param keepDefault false: only those that are given
+ * @param given further strings, separated by commas
+ * @param keepDefault false: only the given ones
  */
 export function toMissingMarkers(given: string | undefined, keepDefault: boolean): MissingMarkers {
   return new Set([...(keepDefault ? defaultMarkers : []), ...(given === undefined ? [] : given.split(','))])
@@ -41,13 +41,13 @@ const prefixes = [
   ['label_value_', 'labels'],
 ] as const
 
-/** The columns of a file, and the names of those that hold nothing that is known. */
+/** The columns of a file, and the names of those that are not known. */
 export type Header = { columns: Column[]; ignored: string[] }
 
 /**
  * Reads the first line of a file.
  *
- * @param needsId for labels: without an id they belong to nothing
+ * @param needsId true for labels: without a prediction id they belong to no event
  * @throws HttpError `badRequest`
  */
 export function readHeader({ fields }: CsvRecord, needsId: boolean): Header {
@@ -55,15 +55,15 @@ export function readHeader({ fields }: CsvRecord, needsId: boolean): Header {
   const names = fields.map((it) => it.trim())
   if (names.length > scalarsMax) throw refuseHeader(`there are more than ${scalarsMax} columns`)
   const twice = names.find((name, at) => names.indexOf(name) !== at)
-  if (twice !== undefined) throw refuseHeader(`the column "${twice.slice(0, 100)}" stands there twice`)
+  if (twice !== undefined) throw refuseHeader(`the column "${twice.slice(0, 100)}" appears twice`)
   const columns = names.map(toColumn)
   const kinds = new Set(columns.map((it) => it.kind))
   if (needsId && !kinds.has('predictionId')) throw refuseHeader('the column predictionId is missing')
   if (needsId && !kinds.has('labels')) throw refuseHeader('there is no column label_value_*')
   if (kinds.size === 1 && kinds.has('ignored')) {
     throw refuseHeader(
-      'there is none of the columns timestamp, predictionId, feature_*, prediction_*, label_value_*; the first line of a ' +
-        'file names its columns',
+      'it has none of timestamp, predictionId, feature_*, prediction_*, label_value_*; the first line of a file must ' +
+        'name its columns',
     )
   }
   return { columns, ignored: names.filter((_, at) => columns[at]?.kind === 'ignored') }
@@ -81,7 +81,7 @@ function toColumn(name: string): Column {
 }
 
 function refuseHeader(fault: string): HttpError {
-  return new HttpError('badRequest', `file: line 1 names no columns that can be used: ${fault}`)
+  return new HttpError('badRequest', `file: line 1 is no usable list of columns: ${fault}`)
 }
 
 type Source = {
@@ -89,16 +89,16 @@ type Source = {
   modelName: string
   modelVersion: string
   markers: MissingMarkers
-  /** Labels have to come with an id. */
+  /** True for labels, which need a prediction id. */
   needsId: boolean
-  /** What ids are made from that are missing, besides the line: the same file sent again makes the same ones. */
+  /** Missing ids are made of this and the line, so that the same file sent again has the same ids. */
   idScope: string
 }
 
 /**
- * Makes an item of a line.
+ * Reads a line as an item.
  *
- * @returns undefined when something is wrong, which was added to `faults`
+ * @returns undefined for a wrong line, with the reasons added to `faults`
  */
 export function readLine(
   { line, fields }: CsvRecord,
@@ -107,13 +107,13 @@ export function readLine(
   faults: FieldFault[],
 ): Item | undefined {
   const faultsBefore = faults.length
-  const tell: Tell = (field, msg) => faults.push({ field, msg })
+  const report: Report = (field, msg) => faults.push({ field, msg })
   if (!Array.isArray(fields)) {
-    tell('', fields.fault)
+    report('', fields.fault)
     return undefined
   }
   if (fields.length !== columns.length) {
-    tell('', `has ${fields.length} values, but there are ${columns.length} columns`)
+    report('', `has ${fields.length} values, but there are ${columns.length} columns`)
     return undefined
   }
   const { markers } = source
@@ -128,24 +128,24 @@ export function readLine(
       case 'ignored':
         break
       case 'timestamp':
-        if (!isMissing && text !== '') timestampMs = readTimestamp(text, tell)
+        if (!isMissing && text !== '') timestampMs = readTimestamp(text, report)
         break
       case 'predictionId':
-        if (!isMissing && text !== '') predictionId = readText(text, 'predictionId', tell)
+        if (!isMissing && text !== '') predictionId = readText(text, 'predictionId', report)
         break
       default: {
-        // Names may be anything, `__proto__` as well.
+        // A name may be anything, even `__proto__`.
         const scalars = parts[column.kind] ?? (Object.create(null) as Scalars)
         parts[column.kind] = scalars
         const fault = isMissing ? undefined : findTextFault(text)
-        if (fault !== undefined) tell(toColumnName(column), fault)
+        if (fault !== undefined) report(toColumnName(column), fault)
         scalars[column.name] = isMissing ? null : toScalar(text)
       }
     }
   }
-  checkProbability(parts.prediction, 'prediction', (field, msg) => tell(field.replace('.', '_'), msg))
-  if (predictionId === undefined && source.needsId) tell('predictionId', 'is missing')
-  if (source.needsId && !hasValue(parts.labels)) tell('', 'has no label')
+  checkProbability(parts.prediction, 'prediction', (field, msg) => report(field.replace('.', '_'), msg))
+  if (predictionId === undefined && source.needsId) report('predictionId', 'is missing')
+  if (source.needsId && !hasValue(parts.labels)) report('', 'has no label')
   if (faults.length > faultsBefore) return undefined
   return {
     workspaceName: source.workspaceName,
@@ -155,7 +155,7 @@ export function readLine(
     timestampMs,
     features: parts.features,
     prediction: parts.prediction,
-    // A line without any label is a prediction that nobody has labelled yet.
+    // No label on a line means: not labelled yet.
     labels: hasValue(parts.labels) ? parts.labels : undefined,
     isEvent: !source.needsId,
   }
@@ -191,12 +191,12 @@ const booleans: Record<string, boolean> = {
 const digitsMax = 300
 
 /**
- * A file has no types: what reads as an integer, a float or a boolean is one, all else is a string. `007` is a string, for no
- * number would give it back; 5.0 is a float.
+ * A file has no types: text that reads as an integer, a float or a boolean becomes one; all other text is a string. `007`
+ * stays a string, because a number would lose its zeros; 5.0 is a float.
  */
 export function toScalar(text: string): Scalar {
   const first = text.charCodeAt(0)
-  // Most strings begin with a letter that no number begins with.
+  // Fast exit: most strings begin with a letter that no number, boolean or NaN begins with.
   if (first > 0x39 && !/^[iInNtTfF]/.test(text)) return text
   if (integer.test(text) && text !== '-0' && text.length <= digitsMax) {
     const number = Number(text)
