@@ -1,28 +1,23 @@
+import { repeat } from './poll.ts'
+
 type Settings<Entry> = {
-  /** What entries are merged by. */
+  /** Entries with the same id are merged. */
   idOf(entry: Entry): string | bigint
-  /** Takes `more` into the entry that is there. */
+  /** Adds `more` to the entry that is there. */
   merge(entry: Entry, more: Entry): void
-  /** Keeps many entries in one statement. */
+  /** Stores many entries in one statement. */
   write(entries: Entry[]): Promise<void>
   everyMs: number
   onError(error: unknown): void
 }
 
 /**
- * Gathers entries in memory and writes them once in `everyMs`, merged by what they are about: a thousand small facts a
- * second become one statement. What could not be written is kept for the next time; there is one entry for each thing it
- * is about, so they stay few.
+ * Keeps entries in memory and writes them every `everyMs`, merged by id: a thousand small facts a second become one
+ * statement. Entries that could not be written stay for the next time. There is one for each id, so they stay few.
  */
 export function createWriteBehindBuffer<Entry>({ idOf, merge, write, everyMs, onError }: Settings<Entry>) {
   let entries = new Map<string | bigint, Entry>()
-  let writing: Promise<void> | undefined
-  const timer = setInterval(() => {
-    writing ??= flush().finally(() => {
-      writing = undefined
-    })
-  }, everyMs)
-  timer.unref()
+  const writing = repeat({ everyMs, work: flush, onError })
 
   function add(entry: Entry) {
     const id = idOf(entry)
@@ -47,8 +42,7 @@ export function createWriteBehindBuffer<Entry>({ idOf, merge, write, everyMs, on
     add,
     /** Writes what is left, once. */
     async close() {
-      clearInterval(timer)
-      await writing
+      await writing.close()
       await flush()
     },
   }

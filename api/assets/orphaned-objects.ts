@@ -1,3 +1,4 @@
+import { repeat } from '../../runtime/poll.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import {
   expireOrphanedObject,
@@ -24,44 +25,27 @@ const freedAtOnce = 20
  * goes it is loose again. What is loose is freed at once, or, when that fails, a little later.
  */
 export function createOrphanedObjects({ database, objects, everyMs, onError }: Deps) {
-  let freeing: Promise<void> | undefined
-  const timer = setInterval(() => void free(), everyMs)
-  timer.unref()
+  const freeing = repeat({ everyMs, work: freeAll, onError })
 
   async function freeAll() {
     const freeSome = (keys: string[]) => Promise.all(keys.map((key) => objects.delete(key))).then(() => undefined)
     while ((await freeOrphanedObjects(database, freedAtOnce, freeSome)) === freedAtOnce);
   }
 
-  /** Never fails: what is left is met again. */
-  async function free(): Promise<void> {
-    // One that is under way may have looked already.
-    await freeing
-    freeing ??= freeAll()
-      .catch(onError)
-      .finally(() => {
-        freeing = undefined
-      })
-    await freeing
-  }
-
   return {
     /** To be called before an object is stored. */
     announce: (objectKey: string) => insertOrphanedObject(database, objectKey, uploadSecondsMax),
 
-    /** To be called after assets have gone. */
-    free,
+    /** To be called after assets have gone. Never fails: a later round frees what is left. */
+    free: freeing.now,
 
     /** Frees an object that was announced and then not used. */
     async drop(objectKey: string) {
       await expireOrphanedObject(database, objectKey).catch(onError)
-      await free()
+      await freeing.now()
     },
 
-    async close() {
-      clearInterval(timer)
-      await freeing
-    },
+    close: freeing.close,
   }
 }
 

@@ -1,3 +1,4 @@
+import { repeat } from '../../runtime/poll.ts'
 import type { tombstonesTable } from '../../store/clickhouse/monitoring/tables.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import { deleteUntoldTombstones, listUntoldTombstones } from '../../store/postgres/monitoring/event-claims.ts'
@@ -18,25 +19,12 @@ const tombstonesPerBlock = 1_000
  * every `everyMs` for processes that were killed before they could. Writing one twice does no harm.
  */
 export function createTombstones({ queries, committer, everyMs, onError }: Settings) {
-  let flushing: Promise<void> | undefined
-  let isDue = false
-  const timer = setInterval(flush, everyMs)
-  timer.unref()
-
-  function flush() {
-    isDue = true
-    flushing ??= flushAll()
-      .catch(onError)
-      .finally(() => {
-        flushing = undefined
-      })
-  }
+  const flushing = repeat({ everyMs, work: flushAll, onError })
 
   async function flushAll() {
-    while (isDue) {
-      isDue = false
+    for (;;) {
       const tombstones = await listUntoldTombstones(queries, tombstonesPerBlock)
-      if (tombstones.length === 0) continue
+      if (tombstones.length === 0) return
       await committer.commit(Date.now(), (block) => {
         for (const { claim, place, modelId, kind } of tombstones) {
           block.columns.model_id.push(modelId)
@@ -47,15 +35,12 @@ export function createTombstones({ queries, committer, everyMs, onError }: Setti
         }
       })
       await deleteUntoldTombstones(queries, tombstones)
-      if (tombstones.length === tombstonesPerBlock) isDue = true
+      if (tombstones.length < tombstonesPerBlock) return
     }
   }
 
   return {
-    flush,
-    async close() {
-      clearInterval(timer)
-      await flushing
-    },
+    flush: () => void flushing.now(),
+    close: flushing.close,
   }
 }

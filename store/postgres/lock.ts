@@ -1,4 +1,5 @@
 import pg from 'pg'
+import type { Queries } from './database.ts'
 
 /** Waits until nobody else holds the lock of this number, and holds it while `work` runs. */
 export async function withLock<T>(url: string, number: number, work: () => Promise<T>): Promise<T> {
@@ -12,4 +13,13 @@ export async function withLock<T>(url: string, number: number, work: () => Promi
   } finally {
     await client.end()
   }
+}
+
+/**
+ * Takes the lock of this number until the transaction ends; false when another transaction holds it. Makes one worker of
+ * many do some work. Postgres frees the lock when the connection is lost, so the work must be safe to do twice.
+ */
+export async function tryLock(transaction: Queries, number: number): Promise<boolean> {
+  const row = await transaction.row<{ isHeld: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS "isHeld"', [number])
+  return row?.isHeld === true
 }

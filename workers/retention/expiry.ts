@@ -12,6 +12,7 @@ import {
   subtractFromAccepted,
 } from '../../store/postgres/accounts/retention.ts'
 import type { Database } from '../../store/postgres/database.ts'
+import { tryLock } from '../../store/postgres/lock.ts'
 import { queues } from '../../store/queue/queues.ts'
 import type { KeptType } from '../../store/retention.ts'
 
@@ -41,8 +42,7 @@ export async function expire({ database, clickhouse, now = Date.now }: Settings)
   const retained = await listRetained(database)
   if (retained.length === 0) return 0
   return await database.transaction(async (queries) => {
-    const row = await queries.row<{ isHeld: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS "isHeld"', [lock])
-    if (!row?.isHeld) return 0
+    if (!(await tryLock(queries, lock))) return 0
     let deleted = 0
     for (const type of experimentTypes) deleted += await expireOfExperiments(type)
     for (const type of Object.keys(eventTypes) as (keyof typeof eventTypes)[]) deleted += await expireOfModels(type)

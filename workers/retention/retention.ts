@@ -1,11 +1,13 @@
+import { repeat } from '../../runtime/poll.ts'
+
 type Settings = {
-  /** Some experiments that were deleted before this time, in ms since the Unix epoch; none when all are swept. */
+  /** Some of the experiments that were deleted before this time, in ms since the Unix epoch; none when all are swept. */
   listDeletedBefore(timeMs: number): Promise<bigint[]>
-  /** Takes their rows out of the tables of the stream, for good. */
+  /** Deletes their rows in ClickHouse, for good. */
   deleteRows(experimentIds: bigint[]): Promise<void>
-  /** Takes them and all that hangs on them out of Postgres. */
+  /** Deletes them in Postgres, with everything that belongs to them. */
   deleteExperiments(experimentIds: bigint[]): Promise<void>
-  /** Takes away what is kept for some days only. */
+  /** Deletes what is kept for a number of days only. */
   deleteOld(): Promise<void>
   /** How long a deleted experiment can be restored. */
   keptForMs: number
@@ -14,19 +16,11 @@ type Settings = {
 }
 
 /**
- * Sweeps experiments away whose time to be restored has passed. The stream goes first: should the sweep end half-way, the
- * experiment is still known as deleted, and is met again. Two workers that sweep the same ones do no harm.
+ * Deletes experiments for good once they can no longer be restored. Their rows in ClickHouse go first: when a sweep ends
+ * half-way, Postgres still lists the experiment, and the next sweep finds it. Two workers may sweep the same experiments.
  */
 export function createRetention(settings: Settings) {
-  let sweeping: Promise<void> | undefined
-  const timer = setInterval(() => {
-    sweeping ??= sweep()
-      .catch(settings.onError)
-      .finally(() => {
-        sweeping = undefined
-      })
-  }, settings.everyMs)
-  timer.unref()
+  const sweeping = repeat({ everyMs: settings.everyMs, work: sweep, onError: settings.onError })
 
   async function sweep() {
     await settings.deleteOld()
@@ -40,9 +34,6 @@ export function createRetention(settings: Settings) {
 
   return {
     sweep,
-    async close() {
-      clearInterval(timer)
-      await sweeping
-    },
+    close: sweeping.close,
   }
 }

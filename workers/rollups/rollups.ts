@@ -5,6 +5,7 @@ import { type RollupLimits, rollUp, rollupLimits } from '../../store/clickhouse/
 import { createChanges } from '../../store/clickhouse/monitoring/rollups/changes.ts'
 import { sweepRollups } from '../../store/clickhouse/monitoring/rollups/drop.ts'
 import type { Database } from '../../store/postgres/database.ts'
+import { tryLock } from '../../store/postgres/lock.ts'
 
 const lookEveryMs = 30_000
 /** One worker makes rollups at a time: two would do the same work. */
@@ -30,8 +31,7 @@ export function startRollups({ database, eventReader, log, limits = rollupLimits
     everyMs,
     work: () =>
       database.transaction(async (queries) => {
-        const row = await queries.row<{ isHeld: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS "isHeld"', [lock])
-        if (!row?.isHeld || stop.signal.aborted) return
+        if (!(await tryLock(queries, lock)) || stop.signal.aborted) return
         await sweepRollups(clickhouse)
         for (const model of await changed.list()) {
           if (stop.signal.aborted) return
