@@ -1,8 +1,8 @@
-const idsPerQuestion = 1_000
+const idsPerQuery = 1_000
 
 /**
- * Asks a store about many things at once. What is asked for while a question is under way is asked together in the next:
- * when ten thousand callers come at once, ten questions are asked, one after the other.
+ * Loads many things with one query. Ids that are requested while a query runs go into the next one together: ten thousand
+ * callers at once make ten queries, one after the other.
  */
 export function createBatchLoader<Id, Answer>(ask: (ids: Id[]) => Promise<Map<Id, Answer>>) {
   let next: { ids: Set<Id>; answers: Promise<Map<Id, Answer>> } | undefined
@@ -19,7 +19,7 @@ export function createBatchLoader<Id, Answer>(ask: (ids: Id[]) => Promise<Map<Id
   }
 
   return async function askFor(id: Id): Promise<Answer | undefined> {
-    if (!next || next.ids.size >= idsPerQuestion) next = open()
+    if (!next || next.ids.size >= idsPerQuery) next = open()
     next.ids.add(id)
     return (await next.answers).get(id)
   }

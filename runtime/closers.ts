@@ -1,5 +1,5 @@
 /**
- * Remembers how to close what was opened, and closes it in reverse. Every closer is tried, also when one fails.
+ * Collects the closers of what was opened, and calls them in reverse order: all of them, even when one fails.
  */
 export function createClosers() {
   const closers: (() => Promise<unknown>)[] = []
@@ -8,11 +8,11 @@ export function createClosers() {
       closers.push(close)
     },
     async closeAll() {
-      const faults: unknown[] = []
+      const errors: unknown[] = []
       for (const close of closers.splice(0).toReversed()) {
-        await close().catch((error: unknown) => faults.push(error))
+        await close().catch((error: unknown) => errors.push(error))
       }
-      if (faults.length > 0) throw new AggregateError(faults, 'not everything could be closed')
+      if (errors.length > 0) throw new AggregateError(errors, 'not everything could be closed')
     },
   }
 }

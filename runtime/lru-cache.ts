@@ -1,7 +1,7 @@
 /**
- * A map that keeps what was used recently: at least `entriesMax`, at most twice as many. It holds two generations and drops
- * the older one when the younger is full, so that a look-up that hits the younger one is a look-up in a `Map` and no more
- * (a list in order of use is rearranged by every look-up: measured, five of them were a tenth of a small write).
+ * An LRU cache that keeps the last `entriesMax` entries used, and at most twice as many. It has two generations and drops the
+ * old one when the young one is full, so that a hit in the young one costs one look-up in a `Map`. (A usual LRU cache
+ * reorders its list at every look-up: measured, five of them took a tenth of a small write.)
  */
 export function createLruCache<Value>(entriesMax: number) {
   let young = new Map<string, Value>()
@@ -15,7 +15,7 @@ export function createLruCache<Value>(entriesMax: number) {
     young.set(id, value)
   }
 
-  /** Leaves its age as it is. */
+  /** Reads an entry and does not count it as used. */
   const peek = (id: string): Value | undefined => young.get(id) ?? old.get(id)
 
   return {

@@ -1,5 +1,5 @@
 /**
- * Goes on at once with what is there, else when it comes: what mostly is there need not cost a turn of the event loop.
+ * Runs synchronously if the value is not a promise: a value that is mostly cached must not cost a turn of the event loop.
  */
 export function mapMaybeAsync<T, Result>(
   value: T | Promise<T>,

@@ -1,34 +1,34 @@
 import { createLruCache } from './lru-cache.ts'
 
 type Settings<Found, Context> = {
-  /** Asks the store; undefined when there is no such thing. */
+  /** Reads the store; undefined when it has no such thing. */
   find(id: string, context: Context): Promise<Found | undefined>
-  /** How long an answer is used without asking again. */
+  /** How long an entry is used before the store is read again. */
   freshForMs: { found: number; absent: number }
   entriesMax: number
   changes?: Changes
 }
 
-/** Tells when an answer no longer holds, so that those that hold can be used for longer. */
+/** A feed of changes, which lets entries without a change be used for longer. */
 export type Changes = {
   /** Calls back with the id of what has changed. */
   onChange(drop: (id: string) => void): void
-  /** True while every change since then (ms of `performance.now`) was told, but for those of the last second. */
+  /** True when the feed has reported every change since then (ms of `performance.now`), except those of the last second. */
   coversSince(timeMs: number): boolean
 }
 
 type Entry<Found> = { found: Found | undefined; askedAtMs: number; freshUntilMs: number; hasChanged: boolean }
 
-/** With changes told, an answer is used for this long at most: for what nobody thought of telling. */
+/** The longest that an entry is used with a feed of changes: the feed may not cover every kind of change. */
 const coveredForMs = 60_000
 const never = Number.NEGATIVE_INFINITY
 
 /**
- * Remembers what a store answered for a short time, so that nothing is asked for every point; for longer where changes are
- * told. While the store is away, what is known goes on being used, unless it is known to have changed; what is not known
- * fails with the store's error: "away" must never look like "absent".
+ * Caches what a store answers for a short time, or for longer with a feed of changes, so that no point needs a read. While the
+ * store is away, entries stay in use unless they have changed. A look-up without an entry then fails with the store's error:
+ * "away" must never look like "absent".
  *
- * @returns a function that answers at once when it knows, and with a promise when it has to ask
+ * @returns a function that answers at once from the cache, or with a promise when it reads the store
  */
 export function createReadThroughCache<Found, Context>({
   find,
@@ -36,26 +36,26 @@ export function createReadThroughCache<Found, Context>({
   entriesMax,
   changes,
 }: Settings<Found, Context>) {
-  let changesTold = 0
+  let changesReported = 0
   const entries = createLruCache<Entry<Found>>(entriesMax)
-  /** One question about a thing at any time. */
+  /** The read in progress for each id: there is never a second one. */
   const asking = new Map<string, Promise<Found | undefined>>()
 
   async function ask(id: string, context: Context): Promise<Found | undefined> {
     const askedAtMs = performance.now()
-    const toldBefore = changesTold
+    const reportedBefore = changesReported
     try {
       const found = await find(id, context)
       const freshMs = found === undefined ? freshForMs.absent : freshForMs.found
-      // A change that was told meanwhile may be of this, and later than what was read: then it is asked again.
-      const isStill = changesTold === toldBefore
+      // A change reported meanwhile may concern this id and be newer than what was read: then the next look-up reads again.
+      const isStill = changesReported === reportedBefore
       const freshUntilMs = isStill ? askedAtMs + freshMs : never
       entries.set(id, { found, askedAtMs: isStill ? askedAtMs : never, freshUntilMs, hasChanged: false })
       return found
     } catch (error) {
       const known = entries.peek(id)
       if (known?.found === undefined || known.hasChanged) throw error
-      // Soon asked again: the store may be back.
+      // Expires soon: the store may be back.
       entries.set(id, { ...known, freshUntilMs: performance.now() + freshForMs.absent })
       return known.found
     } finally {
@@ -64,7 +64,7 @@ export function createReadThroughCache<Found, Context>({
   }
 
   changes?.onChange((id) => {
-    changesTold++
+    changesReported++
     const entry = entries.peek(id)
     if (entry) entry.hasChanged = true
   })

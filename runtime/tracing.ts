@@ -1,13 +1,13 @@
 /**
- * Where a part of the work stands in a trace. Parts are given a `Tracing` when there is a collector to send spans to, and
- * nothing otherwise: then tracing costs nothing. What is not sampled has no span either.
+ * A span of a trace. Parts get a `Tracing` only when there is a collector for spans, so tracing costs nothing otherwise. Work
+ * that is not sampled has no span.
  */
 export type Span = {
-  /** Its place in the trace, in the spelling of the header `traceparent`: what goes on elsewhere names it. */
+  /** Its id in the form of the header `traceparent`, for the spans of other processes to continue from. */
   readonly traceparent: string
-  /** Says that this and another span, perhaps of another trace, had to do with each other. */
+  /** Links another span, perhaps of another trace. */
   link(traceparent: string): void
-  /** Ends it; with an error, as failed. Of the error only its kind is told: messages may hold what people sent. */
+  /** Ends it; with an error, as failed. Only the kind of the error is sent: its message may hold what users sent. */
   end(outcome?: { error?: unknown; attributes?: Attributes }): void
 }
 
@@ -17,14 +17,14 @@ type SpanKind = 'server' | 'client' | 'producer' | 'consumer' | 'internal'
 
 export type Tracing = {
   /**
-   * Begins a span of the trace `from`, or of a trace of its own; undefined when it is not sampled. Others whose work is done
-   * along are linked.
+   * Starts a span of the trace `from`, or of a new trace; undefined when it is not sampled. `links` name the other spans whose
+   * work it does.
    */
   start(
     name: string,
     options: { kind: SpanKind; from?: string; links?: string[]; attributes?: Attributes },
   ): Span | undefined
-  /** Runs work, and all that it begins, so that `current` answers the span; or nothing, when there is none. */
+  /** Runs work with the span, or none, as the one that `current` answers, also in what the work starts. */
   within<T>(span: Span | undefined, work: () => T): T
   current(): Span | undefined
 }

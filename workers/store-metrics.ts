@@ -24,13 +24,13 @@ type Settings = {
 
 type StoreGauge = Gauge<string> & { isLabelled: boolean }
 
-/** Less often than Prometheus asks would show steps; more often would cost the stores something for nothing. */
+/** About as often as Prometheus scrapes: less often would show steps, more often would load the stores for nothing. */
 const lookEveryMs = 10_000
 
 /**
- * Looks at the stores now and then, for `/metrics`: what is in the queue and since when, parts and disks of ClickHouse,
- * dead letters, connections. Whoever asks `/metrics` waits for no store. What a store that is away would have said is
- * not shown: a figure that stands still looks like one that is well.
+ * Reads metrics of the stores every ten seconds for `/metrics`: the queue's depth and age, parts and disks of ClickHouse, dead
+ * letters, connections. A request for `/metrics` waits for no store. While a store is away its metrics are absent: an old
+ * value would look like a healthy one.
  */
 export async function startStoreMetrics(settings: Settings): Promise<{ close(): Promise<void> }> {
   const { backend, queries, clickhouse, metricsRegistry, log, everyMs = lookEveryMs } = settings
@@ -57,7 +57,7 @@ export async function startStoreMetrics(settings: Settings): Promise<{ close(): 
     clickhouse: {
       async look() {
         const state = await readClickHouseState(clickhouse)
-        // A table that was emptied is not told of any more.
+        // Tables that are empty now must not keep their last values.
         for (const it of [gauges.parts, gauges.partsOfPartition, gauges.tableBytes, gauges.tableRows]) it.reset()
         for (const it of state.tables) {
           const { table } = it
@@ -117,19 +117,19 @@ export async function startStoreMetrics(settings: Settings): Promise<{ close(): 
       await look()
       gauges.up.set({ store }, 1)
     } catch (error) {
-      log.debug({ err: error, store }, 'a store could not be looked at')
+      log.debug({ err: error, store }, 'the metrics of a store could not be read')
       forget.forEach(forgetValues)
       gauges.up.set({ store }, 0)
     }
   }
 
   const lookAround = async () => void (await Promise.all(Object.entries(looks).map(lookAt)))
-  // The first look is not waited for: a store that is slow must not hold up the start.
+  // Nobody waits for the first look: a slow store must not delay the start.
   const first = lookAround()
   const looking = repeat({
     everyMs,
     work: lookAround,
-    onError: (error) => log.error({ err: error }, 'metricsRegistry'),
+    onError: (error) => log.error({ err: error }, 'the metrics of the stores could not be set'),
   })
   return {
     async close() {

@@ -22,7 +22,7 @@ type Settings = {
   clickhouse: ClickHouse
   /** How long a deleted experiment can be restored. */
   deletedKeptForMs: number
-  /** How long it can be read what was wrong with events. */
+  /** How long the errors of events can be read. */
   ingestionErrorsKeptDays: number
   metricsRegistry: Registry
   tracing?: Tracing
@@ -39,9 +39,9 @@ const sweepEveryMs = 10 * 60_000
 const sweptAtOnce = 1_000
 
 /**
- * Moves blocks from every queue into ClickHouse; what it refuses for good becomes dead letters. Now and then it sweeps
- * away what was deleted. `close` takes no more jobs, stores those at work, and gives back to the queue what cannot be
- * stored now.
+ * Moves blocks from every queue into ClickHouse; rows that ClickHouse refuses for good become dead letters. Every ten minutes
+ * it deletes what has expired. `close` takes no more jobs, stores the active ones, and returns to the queue those that it
+ * cannot store now.
  */
 export async function startWorker({
   backend,
@@ -54,8 +54,8 @@ export async function startWorker({
   log,
 }: Settings): Promise<{ close(): Promise<void> }> {
   const count = createCounts(metricsRegistry)
-  const lines = await Promise.all(
-    queueNames.map((name) => startLine(name, { backend, queries, clickhouse, tracing, log, count })),
+  const inserts = await Promise.all(
+    queueNames.map((name) => startInserts(name, { backend, queries, clickhouse, tracing, log, count })),
   )
   const retention = createRetention({
     listDeletedBefore: (timeMs) => listDeletedBefore(queries, timeMs, sweptAtOnce),
@@ -65,28 +65,28 @@ export async function startWorker({
       await deleteIngestionErrors(queries, ingestionErrorsKeptDays)
       try {
         const rows = await expire({ database: queries, clickhouse })
-        if (rows > 0) log.info({ rows }, 'rows were deleted that their workspaces keep for some days only')
+        if (rows > 0) log.info({ rows }, 'expired rows were deleted')
       } catch (error) {
-        // What was deleted by somebody is still to be swept.
-        log.warn({ err: error }, 'rows whose time has come could not be deleted; it will be tried again')
+        // Experiments that users deleted must be swept all the same.
+        log.warn({ err: error }, 'expired rows could not be deleted; the worker will try again')
       }
     },
     keptForMs: deletedKeptForMs,
     everyMs: sweepEveryMs,
-    onError: (error) => log.warn({ err: error }, 'deleted experiments could not be swept away; it will be tried again'),
+    onError: (error) => log.warn({ err: error }, 'deleted experiments could not be swept; the worker will try again'),
   })
   return {
     async close() {
-      await Promise.all([retention.close(), ...lines.map((it) => it.close())])
+      await Promise.all([retention.close(), ...inserts.map((it) => it.close())])
     },
   }
 }
 
-type LineSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'tracing' | 'log'> & {
+type InsertSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'tracing' | 'log'> & {
   count: ReturnType<typeof createCounts>
 }
 
-async function startLine(name: QueueName, { backend, queries, clickhouse, tracing, log, count }: LineSettings) {
+async function startInserts(name: QueueName, { backend, queries, clickhouse, tracing, log, count }: InsertSettings) {
   const { table, jobsAtOnce } = queues[name]
   const trace = tracing && createBatchTrace(tracing, name, table.name)
   const insertUntraced = (blocks: Buffer[]) => clickhouse.insertBlocks(table, blocks)
@@ -102,7 +102,10 @@ async function startLine(name: QueueName, { backend, queries, clickhouse, tracin
         async quarantine(poison, reason) {
           await insertDeadLetter(queries, { queue: name, ...poison, reason })
           count.deadRows.inc({ table: table.name }, poison.rows)
-          log.error({ table: table.name, rows: poison.rows, reason }, 'rows were refused for good and set aside')
+          log.error(
+            { table: table.name, rows: poison.rows, reason },
+            'ClickHouse refused rows for good; they are dead letters now',
+          )
         },
       }),
     rowsMax,
@@ -117,8 +120,8 @@ async function startLine(name: QueueName, { backend, queries, clickhouse, tracin
       count.batchRows.observe({ table: table.name }, rows)
       count.lag.set({ table: table.name }, (Date.now() - oldestReceivedMs) / 1000)
     },
-    onFault(error, what) {
-      count.faults.inc({ table: table.name })
+    onError(error, what) {
+      count.errors.inc({ table: table.name })
       log.warn({ err: error, table: table.name }, what)
     },
   })
@@ -126,7 +129,7 @@ async function startLine(name: QueueName, { backend, queries, clickhouse, tracin
     name,
     jobsAtOnce,
     store: trace ? (block) => trace.job(block, batcher.add) : batcher.add,
-    onError: (error) => log.warn({ err: error, queue: name }, 'the queue reported a fault'),
+    onError: (error) => log.warn({ err: error, queue: name }, 'the queue reported an error'),
   })
   return {
     async close() {
@@ -148,7 +151,7 @@ function createCounts(metricsRegistry: Registry) {
       labelNames,
       registers,
     }),
-    faults: new Counter({ name: 'svc_insert_faults_total', help: 'Inserts that failed', labelNames, registers }),
+    errors: new Counter({ name: 'svc_insert_faults_total', help: 'Inserts that failed', labelNames, registers }),
     lag: new Gauge({
       name: 'svc_stored_lag_seconds',
       help: 'From the acceptance of the oldest row of the last insert to its being readable',

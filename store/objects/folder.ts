@@ -7,12 +7,12 @@ import { createMeasure, type ListedObject, type ObjectStore, storeAway } from '.
 
 /** Where objects are written until they are whole. A rename within one file system is all or nothing. */
 const incomingFolder = '.incoming'
-/** Nobody writes on after so long: who sends nothing for a minute is cut off. */
+/** No upload is that old: one that sends nothing for a minute is ended. */
 const abandonedAfterMs = 60 * 60_000
 
 /**
- * Objects as files of a folder, which several processes may share. An object is written under another name, synced to
- * the disk, and then given its own; what a killed process left half-written is swept away at the next start.
+ * Objects as files of a folder, which several processes may share. An object is written under another name, synced to the
+ * disk and then renamed. Files that a killed process left half-written are deleted at the next start.
  */
 export async function openFolder(folder: string): Promise<ObjectStore> {
   const incoming = path.join(folder, incomingFolder)
@@ -60,7 +60,7 @@ export async function openFolder(folder: string): Promise<ObjectStore> {
     },
 
     async *list(prefix) {
-      // A prefix may end within a name: only its folders are walked into.
+      // A prefix may end within a name: start at the folder above.
       const top = path.dirname(`${prefix}x`)
       yield* walk(folder, top === '.' ? '' : top, prefix)
     },
@@ -73,7 +73,7 @@ export async function openFolder(folder: string): Promise<ObjectStore> {
   }
 }
 
-/** What goes away meanwhile is left out. */
+/** Leaves out files that are deleted meanwhile. */
 async function* walk(folder: string, below: string, prefix: string): AsyncGenerator<ListedObject> {
   const entries = await readdir(path.join(folder, below), { withFileTypes: true }).catch(emptyIfAbsent)
   for (const entry of entries) {
@@ -93,7 +93,7 @@ function emptyIfAbsent(error: NodeJS.ErrnoException): never[] {
   throw storeAway(error)
 }
 
-/** Removes what processes left that are no more. */
+/** Deletes the files of processes that are gone. */
 async function sweep(incoming: string) {
   const now = Date.now()
   for (const name of await readdir(incoming)) {
@@ -104,12 +104,12 @@ async function sweep(incoming: string) {
   }
 }
 
-/** Who writes a draft: files of another machine cannot be told from abandoned ones but by their age. */
+/** Names the writer of a draft. Whether a writer on another machine is gone shows only in the age of the file. */
 function toOwner(): string {
   return `${hostname()}.${process.pid}`
 }
 
-/** True when its writer was a process of this machine that is gone; one of our own number came before us. */
+/** True when its writer was a process of this machine that is gone. A file with our own pid is of an earlier process. */
 function isOrphan(name: string): boolean {
   const [, host, pid] = /^(.*)\.(\d+)\.[^.]+$/.exec(name) ?? []
   if (host !== hostname()) return false
@@ -137,7 +137,7 @@ function rethrowAway(error: unknown): never {
   throw storeAway(error)
 }
 
-/** An object that is not there although somebody knows its key is a fault of ours, not of the store. */
+/** A missing object is our own error, not the store's: its key was known. */
 function rethrowUnlessAbsent(error: NodeJS.ErrnoException): never {
   throw error.code === 'ENOENT' ? error : storeAway(error)
 }

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 /**
- * A key that no other object has, and that says nothing of what is in it. The first two digits spread a folder's files
- * over 256 folders.
+ * A unique key that says nothing about the content. The first two digits spread the files over 256 folders.
  */
 export function createObjectKey(): string {
   const id = randomUUID()

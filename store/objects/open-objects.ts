@@ -10,7 +10,7 @@ import type { ObjectStore } from './object-store.ts'
  */
 export async function openObjects(url: string, setting = 'OBJECTS_URL'): Promise<ObjectStore> {
   if (new URL(url).protocol === 'file:') return await openFolder(fileURLToPath(url))
-  // The library takes a third of a second to load: only those who use it wait.
+  // The library takes a third of a second to load: load it only where it is used.
   const { openS3 } = await import('./s3.ts')
   return await openS3(url, setting)
 }

@@ -1,4 +1,4 @@
-/** Reads the address; without a key in it, the library looks for one where AWS keeps them. */
+/** Parses the address. Without a key in it, the library looks in the usual places of AWS. */
 export function parseS3Url(url: string, setting: string) {
   const { username, password, host, hostname, pathname, searchParams } = new URL(url)
   const [bucket = '', ...folders] = pathname.slice(1).split('/').map(decodeURIComponent)

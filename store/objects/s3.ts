@@ -13,18 +13,18 @@ import { Upload } from '@aws-sdk/lib-storage'
 import { createMeasure, type ObjectStore, storeAway } from './object-store.ts'
 import { parseS3Url } from './s3-url.ts'
 
-/** An object has 10,000 parts at most: with these it may have 78 GiB. */
+/** S3 takes 10,000 parts of an object: 78 GiB with parts of this size. */
 const partBytes = 8 * 1024 * 1024
 /** Parts of one upload that are held in memory while they are sent. */
 const partsAtOnce = 2
-/** Nobody sends on after so long. */
+/** No upload is that old. */
 const abandonedAfterMs = 24 * 60 * 60_000
 const connectWaitMs = 2_000
 const silenceMsMax = 30_000
 
 /**
- * Objects in a bucket of anything that speaks S3. An upload of which a part fails is given up with all its parts; those
- * of a killed process are given up at a later start, a day after they began.
+ * Objects in a bucket of any S3-compatible store. An upload with a part that fails is aborted with all its parts. Uploads of a
+ * killed process are aborted at a later start, a day after they began.
  */
 export async function openS3(url: string, setting: string): Promise<ObjectStore> {
   const { bucket, prefix, ...client } = parseS3Url(url, setting)
@@ -40,14 +40,14 @@ export async function openS3(url: string, setting: string): Promise<ObjectStore>
   }
   try {
     await s3.send(new HeadBucketCommand({ Bucket: bucket }))
-    await giveUpAbandoned()
+    await abortAbandoned()
   } catch (error) {
     s3.destroy()
-    throw new Error(explainFault(error, { host: new URL(url).host, bucket, setting }), { cause: error })
+    throw new Error(explainError(error, { host: new URL(url).host, bucket, setting }), { cause: error })
   }
 
-  async function giveUpAbandoned() {
-    // Not every server that speaks S3 lists them, and a bucket's own lifecycle may do the same.
+  async function abortAbandoned() {
+    // Not every S3-compatible server lists them, and a bucket's own lifecycle rule may do the same.
     const { Uploads = [] } = await s3
       .send(new ListMultipartUploadsCommand({ Bucket: bucket, Prefix: prefix }))
       .catch(() => ({ Uploads: [] }))
@@ -60,9 +60,9 @@ export async function openS3(url: string, setting: string): Promise<ObjectStore>
   return {
     async put(key, content) {
       const { through, result } = createMeasure()
-      let contentFault: unknown
+      let contentError: unknown
       content.once('error', (error) => {
-        contentFault = error
+        contentError = error
         through.destroy(error)
       })
       const upload = new Upload({
@@ -77,7 +77,7 @@ export async function openS3(url: string, setting: string): Promise<ObjectStore>
       } catch (error) {
         content.destroy()
         through.destroy()
-        throw contentFault ?? toFault(error)
+        throw contentError ?? toError(error)
       }
     },
 
@@ -112,7 +112,7 @@ export async function openS3(url: string, setting: string): Promise<ObjectStore>
   }
 }
 
-function explainFault(
+function explainError(
   error: unknown,
   { host, bucket, setting }: { host: string; bucket: string; setting: string },
 ): string {
@@ -125,11 +125,11 @@ function explainFault(
 }
 
 function rethrowAway(error: unknown): never {
-  throw toFault(error)
+  throw toError(error)
 }
 
-/** What the store says of a request is a fault of ours; that it says nothing, or fails itself, is one of its own. */
-function toFault(error: unknown): unknown {
+/** An answer of 4xx is our own error; no answer, 5xx and 429 mean that the store is away. */
+function toError(error: unknown): unknown {
   const status = error instanceof S3ServiceException ? (error.$metadata.httpStatusCode ?? 0) : 0
   return status >= 400 && status < 500 && status !== 429 ? error : storeAway(error)
 }

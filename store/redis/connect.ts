@@ -13,7 +13,7 @@ type Options = Pick<
 
 const retryAfterMsDefault = 200
 
-/** Opens one server, the one that Sentinels name, or a cluster: all three take the same commands, a cluster those of one slot. */
+/** Connects to one server, to the master that Sentinels name, or to a cluster. A command on a cluster must stay in one slot. */
 export function connectRedis(
   url: string,
   { retryAfterMs = retryAfterMsDefault, ...options }: Options,
@@ -60,8 +60,8 @@ export const isCluster = (redis: RedisConnection): redis is Cluster => redis.isC
 export const listMasters = (redis: RedisConnection): Redis[] => (isCluster(redis) ? redis.nodes('master') : [redis])
 
 /**
- * Asks something of each server that takes writes, over a connection of its own. Of a cluster, those are left out that cannot
- * be reached: the others go on without them.
+ * Runs `ask` on each master over a connection of its own. Masters of a cluster that cannot be reached are left out: the others
+ * go on without them.
  *
  * @throws what `ask` throws, or why none could be reached
  */
@@ -71,7 +71,7 @@ export async function askMasters<T>(
   ask: (master: Redis) => Promise<T>,
 ): Promise<T[]> {
   const redis = connectRedis(url, { lazyConnect: true, maxRetriesPerRequest: 0, connectTimeout, retryAfterMs: null })
-  // `connect` only rejects with "Connection is closed."; why it was closed is told here.
+  // `connect` only rejects with "Connection is closed."; this event has the reason.
   let reason: Error | undefined
   redis.on('error', (error) => {
     reason = toCause(error)

@@ -3,19 +3,19 @@ import { parseRedisAddress } from './address.ts'
 import { askMasters, isCluster, listMasters, type RedisConnection } from './connect.ts'
 import { toSlot } from './slots.ts'
 
-/** What must hold of Redis for "acknowledged" to mean "kept", and what makes it so. */
+/** Which settings of Redis make an acknowledged write durable. */
 
 const connectWaitMs = 3_000
 
 /**
- * On how many replicas a block is before its write is answered. Redis answers before its replicas have a write, and the
- * replica that takes over from a lost master knows nothing of what it had not got: so where masters can be replaced, one.
+ * On how many replicas a block must be before its write is acknowledged. Redis answers before its replicas have a write, so a
+ * failover would lose it: one where a replica can take over from its master, else none.
  */
 export function defaultReplicas(url: string): number {
   return parseRedisAddress(url).kind === 'single' ? 0 : 1
 }
 
-/** Resolves when every master keeps what it is given; rejects with what to change. */
+/** Resolves when every master stores writes durably; rejects with what to change. */
 export async function checkRedis(url: string, replicas: number): Promise<void> {
   await askMasters(url, connectWaitMs, async (redis) => {
     const info = await redis.info('persistence')
@@ -30,7 +30,7 @@ export async function checkRedis(url: string, replicas: number): Promise<void> {
     }
     if (replicas === 0) return
     const connected = Number(/connected_slaves:(\d+)/.exec(await redis.info('replication'))?.[1] ?? 0)
-    // While a master was just lost its successor may have none: then writes are refused, and that passes.
+    // Right after a failover the new master may have none: writes are refused until it gets one.
     if (connected < replicas && !(await hadReplicas(redis))) {
       throw new Error(
         `Redis has ${connected} replicas, and a write is acknowledged when ${replicas} have it: give each master replicas, or ` +
@@ -40,19 +40,19 @@ export async function checkRedis(url: string, replicas: number): Promise<void> {
   })
 }
 
-/** A server that was a replica itself, or has had one: its backlog is there from the first one on. */
+/** True for a server that was a replica or has had one: both have a replication backlog. */
 async function hadReplicas(redis: Redis): Promise<boolean> {
   return /repl_backlog_active:1/.test(await redis.info('replication'))
 }
 
 /**
- * What would make it keep more than it does. With `appendfsync everysec`, its default, Redis answers before it has written
- * when the disk is slow: it puts the write off for up to two seconds while another fsync runs. Killed in that time, it
- * forgets what it has answered (measured: 155 of 317,000 rows in 54 kills on a busy disk; none with `always`).
+ * What would make Redis more durable; undefined when there is nothing. With `appendfsync everysec`, the default, and a slow
+ * disk, Redis acknowledges before it writes: it delays the write for up to two seconds while another fsync runs. A kill in
+ * that time loses acknowledged writes (measured: 155 of 317,000 rows in 54 kills on a busy disk; none with `always`).
  */
 export async function findRedisWeakness(url: string, replicas: number): Promise<string | undefined> {
   const policies = await askMasters(url, connectWaitMs, async (redis) => {
-    // A managed Redis may keep its settings to itself.
+    // A managed Redis may refuse CONFIG.
     const answer = await redis.config('GET', 'appendfsync').catch(() => [])
     const [, policy] = answer as string[]
     return policy ?? 'unknown'
@@ -97,8 +97,8 @@ function findMaster(redis: RedisConnection, key: string): Redis | undefined {
 }
 
 /**
- * The share of the memory it may use that Redis uses; of several masters, of the fullest that answers. Without a limit of its own, Redis
- * may use what its machine has.
+ * The share of its memory limit that Redis uses; with several masters, that of the fullest one that answers. Without a
+ * `maxmemory`, the limit is the machine's memory.
  */
 export async function readMemoryShare(redis: RedisConnection): Promise<number> {
   const shares = listMasters(redis).map(async (master) => {

@@ -1,6 +1,6 @@
 /**
- * Where a Redis Cluster keeps a key: one of 16,384 slots, by the CRC16 of what stands in its braces. All keys of one queue
- * must be in one slot, so each queue has braces of its own.
+ * The slot of a key in a Redis Cluster: one of 16,384, by the CRC16 of the key's hash tag, which stands in braces. All keys of
+ * a queue must be in one slot, so each queue has a hash tag of its own.
  */
 const slotCount = 16_384
 
@@ -24,12 +24,12 @@ const golden = 0.618_033_988_749_895
 const nearby = slotCount / 64
 
 /**
- * The braces of a part of a queue. Parts of one queue lie far from each other, so that they are on different masters however
- * many there are; the first ones stay where they are when more are added.
+ * The hash tag of a shard of a queue. The shards of a queue are in slots far from each other, so that they are on different
+ * masters however many there are. The first shards keep their slots when more are added.
  */
-export function toHashTag(queue: string, part: number): string {
-  const first = `${queue}-${part}`
-  const wanted = Math.floor((toSlot(queue) / slotCount + part * golden) * slotCount) % slotCount
+export function toHashTag(queue: string, shard: number): string {
+  const first = `${queue}-${shard}`
+  const wanted = Math.floor((toSlot(queue) / slotCount + shard * golden) * slotCount) % slotCount
   for (let attempt = 0; attempt < 10_000; attempt++) {
     const tag = `${first}.${attempt}`
     if ((toSlot(tag) - wanted + slotCount) % slotCount < nearby) return `{${tag}}`

@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis'
 import { askMasters } from './connect.ts'
 
-/** What whoever runs Redis has to look after. */
+/** What an operator of Redis has to watch. */
 export type RedisState = {
   address: string
   version: string
   usedBytes: number
-  /** 0 where it has no limit of its own. */
+  /** 0 without a limit. */
   maxBytes: number
   systemBytes: number
   isMaster: boolean
@@ -17,7 +17,7 @@ export type RedisState = {
 
 const connectWaitMs = 3_000
 
-/** Asks each server that takes writes once, on a connection of its own. */
+/** Reads each master once, over a connection of its own. */
 export async function readRedisStates(url: string): Promise<RedisState[]> {
   return await askMasters(url, connectWaitMs, readState)
 }

@@ -3,14 +3,14 @@ import type { Block } from '../../store/queue/queue.ts'
 import type { QueueName } from '../../store/queue/queues.ts'
 
 /**
- * The part of a trace after the queue: a span for each job that carries one, one for the batch that stores many jobs, and one
- * for each insert that was tried. The first traced job of a batch has it as its own; the others are linked.
+ * The part of a trace after the queue: a span for each traced job, one for the batch that stores many jobs, and one for each
+ * attempt to insert. The span of a batch is a child of its first traced job and links to the others.
  */
 export function createBatchTrace(tracing: Tracing, queue: QueueName, table: string) {
   const messaging = { 'messaging.system': 'bullmq', 'messaging.destination.name': queue }
 
   return {
-    /** Stores a block, traced when it is; what stores it knows its job then. */
+    /** Stores a block inside a span of its job when it is traced; the block then names that span. */
     async job(block: Block, store: (block: Block) => Promise<void>): Promise<void> {
       const job =
         block.trace === undefined

@@ -4,26 +4,25 @@ import type { Block } from '../../store/queue/queue.ts'
 /**
  * Gathers the blocks of one table into few, large inserts.
  *
- * Blocks wait here inside their jobs: `add` resolves only when the insert that holds the block is done, and only then
- * is the job completed. A flush happens at once when there is enough for one, or when every job this process may hold
- * is waiting here (nothing more can come until some are done); else when `gapMs` have passed since the last one, so a
- * light load makes a few inserts a second and a heavy load makes large ones. Where much comes and inserts take long the gap
- * grows with them, up to `gapMsMax`: most of what a small insert costs does not depend on its rows. Where little comes there
- * is CPU to spare, and rows are readable sooner.
+ * Blocks wait here while their jobs are active: `add` resolves when the insert with the block is done, and only then is the
+ * job completed. The batcher flushes at once when it has enough rows or bytes, or when it holds every job that this process
+ * may take (no more can come until some are done). Otherwise it flushes `gapMs` after the last flush, so a light load makes
+ * a few inserts a second and a heavy load makes large ones. Under a heavy load the gap grows with the duration of inserts,
+ * up to `gapMsMax`: most of the cost of a small insert does not depend on its rows. Under a light load there is CPU to
+ * spare, and rows are readable sooner.
  *
- * An insert that fails is repeated until it succeeds: ClickHouse being away shows as a longer queue.
- * One that can never succeed is taken apart: every block is inserted alone, and only what is in the poison ones is handed
- * to `storeAround`.
+ * An insert that fails is repeated until it succeeds: while ClickHouse is away, the queue grows. When ClickHouse refuses an
+ * insert for good, each block is inserted alone, and those that are refused again go to `storeAround`.
  */
 type Settings = {
   insert(blocks: Buffer[]): Promise<void>
   /** True for an error that repeating cannot cure. */
   isPermanent(error: unknown): boolean
-  /** Stores what can be stored of a block that was refused for good, and sets the rest aside. */
+  /** Stores what can be stored of a block that was refused for good, and quarantines the rest. */
   storeAround(block: Block, refusal: unknown): Promise<void>
   rowsMax: number
   bytesMax: number
-  /** As many blocks as can wait at once. */
+  /** As many blocks as this process may hold. */
   blocksMax: number
   gapMs: number
   gapMsMax: number
@@ -31,19 +30,19 @@ type Settings = {
   busyRowsPerSecond: number
   /** Called after each insert. */
   onStored(batch: { rows: number; oldestReceivedMs: number; insertMs: number }): void
-  onFault(error: unknown, what: string): void
-  /** Runs the work on blocks that are to be inserted together, where that is traced. */
+  onError(error: unknown, what: string): void
+  /** Runs the work on the blocks of a batch, inside its span when that is traced. */
   around?(blocks: Block[], work: () => Promise<void>): Promise<void>
 }
 
 type Waiting = { block: Block; done: () => void; failed: (error: unknown) => void }
 
 const insertsAtOnce = 2
-/** Between two inserts so many times what one took. */
+/** Under a heavy load, the gap is so many times the duration of the last insert. */
 const gapPerInsert = 3
 /** How long a burst is remembered. */
 const rateOverMs = 1_000
-/** However much comes, it counts as so many times what is much: or else a larger burst would be remembered for longer. */
+/** The rate counts as at most so many times `busyRowsPerSecond`, or else a larger burst would be remembered for longer. */
 const busyTimesMax = 2
 const retryFirstMs = 100
 const retryLongestMs = 5_000
@@ -106,7 +105,7 @@ export function createBatcher(settings: Settings) {
     } catch (error) {
       if (!settings.isPermanent(error)) settle(batch, (it) => it.failed(error))
       else if (batch.length > 1) await Promise.all(batch.map((it) => store([it])))
-      else await storeGuilty(batch, error)
+      else await storePoisonBlock(batch, error)
       return
     }
     settle(batch, (it) => it.done())
@@ -118,7 +117,7 @@ export function createBatcher(settings: Settings) {
     })
   }
 
-  async function storeGuilty(batch: Waiting[], refusal: unknown) {
+  async function storePoisonBlock(batch: Waiting[], refusal: unknown) {
     try {
       for (const it of batch) await settings.storeAround(it.block, refusal)
       settle(batch, (it) => it.done())
@@ -138,7 +137,7 @@ export function createBatcher(settings: Settings) {
         return await settings.insert(blocks)
       } catch (error) {
         if (settings.isPermanent(error)) throw error
-        settings.onFault(error, 'an insert failed and will be repeated')
+        settings.onError(error, 'an insert failed and will be repeated')
         // When closing there is no time to wait for ClickHouse: the job goes back to the queue.
         if (closing.signal.aborted) throw error
         await sleep(waitMs, undefined, { signal: closing.signal }).catch(() => undefined)

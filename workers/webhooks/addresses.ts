@@ -10,7 +10,7 @@ export type Address = { address: string; family: number }
 export type Resolve = (name: string) => Promise<Address[]>
 
 /**
- * The addresses that a receiver may be connected at; whoever connects does so to one of these, and asks nobody again.
+ * The addresses that a sender may connect to. It must use one of these and not resolve the name again.
  *
  * @throws Undeliverable when there is none, or one of them is not public and no setting allows the host
  */
@@ -33,7 +33,7 @@ export async function findAddresses(
   return addresses
 }
 
-/** Asks the name servers themselves: unlike the system's own way, many waiting questions hold up nothing else. */
+/** Asks the name servers directly: the system's resolver blocks a thread for each name, so slow ones would delay others. */
 export function createResolver({ timeoutMs }: { timeoutMs: number }): Resolve {
   const resolver = new Resolver({ timeout: timeoutMs, tries: 1 })
   return async (name) => {
@@ -47,5 +47,5 @@ export function createResolver({ timeoutMs }: { timeoutMs: number }): Resolve {
   }
 }
 
-/** Asks as other programs of this machine do: also its file of hosts, and the names of a cluster. */
+/** Resolves as other programs of this machine do: with /etc/hosts, and the names of a cluster. */
 export const resolveLocally: Resolve = (name) => lookup(name, { all: true })

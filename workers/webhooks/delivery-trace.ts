@@ -2,12 +2,12 @@ import type { Tracing } from '../../runtime/tracing.ts'
 import { Undeliverable } from './failure.ts'
 import type { Send } from './sender.ts'
 
-/** Sends, and traces each attempt: a trace of its own, as the change it tells of may be hours old. */
+/** Sends with a trace for each attempt. It is not part of the change's trace, which may be hours old. */
 export function traceDeliveries(tracing: Tracing, send: Send): Send {
   return async (message, stop) => {
     const span = tracing.start('deliver webhook', {
       kind: 'client',
-      // No more of the address: what receivers have in theirs may be a secret.
+      // Only the host: the rest of the URL may hold a secret.
       attributes: { 'http.request.method': 'POST', 'server.address': new URL(message.url).hostname },
     })
     try {

@@ -17,9 +17,9 @@ import type { Send } from './sender.ts'
 import { signMessage } from './signature.ts'
 
 /**
- * Sends a receiver what is due: of each line, the changes of one model version, the oldest one, and the next one only when
- * that is delivered. A failed one is tried again on the schedule and holds back its own line alone. A receiver that says it
- * is gone, or has failed the whole schedule, is disabled.
+ * Sends a receiver its due deliveries. The ordering key is the model version: a delivery is sent when all earlier ones of its
+ * version are delivered. One that fails is repeated on the schedule and delays only its own version. A receiver that answers
+ * 410 (gone), or fails the whole schedule, is disabled.
  */
 type Settings = {
   database: Database
@@ -30,23 +30,23 @@ type Settings = {
   now(): number
   random(): number
   onAttempt(outcome: 'delivered' | 'retried' | 'failed'): void
-  onFault(error: unknown, what: string): void
+  onError(error: unknown, what: string): void
 }
 
-/** Of one receiver, over all processes. */
-const linesAtOnce = 4
-/** Then others have their turn. */
+/** How many model versions of a receiver are sent at once, over all processes. */
+const orderingKeysAtOnce = 4
+/** How long a receiver may keep a job before others have their turn. */
 const roundMsMax = 5_000
 
 const gone = 410
 const mayAskForTime = [429, 503]
 
 export function createDispatcher(settings: Settings) {
-  const { database, secrets, send, version, now, random, onAttempt, onFault } = settings
+  const { database, secrets, send, version, now, random, onAttempt, onError } = settings
 
   /**
-   * One round for a receiver, unless somebody else has one; ends early, and keeps nothing of what is under way, when `stop`
-   * is aborted.
+   * Sends what is due to a receiver, unless another worker holds its lease. When `stop` is aborted it ends early and records
+   * nothing for the attempts in progress.
    */
   async function serve(receiverId: string, stop: AbortSignal): Promise<void> {
     const holder = randomUUID()
@@ -60,12 +60,12 @@ export function createDispatcher(settings: Settings) {
   async function serveWhile(receiverId: string, stop: AbortSignal, isHeld: () => Promise<boolean>): Promise<void> {
     const until = now() + roundMsMax
     while (!stop.aborted && now() < until && (await isHeld())) {
-      const due = await listDueDeliveries(database, receiverId, now(), linesAtOnce)
+      const due = await listDueDeliveries(database, receiverId, now(), orderingKeysAtOnce)
       if (due.length === 0) return
-      // All of them have ended when the round does, or else the next one would send beside them.
+      // Wait for all of them before the lease ends, or else its next holder would send beside them.
       const ended = await Promise.allSettled(due.map((delivery) => deliver(receiverId, delivery, stop)))
-      const fault = ended.find((it) => it.status === 'rejected')
-      if (fault) throw fault.reason
+      const failed = ended.find((it) => it.status === 'rejected')
+      if (failed) throw failed.reason
     }
   }
 
@@ -86,7 +86,7 @@ export function createDispatcher(settings: Settings) {
   async function attempt(receiverId: string, delivery: DueDelivery, stop: AbortSignal): Promise<Result | 'stopped'> {
     try {
       const deliveryConfig = await findDeliveryConfig({ queries: database, secrets }, receiverId, now()).catch(
-        tellUnreadable,
+        rethrowUnreadable,
       )
       if (!deliveryConfig) return 'stopped'
       const { messageId: id, payload: body } = delivery
@@ -101,16 +101,16 @@ export function createDispatcher(settings: Settings) {
     } catch (error) {
       if (stop.aborted) return 'stopped'
       if (!(error instanceof Undeliverable)) throw error
-      if (error.failure === 'secret unreadable') onFault(error.cause, 'a secret of a webhook does not open')
+      if (error.failure === 'secret unreadable') onError(error.cause, 'a secret of a webhook does not open')
       return { failure: error.failure }
     }
   }
 
   async function findAuthorization({ organizationId, secretRef }: DeliveryConfig): Promise<Record<string, string>> {
     if (secretRef === null) return {}
-    const secret = await secrets.find(organizationId, secretRef).catch(tellUnreadable)
+    const secret = await secrets.find(organizationId, secretRef).catch(rethrowUnreadable)
     if (secret === undefined) throw new Undeliverable('secret missing')
-    // What no header can hold would be an error that shows it.
+    // Node's error for a value that no header can hold would show the secret.
     if (!/^[\t\x20-\x7e]*$/.test(secret)) throw new Undeliverable('secret unreadable', 'it has more than visible ASCII')
     return { authorization: secret }
   }
@@ -135,8 +135,8 @@ export function createDispatcher(settings: Settings) {
   return { serve }
 }
 
-/** Anything but a store that is away: another key, or a row that was changed. */
-function tellUnreadable(error: unknown): never {
+/** The secret is there but cannot be decrypted: another master key, or a row that was changed. Other errors are rethrown. */
+function rethrowUnreadable(error: unknown): never {
   if (error instanceof Error && (error.name === 'WrongMasterKey' || error.name === 'UnreadableSecret')) {
     throw new Undeliverable('secret unreadable', error)
   }

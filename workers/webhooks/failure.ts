@@ -1,4 +1,4 @@
-/** Why an attempt came to nothing, when it was not the receiver's answer. These words stand in the delivery log. */
+/** Why an attempt got no answer. The delivery log shows these words. */
 export type Failure =
   | 'url not allowed'
   | 'name not found'
@@ -10,7 +10,7 @@ export type Failure =
   | 'secret missing'
   | 'secret unreadable'
 
-/** An attempt that came to nothing. The cause is for the log of this process. */
+/** An attempt that got no answer. The cause is for the log of this process. */
 export class Undeliverable extends Error {
   readonly failure: Failure
 

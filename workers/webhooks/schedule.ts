@@ -15,10 +15,10 @@ const waitsMs = [
   24 * hourMs,
 ]
 
-/** So that receivers that failed together are not asked again together. */
+/** Spreads the repetitions of deliveries that failed at the same time. */
 const jitter = 0.1
 
-/** A receiver may ask for more time than the table gives, but not for ever. */
+/** A receiver may ask for more time than the table gives, up to this. */
 const retryAfterMsMax = 24 * hourMs
 
 type Failed = {
@@ -39,7 +39,7 @@ export function nextAttemptMs({ attempts, nowMs, retryAfterMs = 0, random }: Fai
   return nowMs + Math.max(spread, Math.min(retryAfterMs, retryAfterMsMax))
 }
 
-/** What `Retry-After` asks for: seconds, or a date; undefined for what is neither. */
+/** Reads `Retry-After`, which is seconds or a date; undefined when it is neither. */
 export function parseRetryAfter(header: string | undefined, nowMs: number): number | undefined {
   if (header === undefined) return undefined
   if (/^\d{1,10}$/.test(header)) return Number(header) * secondMs

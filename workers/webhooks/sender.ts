@@ -7,17 +7,17 @@ import { type Address, findAddresses, type Resolve } from './addresses.ts'
 import { Undeliverable } from './failure.ts'
 
 /**
- * Sends one request to a receiver that may be anybody's. Only HTTPS, only to public addresses: what is checked is what is
- * connected to, for the name is asked once and the connection is made to what came of it. Redirects are not followed, no
- * proxy is used, and of the answer nothing but its status and `Retry-After` is looked at.
+ * Sends one request to a receiver that nobody vouches for: only HTTPS, only public addresses. It resolves the name once, checks
+ * the addresses and connects to one of these, so a second DNS answer cannot lead elsewhere. It follows no redirects, uses no
+ * proxy, and reads only the status and `Retry-After` of the answer.
  */
 type Settings = {
   privateHosts: PrivateHosts
-  /** A certificate authority besides those of Node, in PEM. */
+  /** A certificate authority besides Node's own, in PEM. */
   extraCa?: string | undefined
   resolvePublic: Resolve
   resolvePrivate: Resolve
-  /** Until it is connected, its name and the handshake included; until it has answered. */
+  /** The time to connect, with DNS and the TLS handshake; and the time until the answer. */
   connectMsMax: number
   answerMsMax: number
 }
@@ -32,7 +32,7 @@ const answerBytesMax = 4_096
 export function createSender(settings: Settings) {
   const { privateHosts, extraCa, connectMsMax, answerMsMax } = settings
   const ca = extraCa === undefined ? undefined : [...getCACertificates('default'), extraCa]
-  // An agent of our own: the one of Node may have been given a proxy by the environment.
+  // An agent of our own: the environment may have set a proxy for Node's.
   const agent = new Agent({ keepAlive: false, ...(ca && { ca }) })
 
   /** @throws Undeliverable; the reason of `signal` when that ended it */

@@ -60,7 +60,7 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
     help: 'Deliveries of webhooks that wait to be sent, those to disabled receivers included',
     registers: [metricsRegistry],
     async collect() {
-      // While Postgres is away the last count is shown, and all other figures.
+      // While Postgres is away the last count stays, so that all other metrics can be read.
       const count = await countPendingDeliveries(database).catch(() => undefined)
       if (count !== undefined) this.set(count)
     },
@@ -81,7 +81,7 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
     now: Date.now,
     random: Math.random,
     onAttempt: (outcome) => count.inc({ outcome }),
-    onFault: (error, what) => log.error({ err: error }, what),
+    onError: (error, what) => log.error({ err: error }, what),
   })
   const stop = new AbortController()
   const jobs = await backend.openNamedJobs({
@@ -89,10 +89,10 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
     jobsAtOnce: receiversAtOnce,
     async run(receiverId) {
       await dispatcher.serve(receiverId, stop.signal).catch((error: unknown) => {
-        log.warn({ err: error, receiverId }, 'webhooks could not be sent; it will be tried again')
+        log.warn({ err: error, receiverId }, 'webhooks could not be sent; the worker will try again')
       })
     },
-    onError: (error) => log.warn({ err: error, queue: 'webhooks' }, 'the queue reported a fault'),
+    onError: (error) => log.warn({ err: error, queue: 'webhooks' }, 'the queue reported an error'),
   })
   const looking = repeat({
     everyMs: lookEveryMs,
@@ -101,14 +101,14 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
       if (due.length > 0) await jobs.request(due)
     },
     onError: (error) =>
-      log.warn({ err: error }, 'webhooks that are due could not be looked for; it will be tried again'),
+      log.warn({ err: error }, 'webhooks that are due could not be listed; the worker will try again'),
   })
   const sweeping = repeat({
     everyMs: sweepEveryMs,
     async work() {
       while ((await deleteOldDeliveries(database, Date.now() - keptForMs, sweptAtOnce)) === sweptAtOnce);
     },
-    onError: (error) => log.warn({ err: error }, 'old deliveries of webhooks could not be swept away'),
+    onError: (error) => log.warn({ err: error }, 'old deliveries of webhooks could not be deleted'),
   })
   return {
     async close() {

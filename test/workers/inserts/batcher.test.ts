@@ -29,7 +29,7 @@ function openBatcher(
     gapMsMax: 20,
     busyRowsPerSecond: 0,
     onStored: () => undefined,
-    onFault: () => undefined,
+    onError: () => undefined,
     ...options,
   })
   return { batcher, inserts }
