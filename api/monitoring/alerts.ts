@@ -1,113 +1,34 @@
 import { z } from 'zod'
-import { experimentKey, flag, object, optional, pageFields, text } from '../../http/body/fields.ts'
+import { flag, object, optional, pageFields, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
-import { measureNames } from '../../store/monitoring/drift-verdict.ts'
-import { tasks } from '../../store/monitoring/judgement.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
-  type AlertMeasure,
   type AlertRule,
   alertMeasures,
   alertRulesMax,
-  comparisons,
   deleteAlertRule,
   findAlertRule,
   insertAlertRule,
   listAlertRules,
   listFirings,
-  metricMeasures,
   updateAlertRule,
 } from '../../store/postgres/monitoring/alerts.ts'
 import type { Access } from '../access.ts'
-import { allParts, partField } from './features.ts'
+import {
+  checkFields,
+  comparisonField,
+  graceField,
+  newRule,
+  ruleAnswer,
+  thresholdField,
+  toAnswer,
+  toStored,
+} from './alert-rule.ts'
 
 type Deps = { database: Database; access: Access }
 
-const minuteMs = 60_000
-const dayMs = 24 * 3_600_000
 const pageSizeMax = 500
-/** As many windows back as a new rule may look. */
-const windowsBackMax = 100
-
-const expected = (values: readonly string[]) => `must be one of ${values.join(', ')}`
-const milliseconds = (least: number, most: number) =>
-  z.coerce
-    .number('expected an integer')
-    .int('expected an integer')
-    .min(least, `must be ${least} or more`)
-    .max(most, `must be ${most} or fewer`)
-
-const comparisonField = z.enum(comparisons, expected(comparisons))
-const thresholdField = z.coerce.number('expected a number')
-const graceField = milliseconds(0, 30 * dayMs).describe('how long after its end a window is looked at')
-
-/** Measures of which less is worse. */
-const worseBelow: readonly AlertMeasure[] = ['accuracy', 'precision', 'recall', 'f1', 'events', 'metricPoints']
-const needsFeature: readonly AlertMeasure[] = [...measureNames, 'missingShare']
-
-/** Thresholds that go without saying; others have to be sent. */
-const thresholds: Partial<Record<AlertMeasure, number>> = {
-  psi: 0.2,
-  jensenShannon: 0.1,
-  kolmogorovSmirnov: 0.1,
-  wasserstein: 0.1,
-  events: 1,
-  metricNaN: 0,
-  metricPoints: 1,
-}
-
-const newRule = object({
-  workspaceName: text(1_000, 1),
-  name: text(200, 1),
-  measure: z.enum(alertMeasures, expected(alertMeasures)),
-  modelName: optional(text(1_000, 1)).describe('a model that reports, which may be yet to come; this or experimentKey'),
-  modelVersion: optional(text(1_000)),
-  feature: optional(text(1_000, 1)).describe('drift and missingShare: only this one; each of them when absent'),
-  part: partField.describe('of the feature; feature when absent'),
-  datasetName: optional(text(1_000, 1)).describe('drift: the reference'),
-  prediction: optional(text(1_000, 1)),
-  label: optional(text(1_000, 1)),
-  task: optional(z.enum(tasks, expected(tasks))),
-  experimentKey: optional(experimentKey),
-  metricName: optional(text(2_000, 1)).describe('of the experiment'),
-  context: optional(text(1_000, 1)).describe('of the metric; all of them when absent'),
-  comparison: optional(comparisonField).describe('when it fires; the worse side when absent'),
-  threshold: optional(thresholdField).describe(
-    'psi 0.2, other drift 0.1, events and metricPoints 1, metricNaN 0 when absent',
-  ),
-  windowMs: milliseconds(minuteMs, 90 * dayMs).describe('multiples of it since the Unix epoch are the windows'),
-  graceMs: optional(graceField).describe('a minute when absent'),
-  from: optional(milliseconds(0, Number.MAX_SAFE_INTEGER)).describe(
-    `the first window that is looked at begins then or later, at most ${windowsBackMax} windows ago; the present one when absent`,
-  ),
-})
-
-const ruleAnswer = z.object({
-  alertId: z.string(),
-  name: z.string(),
-  modelName: z.string().nullable(),
-  modelVersion: z.string().nullable(),
-  feature: z.string().nullable(),
-  part: z.enum(allParts).nullable(),
-  datasetName: z.string().nullable(),
-  prediction: z.string().nullable(),
-  label: z.string().nullable(),
-  task: z.enum(tasks).nullable(),
-  experimentKey: z.string().nullable(),
-  metricName: z.string().nullable(),
-  context: z.string().nullable(),
-  measure: z.enum(alertMeasures),
-  comparison: z.enum(comparisons),
-  threshold: z.number(),
-  windowMs: z.int(),
-  graceMs: z.int(),
-  paused: z.boolean(),
-  evaluatedTo: z.int().describe('windows that end until then have been looked at; ms since the Unix epoch'),
-  problem: z.string().nullable().describe('why the last window could not be measured'),
-  userName: z.string(),
-  createdAt: z.int(),
-})
 
 const foundAnswer = z.object({ feature: z.string().nullable(), part: z.string().nullable(), value: z.number() })
 
@@ -116,7 +37,7 @@ const ofWorkspace = object({ workspaceName: text(1_000, 1) })
 
 const common = { permission: 'caller', topic: 'Production monitoring', atRoot: true } as const
 
-/** Rules that fire, and what fired: for whoever may use the workspace. */
+/** Alert rules, and their firings. Whoever may use the workspace may read and change them. */
 export function createMonitoringAlertRoutes({ database, access }: Deps): Route[] {
   return [
     route({
@@ -124,81 +45,34 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       method: 'POST',
       path: '/mpm/v2/alerts',
       summary:
-        'Makes a rule that each window of time is held to once it has ended and had its grace: a measure of a model (drift ' +
-        'of each feature, missing share, label quality, number of events) or of a metric of an experiment (its greatest or ' +
-        'least value, how many NaN, how many points until its run is over) above or below a threshold. It fires once for a window; webhooks with ' +
-        'the trigger ALERT_FIRED are sent {workspaceName, event, alertId, alertName, modelName, modelVersion, ' +
-        'experimentKey, metricName, measure, comparison, threshold, windowFrom, windowTo, found: [{feature, part, value}], ' +
-        'foundCount, timestamp}: those of the model, and those of the whole workspace.',
+        'Creates an alert rule. It is evaluated once for each window of time, after the window has ended and its grace has ' +
+        'passed, and fires if a measure is above or below a threshold: a measure of a model (drift of each feature, missing ' +
+        'share, label quality, number of events) or of a metric of an experiment (greatest or least value, number of NaN, ' +
+        'number of points until the run ends). It fires at most once for a window. Webhooks with the trigger ALERT_FIRED, ' +
+        'those of the model and those of the whole workspace, are sent {workspaceName, event, alertId, alertName, ' +
+        'modelName, modelVersion, experimentKey, metricName, measure, comparison, threshold, windowFrom, windowTo, ' +
+        'found: [{feature, part, value}], foundCount, timestamp}.',
       body: newRule,
       answer: z.object({ alertId: z.string() }),
       shape: 'envelope',
       async handle({ body, caller }) {
         const workspace = await access.workspace(caller, body.workspaceName)
-        const { measure, windowMs } = body
-        const isOfMetric = (metricMeasures as readonly string[]).includes(measure)
-        if (isOfMetric && (body.experimentKey === undefined || body.metricName === undefined)) {
-          const missing = body.experimentKey === undefined ? 'experimentKey' : 'metricName'
-          throw new HttpError(
-            'badRequest',
-            `${missing}: is missing: ${measure} is measured of a metric of an experiment`,
-          )
-        }
-        if (isOfMetric && body.modelName !== undefined) {
-          throw new HttpError('badRequest', `modelName: ${measure} is measured of an experiment: leave it out`)
-        }
-        if (!isOfMetric && body.modelName === undefined) {
-          throw new HttpError('badRequest', `modelName: is missing: ${measure} is measured of a model`)
-        }
-        if (!isOfMetric && body.experimentKey !== undefined) {
-          throw new HttpError('badRequest', `experimentKey: ${measure} is measured of a model: leave it out`)
-        }
-        if (body.feature !== undefined && !needsFeature.includes(measure)) {
-          throw new HttpError('badRequest', `feature: ${measure} is not of a feature: leave it out`)
-        }
-        const threshold = body.threshold ?? thresholds[measure]
-        if (threshold === undefined)
-          throw new HttpError('badRequest', `threshold: is missing: ${measure} has no usual one`)
+        checkFields(body)
         const experiment =
           body.experimentKey === undefined ? undefined : await access.writableExperiment(caller, body.experimentKey)
         if (experiment && experiment.workspaceName !== workspace.name) {
-          throw new HttpError('badRequest', 'experimentKey: is of another workspace: name that one')
-        }
-        const nowMs = Date.now()
-        const present = Math.floor(nowMs / windowMs) * windowMs
-        const fromMs = body.from ?? present
-        if (fromMs < present - windowsBackMax * windowMs) {
-          throw new HttpError('badRequest', `from: must be at most ${windowsBackMax} windows ago`)
+          throw new HttpError('badRequest', 'experimentKey: is of another workspace: send the name of that one')
         }
         const alertId = await insertAlertRule(database, {
+          ...toStored(body, Date.now()),
           workspaceId: workspace.id,
-          name: body.name,
-          modelName: body.modelName ?? null,
           experimentId: experiment?.id ?? null,
-          measure,
-          comparison: body.comparison ?? (worseBelow.includes(measure) ? 'below' : 'above'),
-          threshold,
-          details: {
-            modelVersion: body.modelVersion,
-            feature: body.feature,
-            part: body.part,
-            datasetName: body.datasetName,
-            prediction: body.prediction,
-            label: body.label,
-            task: body.task,
-            metricName: body.metricName,
-            context: body.context,
-          },
-          windowMs,
-          graceMs: body.graceMs ?? minuteMs,
           userName: caller.userName,
-          nowMs,
-          fromMs,
         })
         if (alertId !== undefined) return { alertId }
         throw new HttpError(
           'alertsFull',
-          `The workspace has ${alertRulesMax} alert rules, as many as it may: delete some.`,
+          `The workspace has ${alertRulesMax} alert rules, which is the limit: delete some.`,
         )
       },
     }),
@@ -207,7 +81,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       ...common,
       method: 'GET',
       path: '/mpm/v2/alerts',
-      summary: 'Lists the alert rules of a workspace, or those on one model, by name.',
+      summary: 'Lists the alert rules of a workspace or of one model, by name.',
       query: object({ ...ofWorkspace.shape, modelName: optional(text(1_000, 1)) }),
       answer: z.object({ alerts: z.array(ruleAnswer) }),
       shape: 'plain',
@@ -222,7 +96,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       ...common,
       method: 'GET',
       path: '/mpm/v2/alerts/firings',
-      summary: 'Lists what fired in a workspace, of one rule or of one model, the last first.',
+      summary: 'Lists the firings of a workspace, of one rule or of one model, the last first.',
       query: object({
         ...ofWorkspace.shape,
         modelName: optional(text(1_000, 1)),
@@ -240,7 +114,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
             windowFrom: z.int().describe('ms since the Unix epoch'),
             windowTo: z.int(),
             firedAt: z.int(),
-            found: z.array(foundAnswer).describe('what crossed the threshold, the worst first, a hundred at most'),
+            found: z.array(foundAnswer).describe('the values that crossed the threshold, the worst first, at most 100'),
           }),
         ),
         nextPage: z.string().nullable(),
@@ -275,7 +149,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       method: 'PUT',
       path: '/mpm/v2/alerts/{alertId}',
       summary:
-        'Changes an alert rule; what is left out stays. One that is resumed (paused: false) goes on with the present window.',
+        'Changes an alert rule; fields that are left out stay the same. A rule that is resumed (paused: false) goes on with the current window.',
       params: alertParams,
       body: object({
         ...ofWorkspace.shape,
@@ -300,7 +174,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       ...common,
       method: 'DELETE',
       path: '/mpm/v2/alerts/{alertId}',
-      summary: 'Deletes an alert rule and what it fired; webhooks that wait to be sent are sent.',
+      summary: 'Deletes an alert rule and its firings. Webhooks that are queued are still sent.',
       params: alertParams,
       query: ofWorkspace,
       answer: z.object({ alertId: z.string() }),
@@ -323,34 +197,4 @@ async function requireRule(
   const found = await findAlertRule(queries, workspaceId, id)
   if (found) return found
   throw new HttpError('alertUnknown', `The workspace has no alert rule ${id}.`)
-}
-
-function toAnswer(rule: AlertRule): z.input<typeof ruleAnswer> {
-  const {
-    id,
-    details,
-    isPaused,
-    evaluatedToMs,
-    createdAtMs,
-    experimentId: _,
-    experimentEndMs: __,
-    workspaceId: ___,
-    ...it
-  } = rule
-  return {
-    ...it,
-    alertId: id,
-    modelVersion: details.modelVersion ?? null,
-    feature: details.feature ?? null,
-    part: details.part ?? null,
-    datasetName: details.datasetName ?? null,
-    prediction: details.prediction ?? null,
-    label: details.label ?? null,
-    task: details.task ?? null,
-    metricName: details.metricName ?? null,
-    context: details.context ?? null,
-    paused: isPaused,
-    evaluatedTo: evaluatedToMs,
-    createdAt: createdAtMs,
-  }
 }

@@ -17,7 +17,7 @@ import {
 } from '../../store/monitoring/drift-verdict.ts'
 import { findReference } from '../../store/monitoring/reference.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import { allParts, commonFields, partField, unknownFeature } from './features.ts'
+import { allParts, commonFields, partField, unknownFeature } from './fields.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
 import { boundsOf, findWindows, windowAnswer, windowFields } from './windows.ts'
 
@@ -30,19 +30,19 @@ const threshold = optional(z.coerce.number('expected a number').min(0, 'must be 
 const featureAnswer = z.object({
   name: z.string(),
   part: z.enum(allParts),
-  type: z.enum(['numeric', 'categorical']).describe('as the reference has it'),
+  type: z.enum(['numeric', 'categorical']).describe('the type in the reference'),
   status: z.enum(statuses),
-  drifted: z.boolean().nullable().describe('null where nothing can be said'),
+  drifted: z.boolean().nullable().describe('null without a verdict'),
   judgedBy: z.enum(measureNames).nullable(),
   psi: z.number().nullable(),
   jensenShannon: z.number().nullable(),
   kolmogorovSmirnov: z.number().nullable().describe('numeric: the statistic'),
   kolmogorovSmirnovPValue: z.number().nullable(),
   wasserstein: z.number().nullable().describe('numeric: the normed distance'),
-  method: z.enum(['exact', 'rounded']).describe('whether each value was compared, or a fine grid of them'),
+  method: z.enum(['exact', 'rounded']).describe('whether values were compared as they are, or rounded or hashed'),
   values: z.object({ reference: z.int(), current: z.int() }),
   missing: z.object({ reference: z.int(), current: z.int() }),
-  otherTypes: z.int().describe('numeric: values that are no numbers'),
+  otherTypes: z.int().describe('numeric: values that are not numbers'),
   infinite: z.int(),
   bins: z
     .array(
@@ -53,10 +53,10 @@ const featureAnswer = z.object({
         current: z.int(),
       }),
     )
-    .describe('numeric, when one feature is asked for: `from` is left out and `to` within, null where open'),
+    .describe('numeric, if one feature is asked for: values above `from` and up to `to`; null where open'),
 })
 
-/** How far what a model gets in production is from what it was trained on. */
+/** Compares the events of production with those the model was trained on. */
 export function createMonitoringDriftRoutes({ database, eventReader, models }: Deps): Route[] {
   async function requireReference(
     query: { modelName: string; modelVersion?: string | undefined; datasetName?: string | undefined },
@@ -76,24 +76,25 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
       summary:
         'Compares the features and predictions of a model, in windows of time, with a reference data set of TRAINING_EVENTS. ' +
         'PSI = sum((r - c) ln(r / c)) and the Jensen-Shannon distance (natural logarithm) over shares of bins r and c; bins ' +
-        'are made of the reference alone: its deciles with open outer ones, or, of 20 different numbers or fewer, each ' +
-        'number and each gap between them; or categories; missing values and values of another type are bins of their own. ' +
-        'For PSI an empty share is 0.0001, or a millionth of the least one when that is 0.0001 or less. Kolmogorov-Smirnov ' +
+        'are made of the reference alone: its deciles with the outer ones open; of 20 different numbers or fewer, each number ' +
+        'and each gap between them; or its categories. Missing values are a bin, and so are values of another type. ' +
+        'For PSI an empty share is 0.0001, or a millionth of the least one if that is 0.0001 or less. Kolmogorov-Smirnov ' +
         '(greatest distance of the distribution functions, with its asymptotic p-value) and the Wasserstein distance divided ' +
-        'by max(standard deviation of the reference, 0.001) are of the finite values themselves; with more than 250,000 ' +
-        'of them, of values rounded to 10 bits of their distance from one in their midst (method: rounded). A ' +
-        'feature has drifted when its measure reaches its threshold: normed Wasserstein 0.1 (up to 1,000 values on a ' +
-        'side: p-value of Kolmogorov-Smirnov 0.05), categories Jensen-Shannon 0.1; all of it when half of the features have.',
+        'by max(standard deviation of the reference, 0.001) are computed of the finite values, not of bins; with more than ' +
+        '250,000 of them, of values rounded to 10 significant bits of their distance from a value near the median (method: ' +
+        'rounded). A feature has drifted if its measure reaches its threshold: for numbers normed Wasserstein 0.1 (up to ' +
+        '1,000 values on a side: p-value of Kolmogorov-Smirnov 0.05), for categories Jensen-Shannon 0.1. A model has ' +
+        'drifted if half of its features have.',
       query: object({
         ...modelQuery.shape,
         ...windowFields,
         datasetName: optional(text(1_000, 1)).describe(
           'the reference; the last one uploaded for the model when absent',
         ),
-        feature: optional(text(1_000, 1)).describe('only this one; all features and predictions when absent'),
-        part: partField.describe('of the feature; feature when absent'),
+        feature: optional(text(1_000, 1)).describe('only this feature; all features and predictions when absent'),
+        part: partField.describe('the part of the feature; feature when absent'),
         measure: optional(z.enum(measureNames, `must be one of ${measureNames.join(', ')}`)).describe(
-          'what all are judged by',
+          'the measure that judges all features',
         ),
         psiThreshold: threshold.describe('0.2 when absent'),
         jensenShannonThreshold: threshold.describe('0.1 when absent'),
@@ -104,7 +105,7 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
       answer: z.object({
         reference: z.object({
           datasetName: z.string(),
-          events: z.int().describe('bins change with it when more are added'),
+          events: z.int().describe('bins change when events are added to the reference'),
           lastReceivedAt: z.int().describe('ms since the Unix epoch'),
         }),
         windows: z.array(
@@ -126,8 +127,8 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
         const windows = await findWindows(eventReader, current, query, windowsMax)
         const feature = query.feature === undefined ? undefined : { part: query.part ?? 'feature', name: query.feature }
         const { datasetName, events, lastReceivedAt } = reference
-        const told = { datasetName, events, lastReceivedAt }
-        if (!windows) return { reference: told, windows: [] }
+        const answered = { datasetName, events, lastReceivedAt }
+        if (!windows) return { reference: answered, windows: [] }
         const report = await readDrift(eventReader, { reference, current, windows, feature })
         const thresholds = {
           psi: query.psiThreshold ?? thresholdDefaults.psi,
@@ -146,7 +147,7 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
           }
         }
         return {
-          reference: told,
+          reference: answered,
           windows: report.map(({ at, events, features }) => {
             const judged = features.map((it) => ({
               ...it,

@@ -21,11 +21,11 @@ const scalars = z.array(
     type: z.enum(typeNames),
     value: z
       .union([z.number(), z.boolean(), z.string(), z.null()])
-      .describe('all digits of an integer; NaN and the infinities of a float as strings; null where it is missing'),
+      .describe('an integer with all digits; NaN and infinities as strings; null if missing'),
   }),
 )
 
-/** One event as it is kept. */
+/** Reads one event. */
 export function createMonitoringEventRoutes({ database, clickhouse, models }: Deps): Route[] {
   async function find(modelId: bigint, kind: EventKind, idHash: string) {
     const number = await findEventNumber(database, { modelId, kind: eventKinds[kind], idHash })
@@ -40,8 +40,8 @@ export function createMonitoringEventRoutes({ database, clickhouse, models }: De
       topic: 'Production monitoring',
       atRoot: true,
       summary:
-        'Reads one event by its prediction id, with its labels whenever they came; each value with its type. With ' +
-        '`datasetType` TRAINING_EVENTS an event of a reference set.',
+        'Reads one event by its prediction id, with its labels; each value with its type. With `datasetType` ' +
+        'TRAINING_EVENTS it reads an event of a reference data set.',
       query: object({
         workspaceName: modelQuery.shape.workspaceName,
         modelName: modelQuery.shape.modelName,
@@ -54,7 +54,7 @@ export function createMonitoringEventRoutes({ database, clickhouse, models }: De
         predictionId: z.string(),
         modelName: z.string(),
         modelVersion: z.string(),
-        timestamp: ms.nullable().describe('null where only labels have come'),
+        timestamp: ms.nullable().describe('null if only labels have arrived'),
         receivedAt: ms.nullable(),
         features: scalars,
         prediction: scalars,
@@ -74,7 +74,7 @@ export function createMonitoringEventRoutes({ database, clickhouse, models }: De
         if (!event && !late) {
           throw new HttpError(
             'eventUnknown',
-            `The model "${model.name}" has no event of this prediction id that can be read yet.`,
+            `The model "${model.name}" has no event of this prediction id, or it is not readable yet.`,
           )
         }
         const labelled = isReference ? event : late

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { quantileLevels, readCategorical, readNumeric } from '../../store/clickhouse/monitoring/distributions.ts'
 import { countEventsOfWindows } from '../../store/clickhouse/monitoring/event-counts.ts'
 import { countFeatures, listFeatureNames } from '../../store/clickhouse/monitoring/features.ts'
 import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
 import { countWindows, type EventScope, type FeatureName, kindOfPart } from '../../store/clickhouse/monitoring/scope.ts'
-import { type EventKind, eventKinds, type ValuePart, valueParts } from '../../store/clickhouse/monitoring/tables.ts'
+import { type EventKind, eventKinds } from '../../store/clickhouse/monitoring/tables.ts'
+import { allParts, commonFields, count, expected, partField, typeAnswer, unknownFeature } from './fields.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
 import { boundsOf, findWindows, windowAnswer, windowFields } from './windows.ts'
 
@@ -16,25 +16,10 @@ type Deps = { eventReader: EventReader; models: MonitoredModels }
 const windowsMax = 1_000
 const binsMax = 200
 const topMax = 1_000
-export const allParts = Object.keys(valueParts) as ValuePart[]
-
-const expected = (values: readonly string[]) => ({ error: `must be one of ${values.join(', ')}` })
-
-export const partField = optional(z.enum(allParts, expected(allParts)))
 const kindNames = Object.keys(eventKinds).filter((it) => it !== 'LATE_LABELS') as Exclude<EventKind, 'LATE_LABELS'>[]
 const kindField = optional(z.enum(kindNames, expected(kindNames))).describe(
-  'events of production when absent; TRAINING_EVENTS are those of a reference data set',
+  'events of production when absent; TRAINING_EVENTS for a reference data set',
 )
-
-/** A whole number of the query. */
-export const count = (least: number, most: number) =>
-  optional(
-    z.coerce
-      .number('expected an integer')
-      .int('expected an integer')
-      .min(least, `must be ${least} or more`)
-      .max(most, `must be ${most} or fewer`),
-  )
 
 const edgesField = optional(
   text(10_000).transform((value, context) => {
@@ -43,31 +28,21 @@ const edgesField = optional(
     if (isAscending && edges.length >= 2 && edges.length <= binsMax + 1) return edges
     context.addIssue({
       code: 'custom',
-      message: `expected 2 to ${binsMax + 1} ascending numbers with commas between them`,
+      message: `expected 2 to ${binsMax + 1} ascending numbers separated by commas`,
     })
     return z.NEVER
   }),
-).describe('the bounds of the bins, ascending, with commas between them')
+).describe('the bounds of the bins, ascending, separated by commas')
 
-export const commonFields = {
-  method: 'GET',
-  permission: 'caller',
-  topic: 'Production monitoring',
-  atRoot: true,
-  shape: 'plain',
-} as const
-
-const typeAnswer = z.enum(['numeric', 'categorical']).describe('numeric when most values are numbers')
-
-/** What features are like: which there are, and how their values are distributed over time. */
+/** Lists features, and reads the distribution of their values over time. */
 export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Route[] {
   return [
     route({
       ...commonFields,
       path: '/mpm/v2/features',
       summary:
-        'Lists the features, predictions and labels of a model with their types, how many values they have of each, and ' +
-        'which share of the events has none: those that say so (null, NaN) and those that do not have the feature at all.',
+        'Lists the features, predictions and labels of a model, each with its type, the number of values of each type, and ' +
+        'the share of events without a value (null, NaN, or no such feature in the event).',
       query: object({ ...modelQuery.shape, kind: kindField, from: windowFields.from, to: windowFields.to }),
       answer: z.object({
         features: z.array(
@@ -77,8 +52,8 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
             type: typeAnswer,
             values: z
               .object({ integer: z.int(), float: z.int(), boolean: z.int(), string: z.int() })
-              .describe('how many, by type'),
-            events: z.int().describe('for labels: sets of labels'),
+              .describe('number of values by type'),
+            events: z.int().describe('for labels: events with labels'),
             missing: z.int().describe('events without a value'),
             missingShare: z.number().nullable(),
           }),
@@ -110,20 +85,20 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
       ...commonFields,
       path: '/mpm/v2/distribution',
       summary:
-        'Reads how the values of a feature are distributed, in windows of time. Numeric: a histogram over bins that are the ' +
-        'same in all windows (a bin has its lower bound, the last one both), least, greatest, mean, standard deviation of ' +
-        'the population and quantiles (the least value that a share q does not exceed; of more than 250,000 events ' +
-        'they are rounded to 10 bits of their distance from one in their midst first). Categorical: how often the most frequent ' +
-        'categories are there, the rest as one, and how many different ones (exact up to 100).',
+        'Reads the distribution of a feature in windows of time. Numeric: a histogram over the same bins for all windows (a ' +
+        'bin includes its lower bound, the last one both), minimum, maximum, mean, standard deviation of the population and ' +
+        'quantiles (the least value that a share q does not exceed). Of more than 250,000 events values are rounded to 10 ' +
+        'significant bits of their distance from a value near the median. Categorical: counts of the most frequent ' +
+        'categories and of all others together, and the number of distinct ones (exact up to 100).',
       query: object({
         ...modelQuery.shape,
         ...windowFields,
         kind: kindField,
         feature: text(1_000, 1),
         part: partField.describe('feature when absent'),
-        bins: count(1, binsMax).describe('how many bins are laid over all values; 20 when absent'),
+        bins: count(1, binsMax).describe('number of bins over all values; 20 when absent'),
         edges: edgesField,
-        top: count(1, topMax).describe('how many categories; 20 when absent'),
+        top: count(1, topMax).describe('number of categories; 20 when absent'),
       }),
       answer: z.object({
         feature: z.string(),
@@ -138,16 +113,18 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
             values: z.int(),
             missing: z.int(),
             missingShare: z.number().nullable().describe('null without an event'),
-            otherTypes: z.int().describe('numeric: values that are no numbers'),
-            counts: z.array(z.int()).describe('of each bin, or of each category'),
-            rest: z.int().describe('numbers in no bin (infinite, or beyond the given bounds), or all other categories'),
+            otherTypes: z.int().describe('numeric: values that are not numbers'),
+            counts: z.array(z.int()).describe('for each bin or category'),
+            rest: z
+              .int()
+              .describe('numbers in no bin (infinite, or beyond the given bounds); or values of all other categories'),
             min: z.number().nullable(),
             max: z.number().nullable(),
             mean: z.number().nullable(),
             std: z.number().nullable(),
-            quantiles: z.record(z.string(), z.number()).describe('by the share of values below'),
-            distinct: z.int().nullable().describe('categorical: how many different ones'),
-            isExact: z.boolean().describe('numeric: the quantiles; categorical: distinct'),
+            quantiles: z.record(z.string(), z.number()).describe('by share, such as 0.5 for the median'),
+            distinct: z.int().nullable().describe('categorical: number of distinct ones'),
+            isExact: z.boolean().describe('whether the quantiles (numeric) or distinct (categorical) are exact'),
           }),
         ),
       }),
@@ -172,16 +149,16 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
           const missingShare = ofWindow === 0 ? null : missing / ofWindow
           return { ...boundsOf(windows, at), events: ofWindow, values, missing, missingShare }
         }
-        const places = Array.from({ length: countWindows(windows) }, (_, at) => at)
-        const place = { feature: feature.name, part: feature.part, type }
+        const indexes = Array.from({ length: countWindows(windows) }, (_, at) => at)
+        const named = { feature: feature.name, part: feature.part, type }
         if (type === 'numeric') {
           const read = await readNumeric(eventReader, distributed, query.edges ?? query.bins ?? 20)
           const bins = Math.max(0, read.edges.length - 1)
           return {
-            ...place,
+            ...named,
             edges: read.edges,
             categories: [],
-            windows: places.map((at) => {
+            windows: indexes.map((at) => {
               const it = read.windows.find(({ window }) => window === at)
               const counts = it?.counts ?? Array<number>(bins).fill(0)
               const values = it?.values ?? 0
@@ -199,10 +176,10 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
         }
         const read = await readCategorical(eventReader, distributed, query.top ?? 20)
         return {
-          ...place,
+          ...named,
           edges: [],
           categories: read.categories,
-          windows: places.map((at) => {
+          windows: indexes.map((at) => {
             const it = read.windows.find(({ window }) => window === at)
             const counts = it?.counts ?? Array<number>(read.categories.length).fill(0)
             const values = it?.values ?? 0
@@ -231,12 +208,3 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
 }
 
 const toNumber = (value: number | bigint | undefined) => (value === undefined ? undefined : Number(value))
-
-export function unknownFeature({ part, name }: FeatureName, known: string[]): HttpError {
-  const some = known
-    .slice(0, 10)
-    .map((it) => it.slice(0, 100))
-    .join(', ')
-  const hint = known.length === 0 ? `it has no ${part} at all` : `it has ${some}${known.length > 10 ? ', ..' : ''}`
-  return new HttpError('featureUnknown', `feature: the model has no ${part} "${name.slice(0, 200)}": ${hint}.`)
-}

@@ -5,16 +5,16 @@ import { type Route, route } from '../../http/route.ts'
 import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
 import { countWindows } from '../../store/clickhouse/monitoring/scope.ts'
 import { findJudgement, readQuality, tasks } from '../../store/monitoring/judgement.ts'
-import { commonFields, count } from './features.ts'
+import { commonFields, count } from './fields.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
 import { boundsOf, findWindows, windowAnswer, windowFields } from './windows.ts'
 
 type Deps = { eventReader: EventReader; models: MonitoredModels }
 
 const windowsMax = 1_000
-const figure = z.number().nullable()
+const metric = z.number().nullable()
 
-/** How good predictions turned out to be. */
+/** Compares predictions with their labels. */
 export function createMonitoringQualityRoutes({ eventReader, models }: Deps): Route[] {
   return [
     route({
@@ -22,24 +22,24 @@ export function createMonitoringQualityRoutes({ eventReader, models }: Deps): Ro
       path: '/mpm/v2/labels/quality',
       summary:
         'Compares predictions with their labels, joined by predictionId, in windows of the time of the prediction. ' +
-        'Classification (labels that are mostly strings or booleans): accuracy, and precision, recall and F1 as means over ' +
-        'all classes that were predicted or true, each with the same weight (scikit-learn: average="macro", ' +
-        'zero_division=0), with the counts of each class. Regression (numbers): mean absolute error, root mean squared ' +
-        'error, and bias, the mean of prediction minus label. Integers that are classes: send task=classification.',
+        'Classification (labels are mostly strings or booleans): accuracy, and precision, recall and F1 as unweighted means ' +
+        'over all classes that are predicted or actual (scikit-learn: average="macro", zero_division=0), with the counts of ' +
+        'each class. Regression (numbers): mean absolute error, root mean squared error, and bias, the mean of prediction ' +
+        'minus label. If integer labels are classes, send task=classification.',
       query: object({
         ...modelQuery.shape,
         ...windowFields,
-        label: optional(text(1_000, 1)).describe('"value", or the only one, when absent'),
+        label: optional(text(1_000, 1)).describe('when absent the one named "value", or the only one'),
         prediction: optional(text(1_000, 1)).describe(
-          'the one named as the label is, "value", or the only one, when absent',
+          'when absent the one with the name of the label, the one named "value", or the only one',
         ),
         task: optional(z.enum(tasks, `must be one of ${tasks.join(', ')}`)).describe(
-          'by the type of the label when absent',
+          'chosen by the type of the label when absent',
         ),
-        top: count(1, 1_000).describe('how many classes are told; 50 when absent'),
+        top: count(1, 1_000).describe('number of classes in the answer; 50 when absent'),
       }),
       answer: z.object({
-        label: z.string().nullable().describe('null while there is none'),
+        label: z.string().nullable().describe('null while the model has no labels or no predictions'),
         prediction: z.string().nullable(),
         task: z.enum(tasks).nullable(),
         windows: z.array(
@@ -47,16 +47,16 @@ export function createMonitoringQualityRoutes({ eventReader, models }: Deps): Ro
             ...windowAnswer,
             predictions: z.int(),
             labelled: z.int(),
-            unlabelledShare: figure.describe('null without a prediction'),
-            accuracy: figure,
-            precision: figure,
-            recall: figure,
-            f1: figure,
+            unlabelledShare: metric.describe('null without a prediction'),
+            accuracy: metric,
+            precision: metric,
+            recall: metric,
+            f1: metric,
             classCount: z.int(),
             classes: z.array(z.object({ name: z.string(), correct: z.int(), predicted: z.int(), actual: z.int() })),
-            meanAbsoluteError: figure,
-            rootMeanSquaredError: figure,
-            bias: figure,
+            meanAbsoluteError: metric,
+            rootMeanSquaredError: metric,
+            bias: metric,
           }),
         ),
       }),

@@ -41,19 +41,19 @@ const versionAnswer = z.object({
   lastReceivedAt: ms.nullable().describe('when the last one was received; ms since the Unix epoch'),
 })
 
-/** What has reported, how much, and what was wrong with it. */
+/** Lists models, and counts their events and the errors in them. */
 export function createMonitoringModelRoutes({ database, clickhouse, access, models }: Deps): Route[] {
   return [
     route({
       ...common,
       path: '/mpm/v2/models',
       summary:
-        'Lists the models of a workspace that have reported, and its data sets, by name: the events, labels and training ' +
-        'events of each version, when the first and the last happened, and when the last was received.',
+        'Lists the models of a workspace that have reported, and its data sets, by name. For each version: the number of ' +
+        'events, labels and training events, the timestamps of the first and last, and when the last was received.',
       query: object({
         workspaceName: text(1_000, 1),
-        modelName: optional(text(1_000)).describe('only this one'),
-        page: optional(text(1_000)).describe('the nextPage of an earlier answer'),
+        modelName: optional(text(1_000)).describe('only this model'),
+        page: optional(text(1_000)).describe('the nextPage of the previous answer'),
       }),
       answer: z.object({
         models: z.array(
@@ -62,7 +62,7 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
             versions: z.array(versionAnswer),
             counters: z
               .object({ accepted: z.int(), duplicates: z.int(), throttled: z.int() })
-              .describe('what became of what was sent, in items: kept, there already, refused by a limit'),
+              .describe('items: accepted, duplicates of known events, and rejected by a rate limit'),
           }),
         ),
         nextPage: z.string().nullable(),
@@ -109,13 +109,13 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
       path: '/mpm/v2/events/count',
       summary:
         'Counts the events, labels and training events of a model over time and by version. Intervals begin at multiples ' +
-        'of their width since the Unix epoch (UTC); those without any are left out.',
+        'of their width since the Unix epoch (UTC); intervals without events are left out.',
       query: object({
         ...modelQuery.shape,
-        from: optional(int64).describe('from then on, ms since the Unix epoch; the first event when absent'),
-        to: optional(int64).describe('before then; after the last event when absent'),
+        from: optional(int64).describe('start, ms since the Unix epoch, included; the first event when absent'),
+        to: optional(int64).describe('end, ms since the Unix epoch, excluded; after the last event when absent'),
         interval: optional(int64).describe(
-          'ms, at most 10,000 intervals; when absent an hour, or a day or a week where these would be too many',
+          'ms, at most 10,000 intervals; when absent an hour, a day or a week, whichever first makes at most 1,000',
         ),
       }),
       answer: z.object({
@@ -135,7 +135,7 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
         if ((toMs - fromMs) / intervalMs > intervalsMax) {
           throw new HttpError(
             'badRequest',
-            `interval: makes more than ${intervalsMax} intervals of the time asked for: send a longer one, or from and to`,
+            `interval: makes more than ${intervalsMax} intervals: send a longer interval, or from and to`,
           )
         }
         const counted = await countOverTime(clickhouse, {
@@ -161,20 +161,20 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
       ...common,
       path: '/mpm/v2/errors',
       summary:
-        'Lists what was wrong with events of the last days that were not kept, the last first: by day, model and fault, with ' +
-        'how often it came and the prediction id of one of them.',
+        'Lists the errors in events of the last days that were rejected, the last first: by day, model and error, with the ' +
+        'number of events and the prediction id of one of them.',
       query: object({
         workspaceName: text(1_000, 1),
-        modelName: optional(text(1_000)).describe('as it was sent: also one that has kept no event yet'),
+        modelName: optional(text(1_000)).describe('as it was sent; the model need not have an accepted event'),
       }),
       answer: z.object({
         errors: z.array(
           z.object({
-            modelName: z.string().describe('empty where none was sent'),
+            modelName: z.string().describe('empty if none was sent'),
             day: z.string().describe('UTC, as 2026-01-31'),
             call: z.string(),
             msg: z.string(),
-            sample: z.string().describe('the prediction id of one of them, or where it stood'),
+            sample: z.string().describe('the prediction id of one of them, or its row'),
             count: z.int(),
             firstAt: ms,
             lastAt: ms,
@@ -205,7 +205,7 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
 const hourMs = 3_600_000
 const shownIntervals = 1_000
 
-/** One that people think in, and few enough to look at. */
+/** An hour, a day or a week: the shortest that makes few enough intervals to draw. */
 function toInterval(durationMs: number): number {
   const [longest, ...shorter] = [7 * 24 * hourMs, 24 * hourMs, hourMs] as [number, ...number[]]
   return shorter.toReversed().find((it) => durationMs / it <= shownIntervals) ?? longest
@@ -225,7 +225,7 @@ function toKindCounts(group: { kind: number; events: number }[]) {
   return counts
 }
 
-/** Labels tell nothing of when a version was in use; where there is nothing else, they have to do. */
+/** The timestamps are those of events: labels do not say when a version was in use. They are used if there is nothing else. */
 function toVersions(counts: VersionCounts[]) {
   return [...Map.groupBy(counts, (it) => it.version)].map(([modelVersion, all]) => {
     const events = all.filter((it) => it.kind !== eventKinds.LATE_LABELS)

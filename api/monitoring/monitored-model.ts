@@ -6,16 +6,16 @@ import type { Queries } from '../../store/postgres/database.ts'
 import { findMonitoredModel, type MonitoredModel } from '../../store/postgres/monitoring/models.ts'
 import type { Access } from '../access.ts'
 
-/** How reads of what production reports name a model. */
+/** The model of a read. */
 export const modelQuery = object({
   workspaceName: text(1_000, 1),
   modelName: text(1_000, 1).describe('a model, or a data set, that has reported'),
-  modelVersion: optional(text(1_000)).describe('only this version; all of them where it is absent'),
+  modelVersion: optional(text(1_000)).describe('only this version; all versions when absent'),
 })
 
 export type ModelQuery = { workspaceName: string; modelName: string }
 
-/** Finds what callers ask about: whoever may use a workspace may read what its models report. */
+/** Finds the model of a read. Whoever may use a workspace may read its models. */
 export function createMonitoredModels({ queries, access }: { queries: Queries; access: Access }) {
   return {
     /** @throws HttpError `workspaceUnknown`, `accountRestricted`, `monitoredModelUnknown` */

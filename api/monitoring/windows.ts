@@ -5,23 +5,23 @@ import { countEvents } from '../../store/clickhouse/monitoring/event-counts.ts'
 import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
 import { countWindows, type EventScope, type Windows } from '../../store/clickhouse/monitoring/scope.ts'
 
-/** How reads say which time they are about. */
+/** The time of a read, and its windows. */
 export const windowFields = {
-  from: optional(int64).describe('from then on, ms since the Unix epoch; the first event when absent'),
-  to: optional(int64).describe('before then; after the last event when absent'),
-  interval: optional(int64).describe('the length of a window in ms; one window for all of the time when absent'),
+  from: optional(int64).describe('start, ms since the Unix epoch, included; the first event when absent'),
+  to: optional(int64).describe('end, ms since the Unix epoch, excluded; after the last event when absent'),
+  interval: optional(int64).describe('the length of a window in ms; one window when absent'),
 }
 
-/** The fields of an answer that say which window it is. */
+/** The bounds of a window in an answer. */
 export const windowAnswer = {
   from: z.int().describe('ms since the Unix epoch'),
-  to: z.int().describe('the window ends before then'),
+  to: z.int().describe('ms since the Unix epoch, excluded'),
 }
 
 type WindowQuery = { from?: number | bigint; to?: number | bigint; interval?: number | bigint }
 
 /**
- * The windows that a query asks for; undefined when it leaves them to the events and there is none.
+ * The windows of a query. Without `from` or `to` they span its events; undefined if there are none then.
  *
  * @throws HttpError that names the field
  */
@@ -39,7 +39,7 @@ export async function findWindows(
     const extent = await countEvents(eventReader, { ...scope, from, to })
     if (extent.events === 0) return undefined
     events = extent.events
-    // Windows are the same ones tomorrow.
+    // At multiples of the interval, so that windows stay the same when events are added.
     from ??= interval === undefined ? extent.firstAt : Math.floor(extent.firstAt / interval) * interval
     to ??= extent.lastAt + 1
   }
@@ -48,13 +48,13 @@ export async function findWindows(
   if (countWindows(windows) > windowsMax) {
     throw new HttpError(
       'badRequest',
-      `interval: makes more than ${windowsMax} windows of the time asked for: send a longer one, or from and to`,
+      `interval: makes more than ${windowsMax} windows: send a longer interval, or from and to`,
     )
   }
   return windows
 }
 
-/** When a window begins and ends. */
+/** The bounds of the window of an index. */
 export function boundsOf({ from, to, intervalMs }: Windows, at: number): { from: number; to: number } {
   return { from: from + at * intervalMs, to: Math.min(to, from + (at + 1) * intervalMs) }
 }

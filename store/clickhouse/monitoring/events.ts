@@ -2,12 +2,12 @@ import type { ClickHouse } from '../connection.ts'
 import { eventsTable, eventValuesTable, tombstonesTable } from './tables.ts'
 
 /**
- * Reads of events as such; of their values there are others. `FINAL` makes one of what was delivered twice, and numbers that
- * were taken over are left out, so every count is exact.
+ * Counts events, and reads single ones. `FINAL` merges what was delivered twice, and tombstoned events are left out, so counts
+ * are exact.
  */
 
-/** A condition on rows of one of the tables of events: that their numbers stand. `{models:Array(UInt64)}` are the models asked for. */
-const isNotVoid = (database: string) =>
+/** The condition on rows that they have no tombstone. `{models:Array(UInt64)}` are the models asked for. */
+const isAlive = (database: string) =>
   `(model_id, kind, claim, place) NOT IN (SELECT model_id, kind, claim, place FROM ${database}.${tombstonesTable.name}
     WHERE model_id IN {models:Array(UInt64)})`
 
@@ -31,7 +31,7 @@ export async function countByVersion(clickhouse: ClickHouse, modelIds: bigint[])
     `SELECT model_id AS modelId, kind, version, count() AS events, min(timestamp) AS firstMs, max(timestamp) AS lastMs,
        max(received) AS lastReceivedMs
      FROM ${clickhouse.database}.${eventsTable.name} FINAL
-     WHERE model_id IN {models:Array(UInt64)} AND ${isNotVoid(clickhouse.database)}
+     WHERE model_id IN {models:Array(UInt64)} AND ${isAlive(clickhouse.database)}
      GROUP BY modelId, kind, version ORDER BY modelId, version, kind`,
     { models: modelIds },
   )
@@ -57,13 +57,13 @@ export type CountQuery = {
 /** The events of one version and kind that happened within an interval, which begins at `startMs`. */
 export type IntervalCount = { startMs: number; version: string; kind: number; events: number }
 
-/** Counts the events of a model over time; intervals begin at multiples of their width, and those without any are left out. */
+/** Counts the events of a model over time. Intervals begin at multiples of their width; empty ones are left out. */
 export async function countOverTime(clickhouse: ClickHouse, query: CountQuery): Promise<IntervalCount[]> {
   const rows = await clickhouse.rows<Row<IntervalCount>>(
     `SELECT intDiv(timestamp, {interval:Int64}) * {interval:Int64} AS startMs, version, kind, count() AS events
      FROM ${clickhouse.database}.${eventsTable.name} FINAL
      WHERE model_id IN {models:Array(UInt64)} AND timestamp >= {from:Int64} AND timestamp < {to:Int64}
-       ${query.version === undefined ? '' : 'AND version = {version:String}'} AND ${isNotVoid(clickhouse.database)}
+       ${query.version === undefined ? '' : 'AND version = {version:String}'} AND ${isAlive(clickhouse.database)}
      GROUP BY startMs, version, kind ORDER BY startMs, version, kind`,
     {
       models: [query.modelId],
@@ -102,7 +102,7 @@ export type StoredValue = { part: number; name: string; type: number; number: st
 
 export type StoredEvent = { version: string; timestampMs: number; receivedMs: number; values: StoredValue[] }
 
-/** One event by its number, with all its scalars; undefined while it is on its way, or when its number is void. */
+/** One event by its number, with all its scalars; undefined if it is not stored yet, or tombstoned. */
 export async function findEvent(clickhouse: ClickHouse, event: EventNumber): Promise<StoredEvent | undefined> {
   const { database } = clickhouse
   const number = { model: event.modelId, kind: event.kind, claim: event.claim, place: event.place }
@@ -114,7 +114,7 @@ export async function findEvent(clickhouse: ClickHouse, event: EventNumber): Pro
     number,
   )
   if (!found) return undefined
-  // The version and the time are in the key of the table: they lead to the rows.
+  // Version and time are in the key of the table, so the rows are found without a scan.
   const values = await clickhouse.rows<StoredValue>(
     `SELECT DISTINCT part, name, type, toString(number) AS number, text FROM ${database}.${eventValuesTable.name}
      WHERE ${isEvent} AND version = {version:String} AND timestamp = {timestamp:Int64} ORDER BY part, name`,

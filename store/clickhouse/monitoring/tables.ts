@@ -2,12 +2,12 @@ import { addColumn, type Layout, onCluster, toLocal } from '../cluster/layout.ts
 import type { Column, Table } from '../table.ts'
 
 /**
- * What deployed models report: the scalars of every event apart, one row each, so that a distribution reads one feature
- * and nothing else, and an event may have thousands of them.
+ * The events that deployed models report. Each scalar of an event has a row of its own, so that a distribution reads one
+ * feature only, and an event may have thousands of them.
  *
- * Postgres decides which event of a `predictionId` is the first; what it gave the number (`claim`, `place`) is the event,
- * and both tables know it by that number alone. It grows with time, so it takes next to nothing on disk. An event whose
- * claim was taken over by another request, because its own never confirmed it, is in `voided_events` and is not read.
+ * Postgres decides which event of a `predictionId` is accepted and numbers it (`claim`, `place`); both tables identify it by
+ * this number alone. Claims grow with time, so they take hardly any room on disk. If a request does not confirm its claim,
+ * another may take it over; the event of the first is then tombstoned in `voided_events` and is not read.
  */
 
 /** The kinds of data set, as interface.md calls them. Labels that come with their event are rows of their own. */
@@ -15,7 +15,7 @@ export const eventKinds = { EVENTS: 1, TRAINING_EVENTS: 2, LATE_LABELS: 3 } as c
 
 export type EventKind = keyof typeof eventKinds
 
-/** What a value is: an input of the model, what it put out, or what was true. */
+/** An input of the model, its output, or the actual outcome. */
 export const valueParts = { feature: 1, prediction: 2, label: 3 } as const
 
 export type ValuePart = keyof typeof valueParts
@@ -57,7 +57,7 @@ const valueColumns = [
   { name: 'text', type: 'LowCardinality(String)', codec: 'ZSTD(1)' },
 ] as const satisfies readonly Column[]
 
-const voidedColumns = [...modelColumns, ...claimColumns] as const satisfies readonly Column[]
+const tombstoneColumns = [...modelColumns, ...claimColumns] as const satisfies readonly Column[]
 
 export const eventsTable = {
   name: 'events',
@@ -77,7 +77,7 @@ export const eventValuesTable = {
 
 export const tombstonesTable = {
   name: 'voided_events',
-  columns: voidedColumns,
+  columns: tombstoneColumns,
   primaryKey: ['model_id', 'kind', 'claim'],
   identity: ['place'],
   eachOnceInPart: true,
@@ -85,10 +85,10 @@ export const tombstonesTable = {
 
 export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable, tombstonesTable]
 
-/** Which features there are of which version, and when: one row each, so that listing them does not read their values. */
+/** Features by version, and when they were reported: one row each, so that listing them reads no values. */
 export const eventFeaturesTable = 'event_features'
 
-/** What the view keeps of every insert: nothing that rows which come twice would change. */
+/** The query of its view, which runs on each insert: rows that are delivered twice do not change its result. */
 export const selectEventFeatures = (values: string, where = 'true') => `
     SELECT model_id, kind, part, name, version, min(timestamp) AS first, max(timestamp) AS last
     FROM ${values} WHERE ${where} GROUP BY model_id, kind, part, name, version`
@@ -97,16 +97,16 @@ export const eventFeaturesColumns = `model_id UInt64, kind UInt8, part UInt8, na
       version LowCardinality(String), first SimpleAggregateFunction(min, Int64), last SimpleAggregateFunction(max, Int64)`
 
 /**
- * What finds the rows of some events among those of a feature, which lie by time: numbers grow with time, so a granule has
- * few of them. Earlier versions have the tables without it, and read more until merges have made it.
+ * Finds the rows of some claims among those of a feature, which are sorted by time: claims grow with time, so a granule has
+ * few of them. Tables of earlier versions lack it, and read more until merges have built it.
  */
 export const addClaimIndex = (layout: Layout) =>
   `ALTER TABLE ${layout.database}.${toLocal(layout, eventValuesTable.name)}${onCluster(layout)} ADD INDEX IF NOT EXISTS claims claim TYPE minmax GRANULARITY 1`
 
 /**
- * What predictions and their labels are joined by: an eighth of what the ids themselves would be to read and to compare.
- * Made as rows are inserted, and of rows of earlier versions as they are read. Two of ten million ids and a million labels
- * are alike once in two million reads.
+ * Predictions and their labels are joined by this hash: an eighth of the ids to read and to compare. It is computed on
+ * insert, and on read for rows of earlier versions. With ten million ids and a million labels, one read in two million has
+ * a collision.
  */
 export const addIdHash = (layout: Layout) =>
   addColumn(layout, eventsTable.name, 'id_hash UInt64 MATERIALIZED cityHash64(prediction_id) CODEC(NONE)')

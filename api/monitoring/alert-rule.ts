@@ -1,0 +1,194 @@
+import { z } from 'zod'
+import { experimentKey, object, optional, text } from '../../http/body/fields.ts'
+import { HttpError } from '../../http/errors.ts'
+import { measureNames } from '../../store/monitoring/drift-verdict.ts'
+import { tasks } from '../../store/monitoring/judgement.ts'
+import {
+  type AlertMeasure,
+  type AlertRule,
+  alertMeasures,
+  comparisons,
+  metricMeasures,
+} from '../../store/postgres/monitoring/alerts.ts'
+import { allParts, partField } from './fields.ts'
+
+const minuteMs = 60_000
+const dayMs = 24 * 3_600_000
+/** A new rule may begin at most so many windows ago. */
+const windowsBackMax = 100
+
+const expected = (values: readonly string[]) => `must be one of ${values.join(', ')}`
+const milliseconds = (least: number, most: number) =>
+  z.coerce
+    .number('expected an integer')
+    .int('expected an integer')
+    .min(least, `must be ${least} or more`)
+    .max(most, `must be ${most} or fewer`)
+
+export const comparisonField = z.enum(comparisons, expected(comparisons))
+export const thresholdField = z.coerce.number('expected a number')
+export const graceField = milliseconds(0, 30 * dayMs).describe('how long after its end a window is evaluated')
+
+/** For these measures a lower value is worse. */
+const worseBelow: readonly AlertMeasure[] = ['accuracy', 'precision', 'recall', 'f1', 'events', 'metricPoints']
+const needsFeature: readonly AlertMeasure[] = [...measureNames, 'missingShare']
+
+/** Defaults; other measures need a threshold. */
+const thresholds: Partial<Record<AlertMeasure, number>> = {
+  psi: 0.2,
+  jensenShannon: 0.1,
+  kolmogorovSmirnov: 0.1,
+  wasserstein: 0.1,
+  events: 1,
+  metricNaN: 0,
+  metricPoints: 1,
+}
+
+export const newRule = object({
+  workspaceName: text(1_000, 1),
+  name: text(200, 1),
+  measure: z.enum(alertMeasures, expected(alertMeasures)),
+  modelName: optional(text(1_000, 1)).describe('the model, which need not have reported yet; this or experimentKey'),
+  modelVersion: optional(text(1_000)),
+  feature: optional(text(1_000, 1)).describe('drift and missingShare: only this feature; all when absent'),
+  part: partField.describe('the part of the feature; feature when absent'),
+  datasetName: optional(text(1_000, 1)).describe('drift: the reference data set'),
+  prediction: optional(text(1_000, 1)),
+  label: optional(text(1_000, 1)),
+  task: optional(z.enum(tasks, expected(tasks))),
+  experimentKey: optional(experimentKey),
+  metricName: optional(text(2_000, 1)).describe('a metric of the experiment'),
+  context: optional(text(1_000, 1)).describe('the context of the metric; all contexts when absent'),
+  comparison: optional(comparisonField).describe(
+    'whether it fires above or below the threshold; the worse side when absent',
+  ),
+  threshold: optional(thresholdField).describe(
+    'when absent: psi 0.2, other drift 0.1, events and metricPoints 1, metricNaN 0; required for other measures',
+  ),
+  windowMs: milliseconds(minuteMs, 90 * dayMs).describe(
+    'the length of a window; windows begin at multiples of it since the Unix epoch',
+  ),
+  graceMs: optional(graceField).describe('a minute when absent'),
+  from: optional(milliseconds(0, Number.MAX_SAFE_INTEGER)).describe(
+    `ms since the Unix epoch: the first evaluated window begins then or later, at most ${windowsBackMax} windows ago; the current one when absent`,
+  ),
+})
+
+export const ruleAnswer = z.object({
+  alertId: z.string(),
+  name: z.string(),
+  modelName: z.string().nullable(),
+  modelVersion: z.string().nullable(),
+  feature: z.string().nullable(),
+  part: z.enum(allParts).nullable(),
+  datasetName: z.string().nullable(),
+  prediction: z.string().nullable(),
+  label: z.string().nullable(),
+  task: z.enum(tasks).nullable(),
+  experimentKey: z.string().nullable(),
+  metricName: z.string().nullable(),
+  context: z.string().nullable(),
+  measure: z.enum(alertMeasures),
+  comparison: z.enum(comparisons),
+  threshold: z.number(),
+  windowMs: z.int(),
+  graceMs: z.int(),
+  paused: z.boolean(),
+  evaluatedTo: z.int().describe('ms since the Unix epoch; windows that end by then have been evaluated'),
+  problem: z.string().nullable().describe('why the last window could not be measured'),
+  userName: z.string(),
+  createdAt: z.int(),
+})
+
+type NewRule = z.output<typeof newRule>
+
+/**
+ * Checks that the fields of a rule fit its measure.
+ *
+ * @throws HttpError `badRequest` that names the field
+ */
+export function checkFields({ measure, modelName, experimentKey, metricName, feature, threshold }: NewRule): void {
+  const reject = (message: string) => new HttpError('badRequest', message)
+  if ((metricMeasures as readonly string[]).includes(measure)) {
+    if (experimentKey === undefined)
+      throw reject(`experimentKey: is missing: ${measure} is measured of a metric of an experiment`)
+    if (metricName === undefined)
+      throw reject(`metricName: is missing: ${measure} is measured of a metric of an experiment`)
+    if (modelName !== undefined) throw reject(`modelName: ${measure} is measured of an experiment: leave it out`)
+  } else {
+    if (modelName === undefined) throw reject(`modelName: is missing: ${measure} is measured of a model`)
+    if (experimentKey !== undefined) throw reject(`experimentKey: ${measure} is measured of a model: leave it out`)
+  }
+  if (feature !== undefined && !needsFeature.includes(measure)) {
+    throw reject(`feature: ${measure} is not of a feature: leave it out`)
+  }
+  if (threshold === undefined && thresholds[measure] === undefined) {
+    throw reject(`threshold: is missing: ${measure} has no default`)
+  }
+}
+
+/**
+ * The stored form of a rule whose fields were checked, with its defaults.
+ *
+ * @throws HttpError `badRequest` if `from` is too long ago
+ */
+export function toStored(body: NewRule, nowMs: number) {
+  const { name, measure, windowMs } = body
+  const present = Math.floor(nowMs / windowMs) * windowMs
+  const fromMs = body.from ?? present
+  if (fromMs < present - windowsBackMax * windowMs) {
+    throw new HttpError('badRequest', `from: must be at most ${windowsBackMax} windows ago`)
+  }
+  return {
+    name,
+    modelName: body.modelName ?? null,
+    measure,
+    comparison: body.comparison ?? (worseBelow.includes(measure) ? ('below' as const) : ('above' as const)),
+    threshold: body.threshold ?? (thresholds[measure] as number),
+    details: {
+      modelVersion: body.modelVersion,
+      feature: body.feature,
+      part: body.part,
+      datasetName: body.datasetName,
+      prediction: body.prediction,
+      label: body.label,
+      task: body.task,
+      metricName: body.metricName,
+      context: body.context,
+    },
+    windowMs,
+    graceMs: body.graceMs ?? minuteMs,
+    nowMs,
+    fromMs,
+  }
+}
+
+export function toAnswer(rule: AlertRule): z.input<typeof ruleAnswer> {
+  const {
+    id,
+    details,
+    isPaused,
+    evaluatedToMs,
+    createdAtMs,
+    experimentId: _,
+    experimentEndMs: __,
+    workspaceId: ___,
+    ...it
+  } = rule
+  return {
+    ...it,
+    alertId: id,
+    modelVersion: details.modelVersion ?? null,
+    feature: details.feature ?? null,
+    part: details.part ?? null,
+    datasetName: details.datasetName ?? null,
+    prediction: details.prediction ?? null,
+    label: details.label ?? null,
+    task: details.task ?? null,
+    metricName: details.metricName ?? null,
+    context: details.context ?? null,
+    paused: isPaused,
+    evaluatedTo: evaluatedToMs,
+    createdAt: createdAtMs,
+  }
+}
