@@ -176,7 +176,7 @@ it('what is not there, or wrong, is told by its field', async () => {
   const refused = async (query: Record<string, string | number>, code: number, message: RegExp) =>
     expectRefusal(await get('distribution', { modelName, feature: 'x', ...query }), 400, code, message)
   await refused({ feature: 'y' }, 8_000_100, /^feature: the model has no feature "y": it has x\.$/)
-  await refused({ part: 'label' }, 8_000_100, /it has no label at all/)
+  await refused({ part: 'label' }, 8_000_100, /it has no label\./)
   await refused({ part: 'input' }, codes.badRequest, /^part: must be one of feature, prediction, label/)
   await refused({ edges: '3,1' }, codes.badRequest, /^edges: expected 2 to 201 ascending numbers/)
   await refused({ bins: 0 }, codes.badRequest, /^bins: must be 1 or more/)
