@@ -3,9 +3,9 @@ import { object, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { administer } from '../../store/postgres/accounts/audit.ts'
-import { findKeptDays, listSweeps, updateKeptDays } from '../../store/postgres/accounts/retention.ts'
+import { findRetentionDays, listSweeps, updateRetentionDays } from '../../store/postgres/accounts/retention.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import { type KeptDays, keptTypes } from '../../store/retention.ts'
+import { type RetentionDays, retentionTypes } from '../../store/retention.ts'
 
 const topic = 'Administration'
 
@@ -18,16 +18,19 @@ const days = z
   .nullish()
 
 const givenDays = z.strictObject(
-  Object.fromEntries(keptTypes.map((name) => [name, days])) as Record<(typeof keptTypes)[number], typeof days>,
+  Object.fromEntries(retentionTypes.map((name) => [name, days])) as Record<
+    (typeof retentionTypes)[number],
+    typeof days
+  >,
   {
     error: ({ code }) =>
-      code === 'unrecognized_keys' ? `there are only ${keptTypes.join(', ')}` : 'expected an object of days',
+      code === 'unrecognized_keys' ? `there are only ${retentionTypes.join(', ')}` : 'expected an object of days',
   },
 )
 
 const target = { workspaceName: text(100, 1) }
 
-const keptDays = z.partialRecord(z.enum(keptTypes), z.int()).describe('what is absent is kept for ever')
+const keptDays = z.partialRecord(z.enum(retentionTypes), z.int()).describe('what is absent is kept for ever')
 
 /** How long a workspace keeps what. */
 export function createRetentionRoutes({ database }: { database: Database }): Route[] {
@@ -44,7 +47,7 @@ export function createRetentionRoutes({ database }: { database: Database }): Rou
         deletions: z
           .array(
             z.object({
-              type: z.enum(keptTypes),
+              type: z.enum(retentionTypes),
               upTo: z.int().describe('what was accepted before then, ms since the Unix epoch'),
               rows: z.int().describe('points, lines, or events'),
               at: z.int().describe('when, ms since the Unix epoch'),
@@ -54,7 +57,10 @@ export function createRetentionRoutes({ database }: { database: Database }): Rou
       }),
       shape: 'plain',
       async handle({ query: { workspaceName }, caller: { organizationId } }) {
-        const found = requireWorkspace(await findKeptDays(database, { organizationId, workspaceName }), workspaceName)
+        const found = requireWorkspace(
+          await findRetentionDays(database, { organizationId, workspaceName }),
+          workspaceName,
+        )
         const sweeps = await listSweeps(database, { organizationId, workspaceName })
         return {
           keptDays: found,
@@ -82,11 +88,11 @@ export function createRetentionRoutes({ database }: { database: Database }): Rou
       shape: 'envelope',
       async handle({ body: { workspaceName, keptDays }, caller }) {
         const given = Object.entries(keptDays)
-        const set = Object.fromEntries(given.filter(([, value]) => value != null)) as KeptDays
+        const set = Object.fromEntries(given.filter(([, value]) => value != null)) as RetentionDays
         const unset = given.filter(([, value]) => value === null).map(([name]) => name)
         const { organizationId } = caller
         const updated = await administer(database, caller, async (queries, note) => {
-          const updated = await updateKeptDays(queries, { organizationId, workspaceName }, { set, unset })
+          const updated = await updateRetentionDays(queries, { organizationId, workspaceName }, { set, unset })
           if (updated) await note('retention.set', workspaceName, { workspaceName, set, unset })
           return updated
         })
@@ -97,7 +103,7 @@ export function createRetentionRoutes({ database }: { database: Database }): Rou
 }
 
 /** What the organization does not have and what is foreign answer the same. */
-function requireWorkspace(found: KeptDays | undefined, workspaceName: string): KeptDays {
+function requireWorkspace(found: RetentionDays | undefined, workspaceName: string): RetentionDays {
   if (found) return found
   throw new HttpError('workspaceUnknown', `There is no workspace "${workspaceName}" in your organization.`)
 }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { flag, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
-import { addKey, revokeKeyById } from '../../store/postgres/accounts/key-acts.ts'
+import { addKey, revokeKeyById } from '../../store/postgres/accounts/key-admin.ts'
 import {
   findOrganizationName,
   insertUser,

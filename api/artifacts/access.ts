@@ -2,15 +2,9 @@ import type { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
-import {
-  type Artifact,
-  type ArtifactReference,
-  type ArtifactVersion,
-  findArtifact,
-  findArtifactVersion,
-  latestAlias,
-} from '../../store/postgres/artifacts/artifacts.ts'
+import { type Artifact, type ArtifactReference, findArtifact } from '../../store/postgres/artifacts/artifacts.ts'
 import { ArtifactConflict } from '../../store/postgres/artifacts/state.ts'
+import { type ArtifactVersion, findArtifactVersion, latestAlias } from '../../store/postgres/artifacts/versions.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import { type Access, refuseWithheld, toViewer } from '../access.ts'
 

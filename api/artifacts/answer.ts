@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { toJsonInteger } from '../../http/body/exact-json.ts'
-import type { Artifact, ArtifactVersion } from '../../store/postgres/artifacts/artifacts.ts'
+import type { Artifact } from '../../store/postgres/artifacts/artifacts.ts'
+import type { ArtifactVersion } from '../../store/postgres/artifacts/versions.ts'
 import type { Asset } from '../../store/postgres/assets/assets.ts'
 import { toFolder } from '../assets/answer.ts'
 

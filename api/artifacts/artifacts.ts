@@ -2,16 +2,15 @@ import { z } from 'zod'
 import { experimentKey, flag, indexedText, list, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
+import { deleteArtifact, updateArtifact } from '../../store/postgres/artifacts/artifacts.ts'
+import type { ArtifactState } from '../../store/postgres/artifacts/state.ts'
 import {
-  deleteArtifact,
   deleteArtifactVersion,
-  findArtifactVersion,
   openArtifactVersion,
-  updateArtifact,
   updateArtifactLabels,
   updateArtifactState,
-} from '../../store/postgres/artifacts/artifacts.ts'
-import type { ArtifactState } from '../../store/postgres/artifacts/state.ts'
+} from '../../store/postgres/artifacts/version-changes.ts'
+import { findArtifactVersion } from '../../store/postgres/artifacts/versions.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import { parseSemver } from '../../store/registry/semver.ts'

@@ -3,13 +3,10 @@ import { toJsonInteger } from '../../http/body/exact-json.ts'
 import { experimentKey, object, optional, text } from '../../http/body/fields.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
-import {
-  insertArtifactConsumer,
-  listArtifactConsumers,
-  listArtifactFiles,
-  listArtifacts,
-  listArtifactVersions,
-} from '../../store/postgres/artifacts/artifacts.ts'
+import { listArtifacts } from '../../store/postgres/artifacts/artifacts.ts'
+import { insertArtifactConsumer, listArtifactConsumers } from '../../store/postgres/artifacts/consumers.ts'
+import { listArtifactFiles } from '../../store/postgres/artifacts/files.ts'
+import { listArtifactVersions } from '../../store/postgres/artifacts/versions.ts'
 import type { Database, Queries } from '../../store/postgres/database.ts'
 import { type Access, toViewer } from '../access.ts'
 import { sendZip } from '../assets/download.ts'

@@ -13,7 +13,7 @@ import {
 import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
-import { findArtifactFile } from '../../store/postgres/artifacts/artifacts.ts'
+import { findArtifactFile } from '../../store/postgres/artifacts/files.ts'
 import {
   type Asset,
   addAssetTags,

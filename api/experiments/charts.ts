@@ -6,7 +6,7 @@ import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { type Chart, countChartPoints, streamChart } from '../../store/clickhouse/points/charts.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import { type ChartedExperiment, listChartedExperiments } from '../../store/postgres/experiments/charted.ts'
+import { type ChartExperiment, listChartExperiments } from '../../store/postgres/experiments/chart-experiments.ts'
 import { toViewer } from '../access.ts'
 
 const experimentsMax = 1_000
@@ -82,7 +82,7 @@ export function createChartRoutes({ database, clickhouse }: Deps): Route[] {
         const parameterNames = [...new Set(body.params ?? [])]
         const keys = [...new Set(body.targetedExperiments)]
         refuseTooMany(keys, metricNames)
-        const experiments = await listChartedExperiments(database, toViewer(caller), keys, parameterNames)
+        const experiments = await listChartExperiments(database, toViewer(caller), keys, parameterNames)
         const chart: Chart = {
           experiments,
           names: metricNames,
@@ -120,11 +120,11 @@ function refuseTooManyPoints(points: number) {
 }
 
 /** Writes the answer while the series come in; they are grouped by experiment. */
-async function* writeChart(experiments: ChartedExperiment[], series: Readable): AsyncGenerator<Buffer | string> {
+async function* writeChart(experiments: ChartExperiment[], series: Readable): AsyncGenerator<Buffer | string> {
   const waiting = new Map(experiments.map((it) => [String(it.id), it]))
   let written = 0
   let isOpen = false
-  const begin = (it: ChartedExperiment, isEmpty: boolean) => {
+  const begin = (it: ChartExperiment, isEmpty: boolean) => {
     waiting.delete(String(it.id))
     const head = `"experimentKey":${JSON.stringify(it.key)},"params":${JSON.stringify(it.parameters)},"empty":${isEmpty}`
     return `${written++ === 0 ? '' : ','}${JSON.stringify(it.key)}:{${head},"metrics":[`

@@ -5,7 +5,10 @@ import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { readCurrentValues } from '../../store/clickhouse/points/current-values.ts'
 import type { Queries } from '../../store/postgres/database.ts'
-import { type ComparedExperiment, listComparedExperiments } from '../../store/postgres/experiments/compared.ts'
+import {
+  type ExperimentWithValues,
+  listExperimentsWithValues,
+} from '../../store/postgres/experiments/experiment-values.ts'
 import { type Access, toViewer } from '../access.ts'
 import { experimentPage, metadataAnswer, pageSizeMax, toMetadata } from '../experiments/experiments.ts'
 import { type Column, listColumns, meets, parsePredicates, predicatesDescription } from './predicates.ts'
@@ -54,10 +57,10 @@ export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): R
         const { projectId } = await access.project(caller, reference)
         const limit = pageSize ?? pageSizeMax
         const nowMs = Date.now()
-        const found: ComparedExperiment[] = []
+        const found: ExperimentWithValues[] = []
         for (let afterId = BigInt(page ?? 0); found.length <= limit; ) {
           const part = { projectId, archived, afterId, limit: lookedAtOnce }
-          const experiments = await listComparedExperiments(reads, toViewer(caller), part, compared)
+          const experiments = await listExperimentsWithValues(reads, toViewer(caller), part, compared)
           const ids = experiments.map((it) => it.id)
           const metrics =
             metricNames.length > 0 && ids.length > 0 ? await readCurrentValues(clickhouse, ids, metricNames) : new Map()
@@ -81,7 +84,7 @@ export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): R
 
 /** What an experiment has in a column. */
 function createReader(
-  experiment: ComparedExperiment,
+  experiment: ExperimentWithValues,
   asked: { kind: string; name: string }[],
   metrics: Map<string, string>,
   nowMs: number,

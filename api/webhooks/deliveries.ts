@@ -13,15 +13,9 @@ import {
   listDeliveries,
   requeueDelivery,
 } from '../../store/postgres/webhooks/deliveries.ts'
+import { oldSecretSignsForMs, replaceSigningSecret } from '../../store/postgres/webhooks/delivery-config.ts'
 import { insertTestDelivery } from '../../store/postgres/webhooks/outbox.ts'
-import {
-  enableReceiver,
-  lockReceiver,
-  oldSecretSignsForMs,
-  type Receiver,
-  replaceSigningSecret,
-  toHost,
-} from '../../store/postgres/webhooks/receivers.ts'
+import { enableReceiver, lockReceiver, type Receiver, toHost } from '../../store/postgres/webhooks/receivers.ts'
 import type { Access } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
 import { toDownloadUrl } from '../registry/answers.ts'

@@ -1,6 +1,6 @@
 import { createClosers } from '../../runtime/closers.ts'
 import type { Actor } from '../../store/postgres/accounts/audit.ts'
-import { addKey, rotateKeys } from '../../store/postgres/accounts/key-acts.ts'
+import { addKey, rotateKeys } from '../../store/postgres/accounts/key-admin.ts'
 import {
   findOrganization,
   insertUser,

@@ -14,7 +14,7 @@ import {
 import type { Database } from '../../store/postgres/database.ts'
 import { tryLock } from '../../store/postgres/lock.ts'
 import { queues } from '../../store/queue/queues.ts'
-import type { KeptType } from '../../store/retention.ts'
+import type { RetentionType } from '../../store/retention.ts'
 
 /**
  * Deletes what a workspace keeps for some days only, by when it was accepted: a training run of last year that is uploaded
@@ -30,12 +30,12 @@ const lock = 7_392_007
 /** So many experiments are without their summaries for a moment. */
 const experimentsAtOnce = 200
 
-const experimentTypes = ['metrics', 'systemMetrics', 'output'] as const satisfies KeptType[]
+const experimentTypes = ['metrics', 'systemMetrics', 'output'] as const satisfies RetentionType[]
 const eventTypes = { events: eventKinds.EVENTS, labels: eventKinds.LATE_LABELS } as const satisfies Partial<
-  Record<KeptType, number>
+  Record<RetentionType, number>
 >
 
-type Due = { workspaceId: string; type: KeptType; upToMs: number }
+type Due = { workspaceId: string; type: RetentionType; upToMs: number }
 
 /** Deletes what is due, and answers how many rows that were. */
 export async function expire({ database, clickhouse, now = Date.now }: Settings): Promise<number> {
@@ -90,7 +90,7 @@ export async function expire({ database, clickhouse, now = Date.now }: Settings)
     return total
   }
 
-  async function listDue(type: KeptType): Promise<(Due & { isAgain: boolean })[]> {
+  async function listDue(type: RetentionType): Promise<(Due & { isAgain: boolean })[]> {
     const due: (Due & { isAgain: boolean })[] = []
     for (const { workspaceId, days } of retained as Retained[]) {
       const keptDays = days[type]

@@ -9,8 +9,8 @@ import {
   insertAttempt,
   listDueDeliveries,
 } from '../../store/postgres/webhooks/deliveries.ts'
+import { type DeliveryConfig, findDeliveryConfig } from '../../store/postgres/webhooks/delivery-config.ts'
 import { testEvent } from '../../store/postgres/webhooks/outbox.ts'
-import { type DeliveryConfig, findDeliveryConfig } from '../../store/postgres/webhooks/receivers.ts'
 import { type Failure, Undeliverable } from './failure.ts'
 import { nextAttemptMs, parseRetryAfter } from './schedule.ts'
 import type { Send } from './sender.ts'

@@ -1,4 +1,4 @@
-import type { KeptDays, KeptType } from '../../retention.ts'
+import type { RetentionDays, RetentionType } from '../../retention.ts'
 import type { Queries } from '../database.ts'
 
 type Workspace = { organizationId: string; workspaceName: string }
@@ -6,21 +6,21 @@ type Workspace = { organizationId: string; workspaceName: string }
 const ofWorkspace = 'organization_id = $1 AND name = $2'
 
 /** For how many days a workspace keeps what; undefined when the organization has no such workspace. */
-export async function findKeptDays(queries: Queries, it: Workspace): Promise<KeptDays | undefined> {
-  const row = await queries.row<{ days: KeptDays }>(`SELECT kept_days AS days FROM workspaces WHERE ${ofWorkspace}`, [
-    it.organizationId,
-    it.workspaceName,
-  ])
+export async function findRetentionDays(queries: Queries, it: Workspace): Promise<RetentionDays | undefined> {
+  const row = await queries.row<{ days: RetentionDays }>(
+    `SELECT kept_days AS days FROM workspaces WHERE ${ofWorkspace}`,
+    [it.organizationId, it.workspaceName],
+  )
   return row?.days
 }
 
 /** Sets some and takes others back, all at once, and answers what is then set. */
-export async function updateKeptDays(
+export async function updateRetentionDays(
   queries: Queries,
   it: Workspace,
-  changes: { set: KeptDays; unset: string[] },
-): Promise<KeptDays | undefined> {
-  const row = await queries.row<{ days: KeptDays }>(
+  changes: { set: RetentionDays; unset: string[] },
+): Promise<RetentionDays | undefined> {
+  const row = await queries.row<{ days: RetentionDays }>(
     `UPDATE workspaces SET kept_days = (kept_days || $3::jsonb) - $4::text[] WHERE ${ofWorkspace}
      RETURNING kept_days AS days`,
     [it.organizationId, it.workspaceName, JSON.stringify(changes.set), changes.unset],
@@ -28,7 +28,7 @@ export async function updateKeptDays(
   return row?.days
 }
 
-export type Retained = { workspaceId: string; days: KeptDays }
+export type Retained = { workspaceId: string; days: RetentionDays }
 
 /** The workspaces that do not keep everything for ever. */
 export async function listRetained(queries: Queries): Promise<Retained[]> {
@@ -66,7 +66,7 @@ export async function listModelsOf(queries: Queries, workspaceId: string): Promi
   return rows.map((it) => it.id)
 }
 
-type Sweep = { workspaceId: string; type: KeptType; upToMs: number }
+type Sweep = { workspaceId: string; type: RetentionType; upToMs: number }
 
 /**
  * Begins to delete everything up to a time: `done` when it is deleted already, `again` when a sweep of the workspace was broken
@@ -108,7 +108,7 @@ export async function endSweep(queries: Queries, { workspaceId, type, upToMs, ro
 export async function listSweeps(
   queries: Queries,
   it: Workspace,
-): Promise<{ type: KeptType; upToMs: bigint; rows: bigint; atMs: number }[]> {
+): Promise<{ type: RetentionType; upToMs: bigint; rows: bigint; atMs: number }[]> {
   return await queries.rows(
     `SELECT data_type AS type, up_to_ms AS "upToMs", rows, (extract(epoch FROM swept_at) * 1000)::float8 AS "atMs"
      FROM retention_sweeps WHERE rows > 0 AND workspace_id = (SELECT id FROM workspaces WHERE ${ofWorkspace})
@@ -120,7 +120,7 @@ export async function listSweeps(
 /** Rows that are gone are no longer on their way. */
 export async function subtractFromAccepted(
   queries: Queries,
-  type: KeptType,
+  type: RetentionType,
   counts: { experimentId: bigint; rows: number }[],
 ): Promise<void> {
   await queries.row(

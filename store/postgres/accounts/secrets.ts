@@ -147,7 +147,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
     },
 
     /** Encrypts texts of an organization that are kept elsewhere, each so that it opens only in its place. */
-    async sealTexts(queries: Queries, organizationId: string, texts: Placed<string>[]): Promise<Buffer[]> {
+    async encryptTexts(queries: Queries, organizationId: string, texts: Placed<string>[]): Promise<Buffer[]> {
       const dataKey = await ensureDataKey(queries, organizationId)
       return texts.map(({ place, value }) =>
         encrypt(dataKey, placeElsewhere(organizationId, place), Buffer.from(value)),
@@ -155,11 +155,11 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
     },
 
     /**
-     * Texts that `sealTexts` has encrypted.
+     * Texts that `encryptTexts` has encrypted.
      *
      * @throws WrongMasterKey, UnreadableSecret
      */
-    async openTexts(organizationId: string, sealed: Placed<Buffer>[]): Promise<string[]> {
+    async decryptTexts(organizationId: string, sealed: Placed<Buffer>[]): Promise<string[]> {
       const row = await database.row<{ wrapped: Buffer; fingerprint: Buffer }>(
         `SELECT k.wrapped, m.fingerprint FROM organization_data_keys k CROSS JOIN master_key m
          WHERE k.organization_id = $1`,

@@ -1,9 +1,10 @@
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { insertAudit } from '../accounts/audit.ts'
 import type { Secrets } from '../accounts/secrets.ts'
 import type { Database, Queries } from '../database.ts'
+import { createSigningSecret, placeOfHeaders, placeOfSigningSecret } from './delivery-config.ts'
 
-/** What receivers can be told of. */
+/** The events that a receiver can subscribe to. */
 export const triggers = [
   'MODEL_VERSION_CREATED',
   'MODEL_VERSION_DELETED',
@@ -16,19 +17,19 @@ export type Trigger = (typeof triggers)[number]
 
 const triggersDefault: Trigger[] = ['MODEL_VERSION_STAGE_CHANGED']
 
-/** Stands for every model of a workspace; no model has this name. */
+/** Subscribes to every model of a workspace. No model can have this name. */
 export const everyModel = '*'
 
-/** As many as one change may have to tell. */
+/** Per workspace: one change may be delivered to all of them. */
 export const receiversMax = 200
 
-/** What is configured of a receiver; what is absent stays as it was, or has its default. */
+/** The settings of a receiver. An absent one keeps its value; a new receiver gets the default. */
 export type ReceiverFields = {
   url: string
   name?: string | undefined
   triggers?: Trigger[] | undefined
   isGitHost?: boolean | undefined
-  /** Sent along with every delivery. */
+  /** Extra headers of every delivery. */
   headers?: Record<string, string> | undefined
   /** With `headers`: the secret of the organization that is sent as Authorization. */
   secretRef?: string | undefined
@@ -37,9 +38,9 @@ export type ReceiverFields = {
 /** A workspace has more receivers than `receiversMax`. */
 export class TooManyReceivers extends Error {}
 
-type Place = { workspaceId: string; organizationId: string; modelName: string }
+type Scope = { workspaceId: string; organizationId: string; modelName: string }
 
-type Kept = Place & {
+type StoredReceiver = Scope & {
   id: string
   url: string
   name: string | null
@@ -55,7 +56,7 @@ const columns = `r.id, r.workspace_id AS "workspaceId", r.model_name AS "modelNa
   r.is_git_host AS "isGitHost", r.header_names AS "headerNames", r.secret_ref AS "secretRef",
   r.disabled_at_ms AS "disabledAtMs", r.disabled_reason AS "disabledReason"`
 
-export type Receiver = Omit<Kept, 'organizationId'>
+export type Receiver = Omit<StoredReceiver, 'organizationId'>
 
 /** The receivers of a workspace, by model and address: of all its models, or those configured for one. */
 export async function listReceivers(
@@ -71,7 +72,7 @@ export async function listReceivers(
 
 type ReceiverReference = { workspaceId: string; modelName: string; url: string }
 
-/** A receiver, locked until the end of the transaction: whoever changes its deliveries too locks it first. */
+/** A receiver, locked until the transaction ends. Changes of its deliveries lock it first too. */
 export async function lockReceiver(queries: Queries, reference: ReceiverReference): Promise<Receiver | undefined> {
   return await queries.row<Receiver>(
     `SELECT ${columns} FROM webhook_receivers r WHERE r.workspace_id = $1 AND r.model_name = $2 AND r.url = $3
@@ -80,14 +81,13 @@ export async function lockReceiver(queries: Queries, reference: ReceiverReferenc
   )
 }
 
-type Group = Place & { receivers: ReceiverFields[] }
+type Group = Scope & { receivers: ReceiverFields[] }
 
 type Change = { groups: Group[]; how: 'merge' | 'replace'; userName: string; nowMs: number }
 
 /**
- * Configures the receivers of pairs of workspace and model: adds them to what a pair has, or puts them in its place. What
- * was to be sent to one that is gone is not sent any more. All of it is kept, or nothing; two changes of a workspace are
- * made one after the other.
+ * Configures the receivers of each workspace and model: `merge` adds to those that exist, `replace` removes the others. Pending
+ * deliveries of a removed receiver are cancelled. All in one transaction; the changes of one workspace are serialized.
  *
  * @throws TooManyReceivers
  */
@@ -101,33 +101,33 @@ export async function configureReceivers(
       'SELECT id, name FROM workspaces WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE',
       [workspaceIds],
     )
-    const kept = await queries.rows<Kept>(
+    const stored = await queries.rows<StoredReceiver>(
       `SELECT ${columns} FROM webhook_receivers r WHERE r.workspace_id = ANY($1) AND r.removed_at_ms IS NULL
        ORDER BY r.id FOR UPDATE`,
       [workspaceIds],
     )
-    for (const { receivers, ...place } of groups) {
-      const workspace = workspaces.find((it) => it.id === place.workspaceId)
+    for (const { receivers, ...scope } of groups) {
+      const workspace = workspaces.find((it) => it.id === scope.workspaceId)
       await insertAudit(
         queries,
-        { organizationId: place.organizationId, userName },
+        { organizationId: scope.organizationId, userName },
         'webhooks.set',
         workspace?.name ?? '',
         {
-          modelName: place.modelName,
+          modelName: scope.modelName,
           how,
           hosts: receivers.map((it) => toHost(it.url)),
         },
       )
-      const there = kept.filter((it) => it.workspaceId === place.workspaceId && it.modelName === place.modelName)
+      const existing = stored.filter((it) => it.workspaceId === scope.workspaceId && it.modelName === scope.modelName)
       for (const fields of receivers) {
-        const found = there.find((it) => it.url === fields.url)
-        const whole = { ...defaults, ...(how === 'merge' && found ? toFields(found) : {}), ...given(fields) }
-        await upsertReceiver(queries, secrets, { ...place, id: found?.id, ...whole, userName, nowMs })
+        const found = existing.find((it) => it.url === fields.url)
+        const settings = { ...defaults, ...(how === 'merge' && found ? toFields(found) : {}), ...given(fields) }
+        await upsertReceiver(queries, secrets, { ...scope, id: found?.id, ...settings, userName, nowMs })
       }
       if (how === 'merge') continue
-      const gone = there.filter((it) => !receivers.some(({ url }) => url === it.url)).map((it) => it.id)
-      await removeReceivers(queries, gone, nowMs)
+      const removed = existing.filter((it) => !receivers.some(({ url }) => url === it.url)).map((it) => it.id)
+      await removeReceivers(queries, removed, nowMs)
     }
     const crowded = await queries.row(
       `SELECT 1 FROM webhook_receivers WHERE workspace_id = ANY($1) AND removed_at_ms IS NULL
@@ -138,27 +138,27 @@ export async function configureReceivers(
   })
 }
 
-/** What may be told of an address: the rest of it often holds a token. */
+/** The part of an address that may be logged: the rest often holds a token. */
 export const toHost = (url: string) => new URL(url).host
 
-type Whole = {
+type FullSettings = {
   url: string
   name: string | null
   triggers: Trigger[]
   isGitHost: boolean
-  /** Undefined: they stay. */
+  /** Undefined: unchanged. */
   headers: Record<string, string> | undefined
   secretRef: string | null
 }
 
 const defaults = { name: null, triggers: triggersDefault, isGitHost: false, headers: {}, secretRef: null }
 
-function toFields({ name, triggers, isGitHost, secretRef }: Kept) {
+function toFields({ name, triggers, isGitHost, secretRef }: StoredReceiver) {
   return { name, triggers, isGitHost, secretRef, headers: undefined }
 }
 
-/** What was sent; the headers and the reference to a secret are one field of the request. */
-function given({ url, name, triggers, isGitHost, headers, secretRef }: ReceiverFields): Pick<Whole, 'url'> {
+/** The fields that the request gave. Headers and the reference to a secret are one field of it. */
+function given({ url, name, triggers, isGitHost, headers, secretRef }: ReceiverFields): Pick<FullSettings, 'url'> {
   return {
     url,
     ...(name !== undefined && { name }),
@@ -168,7 +168,7 @@ function given({ url, name, triggers, isGitHost, headers, secretRef }: ReceiverF
   }
 }
 
-type Upsert = Place & Whole & { id: string | undefined; userName: string; nowMs: number }
+type Upsert = Scope & FullSettings & { id: string | undefined; userName: string; nowMs: number }
 
 async function upsertReceiver(queries: Queries, secrets: Secrets, receiver: Upsert) {
   const id = receiver.id ?? randomUUID()
@@ -176,22 +176,22 @@ async function upsertReceiver(queries: Queries, secrets: Secrets, receiver: Upse
   const names = headers && Object.keys(headers).sort()
   const texts = headers ? [{ place: placeOfHeaders(id), value: JSON.stringify(headers) }] : []
   if (receiver.id !== undefined) {
-    const [sealed] = await secrets.sealTexts(queries, organizationId, texts)
+    const [encrypted] = await secrets.encryptTexts(queries, organizationId, texts)
     await queries.row(
       `UPDATE webhook_receivers SET name = $2, triggers = $3, is_git_host = $4, secret_ref = $5,
          headers = coalesce($6, headers), header_names = coalesce($7, header_names) WHERE id = $1`,
-      [id, name, triggers, isGitHost, secretRef, sealed ?? null, names ?? null],
+      [id, name, triggers, isGitHost, secretRef, encrypted ?? null, names ?? null],
     )
     return
   }
   const signing = { place: placeOfSigningSecret(id), value: createSigningSecret() }
-  const [signingSecret, sealed] = await secrets.sealTexts(queries, organizationId, [signing, ...texts])
+  const [signingSecret, encrypted] = await secrets.encryptTexts(queries, organizationId, [signing, ...texts])
   await queries.row(
     `INSERT INTO webhook_receivers (id, workspace_id, model_name, url, name, triggers, is_git_host, secret_ref, headers,
        header_names, signing_secret, user_name, created_at_ms)
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
     [
-      ...[id, receiver.workspaceId, receiver.modelName, url, name, triggers, isGitHost, secretRef, sealed, names],
+      ...[id, receiver.workspaceId, receiver.modelName, url, name, triggers, isGitHost, secretRef, encrypted, names],
       ...[signingSecret, receiver.userName, receiver.nowMs],
     ],
   )
@@ -207,12 +207,12 @@ async function removeReceivers(queries: Queries, ids: string[], nowMs: number) {
   )
 }
 
-/** Receivers of a model go with it when its name changes, unless the new name has one at this address. */
+/** Moves the receivers of a renamed model to its new name, except those whose address the new name has already. */
 export async function renameModelOfReceivers(
   queries: Queries,
   { workspaceId, from, to }: { workspaceId: string; from: string; to: string },
 ): Promise<void> {
-  // As one who configures receivers does, so that neither meets what the other is about to make.
+  // The same locks as `configureReceivers` takes, so that neither misses a row that the other inserts.
   await queries.row('SELECT 1 FROM workspaces WHERE id = $1 FOR NO KEY UPDATE', [workspaceId])
   await queries.rows(
     'SELECT 1 FROM webhook_receivers WHERE workspace_id = $1 AND removed_at_ms IS NULL ORDER BY id FOR UPDATE',
@@ -226,83 +226,11 @@ export async function renameModelOfReceivers(
   )
 }
 
-/** How long the old signing secret signs along with a new one. */
-export const oldSecretSignsForMs = 24 * 3_600_000
-
-/** Makes a new signing secret, which is told this once; the old one signs along for a day. */
-export async function replaceSigningSecret(
-  queries: Queries,
-  secrets: Secrets,
-  { id, organizationId, nowMs }: { id: string; organizationId: string; nowMs: number },
-): Promise<string> {
-  const secret = createSigningSecret()
-  const [sealed] = await secrets.sealTexts(queries, organizationId, [
-    { place: placeOfSigningSecret(id), value: secret },
-  ])
-  await queries.row(
-    `UPDATE webhook_receivers SET old_signing_secret = signing_secret, old_signs_until_ms = $3, signing_secret = $2
-     WHERE id = $1`,
-    [id, sealed, nowMs + oldSecretSignsForMs],
-  )
-  return secret
-}
-
-/** Sends what waited for a disabled receiver, and what comes. */
+/** Enables a receiver; the deliveries that waited for it become due. */
 export async function enableReceiver(queries: Queries, id: string, nowMs: number): Promise<void> {
   await queries.row('UPDATE webhook_receivers SET disabled_at_ms = NULL, disabled_reason = NULL WHERE id = $1', [id])
   await queries.row("UPDATE webhook_deliveries SET due_at_ms = $2 WHERE receiver_id = $1 AND state = 'pending'", [
     id,
     nowMs,
   ])
-}
-
-/** What a delivery needs to know of its receiver, in clear text. */
-export type DeliveryConfig = {
-  organizationId: string
-  url: string
-  headers: Record<string, string>
-  secretRef: string | null
-  /** The present one first. */
-  signingSecrets: string[]
-}
-
-type SealedDeliveryConfig = Pick<DeliveryConfig, 'organizationId' | 'url' | 'secretRef'> & {
-  headers: Buffer
-  signingSecret: Buffer
-  oldSigningSecret: Buffer | null
-  oldSignsUntilMs: bigint | null
-}
-
-/** Undefined when the receiver is gone or disabled. Fails as `Secrets.openTexts` does. */
-export async function findDeliveryConfig(
-  { queries, secrets }: { queries: Queries; secrets: Secrets },
-  id: string,
-  nowMs: number,
-): Promise<DeliveryConfig | undefined> {
-  const row = await queries.row<SealedDeliveryConfig>(
-    `SELECT w.organization_id AS "organizationId", r.url, r.secret_ref AS "secretRef", r.headers,
-       r.signing_secret AS "signingSecret", r.old_signing_secret AS "oldSigningSecret",
-       r.old_signs_until_ms AS "oldSignsUntilMs"
-     FROM webhook_receivers r JOIN workspaces w ON w.id = r.workspace_id
-     WHERE r.id = $1 AND r.removed_at_ms IS NULL AND r.disabled_at_ms IS NULL`,
-    [id],
-  )
-  if (!row) return undefined
-  const { organizationId, url, secretRef, headers, signingSecret, oldSigningSecret, oldSignsUntilMs } = row
-  const alsoSigns = oldSigningSecret && oldSignsUntilMs !== null && oldSignsUntilMs > nowMs ? [oldSigningSecret] : []
-  const [openHeaders = '{}', ...signingSecrets] = await secrets.openTexts(organizationId, [
-    { place: placeOfHeaders(id), value: headers },
-    ...[signingSecret, ...alsoSigns].map((value) => ({ place: placeOfSigningSecret(id), value })),
-  ])
-  return { organizationId, url, secretRef, headers: JSON.parse(openHeaders), signingSecrets }
-}
-
-const placeOfHeaders = (id: string) => ['webhook_receivers', id, 'headers']
-/** The same for the old one: it moves from column to column as it is. */
-const placeOfSigningSecret = (id: string) => ['webhook_receivers', id, 'signing_secret']
-
-const signingSecretBytes = 32
-
-function createSigningSecret(): string {
-  return `whsec_${randomBytes(signingSecretBytes).toString('base64')}`
 }

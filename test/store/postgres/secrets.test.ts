@@ -52,22 +52,22 @@ it('a text that is kept elsewhere opens in its place and organization, and nowhe
     { place: ['table', '1', 'a'], value: 'first' },
     { place: ['table', '1', 'b'], value: '' },
   ]
-  const sealed = await database.transaction((queries) => secrets.sealTexts(queries, one.organizationId, texts))
-  await database.transaction((queries) => secrets.sealTexts(queries, other.organizationId, texts))
+  const sealed = await database.transaction((queries) => secrets.encryptTexts(queries, one.organizationId, texts))
+  await database.transaction((queries) => secrets.encryptTexts(queries, other.organizationId, texts))
   const [first, second] = sealed.map((value, at) => ({ place: texts[at]?.place as string[], value })) as [
     { place: string[]; value: Buffer },
     { place: string[]; value: Buffer },
   ]
 
-  expect(await secrets.openTexts(one.organizationId, [first, second])).toEqual(['first', ''])
+  expect(await secrets.decryptTexts(one.organizationId, [first, second])).toEqual(['first', ''])
   expect(sealed.some((it) => it.includes('first'))).toBe(false)
-  await expect(secrets.openTexts(other.organizationId, [first])).rejects.toThrow('does not open')
-  await expect(secrets.openTexts(one.organizationId, [{ place: second.place, value: first.value }])).rejects.toThrow(
+  await expect(secrets.decryptTexts(other.organizationId, [first])).rejects.toThrow('does not open')
+  await expect(secrets.decryptTexts(one.organizationId, [{ place: second.place, value: first.value }])).rejects.toThrow(
     'does not open',
   )
   await secrets.put(one, 'table', 'a secret of a name')
   await expect(
-    openSecrets({ database, masterKey: randomBytes(32) }).openTexts(one.organizationId, [first]),
+    openSecrets({ database, masterKey: randomBytes(32) }).decryptTexts(one.organizationId, [first]),
   ).rejects.toThrow('The master key is not the one')
 })
 

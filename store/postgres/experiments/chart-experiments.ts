@@ -1,19 +1,19 @@
 import { mayReadExperiment, toViewerValues, type Viewer } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
 
-export type ChartedExperiment = { id: bigint; key: string; startTimeMs: bigint; parameters: Record<string, string> }
+export type ChartExperiment = { id: bigint; key: string; startTimeMs: bigint; parameters: Record<string, string> }
 
 /**
  * Those of some experiments that the viewer may see, each with those of some parameters that it has. What is absent,
  * deleted or foreign is left out.
  */
-export async function listChartedExperiments(
+export async function listChartExperiments(
   queries: Queries,
   viewer: Viewer,
   keys: string[],
   parameterNames: string[],
-): Promise<ChartedExperiment[]> {
-  const rows = await queries.rows<Omit<ChartedExperiment, 'parameters'> & { names: string[]; values: string[] }>(
+): Promise<ChartExperiment[]> {
+  const rows = await queries.rows<Omit<ChartExperiment, 'parameters'> & { names: string[]; values: string[] }>(
     `SELECT e.id, e.key, e.start_time_ms AS "startTimeMs",
        ARRAY(SELECT v.name ${parametersOf}) AS names, ARRAY(SELECT v.value ${parametersOf}) AS values
      FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id

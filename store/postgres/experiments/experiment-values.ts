@@ -11,19 +11,19 @@ import {
 } from './experiments.ts'
 
 /** An experiment with what it is compared by; an absent value is null. */
-export type ComparedExperiment = Experiment & { values: (string | null)[]; tags: string[] }
+export type ExperimentWithValues = Experiment & { values: (string | null)[]; tags: string[] }
 
 /** What is read with each experiment. */
 type Compared = { values: { kind: ValueKind; name: string }[]; withTags: boolean }
 
 /** A page of a project's experiments, as `listExperiments` has it, each with some of its values in the order asked for. */
-export async function listComparedExperiments(
+export async function listExperimentsWithValues(
   queries: Queries,
   viewer: Viewer,
   page: ExperimentPage,
   { values, withTags }: Compared,
-): Promise<ComparedExperiment[]> {
-  return await queries.rows<ComparedExperiment>(
+): Promise<ExperimentWithValues[]> {
+  return await queries.rows<ExperimentWithValues>(
     `SELECT ${experimentColumns},
        ARRAY(SELECT v.value FROM unnest($8::text[], $9::text[]) WITH ORDINALITY AS asked(kind, name, place)
          LEFT JOIN experiment_values v ON v.experiment_id = e.id AND v.kind = asked.kind AND v.name = asked.name
