@@ -6,5 +6,5 @@ export const retentionTypes = ['metrics', 'systemMetrics', 'output', 'events', '
 
 export type RetentionType = (typeof retentionTypes)[number]
 
-/** How many days a workspace keeps what; what is absent is kept for ever. */
+/** The retention of a workspace in days. An absent type is kept for ever. */
 export type RetentionDays = Partial<Record<RetentionType, number>>

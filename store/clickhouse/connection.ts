@@ -6,9 +6,9 @@ import type { Table } from './table.ts'
 type Settings = {
   /** `http://user:password@host:port/database`. */
   url: string
-  /** The cluster that the server is of; see `cluster.ts`. */
+  /** The cluster that the server belongs to; see `cluster/layout.ts`. */
   cluster?: string | undefined
-  /** On how many replicas of a shard rows are before an insert is done: a number, or `auto` for most of them. */
+  /** How many replicas of a shard must have the rows before an insert is done: a number, or `auto` for the majority. */
   insertQuorum?: string | undefined
   /** Longest time a read may take; inserts and migrations get ten times as long. */
   readTimeoutMs?: number
@@ -17,8 +17,7 @@ type Settings = {
 export type ClickHouse = ReturnType<typeof openClickHouse>
 
 /**
- * A connection to ClickHouse: one client for reads, with a bound on their time, and one for inserts. Nothing is asked of
- * the server before the first query.
+ * A connection to ClickHouse: one client for reads, with a time limit, and one for inserts. It connects with the first query.
  */
 export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeoutMs = 30_000 }: Settings) {
   const address = new URL(url)
@@ -34,11 +33,11 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
   const reads = createClient({
     ...common,
     request_timeout: readTimeoutMs + 2_000,
-    // An answer that its reader leaves unread holds one of them for a while.
+    // An answer that its client reads slowly occupies a connection.
     max_open_connections: 128,
     clickhouse_settings: {
       max_execution_time: readTimeoutMs / 1000,
-      // Numbers of JSON would be rounded beyond 2^53 here.
+      // JSON.parse would round integers beyond 2^53.
       output_format_json_quote_64bit_integers: 1,
       ...(cluster !== undefined && clusterReadSettings),
     },
@@ -54,23 +53,23 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
     database,
     cluster,
 
-    /** Runs a statement that answers nothing. */
+    /** Runs a statement without an answer. */
     async command(query: string, settings: Record<string, string | number> = {}) {
       await writes.command({ query, clickhouse_settings: settings })
     },
 
     /** Reads rows as objects; 64-bit integers come as strings. For small answers. */
     async rows<Row>(query: string, params: Record<string, unknown> = {}): Promise<Row[]> {
-      const answer = await nameAway(reads.query({ query, query_params: params, format: 'JSONEachRow' }))
+      const answer = await nameTemporary(reads.query({ query, query_params: params, format: 'JSONEachRow' }))
       return await answer.json<Row>()
     },
 
     /**
-     * Reads an answer in the format that the query names, as a stream of bytes. The server finishes the query before it
-     * sends the first of them, so a query that fails is an error here, never a torn answer.
+     * Streams the answer in the format that the query names. The server finishes the query before it sends the first byte, so
+     * a query that fails is an error here, never a truncated answer.
      */
     async stream(query: string, params: Record<string, unknown> = {}): Promise<Readable> {
-      const answer = await nameAway(
+      const answer = await nameTemporary(
         reads.exec({ query, query_params: params, clickhouse_settings: { wait_end_of_query: 1 } }),
       )
       return answer.stream as Readable
@@ -79,10 +78,9 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
     /**
      * Inserts blocks in Native format, compressed with zstd and concatenated. Resolves once the rows are on disk.
      *
-     * An insert that is repeated stores its rows again, and their identity makes one of them. ClickHouse's own
-     * deduplication must stay off: outside of replicated tables it notes an insert as done before its part is in place,
-     * so after a kill between the two it takes the repetition for done as well, and the rows are nowhere (measured with
-     * 26.7: the rename held up by strace, the server killed meanwhile).
+     * A repeated insert stores its rows again, and their identity collapses them. ClickHouse's own deduplication must stay
+     * off: outside of replicated tables it records an insert before its part is in place. After a kill between the two it
+     * skips the repetition, and the rows are lost (measured with 26.7: strace delayed the rename, the server was killed).
      */
     async insertBlocks({ name, columns, eachOnceInPart = false }: Table, blocks: Buffer[]) {
       const names = columns.map((it) => it.name).join(', ')
@@ -126,18 +124,16 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
   }
 }
 
-/**
- * Codes of ClickHouse that mean "not now": out of time, of memory, of slots or of space, or read-only for the moment.
- */
-const passingCodes = new Set([159, 160, 202, 209, 210, 225, 241, 242, 243, 252, 319, 439, 999])
+/** Codes of ClickHouse for temporary errors: out of time, memory, slots or space, or read-only for the moment. */
+const temporaryCodes = new Set([159, 160, 202, 209, 210, 225, 241, 242, 243, 252, 319, 439, 999])
 
-/** Names the faults that pass by themselves, for whoever maps errors; a time-out of the client has no code at all. */
-async function nameAway<T>(work: Promise<T>): Promise<T> {
+/** Names temporary errors `StoreAway`, so that they are answered as "unavailable". A time-out of the client has no code. */
+async function nameTemporary<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
-    const passes = error instanceof ClickHouseError ? passingCodes.has(Number(error.code)) : !hasCode(error)
-    if (error instanceof Error && passes) error.name = 'StoreAway'
+    const isTemporary = error instanceof ClickHouseError ? temporaryCodes.has(Number(error.code)) : !hasCode(error)
+    if (error instanceof Error && isTemporary) error.name = 'StoreAway'
     throw error
   }
 }
@@ -147,8 +143,7 @@ function hasCode(error: unknown): boolean {
 }
 
 /**
- * Codes of ClickHouse that mean the data itself cannot be stored, now or later: parsing, types, unknown
- * columns, violated constraints. Source:
+ * Codes of ClickHouse for data that can never be stored: parsing, types, unknown columns, violated constraints. Source:
  * ErrorCodes.cpp of ClickHouse.
  */
 const permanentCodes = new Set([

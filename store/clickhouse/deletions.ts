@@ -4,8 +4,8 @@ import { summaryTable } from './points/summary.ts'
 import { experimentTables } from './points/tables.ts'
 
 /**
- * Takes all rows of some experiments out of every table that has any. Resolves when they are off the disk. The parts that
- * hold them are written anew, so it is for many experiments at a time.
+ * Deletes all rows of some experiments from every table. Resolves when they are off the disk. ClickHouse rewrites each part
+ * that holds one, so call it for many experiments at once.
  */
 export async function deleteExperimentRows(clickhouse: ClickHouse, experimentIds: bigint[]): Promise<void> {
   for (const table of [...experimentTables.map((it) => it.name), summaryTable]) {

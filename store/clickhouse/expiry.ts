@@ -8,14 +8,14 @@ import { pointsTable } from './points/tables.ts'
 import type { Table } from './table.ts'
 
 /**
- * Deletes what was accepted long ago. Rows are marked as deleted, which costs little and takes effect at once; their space
- * comes back as ClickHouse merges their parts. What was derived of them is made anew of what is left: a summary is the least,
- * the greatest and the last of points that are still there. Rollups of events see by their counts that they no longer hold.
+ * Deletes rows by their time of acceptance. Lightweight deletes mark the rows, which is cheap and takes effect at once; merges
+ * free the space later. Summaries and event features are then computed again from the remaining rows. Rollups of events notice
+ * by their row counts that they are outdated.
  */
 
-/** It resolves when no read sees the rows any more. */
-const lightly = { lightweight_deletes_sync: 2, allow_nondeterministic_mutations: 1 }
-const whole = { mutations_sync: 2 }
+/** The statement returns when no read sees the rows any more. */
+const lightweight = { lightweight_deletes_sync: 2, allow_nondeterministic_mutations: 1 }
+const awaited = { mutations_sync: 2 }
 
 export type Aged = { experimentId: bigint; oldestMs: number }
 
@@ -40,7 +40,7 @@ export async function expireExperimentRows(
   const counted = await clickhouse.rows<{ id: string; n: string }>(
     `SELECT experiment_id AS id, count() AS n FROM ${database}.${table.name} FINAL WHERE ${where} GROUP BY id`,
   )
-  await clickhouse.command(`DELETE FROM ${toRowsOf(clickhouse, table.name)} WHERE ${where}`, lightly)
+  await clickhouse.command(`DELETE FROM ${toRowsOf(clickhouse, table.name)} WHERE ${where}`, lightweight)
   if (table.name === pointsTable.name) {
     await rederive(clickhouse, summaryTable, ofExperiments, selectSummary(`${database}.${table.name}`, ofExperiments))
   }
@@ -48,8 +48,8 @@ export async function expireExperimentRows(
 }
 
 /**
- * Deletes events of a model that were accepted before a time, with their values: these first, as it is by their events that
- * they are known. Answers how many events there were. Their prediction ids stay taken.
+ * Deletes the events of a model that were accepted before a time. Their values go first: they are found by their events.
+ * Answers how many events it deleted. Their prediction ids stay taken.
  */
 export async function expireEvents(
   clickhouse: ClickHouse,
@@ -62,15 +62,15 @@ export async function expireEvents(
     `SELECT uniqExact(claim, place) AS n, max(claim) AS highest FROM ${database}.${eventsTable.name} WHERE ${isOld}`,
   )
   const events = Number(found?.n ?? 0)
-  // One that was broken off may have deleted them all, and nothing after that.
+  // An interrupted sweep may have deleted all events, and stopped before the derived rows.
   if (events === 0 && !isAgain) return 0
   await clickhouse.command(
     `DELETE FROM ${toRowsOf(clickhouse, eventValuesTable.name)}
      WHERE ${ofModel} AND claim <= ${found?.highest} AND (claim, place) IN (
        SELECT claim, place FROM ${database}.${toLocal(clickhouse, eventsTable.name)} WHERE ${isOld})`,
-    lightly,
+    lightweight,
   )
-  await clickhouse.command(`DELETE FROM ${toRowsOf(clickhouse, eventsTable.name)} WHERE ${isOld}`, lightly)
+  await clickhouse.command(`DELETE FROM ${toRowsOf(clickhouse, eventsTable.name)} WHERE ${isOld}`, lightweight)
   await rederive(
     clickhouse,
     eventFeaturesTable,
@@ -80,19 +80,19 @@ export async function expireEvents(
   return events
 }
 
-/** Where the rows of a table are, for a statement that deletes some; events lie on one shard with their values. */
+/** The table to delete rows from. Events are on the same shard as their values. */
 const toRowsOf = (clickhouse: ClickHouse, table: string) =>
   `${clickhouse.database}.${toLocal(clickhouse, table)}${onCluster(clickhouse)}`
 
 const pollMs = 100
 
 /**
- * Makes a part of a derived table anew. An insert may have put its rows into the derived table already and not yet into the
- * other one, so those that began before are waited for; later ones add what they add to both, which may come twice.
+ * Computes the matching rows of a derived table again. A running insert may have reached the derived table but not yet the
+ * other one, so this waits for the inserts that began before. Later inserts add to both; the derived tables tolerate repeats.
  */
 async function rederive(clickhouse: ClickHouse, table: string, where: string, select: string): Promise<void> {
   const { database } = clickhouse
-  await clickhouse.command(`ALTER TABLE ${toRowsOf(clickhouse, table)} DELETE WHERE ${where}`, whole)
+  await clickhouse.command(`ALTER TABLE ${toRowsOf(clickhouse, table)} DELETE WHERE ${where}`, awaited)
   const running = await listInserts(clickhouse)
   while (running.size > 0) {
     await sleep(pollMs)

@@ -1,11 +1,11 @@
-/** An insert that runs for minutes says so in headers of its answer, or else the client takes it for lost. */
+/** An insert that runs for minutes sends progress headers, or else the client times out. */
 export const longInsert = { send_progress_in_http_headers: 1, http_headers_progress_interval_ms: '20000' }
 
 const rowsAtOnce = 20_000_000
 
 type Range = { first: string; last: string; rows: number }
 
-/** Neighbouring experiments, together about as many rows as one insert should have. */
+/** Groups neighbouring experiments into inserts of about `rowsAtOnce` rows. */
 export function toRanges(experiments: { id: string; count: string }[]): Range[] {
   const ranges: Range[] = []
   for (const { id, count } of experiments) {

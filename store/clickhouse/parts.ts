@@ -8,11 +8,11 @@ export type Part = {
   id: string
   /** 0 on a single server. Another shard may have a part of the same name. */
   shard: number
-  /** Its rows, of whatever they are. */
+  /** The number of its rows. */
   size: number
 }
 
-/** The parts of tables as they are now. A name alone may come again in a table that is made anew. */
+/** The active parts of tables. A name alone may come again in a table that is recreated. */
 export async function listParts(clickhouse: ClickHouse, tables: string[]): Promise<Map<string, Part[]>> {
   const rows = await clickhouse.rows<Omit<Part, 'size'> & { table: string; size: string }>(
     `SELECT table, name, rows AS size, ${shardOf(clickhouse)} AS shard, concat(toString(shard), ' ', table, ' ', name, ' ', toString(rows), ' ',
@@ -33,7 +33,7 @@ export function areAllIn(parts: Part[], active: Map<string, Part[]>): boolean {
   return parts.every((it) => ids.has(it.id))
 }
 
-/** The condition on rows that they are in one of the parts. */
+/** A condition on rows: they are in one of the parts. */
 export function isAmong(parts: Part[]): string {
   if (parts.length === 0) return 'false'
   const conditions = [...Map.groupBy(parts, (it) => it.shard)].map(([shard, its]) => {
@@ -43,12 +43,12 @@ export function isAmong(parts: Part[]): string {
   return conditions.length === 1 ? (conditions[0] as string) : `(${conditions.join(' OR ')})`
 }
 
-/** The numbers of events that a part has. */
+/** The range of claims that a part has. */
 export type Range = { low: bigint; high: bigint; rows: number }
 export type RangedPart = Part & Range
 export type ClaimRange = [low: bigint, high: bigint]
 
-/** The ranges of numbers that more than one part may have, and about how many rows are in them. */
+/** The ranges of claims that more than one part may have, and about how many rows are in them. */
 export function findShared(parts: Range[]): { ranges: ClaimRange[]; rows: number } {
   const ranges: ClaimRange[] = []
   let reach: bigint | undefined

@@ -1,23 +1,23 @@
 import { systemTable } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
 
-/** What whoever runs ClickHouse has to look after. In a cluster it is of one replica of each shard. */
+/** The health of ClickHouse, for operators. Of a cluster: one replica of each shard. */
 export type ClickHouseState = {
   version: string
   tables: { table: string; parts: number; partsOfPartitionMax: number; bytes: number; rows: number }[]
   disks: { disk: string; freeBytes: number; totalBytes: number }[]
-  /** Mutations that are not done, and those of them that failed at least once. */
+  /** Unfinished mutations, and those of them that failed at least once. */
   mutations: { waiting: number; failing: number; failReason: string }
-  /** Merges under way, and how long the oldest has been. */
+  /** Running merges, and the age of the oldest. */
   merges: { running: number; oldestSeconds: number }
-  /** Replicated tables only: read-only ones, what waits to be fetched or merged, and by how much the slowest is late. */
+  /** Replicated tables only: how many are read-only, the queue of fetches and merges, and the largest delay. */
   replicas: { readOnly: number; queued: number; delaySeconds: number }
-  /** From so many parts of a partition on inserts are slowed down. */
+  /** ClickHouse slows inserts down from so many parts in one partition. */
   partsSlowAt: number
   nowMs: number
 }
 
-/** Disks of object stores say that they have all there is. */
+/** Disks on object stores report a size near 2^64. */
 const endlessBytes = 1e18
 
 const numbers = <Row extends Record<string, unknown>>(rows: Row[]) =>

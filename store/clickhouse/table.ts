@@ -2,10 +2,10 @@ export type ColumnType = 'UInt8' | 'UInt32' | 'UInt64' | 'Int64' | 'Float64' | '
 
 export type Column = {
   name: string
-  /** As it stands in blocks, and in the table unless `storedAs` says otherwise. */
+  /** The type in blocks, and in the table unless `storedAs` differs. */
   type: ColumnType
   codec: string
-  /** The column that keeps it instead, made of it as rows are inserted. */
+  /** The column that is stored instead, computed as rows are inserted. */
   storedAs?: { name: string; type: ColumnType; from: string }
 }
 

@@ -29,12 +29,12 @@ import type { Column, Table } from './table.ts'
  */
 export const streamTables: readonly Table[] = [...experimentTables, ...monitoringTables]
 
-/** Enough for what is being inserted and merged when an insert is let in. */
+/** Room for the inserts and merges that run already when an insert begins. */
 export const freeDiskBytesMin = 64 * 1024 * 1024
 
 /**
- * What all tables have in common. The fsyncs make an inserted part as durable as the job that is then completed. Inserts are refused, and repeated, before the disk is full:
- * a merge that meets its end was seen to leave parts with empty files behind.
+ * The settings of all tables. The fsyncs make an inserted part durable before its job is completed. ClickHouse refuses inserts
+ * before the disk is full, and the queue repeats them: a merge on a full disk was seen to leave parts with empty files.
  */
 export const mergeTreeSettings = (layout: Layout) =>
   [
@@ -77,11 +77,11 @@ function createTable(layout: Layout, table: Table): string[] {
 }
 
 /**
- * A column that is stored as another one is there for inserts only. They must name it, or else a worker of a version that
- * did not would store zeros.
+ * A column with `storedAs` exists for inserts only. An insert that does not name it fails: a worker before 0.1.0 would store
+ * zeros otherwise.
  */
 function describeColumn({ name, type, codec, storedAs }: Column, table: Table): string {
   if (storedAs === undefined) return `${name} ${type} CODEC(${codec})`
-  const refusal = `throwIf(${table.primaryKey[0]} >= 0, 'an insert into ${table.name} must name the column ${name}')`
-  return `${name} ${type} EPHEMERAL to${type}(${refusal}), ${storedAs.name} ${storedAs.type} DEFAULT ${storedAs.from} CODEC(${codec})`
+  const failUnlessNamed = `throwIf(${table.primaryKey[0]} >= 0, 'an insert into ${table.name} must name the column ${name}')`
+  return `${name} ${type} EPHEMERAL to${type}(${failUnlessNamed}), ${storedAs.name} ${storedAs.type} DEFAULT ${storedAs.from} CODEC(${codec})`
 }

@@ -9,7 +9,7 @@ export type Queries = {
 }
 
 export type Database = Queries & {
-  /** Runs `work` in one transaction: all of it is kept, or nothing. */
+  /** Runs `work` in one transaction: it commits as a whole, or not at all. */
   transaction<T>(work: (queries: Queries) => Promise<T>): Promise<T>
   close(): Promise<void>
 }
@@ -18,11 +18,11 @@ type Settings = {
   url: string
   connectionsMax?: number
   connectWaitMs?: number
-  /** Called for faults of idle connections; the pool replaces them by itself. */
+  /** Called for errors of idle connections, which the pool replaces by itself. */
   onError(error: Error): void
 }
 
-/** Waiting longer than this for Postgres is answered as "unavailable". */
+/** A longer wait for a connection is answered as "unavailable". */
 const connectWaitMsDefault = 2_000
 const statementWaitMs = 15_000
 
@@ -42,12 +42,12 @@ export function openDatabase(settings: Settings): Database {
   pool.on('error', onError)
 
   return {
-    ...toQueries((sql, values) => withPoolFaults(() => pool.query(sql, values))),
+    ...toQueries((sql, values) => nameTimeouts(() => pool.query(sql, values))),
     async transaction(work) {
-      const client = await withPoolFaults(() => pool.connect())
-      // A connection that ends between two statements says so here, or else it would end the process.
+      const client = await nameTimeouts(() => pool.connect())
+      // Without a listener, a connection that ends between two statements would end the process.
       client.on('error', onError)
-      const run = (sql: string, values?: unknown[]) => withPoolFaults(() => client.query(sql, values))
+      const run = (sql: string, values?: unknown[]) => nameTimeouts(() => client.query(sql, values))
       try {
         await run('BEGIN')
         const result = await work(toQueries(run))
@@ -55,7 +55,7 @@ export function openDatabase(settings: Settings): Database {
         client.release()
         return result
       } catch (error) {
-        // A connection on which even ROLLBACK fails is of no use to anyone: it is closed, not given back.
+        // A connection on which ROLLBACK fails is closed, not returned to the pool.
         const broken = await client.query('ROLLBACK').then(
           () => false,
           () => true,
@@ -82,11 +82,8 @@ function getTypeParser(oid: number, format?: 'text' | 'binary') {
   return pg.types.getTypeParser(oid, format as 'text')
 }
 
-/**
- * The pool reports a wait that ran out as an error without a code; it is named here, so that whoever maps errors need
- * not read messages.
- */
-async function withPoolFaults<T>(run: () => Promise<T>): Promise<T> {
+/** Names the pool's time-outs `StoreAway`: they have no code, and messages must not be parsed. */
+async function nameTimeouts<T>(run: () => Promise<T>): Promise<T> {
   try {
     return await run()
   } catch (error) {
@@ -95,7 +92,7 @@ async function withPoolFaults<T>(run: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The SQLSTATE of a statement that broke a UNIQUE constraint. */
+/** True for SQLSTATE 23505: a UNIQUE constraint was violated. */
 export function isUniqueViolation(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '23505'
 }

@@ -1,6 +1,6 @@
 import type { Queries } from './database.ts'
 
-/** Rows that were refused for good, and why. */
+/** Rows that ClickHouse can never store, and why. */
 export type DeadLetter = {
   id: bigint
   queue: string
@@ -36,7 +36,7 @@ export async function findDeadLetter(
   return await queries.row(`SELECT ${shownColumns}, block AS bytes FROM dead_letters WHERE id = $1`, [id])
 }
 
-/** True when there was one. */
+/** True when it existed. */
 export async function deleteDeadLetter(queries: Queries, id: bigint): Promise<boolean> {
   return (await queries.row('DELETE FROM dead_letters WHERE id = $1 RETURNING id', [id])) !== undefined
 }

@@ -1,10 +1,10 @@
 import pg from 'pg'
 import type { Queries } from './database.ts'
 
-/** Waits until nobody else holds the lock of this number, and holds it while `work` runs. */
+/** Waits for the advisory lock of this number, and holds it while `work` runs. */
 export async function withLock<T>(url: string, number: number, work: () => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000, keepAlive: true })
-  // Its end means that the lock is free again, which the work cannot be told.
+  // A lost connection frees the lock, and the work cannot be stopped.
   client.on('error', () => undefined)
   await client.connect()
   try {

@@ -21,7 +21,7 @@ export function migrationNames(): string[] {
 /**
  * Brings Postgres forward to the schema this version needs. Safe to repeat, and to run twice at once.
  *
- * @param count fewer migrations than there are, for tables as an earlier version had them
+ * @param count stop after so many migrations: for the schema of an earlier version
  */
 export async function migratePostgres(url: string, count = Number.POSITIVE_INFINITY): Promise<void> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 })
@@ -33,7 +33,7 @@ export async function migratePostgres(url: string, count = Number.POSITIVE_INFIN
       direction: 'up',
       migrationsTable,
       count,
-      // Two migrations at once: the second waits, and finds nothing left to do.
+      // A second process waits, and then finds nothing to do.
       advisoryLockMode: 'wait',
       logger: silent,
     })

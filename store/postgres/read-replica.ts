@@ -1,12 +1,12 @@
 /**
- * Reads that may be answered by a streaming replica, without ever being older than what was committed before they began:
+ * Reads from a streaming replica that still see every commit made before they began (read-your-writes):
  *
- * 1. The primary is asked how far its WAL goes. A question that was under way before a read began is of no use to it;
- *    all reads that come meanwhile share the next one.
- * 2. The replica is asked, on the connection that will read, whether it has replayed up to there; if not, again every
- *    few milliseconds for a short while.
- * 3. When it has, it answers. When it has not, is away, belongs to another history, or ends the read because its own
- *    replay is in the way, the primary answers: what the replica lacks costs the primary's time and nothing else.
+ * 1. Ask the primary for its WAL position. A query that started before the read is too old for it, so all reads that arrive
+ *    meanwhile share the next one.
+ * 2. Ask the replica, on the connection that will read, whether it has replayed up to there; poll every few milliseconds for a
+ *    short while.
+ * 3. If it has, read from it. If it lags, is down, is on another timeline, or cancels the read because of a replay conflict,
+ *    read from the primary. A bad replica costs time, never a stale answer.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Counter, type Registry } from 'prom-client'
@@ -28,15 +28,15 @@ type Deps = {
   /** Undefined: the primary answers everything. */
   replicaUrl: string | undefined
   metricsRegistry: Registry
-  /** Called for faults of the replica; reads go on without it. */
+  /** Called for errors of the replica; reads go on without it. */
   onError(error: unknown): void
 }
 
 const catchUpMsMax = 50
 const lookAgainMs = 4
-/** A replica that has not answered by then is away: to connect, and to be asked where it stands. */
+/** Limit to connect, and to answer where it stands; a slower replica counts as down. */
 const answerMsMax = 500
-/** A replica that is away, or no use, is not asked again before this has passed. */
+/** A replica that is down, or unusable, is skipped for this long. */
 const awayMs = 1_000
 
 /** Opens the reads of a process, and counts which server answered them. */
@@ -56,18 +56,18 @@ export function openReadReplica({ primary, replicaUrl, metricsRegistry, onError 
   }
 
   const replica = openDatabase({ url: replicaUrl, connectWaitMs: answerMsMax, onError })
-  const askPosition = createShared(() => readWalPosition(primary))
+  const findPosition = createShared(() => readWalPosition(primary))
   let awayUntil = 0
-  /** Whether the last read waited in vain: then nobody waits until one finds it there at once. */
+  /** The last read waited in vain: no read waits until one finds the replica caught up at once. */
   let isLate = false
 
-  /** Reported once, not with each try. */
-  let isAside = false
+  /** Whether the error was reported: once, not with each attempt. */
+  let isSkipped = false
 
-  function setAside(error: unknown) {
+  function skipReplica(error: unknown) {
     awayUntil = performance.now() + awayMs
-    if (!isAside) onError(error)
-    isAside = true
+    if (!isSkipped) onError(error)
+    isSkipped = true
   }
 
   async function isCurrent(queries: Queries, position: WalPosition): Promise<boolean> {
@@ -76,10 +76,10 @@ export function openReadReplica({ primary, replicaUrl, metricsRegistry, onError 
       const standing = await readStanding(queries, position)
       const kind = compareServers(position, standing)
       if (kind === 'foreign' || kind === 'diverged') {
-        setAside(new Error(`The Postgres at POSTGRES_READ_URL cannot be read: ${whyNot[kind]}`))
+        skipReplica(new Error(`The Postgres at POSTGRES_READ_URL cannot be read: ${whyNot[kind]}`))
         return false
       }
-      isAside = false
+      isSkipped = false
       if (kind === 'primary') return true
       if (standing.isReached || performance.now() >= waitUntil) {
         isLate = !standing.isReached
@@ -92,19 +92,19 @@ export function openReadReplica({ primary, replicaUrl, metricsRegistry, onError 
   /** Undefined when it cannot answer, for whatever reason. */
   async function readReplica<T>(read: (queries: Queries) => Promise<T>): Promise<{ answer: T } | undefined> {
     if (performance.now() < awayUntil) return undefined
-    let isHeard = false
+    let hasAnswered = false
     try {
-      const position = await askPosition()
+      const position = await findPosition()
       const giveUp = new AbortController()
       const work = replica.transaction(async (queries) => {
         const found = await isCurrent(queries, position)
-        isHeard = true
-        // Whoever asked has gone to the primary meanwhile.
+        hasAnswered = true
+        // The caller may have gone to the primary meanwhile.
         return found && !giveUp.signal.aborted ? { answer: await read(queries) } : undefined
       })
-      // A machine that has vanished answers nothing at all, not even that it is away.
+      // A machine that has vanished does not even refuse the connection.
       const timer = sleep(2 * answerMsMax, undefined, { signal: giveUp.signal }).then(
-        () => (isHeard ? work : Promise.reject(new Error('the replica of Postgres does not answer'))),
+        () => (hasAnswered ? work : Promise.reject(new Error('the replica of Postgres does not answer'))),
         () => work,
       )
       try {
@@ -113,9 +113,9 @@ export function openReadReplica({ primary, replicaUrl, metricsRegistry, onError 
         giveUp.abort()
       }
     } catch (error) {
-      // Conflicts with its replay are ordinary, and pass; one that did not get as far is away.
-      if (isHeard) onError(error)
-      else setAside(error)
+      // Replay conflicts are ordinary. An error before the replica answered means that it is down.
+      if (hasAnswered) onError(error)
+      else skipReplica(error)
       return undefined
     }
   }
@@ -129,7 +129,7 @@ export function openReadReplica({ primary, replicaUrl, metricsRegistry, onError 
     }),
     async check() {
       const position = await readWalPosition(primary)
-      const standing = await readStanding(replica, position).catch(setAside)
+      const standing = await readStanding(replica, position).catch(skipReplica)
       if (standing && compareServers(position, standing) === 'foreign') {
         throw new Error(`The Postgres at POSTGRES_READ_URL (${new URL(replicaUrl).host}) ${foreignServer}`)
       }
@@ -150,7 +150,7 @@ function toQueries(run: <T>(read: (queries: Queries) => Promise<T>) => Promise<T
   }
 }
 
-/** One question at a time: whoever comes while one is under way shares the next, which begins after they came. */
+/** One query at a time: callers that arrive during one share the next, which starts after they arrived. */
 function createShared<T>(ask: () => Promise<T>): () => Promise<T> {
   let next: Promise<T> | undefined
   let underWay: Promise<unknown> = Promise.resolve()

@@ -1,6 +1,6 @@
 import type { Queries } from './database.ts'
 
-/** The table that is there while a backup is restored, and after one that was broken off. */
+/** This table exists while a backup is restored, and after a restore that was interrupted. */
 export const restoreMark = 'svc_restore'
 
 /**
@@ -13,7 +13,7 @@ export async function checkRestored(queries: Queries): Promise<void> {
   if (!table?.found) return
   const mark = await queries.row<{ id: string }>(`SELECT backup_id AS id FROM ${restoreMark}`)
   throw new Error(
-    `Postgres holds a part of the backup ${mark?.id ?? ''} only: its restore is under way, or was broken off. ` +
+    `Postgres holds a part of the backup ${mark?.id ?? ''} only: its restore is running, or was interrupted. ` +
       'Wait for it, or repeat "svc restore".',
   )
 }

@@ -1,6 +1,6 @@
 import type { Queries } from './database.ts'
 
-/** What whoever runs Postgres has to look after. */
+/** The health of Postgres, for operators. */
 export type PostgresState = {
   /** As the server counts: 180004 is 18.4. */
   versionNumber: number
@@ -12,7 +12,7 @@ export type PostgresState = {
   isInRecovery: boolean
   fsync: string
   synchronousCommit: string
-  /** How long the oldest open transaction has been: it keeps dead rows from being cleaned up. */
+  /** The age of the oldest open transaction, which keeps dead rows from being vacuumed. */
   oldestTransactionSeconds: number
   nowMs: number
 }

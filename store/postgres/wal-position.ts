@@ -1,14 +1,11 @@
-/**
- * How far a replica is, compared with the primary. All of it is told by the servers themselves at the moment they are
- * asked; whoever compares must ask the primary first.
- */
+/** The WAL positions of the primary and of a replica. Ask the primary first: both move on all the time. */
 import type { Queries } from './database.ts'
 
-/** What makes a server the same as another, or a copy of it. */
+/** Tells whether two servers are the same, or copies. */
 type Identity = {
   systemId: string
   database: string
-  /** The history the WAL belongs to: each promotion begins another one, in which the same position is another moment. */
+  /** Each promotion begins another timeline, in which the same LSN is another moment. */
   timeline: number
   startedAt: string
 }
@@ -26,9 +23,9 @@ const identity = `(SELECT system_identifier::text FROM pg_control_system()) AS "
   extract(epoch FROM pg_postmaster_start_time())::text AS "startedAt"`
 
 /**
- * Up to where the primary has written: all that was committed before is in it. A commit that does not wait for the disk is
- * answered before it is written, so then the position is that of what is still in memory. The timeline comes from the name
- * of the WAL file, for the control file of a promoted server goes on naming the old one until its first checkpoint.
+ * A position that covers every commit answered so far. With `synchronous_commit = off`, commits are answered before they are
+ * written, so it is the insert position in memory. The timeline comes from the name of the WAL file: the control file of a
+ * promoted server names the old one until its first checkpoint.
  */
 export async function readWalPosition(primary: Queries): Promise<WalPosition> {
   const row = await primary.row<WalPosition>(
@@ -39,7 +36,7 @@ export async function readWalPosition(primary: Queries): Promise<WalPosition> {
   return row as WalPosition
 }
 
-/** Where a server stands that should have replayed up to a position. Its timeline is that of its last restart point. */
+/** Whether a server has replayed up to a position. Its timeline is that of its last restart point. */
 export async function readStanding(replica: Queries, position: WalPosition): Promise<Standing> {
   const row = await replica.row<Standing>(
     `SELECT ${identity}, r.*, (SELECT timeline_id FROM pg_control_checkpoint()) AS timeline,
@@ -52,15 +49,15 @@ export async function readStanding(replica: Queries, position: WalPosition): Pro
   return row as Standing
 }
 
-/** What a server is that was named as a replica of the primary. */
+/** What the server at POSTGRES_READ_URL is to the primary. */
 export function compareServers(primary: Identity, other: Standing): 'replica' | 'primary' | 'foreign' | 'diverged' {
   if (other.systemId !== primary.systemId || other.database !== primary.database) return 'foreign'
   if (other.startedAt === primary.startedAt && !other.isInRecovery) return 'primary'
-  // A copy that takes writes of its own, or one that still follows a history which the primary has left.
+  // A copy that accepts writes, or one on a timeline that the primary has left.
   return other.isInRecovery && other.timeline === primary.timeline ? 'replica' : 'diverged'
 }
 
-/** Why a server cannot be read in place of the primary, whatever it does. */
+/** Why a server can never be a replica of the primary. */
 export const foreignServer =
   'is no replica of the one at POSTGRES_URL: it is of another system, or this is another database. Name a streaming ' +
   'replica of that server in POSTGRES_READ_URL, with the same database, or take the setting away.'

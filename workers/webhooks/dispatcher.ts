@@ -3,11 +3,11 @@ import type { Secrets } from '../../store/postgres/accounts/secrets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
   type Attempt,
+  claimReceiver,
   type DueDelivery,
-  endRound,
-  holdRound,
   insertAttempt,
   listDueDeliveries,
+  releaseReceiver,
 } from '../../store/postgres/webhooks/deliveries.ts'
 import { type DeliveryConfig, findDeliveryConfig } from '../../store/postgres/webhooks/delivery-config.ts'
 import { testEvent } from '../../store/postgres/webhooks/outbox.ts'
@@ -51,9 +51,9 @@ export function createDispatcher(settings: Settings) {
   async function serve(receiverId: string, stop: AbortSignal): Promise<void> {
     const holder = randomUUID()
     try {
-      await serveWhile(receiverId, stop, () => holdRound(database, receiverId, holder))
+      await serveWhile(receiverId, stop, () => claimReceiver(database, receiverId, holder))
     } finally {
-      await endRound(database, receiverId, holder)
+      await releaseReceiver(database, receiverId, holder)
     }
   }
 

@@ -60,7 +60,7 @@ function sliceText(cursor: Cursor, rows: number) {
 
 const indexWidthMask = 0xffn
 
-/** The dictionary stays whole: keys that no row of a slice uses do no harm. */
+/** Each slice carries the whole dictionary: unused keys do no harm. */
 function sliceDictionary(cursor: Cursor, rows: number) {
   const start = cursor.at
   take(cursor, 8)

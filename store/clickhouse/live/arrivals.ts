@@ -9,7 +9,7 @@ import { outputLinesTable, pointsTable, present, storedValue } from '../points/t
  */
 export type Position = { receivedMs: bigint; high: bigint; low: bigint; place: bigint }
 
-/** What one reader has not seen yet. */
+/** One reader's position in the stream of an experiment. */
 export type Watch = { experimentId: bigint; after: Position }
 
 type Arrived = { watch: number; received: string; request_hi: string; request_lo: string; place: number }
@@ -32,13 +32,13 @@ export type ArrivedLine = Arrived & {
 }
 
 type Part = {
-  /** Nothing that was accepted later. */
+  /** Rows accepted later are left out. */
   untilMs: number
-  /** At most so many for each watch. */
+  /** Per watch. */
   rowsMax: number
 }
 
-/** The next points of every watch, in the order they were accepted; `watch` is its place in the list. */
+/** The next points of every watch, in the order of acceptance; `watch` is its index in the list. */
 export function readArrivedPoints(clickhouse: ClickHouse, watches: Watch[], part: Part): Promise<ArrivedPoint[]> {
   return readArrived<ArrivedPoint>(clickhouse, watches, part, {
     table: pointsTable.name,

@@ -4,10 +4,10 @@ import { asText, selectStoredPoints } from './reads.ts'
 import { summaryTable } from './summary.ts'
 import { systemPointsTable } from './tables.ts'
 
-/** What a chart shows. */
+/** The series that a chart shows. */
 export type Chart = {
   experiments: { id: bigint; startTimeMs: bigint }[]
-  /** Each the name of a metric in all its contexts, or a summary name `<context>_<metric>`. */
+  /** Each is a metric in all its contexts, or a summary name `<context>_<metric>`. */
   names: string[]
   /** Only the steps at which an experiment has a value of every name, thinned out to so many; else every step. */
   commonSteps: boolean
@@ -20,7 +20,7 @@ const rowJson = (array: string, value: string) =>
 const orNull = (bit: number, value: string) => `if(bitAnd(p.5, ${bit}) != 0, toString(${value}), 'null')`
 const finiteOrQuoted = `if(isFinite(p.3), toString(p.3), concat('"', ${asText('p.3')}, '"'))`
 
-/** Whether a row belongs to one of the names, and to which. */
+/** Which rows belong to one of the names, and to which one. */
 const matchesNames = `(metric IN (SELECT arrayJoin({names:Array(String)}))
   OR concat(context, '_', metric) IN (SELECT arrayJoin({names:Array(String)})))`
 const namesOf = `arrayFilter(n -> n = metric OR n = concat(context, '_', metric), {names:Array(String)})`
@@ -68,7 +68,7 @@ const point = '(step, time, value, epoch, present, request_hi, request_lo, place
 function selectRows(clickhouse: ClickHouse, { names, commonSteps, pointsMax }: Chart): string {
   const rows = selectStoredPoints(clickhouse, {
     withSystem: names.some((it) => it.includes('sys.')),
-    // Minimum and maximum are the same with repetitions, and what else is shown is taken once.
+    // Repeated rows change neither minimum nor maximum; `arrayDistinct` drops the rest.
     isFinal: pointsMax === undefined,
     columns: 'experiment_id, ',
     condition: `experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}`,

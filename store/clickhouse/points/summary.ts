@@ -58,14 +58,14 @@ const aggregates: Aggregate[] = [
     type: 'AggregateFunction(argMax, UInt64, UInt256)',
     from: 'argMaxState(value_bits, current_key)',
   },
-  // Counts what came twice as two: it bounds, and is never shown.
+  // An upper bound, never shown: rows that were delivered twice count twice.
   { name: 'rows', type: 'SimpleAggregateFunction(sum, UInt64)', from: 'count()' },
   { name: 'step_low', type: 'SimpleAggregateFunction(min, Int64)', from: 'min(step)' },
   { name: 'step_high', type: 'SimpleAggregateFunction(max, Int64)', from: 'max(step)' },
   { name: 'time_low', type: 'SimpleAggregateFunction(min, Int64)', from: 'min(time)' },
   { name: 'time_high', type: 'SimpleAggregateFunction(max, Int64)', from: 'max(time)' },
   { name: 'has_nan', type: 'SimpleAggregateFunction(max, UInt8)', from: `max(isNaN(${storedValue}))` },
-  // What each point has, and what any has.
+  // The bits that every point has, and those that any has.
   { name: 'present_all', type: 'SimpleAggregateFunction(groupBitAnd, UInt8)', from: 'groupBitAnd(present)' },
   { name: 'present_any', type: 'SimpleAggregateFunction(groupBitOr, UInt8)', from: 'groupBitOr(present)' },
 ]

@@ -32,7 +32,7 @@ type Found = {
   presentAny: number
 }
 
-/** A series with no more rows than this many times what is asked for is counted exactly. */
+/** A series with at most this many times the requested rows is counted exactly. */
 const repetitionsAssumed = 4
 
 /**

@@ -13,7 +13,7 @@ export type Account = {
   organizationId: string
   isAdmin: boolean
   defaultWorkspaceName: string | null
-  /** What was set for the key. */
+  /** The limits of the key itself. */
   limits: GivenLimits
 }
 
@@ -72,7 +72,7 @@ async function insertOrFind(queries: Queries, insert: string, find: string, valu
   return (row as { id: string }).id
 }
 
-/** Who does what is done at a start. */
+/** The actor in the audit log of what a start creates. */
 const starter = 'svc'
 const firstOrganization = 'default'
 

@@ -1,6 +1,6 @@
 import type { Database, Queries } from '../database.ts'
 
-/** What an administrative act is called in the audit log; its subject is what it was done to. */
+/** The administrative actions in the audit log. */
 export type Act =
   | 'user.created'
   | 'user.changed'
@@ -20,10 +20,10 @@ export type Act =
   | 'webhook.enabled'
   | 'webhook-secret.made'
 
-/** Who acts, and in which organization; whoever comes with a key must still have it when the act begins. */
+/** Who acts, and in which organization. A key must still be valid when the action begins. */
 export type Actor = { organizationId: string; userName: string; keyId?: string; isAdmin?: boolean }
 
-/** The key, or the rights of the user it belongs to, were taken away after the request was let in. */
+/** The key or the admin right of the actor was revoked after the request passed the key check. */
 export class ActorChanged extends Error {
   readonly isKnown: boolean
 
@@ -35,7 +35,7 @@ export class ActorChanged extends Error {
 
 type Details = Record<string, unknown>
 
-/** Writes down what was done. Keys and secrets are never part of it: `details` names them by id or by name. */
+/** Adds an entry. Keys and secrets never appear in it: `details` names them by id or by name. */
 export async function insertAudit(
   queries: Queries,
   actor: Actor,

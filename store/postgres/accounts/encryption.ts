@@ -5,7 +5,7 @@ const cipher = 'aes-256-gcm'
 const nonceBytes = 12
 const tagBytes = 16
 
-/** Encrypts so that the bytes open only with this key, and only in the place they were sealed for. */
+/** Encrypts with the place as additional data: the bytes decrypt only with the same key and place. */
 export function encrypt(key: Buffer, place: string[], plain: Buffer): Buffer {
   const nonce = randomBytes(nonceBytes)
   const sealing = createCipheriv(cipher, key, nonce, { authTagLength: tagBytes }).setAAD(toBytes(place))
@@ -13,7 +13,7 @@ export function encrypt(key: Buffer, place: string[], plain: Buffer): Buffer {
   return Buffer.concat([nonce, sealing.getAuthTag(), sealed])
 }
 
-/** Undefined for what was sealed with another key or for another place, or was changed since. */
+/** Undefined when the key or the place is another one, or the bytes were changed. */
 export function decrypt(key: Buffer, place: string[], bytes: Buffer): Buffer | undefined {
   if (bytes.length < nonceBytes + tagBytes) return undefined
   const opening = createDecipheriv(cipher, key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })

@@ -4,9 +4,9 @@ import { type Actor, administer } from './audit.ts'
 import { insertNewKey, type NewKey, revokeKeys } from './keys.ts'
 import { findUser, type UserReference } from './users.ts'
 
-/** What admins do to keys. */
+/** Admin actions on keys, each with its entry in the audit log. */
 
-/** Makes a further key; undefined when there is no such user. */
+/** Adds a key; undefined when there is no such user. */
 export async function addKey(database: Database, actor: Actor, reference: UserReference): Promise<NewKey | undefined> {
   return await administer(database, actor, async (queries, note) => {
     const user = await findUser(queries, actor.organizationId, reference)
@@ -17,7 +17,7 @@ export async function addKey(database: Database, actor: Actor, reference: UserRe
   })
 }
 
-/** Makes a key in the place of all that the user has; undefined when there is no such user. */
+/** Replaces all keys of the user by a new one; undefined when there is no such user. */
 export async function rotateKeys(
   database: Database,
   actor: Actor,
@@ -33,7 +33,7 @@ export async function rotateKeys(
   })
 }
 
-/** Takes one key of a user back, given as such; says what is not there. */
+/** Revokes one key of a user, given in clear text; says which of the two is unknown. */
 export async function revokeKey(
   database: Database,
   actor: Actor,
@@ -53,7 +53,7 @@ export async function revokeKey(
   })
 }
 
-/** Takes a key of the organization back, given by its id; false when there is no such key that works. */
+/** Revokes a key of the organization by its id; false when it has no such valid key. */
 export async function revokeKeyById(database: Database, actor: Actor, keyId: string): Promise<boolean> {
   return await administer(database, actor, async (queries, note) => {
     const row = await queries.row<{ userName: string }>(

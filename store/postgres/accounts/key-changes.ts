@@ -3,21 +3,21 @@ import pg from 'pg'
 
 type Settings = {
   url: string
-  /** Called once each time the connection is lost, with why. */
+  /** Called once each time the connection is lost. */
   onError(error: unknown): void
 }
 
 const channel = 'svc_keys'
-const askEveryMs = 250
+const probeEveryMs = 250
 const retryMs = 250
 const connectMsMax = 2_000
-/** What is not confirmed for this long counts as lost: a revoked key may not work for longer. */
+/** A connection without an answer for this long counts as lost. A revoked key works no longer than this. */
 const trustedForMs = 1_000
 
 /**
- * Listens to Postgres telling that keys, or the users they belong to, have changed. The connection is asked for a sign of
- * life all the time, since one that hangs looks like one on which nothing happens; when it is lost, it is made again.
- * While there is none, `coversSince` says so, and whoever remembers keys has to ask for them again.
+ * Listens for notifications of Postgres that a key, or its user, has changed. A connection that hangs looks like a quiet one, so
+ * it is probed all the time, and opened again when it is lost. While there is none, `coversSince` is false, and caches of keys
+ * must look them up again.
  */
 export function openKeyChanges({ url, onError }: Settings) {
   const listeners: ((keyHash: string) => void)[] = []
@@ -25,7 +25,7 @@ export function openKeyChanges({ url, onError }: Settings) {
   let listeningSinceMs: number | undefined
   let confirmedAtMs = 0
 
-  /** Listens until the connection is lost, or this is closed. */
+  /** Listens until the connection is lost, or `close` is called. */
   async function listen() {
     const client = new pg.Client({
       connectionString: url,
@@ -33,7 +33,7 @@ export function openKeyChanges({ url, onError }: Settings) {
       query_timeout: trustedForMs,
       application_name: 'svc key changes',
     })
-    // The next question fails then, and with it this function; but from now on nothing is covered.
+    // The next query fails and ends this function; until then nothing is covered.
     const lose = () => {
       listeningSinceMs = undefined
     }
@@ -45,17 +45,17 @@ export function openKeyChanges({ url, onError }: Settings) {
     try {
       await client.connect()
       await client.query(`LISTEN ${channel}`)
-      // Only what is asked from now on is covered.
+      // Changes before this moment may have been missed.
       listeningSinceMs = performance.now()
       for (;;) {
-        const askedAtMs = performance.now()
+        const probedAtMs = performance.now()
         await client.query('SELECT 1')
-        confirmedAtMs = askedAtMs
-        await sleep(askEveryMs, undefined, { signal: closing.signal })
+        confirmedAtMs = probedAtMs
+        await sleep(probeEveryMs, undefined, { signal: closing.signal })
       }
     } finally {
       lose()
-      // Not in order: a connection that hangs would not answer.
+      // Not awaited: a connection that hangs never ends.
       void client.end().catch(() => undefined)
       setTimeout(() => destroy(client), trustedForMs).unref()
     }
@@ -84,7 +84,7 @@ export function openKeyChanges({ url, onError }: Settings) {
       listeners.push(tell)
     },
 
-    /** True while every change since then (ms of `performance.now`) was told, but for those of the last second. */
+    /** True when every change since then (ms of `performance.now`) was reported, except those of the last second. */
     coversSince(timeMs: number): boolean {
       if (listeningSinceMs === undefined || listeningSinceMs > timeMs) return false
       return performance.now() - confirmedAtMs < trustedForMs

@@ -1,10 +1,10 @@
 import type { Queries } from '../database.ts'
 import { createApiKey, toKeyHash, toShownPrefix } from './api-key.ts'
 
-/** A key as it is shown once, to whoever asked for it. */
+/** A new key in clear text, shown this once. */
 export type NewKey = { apiKey: string; keyId: string; createdAtMs: number }
 
-/** Registers a key for a user; a key that is registered already stays as it is, and answers undefined. */
+/** Registers a key for a user; undefined when it is registered already, which changes nothing. */
 export async function insertApiKey(
   queries: Queries,
   userId: string,
@@ -17,14 +17,14 @@ export async function insertApiKey(
   )
 }
 
-/** Makes a key for a user. */
+/** Creates a key for a user. */
 export async function insertNewKey(queries: Queries, userId: string): Promise<NewKey> {
   const apiKey = createApiKey()
   const made = await insertApiKey(queries, userId, apiKey)
   return { apiKey, ...(made as Omit<NewKey, 'apiKey'>) }
 }
 
-/** Takes all keys of a user back, and answers their ids. */
+/** Revokes all keys of a user, and answers their ids. */
 export async function revokeKeys(queries: Queries, userId: string): Promise<string[]> {
   const rows = await queries.rows<{ id: string }>(
     'UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND revoked_at IS NULL RETURNING id',
@@ -33,10 +33,10 @@ export async function revokeKeys(queries: Queries, userId: string): Promise<stri
   return rows.map((it) => it.id)
 }
 
-/** A key as it may be shown. */
+/** A key without its secret part. */
 export type ListedKey = { keyId: string; shownPrefix: string; userName: string; createdAtMs: number }
 
-/** The keys of an organization that work, oldest first. */
+/** The valid keys of an organization, oldest first. */
 export async function listKeys(queries: Queries, organizationId: string): Promise<ListedKey[]> {
   return await queries.rows<ListedKey>(
     `SELECT k.id AS "keyId", k.shown_prefix AS "shownPrefix", u.user_name AS "userName",

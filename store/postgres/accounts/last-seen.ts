@@ -2,13 +2,13 @@ import { createWriteBehindBuffer } from '../../../runtime/write-behind-buffer.ts
 import type { Activity } from './users.ts'
 
 type Settings = {
-  /** Keeps the activity of many users in one statement. */
+  /** Stores the activity of many users in one statement. */
   write(activities: Activity[]): Promise<void>
   everyMs: number
   onError(error: unknown): void
 }
 
-/** Gathers when users last called. */
+/** A write-behind buffer of when users last called. */
 export function createLastSeen(settings: Settings) {
   const activities = createWriteBehindBuffer<Activity>({
     ...settings,

@@ -1,7 +1,7 @@
 import type { GivenLimits } from '../../limits.ts'
 import type { Queries } from '../database.ts'
 
-/** Whose limits are meant: a workspace's, a project's or a key's. */
+/** A workspace, a project or a key, which has limits of its own. */
 export type LimitTarget =
   | { workspaceName: string }
   | { projectId: string }
@@ -38,7 +38,7 @@ function toRow(target: LimitTarget): { table: string; condition: string; values:
 
 type Owned = { organizationId: string; target: LimitTarget }
 
-/** The limits set for a target itself; undefined when the organization has no such thing. */
+/** The limits of a target itself; undefined when the organization has no such target. */
 export async function findLimits(
   queries: Queries,
   { organizationId, target }: Owned,

@@ -1,7 +1,7 @@
 import type { Queries } from '../database.ts'
 import { isWithheld } from './visibility.ts'
 
-/** How callers name things that are in a workspace, and the workspace each is in; the value they give is `$2`. */
+/** The ways to name something in a workspace, each with the workspace it is in. The given value is `$2`. */
 const places = {
   workspaceName: 'workspaces w WHERE w.name = $2',
   projectId: 'projects p JOIN workspaces w ON w.id = p.workspace_id WHERE p.id = $2',

@@ -5,7 +5,7 @@ type Workspace = { organizationId: string; workspaceName: string }
 
 const ofWorkspace = 'organization_id = $1 AND name = $2'
 
-/** For how many days a workspace keeps what; undefined when the organization has no such workspace. */
+/** The retention days of a workspace; undefined when the organization has no such workspace. */
 export async function findRetentionDays(queries: Queries, it: Workspace): Promise<RetentionDays | undefined> {
   const row = await queries.row<{ days: RetentionDays }>(
     `SELECT kept_days AS days FROM workspaces WHERE ${ofWorkspace}`,
@@ -14,7 +14,7 @@ export async function findRetentionDays(queries: Queries, it: Workspace): Promis
   return row?.days
 }
 
-/** Sets some and takes others back, all at once, and answers what is then set. */
+/** Sets some and unsets others in one statement, and answers the result. */
 export async function updateRetentionDays(
   queries: Queries,
   it: Workspace,
@@ -30,12 +30,12 @@ export async function updateRetentionDays(
 
 export type Retained = { workspaceId: string; days: RetentionDays }
 
-/** The workspaces that do not keep everything for ever. */
+/** The workspaces with any retention. */
 export async function listRetained(queries: Queries): Promise<Retained[]> {
   return await queries.rows(`SELECT id AS "workspaceId", kept_days AS days FROM workspaces WHERE kept_days <> '{}'`)
 }
 
-/** The workspaces of those experiments that are in one of them. */
+/** The workspace of each experiment that is in one of the given workspaces. */
 export async function findWorkspacesOf(
   queries: Queries,
   experimentIds: bigint[],
@@ -95,7 +95,7 @@ export async function beginSweep(
   return rows.length > 0 ? 'again' : 'first'
 }
 
-/** Writes down that everything up to a time is deleted, and how much of it there was. */
+/** Records that everything up to a time is deleted, and how many rows. */
 export async function endSweep(queries: Queries, { workspaceId, type, upToMs, rows }: Sweep & { rows: number }) {
   await queries.row(
     `UPDATE retention_sweeps SET rows = rows + $4, is_done = true, swept_at = now()
@@ -104,7 +104,7 @@ export async function endSweep(queries: Queries, { workspaceId, type, upToMs, ro
   )
 }
 
-/** What was deleted of a workspace, the newest first; sweeps that found nothing are left out. */
+/** The sweeps of a workspace that deleted rows, newest first. */
 export async function listSweeps(
   queries: Queries,
   it: Workspace,
@@ -117,7 +117,7 @@ export async function listSweeps(
   )
 }
 
-/** Rows that are gone are no longer on their way. */
+/** Subtracts deleted rows from the accepted ones, or else they would count as not yet stored. */
 export async function subtractFromAccepted(
   queries: Queries,
   type: RetentionType,

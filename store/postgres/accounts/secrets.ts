@@ -4,22 +4,22 @@ import { type Actor, administer, insertAudit } from './audit.ts'
 import { decrypt, encrypt } from './encryption.ts'
 
 /**
- * Secrets of organizations. Each organization has a data key, which encrypts its secrets and is itself encrypted with the
- * master key; both are bound to the organization, a secret also to its name, so that a row that is copied to another
- * place does not open there.
+ * Secrets of organizations, by envelope encryption: each organization has a data key that encrypts its secrets, and the master
+ * key encrypts the data keys. The organization and the name are additional data, so a row that is copied elsewhere does not
+ * decrypt there.
  *
- * Which master key is in use is said in Postgres. A process may know two: it works with whichever of them is in use, so
- * that `rotate` changes it for all of them in one moment.
+ * Postgres holds the fingerprint of the master key in use. A process may know two and uses the one that matches, so `rotate`
+ * switches all processes at once.
  */
 type Settings = {
   database: Database
   /** 32 bytes. */
   masterKey: Buffer
-  /** The other one, while the master key is changed. */
+  /** The old one, while the master key is rotated. */
   previousMasterKey?: Buffer
 }
 
-/** The master key that secrets are encrypted with is not one of those that this process was given. */
+/** This process was not given the master key that the secrets are encrypted with. */
 export class WrongMasterKey extends Error {
   constructor() {
     super(
@@ -31,7 +31,7 @@ export class WrongMasterKey extends Error {
   }
 }
 
-/** A row that does not open: it was changed, or belongs elsewhere. */
+/** A row does not decrypt: it was changed or moved. */
 class UnreadableSecret extends Error {
   constructor(name: string) {
     super(`the secret ${JSON.stringify(name)} does not open: its row was changed or moved`)
@@ -44,7 +44,7 @@ const dataKeyBytes = 32
 export function openSecrets({ database, masterKey, previousMasterKey }: Settings) {
   const known = [masterKey, previousMasterKey].filter((it) => it !== undefined)
 
-  /** The master key in use; the first one ever to be used is the present one. */
+  /** The master key in use; the current one, when none was used yet. */
   async function findMasterKey(queries: Queries, lock: 'FOR SHARE' | 'FOR UPDATE'): Promise<Buffer> {
     const select = `SELECT fingerprint FROM master_key ${lock}`
     let row = await queries.row<{ fingerprint: Buffer }>(select)
@@ -60,7 +60,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
     return key
   }
 
-  /** The data key of an organization, which is made when it has none. */
+  /** The data key of an organization, created when it has none. */
   async function ensureDataKey(queries: Queries, organizationId: string): Promise<Buffer> {
     const master = await findMasterKey(queries, 'FOR SHARE')
     await queries.row(
@@ -76,7 +76,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
     return dataKey
   }
 
-  /** Opens the data key of an organization with the master key in use. */
+  /** Decrypts the data key of an organization with the master key in use. */
   function toDataKey(organizationId: string, { wrapped, fingerprint }: { wrapped: Buffer; fingerprint: Buffer }) {
     const master = known.find((it) => fingerprint.equals(toFingerprint(it)))
     if (!master) throw new WrongMasterKey()
@@ -92,7 +92,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
       if (row && !known.some((it) => row.fingerprint.equals(toFingerprint(it)))) throw new WrongMasterKey()
     },
 
-    /** Keeps a secret; one of this name is replaced. */
+    /** Stores a secret, and replaces one of this name. */
     async put(actor: Actor, name: string, value: string): Promise<void> {
       const { organizationId } = actor
       await administer(database, actor, async (queries, note) => {
@@ -112,7 +112,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
      * @throws WrongMasterKey, UnreadableSecret
      */
     async find(organizationId: string, name: string): Promise<string | undefined> {
-      // In one statement, so that a change of the master key meanwhile cannot come between.
+      // One statement, so that no rotation of the master key can come between.
       const row = await database.row<{ encrypted: Buffer; wrapped: Buffer; fingerprint: Buffer }>(
         `SELECT s.encrypted, k.wrapped, m.fingerprint FROM organization_secrets s
          JOIN organization_data_keys k ON k.organization_id = s.organization_id CROSS JOIN master_key m
@@ -123,7 +123,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
       return toText(name, decrypt(toDataKey(organizationId, row), placeOfSecret(organizationId, name), row.encrypted))
     },
 
-    /** Opens up to `limit` secrets, to see that they can be; answers how many there were, and the names of those that do not. */
+    /** Tries to decrypt up to `limit` secrets; answers how many it tried, and the names of those that failed. */
     async tryAll(limit: number): Promise<{ tried: number; unreadable: string[] }> {
       const rows = await database.rows<{
         organizationId: string
@@ -146,7 +146,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
       return { tried: rows.length, unreadable: rows.filter((row) => !opens(row)).map((it) => it.name) }
     },
 
-    /** Encrypts texts of an organization that are kept elsewhere, each so that it opens only in its place. */
+    /** Encrypts texts that other tables store; each decrypts only in its place. */
     async encryptTexts(queries: Queries, organizationId: string, texts: Placed<string>[]): Promise<Buffer[]> {
       const dataKey = await ensureDataKey(queries, organizationId)
       return texts.map(({ place, value }) =>
@@ -155,11 +155,11 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
     },
 
     /**
-     * Texts that `encryptTexts` has encrypted.
+     * Decrypts texts of `encryptTexts`.
      *
      * @throws WrongMasterKey, UnreadableSecret
      */
-    async decryptTexts(organizationId: string, sealed: Placed<Buffer>[]): Promise<string[]> {
+    async decryptTexts(organizationId: string, encrypted: Placed<Buffer>[]): Promise<string[]> {
       const row = await database.row<{ wrapped: Buffer; fingerprint: Buffer }>(
         `SELECT k.wrapped, m.fingerprint FROM organization_data_keys k CROSS JOIN master_key m
          WHERE k.organization_id = $1`,
@@ -167,7 +167,7 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
       )
       if (!row) throw new UnreadableSecret('data key')
       const dataKey = toDataKey(organizationId, row)
-      return sealed.map(({ place, value }) =>
+      return encrypted.map(({ place, value }) =>
         toText(place.join(' '), decrypt(dataKey, placeElsewhere(organizationId, place), value)),
       )
     },
@@ -185,10 +185,10 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
     },
 
     /**
-     * Takes the present master key into use in the place of the previous one: all data keys are encrypted anew in one
-     * transaction. The secrets themselves stay as they are.
+     * Replaces the previous master key by the current one: all data keys are encrypted again in one transaction. The secrets
+     * stay as they are.
      *
-     * @returns how many data keys there were; undefined when the present key is in use already
+     * @returns how many data keys there were; undefined when the current key is in use already
      */
     async rotate(userName: string): Promise<number | undefined> {
       return await database.transaction(async (queries) => {
@@ -221,7 +221,7 @@ export async function isMasterKeyInUse(queries: Queries): Promise<boolean> {
 
 export type Secrets = ReturnType<typeof openSecrets>
 
-/** What is kept, or encrypted, in a place: a table, a row and a column. */
+/** A value, encrypted or not, and its place: table, row and column. */
 type Placed<T> = { place: string[]; value: T }
 
 function toText(name: string, value: Buffer | undefined): string {
@@ -233,7 +233,7 @@ const placeElsewhere = (organizationId: string, place: string[]) => ['elsewhere'
 const placeOfDataKey = (organizationId: string) => ['data key', organizationId]
 const placeOfSecret = (organizationId: string, name: string) => ['secret', organizationId, name]
 
-/** Tells master keys apart, and nothing about them. */
+/** Identifies a master key without revealing it. */
 export function toFingerprint(key: Buffer): Buffer {
   return createHash('sha256').update('svc master key').update(key).digest().subarray(0, 16)
 }

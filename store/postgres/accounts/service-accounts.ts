@@ -9,7 +9,7 @@ type NewAccount = {
   authorizedWorkspaces: string[] | undefined
 }
 
-/** A workspace that was named, but that the organization does not have. */
+/** A named workspace that the organization does not have. */
 type MissingWorkspace = { missingWorkspace: string }
 
 /**

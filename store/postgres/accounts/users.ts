@@ -8,7 +8,7 @@ export type UserReference = { userName: string; isService: boolean }
 
 type FoundUser = { userId: string; isAdmin: boolean }
 
-/** Someone of the organization who was not removed. */
+/** A user of the organization that was not removed. */
 export async function findUser(
   queries: Queries,
   organizationId: string,
@@ -62,10 +62,10 @@ export async function insertUser(
   })
 }
 
-/** Why nothing was done to a user. */
+/** Why a user was not changed. */
 type Obstacle = 'unknown' | 'lastAdmin'
 
-/** Makes a person an admin, or no longer one; an organization keeps one admin at least. */
+/** Grants or revokes the admin right. An organization keeps at least one admin. */
 export async function updateAdmin(
   database: Database,
   actor: Actor,
@@ -127,7 +127,7 @@ async function hasOtherAdmin(queries: Queries, { organizationId }: Actor, { user
   return row !== undefined
 }
 
-/** What a kind of user is called where users are listed. */
+/** The name of each kind of user in lists. */
 export const shownKinds = {
   person: 'user',
   'global service': 'service account',
@@ -172,12 +172,12 @@ export async function findOrganizationName(queries: Queries, organizationId: str
   return (row as { name: string }).name
 }
 
-/** When users last did anything. */
+/** When a user was last active. */
 export type Activity = { userId: string; atMs: number }
 
-/** Keeps the last activity of many users in one statement; a time never goes back. */
+/** Stores the last activity of many users in one statement; a time never goes back. */
 export async function updateActivity(queries: Queries, activities: Activity[]): Promise<void> {
-  // Locked in one order: several processes may write of the same users at once.
+  // Rows are locked in one order, or else processes that update the same users deadlock.
   await queries.row(
     `WITH active AS (
        SELECT u.id, s.at FROM users u JOIN unnest($1::uuid[], $2::bigint[]) AS s(id, at) ON s.id = u.id

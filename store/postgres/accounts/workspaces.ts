@@ -4,7 +4,7 @@ import { isWithheld, mayManage, mayUse, mayWrite } from './visibility.ts'
 
 export type Workspace = { id: string; name: string; isOwner: boolean }
 
-/** Makes a workspace whose owner is the user. Fails with a unique violation when the name is taken. */
+/** Creates a workspace owned by the user. Fails with a unique violation when the name is taken. */
 export async function insertWorkspace(
   database: Database,
   workspace: { organizationId: string; userId: string; name: string; plan: string | undefined },

@@ -1,11 +1,11 @@
 import type { Queries } from '../database.ts'
 
-/** Files come and go while a version is open. A closed one is final, and so is one that ended with an error. */
+/** Files change only while a version is open. CLOSED and ERROR are final. */
 export type ArtifactState = 'OPEN' | 'CLOSED' | 'ERROR'
 
 type Conflict = 'versionExists' | 'versionWasDeleted' | 'versionUnknown' | 'stateFinal'
 
-/** What was asked for does not go together with what is there: nothing was changed. */
+/** The change conflicts with the stored state. Nothing was changed. */
 export class ArtifactConflict extends Error {
   readonly conflict: Conflict
 
@@ -16,7 +16,7 @@ export class ArtifactConflict extends Error {
 }
 
 /**
- * The state of a version, which stays so until the transaction ends.
+ * The state of a version, locked until the transaction ends.
  *
  * @throws ArtifactConflict when the experiment has opened no such version
  */

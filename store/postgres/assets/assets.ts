@@ -1,7 +1,7 @@
 import { ArtifactConflict, holdArtifactState } from '../artifacts/state.ts'
 import type { Database, Queries } from '../database.ts'
 
-/** What is kept of an asset, apart from its bytes. */
+/** The metadata of an asset. Its bytes are in the object store. */
 export type Asset = {
   id: string
   fileName: string
@@ -19,13 +19,13 @@ export type Asset = {
 type StoredAsset = { objectKey: string; sha256: string; link: null }
 type RemoteAsset = { objectKey: null; sha256: null; link: string }
 
-/** Also those of files that artifacts and registered versions keep. */
+/** Files of artifacts and of registered versions have the same columns. */
 export const assetColumns = `id, file_name AS "fileName", type, content_type AS "contentType", size, sha256,
   object_key AS "objectKey", link, step, context, metadata, tags, grouping_name AS "groupingName",
   created_at_ms AS "createdAtMs"`
 
 export type NewAsset = {
-  /** One that is there is replaced. */
+  /** Replaces the asset of the same name. */
   id: string
   fileName: string
   type: string
@@ -40,11 +40,11 @@ export type NewAsset = {
   groupingName: string | undefined
   artifactVersionId: string | undefined
   nowMs: number
-  /** Takes the place of all others of its name. */
+  /** Replaces all assets of its name. */
   overwrite: boolean
 } & (Omit<StoredAsset, 'link'> | Pick<RemoteAsset, 'link'>)
 
-/** Files of this type make an experiment model. */
+/** Files of this type belong to an experiment model. */
 export const modelElement = 'model-element'
 
 const assetsLock = 7392003
@@ -57,7 +57,7 @@ export async function lockAssets(queries: Queries, experimentId: bigint): Promis
   await queries.row('SELECT pg_advisory_xact_lock($1, hashint8($2))', [assetsLock, experimentId])
 }
 
-/** There would be more assets of a type than there may be: nothing was kept. */
+/** The experiment would have too many assets of this type. Nothing was stored. */
 export class TooManyAssets extends Error {
   readonly type: string
 
@@ -67,7 +67,7 @@ export class TooManyAssets extends Error {
   }
 }
 
-/** The asset is a file of a closed version of an artifact: nothing was changed. */
+/** The asset is a file of a closed artifact version. Nothing was changed. */
 export class FinalAsset extends Error {
   readonly type: string
 
@@ -117,7 +117,7 @@ async function countAssets(queries: Queries, experimentId: bigint, type: string)
 async function insertAsset(queries: Queries, experimentId: bigint, asset: NewAsset) {
   const objectKey = 'objectKey' in asset ? asset.objectKey : null
   await checkNotFinal(queries, experimentId, asset.id)
-  // A file of an artifact takes no other's place than that of a file of the same version.
+  // A file of an artifact replaces files of the same version only.
   await queries.row(
     `DELETE FROM assets WHERE experiment_id = $1
        AND (id = $2 OR ($3 AND file_name = $4 AND artifact_version_id IS NOT DISTINCT FROM $5))`,
@@ -161,7 +161,7 @@ async function insertAsset(queries: Queries, experimentId: bigint, asset: NewAss
   ])
 }
 
-/** The assets of an experiment in the order they came, of one type or of all. */
+/** The assets of an experiment in upload order, of one type or of all. */
 export async function listAssets(queries: Queries, experimentId: bigint, type?: string): Promise<Asset[]> {
   return await queries.rows<Asset>(
     `SELECT ${assetColumns} FROM assets WHERE experiment_id = $1 AND ($2::text IS NULL OR type = $2) ORDER BY place`,
@@ -176,7 +176,7 @@ export async function findAsset(queries: Queries, experimentId: bigint, id: stri
   ])
 }
 
-/** The asset of a type that came last. */
+/** The newest asset of a type. */
 export async function findNewestAsset(
   queries: Queries,
   experimentId: bigint,
@@ -204,7 +204,7 @@ export async function deleteAsset(database: Database, experimentId: bigint, id: 
   })
 }
 
-/** Holds what an asset belongs to as it is until the transaction ends. */
+/** Locks the artifact version of an asset until the transaction ends. */
 async function checkNotFinal(queries: Queries, experimentId: bigint, id: string) {
   const asset = await queries.row<{ type: string; versionId: string | null }>(
     'SELECT type, artifact_version_id AS "versionId" FROM assets WHERE experiment_id = $1 AND id = $2',
@@ -214,7 +214,7 @@ async function checkNotFinal(queries: Queries, experimentId: bigint, id: string)
   if ((await holdArtifactState(queries, asset.versionId, experimentId)) === 'CLOSED') throw new FinalAsset(asset.type)
 }
 
-/** Adds tags to an asset; those that are there stay. False when there is no such asset. */
+/** Adds tags to an asset. False when there is no such asset. */
 export async function addAssetTags(
   queries: Queries,
   experimentId: bigint,
@@ -231,7 +231,7 @@ export async function addAssetTags(
   return row !== undefined
 }
 
-/** Takes a tag from an asset, if it has it. False when there is no such asset. */
+/** Removes a tag from an asset. False when there is no such asset. */
 export async function removeAssetTag(
   queries: Queries,
   experimentId: bigint,
@@ -255,7 +255,7 @@ export async function listModels(queries: Queries, experimentId: bigint): Promis
   )
 }
 
-/** The files of a model in the order they came; undefined when there is no such model. */
+/** The files of a model in upload order; undefined when there is no such model. */
 export async function listModelAssets(
   queries: Queries,
   experimentId: bigint,
@@ -272,7 +272,7 @@ export async function listModelAssets(
   )
 }
 
-/** The bytes that a project's workspace has in the object store: of assets, and of what only registered versions still keep. */
+/** The bytes of a project's workspace in the object store: assets, and files that only registered versions still refer to. */
 export async function sumWorkspaceBytes(queries: Queries, projectId: string): Promise<bigint> {
   const row = await queries.row<{ bytes: bigint }>(
     `SELECT coalesce(sum(kept.size), 0)::bigint AS bytes FROM (

@@ -1,6 +1,6 @@
 import type { Database, Queries } from '../database.ts'
 
-/** Announces an object before it is stored: unless an asset refers to it within `forSeconds`, it is freed. */
+/** Announces an object before it is stored: it is deleted unless an asset refers to it within `forSeconds`. */
 export async function insertOrphanedObject(queries: Queries, objectKey: string, forSeconds: number): Promise<void> {
   await queries.row(
     `INSERT INTO loose_objects (object_key, free_after) VALUES ($1, now() + make_interval(secs => $2))`,
@@ -8,15 +8,15 @@ export async function insertOrphanedObject(queries: Queries, objectKey: string, 
   )
 }
 
-/** Lets an object be freed now. */
+/** Marks an object for deletion now. */
 export async function expireOrphanedObject(queries: Queries, objectKey: string): Promise<void> {
   await queries.row('UPDATE loose_objects SET free_after = now() WHERE object_key = $1', [objectKey])
 }
 
-/** Held by whoever needs objects to stay that nobody refers to any more: a backup refers to them. */
+/** A backup holds this lock, so that objects which it refers to are not deleted. */
 export const keepingLock = 7_392_006
 
-/** The tables that refer to objects, each by a column `object_key`. A row that goes tells so in `loose_objects`. */
+/** The tables with a column `object_key`. A trigger adds the object of each deleted row to `loose_objects`. */
 export const referrers = ['assets', 'artifact_files', 'panels', 'registry_files']
 
 const isUnreferred = referrers

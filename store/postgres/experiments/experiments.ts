@@ -10,7 +10,7 @@ import {
 } from '../accounts/visibility.ts'
 import type { Database, Queries } from '../database.ts'
 
-/** Everything that metadata tells. Times are milliseconds since the Unix epoch. */
+/** The metadata of an experiment. Times are milliseconds since the Unix epoch. */
 export type Experiment = {
   id: bigint
   key: string
@@ -26,18 +26,18 @@ export type Experiment = {
   aliveAtMs: bigint | null
   stopRequested: boolean
   archived: boolean
-  /** What a client said of the end of its run. */
+  /** The end of the run as a client reported it. */
   hasCrashed: boolean | null
   error: string | null
-  /** Whether the caller may change it; else it may only be read. */
+  /** Whether the caller may change it, or only read it. */
   isWritable: boolean
-  /** What was set for its workspace and project; the project's goes before the workspace's. */
+  /** The limits of its workspace and project. The project's take precedence. */
   limits: GivenLimits
-  /** Why limits kept something of it out, in the last `throttledForMs`. */
+  /** Which limits rejected data of it within the last `throttledForMs`. */
   throttleReasons: string[]
 }
 
-/** An experiment counts as throttled until this long after a limit last kept something out. */
+/** An experiment counts as throttled for this long after a limit last rejected data of it. */
 const throttledForMs = 60_000
 
 export const experimentColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
@@ -52,7 +52,7 @@ export const experimentsWithPlace = `FROM experiments e JOIN projects p ON p.id 
 
 type NewExperiment = { key: string; projectId: string; userId: string; name: string; nowMs: number }
 
-/** Makes an experiment with its one other, `Name`. Fails with a unique violation when the key is taken. */
+/** Creates an experiment with one other, `Name`. Fails with a unique violation when the key is taken. */
 export async function insertExperiment(queries: Queries, experiment: NewExperiment): Promise<void> {
   await queries.row(
     `WITH made AS (
@@ -64,13 +64,13 @@ export async function insertExperiment(queries: Queries, experiment: NewExperime
   )
 }
 
-/** What a write needs to know of its experiment. */
+/** The fields that a write needs of its experiment. */
 export type WritableExperiment = Pick<Experiment, 'id' | 'limits'>
 
 /** An experiment that the user may write to, or one that is kept from a service account restricted to other workspaces. */
 export type SoughtExperiment = WritableExperiment & { isWithheld: boolean }
 
-/** Experiments to write to, by their keys; those that are absent or foreign are not among them. */
+/** The experiments that the user may write to, by key. Absent and foreign ones are left out. */
 export async function findWritableExperiments(
   queries: Queries,
   userId: string,
@@ -94,7 +94,7 @@ export async function findExperiment(queries: Queries, viewer: Viewer, key: stri
   )
 }
 
-/** Experiments that somebody may see, as it was found before; those that are deleted are left out. */
+/** Experiments by id, without a check of permissions: the caller has made it. Deleted ones are left out. */
 export async function listExperimentsById(queries: Queries, ids: bigint[]): Promise<Experiment[]> {
   const nobody = null
   return await queries.rows<Experiment>(
@@ -155,7 +155,7 @@ export async function updateCondition(
 
 type Outcome = { isAlive: boolean; error: string | undefined; hasCrashed: boolean | undefined; nowMs: number }
 
-/** Keeps what a client says of its run: that it goes on, or how it ended. */
+/** Stores the run state that a client reports: that it goes on, or how it ended. */
 export async function updateOutcome(queries: Queries, experimentId: bigint, outcome: Outcome): Promise<void> {
   await queries.row(
     `UPDATE experiments SET alive_at_ms = CASE WHEN $2 THEN greatest(alive_at_ms, $3) END, active_at_ms = $3,
@@ -169,17 +169,17 @@ export async function updateFilePath(queries: Queries, experimentId: bigint, fil
   await queries.row('UPDATE experiments SET file_path = $2 WHERE id = $1', [experimentId, filePath])
 }
 
-/** Puts experiments into another project. */
+/** Moves experiments to another project. */
 export async function moveExperiments(queries: Queries, experimentIds: bigint[], projectId: string): Promise<void> {
   await queries.row('UPDATE experiments SET project_id = $2 WHERE id = ANY($1)', [experimentIds, projectId])
-  // It would now be there twice.
+  // A symlink into its own project would list it twice.
   await queries.row('DELETE FROM experiment_symlinks WHERE experiment_id = ANY($1) AND project_id = $2', [
     experimentIds,
     projectId,
   ])
 }
 
-/** Shows experiments in a further project. */
+/** Symlinks experiments into another project. */
 export async function insertSymlinks(queries: Queries, experimentIds: bigint[], projectId: string): Promise<void> {
   await queries.row(
     `INSERT INTO experiment_symlinks (project_id, experiment_id)
@@ -194,7 +194,7 @@ export type LastValue = { name: string; value: string; step: bigint | null; time
 
 type NewValue = { name: string; value: string; step?: number | bigint; timestampMs: number | bigint }
 
-/** Keeps a parameter's or other's value; the one that came last stays. The other `Name` also renames the experiment. */
+/** Sets the value of a parameter or other; the last write wins. The other `Name` also renames the experiment. */
 export async function upsertValue(
   database: Database,
   experimentId: bigint,
@@ -226,7 +226,7 @@ export async function listValues(queries: Queries, experimentId: bigint, kind: V
   )
 }
 
-/** Adds tags; those that are there stay. */
+/** Adds tags to those that exist. */
 export async function insertTags(queries: Queries, experimentId: bigint, tags: string[]): Promise<void> {
   await queries.row(
     `INSERT INTO experiment_tags (experiment_id, tag, added_at)
@@ -244,10 +244,10 @@ export async function listTags(queries: Queries, experimentId: bigint): Promise<
   return rows.map((it) => it.tag)
 }
 
-/** Signs of life: when an experiment was last kept alive, and when it last did anything. */
+/** When an experiment last sent a keep-alive, and when it last did anything. */
 export type Heartbeat = { experimentId: bigint; aliveAtMs?: number; activeAtMs: number }
 
-/** Keeps signs of life of many experiments in one statement; a time never goes back. */
+/** Stores the heartbeats of many experiments in one statement; a time never goes back. */
 export async function updateSigns(queries: Queries, heartbeats: Heartbeat[]): Promise<void> {
   await queries.row(
     `UPDATE experiments e SET
@@ -265,7 +265,7 @@ export async function updateSigns(queries: Queries, heartbeats: Heartbeat[]): Pr
 
 type Times = { startTimeMs: number | bigint | undefined; endTimeMs: number | bigint | undefined }
 
-/** Sets the start, the end or both; what is absent stays. */
+/** Sets the start, the end or both. */
 export async function updateTimes(queries: Queries, experimentId: bigint, times: Times): Promise<void> {
   await queries.row(
     `UPDATE experiments SET start_time_ms = coalesce($2, start_time_ms), end_time_ms = coalesce($3, end_time_ms)
@@ -283,7 +283,7 @@ export async function listDeletedBefore(queries: Queries, timeMs: number, limit:
   return rows.map((it) => it.id)
 }
 
-/** Takes deleted experiments away for good, with all that hangs on them; one that was restored meanwhile stays. */
+/** Removes deleted experiments for good, with all their rows. One that was restored meanwhile stays. */
 export async function deleteExperiments(queries: Queries, experimentIds: bigint[]): Promise<void> {
   await queries.row(
     `WITH gone AS (DELETE FROM experiments WHERE id = ANY($1) AND deleted_at IS NOT NULL RETURNING id)

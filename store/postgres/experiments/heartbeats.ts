@@ -2,13 +2,13 @@ import { createWriteBehindBuffer } from '../../../runtime/write-behind-buffer.ts
 import type { Heartbeat } from './experiments.ts'
 
 type Settings = {
-  /** Keeps the signs of many experiments in one statement. */
+  /** Stores the heartbeats of many experiments in one statement. */
   write(heartbeats: Heartbeat[]): Promise<void>
   everyMs: number
   onError(error: unknown): void
 }
 
-/** Gathers what experiments did and when. */
+/** A write-behind buffer of heartbeats. */
 export function createHeartbeats(settings: Settings) {
   const heartbeats = createWriteBehindBuffer<Heartbeat>({ ...settings, idOf: (it) => it.experimentId, merge })
   return {

@@ -2,7 +2,7 @@ import { isShownIn } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
 import type { ValueKind } from '../experiments/experiments.ts'
 
-/** What all values of one name have in common. */
+/** The type that all values of one name share. */
 type ValueType = 'boolean' | 'double' | 'string'
 
 type ValueColumn = { kind: ValueKind; name: string; type: ValueType }
@@ -25,7 +25,7 @@ export async function listValueColumns(queries: Queries, projectId: string, arch
   )
 }
 
-/** The experiments of a project, for what ClickHouse has of them. */
+/** The ids of a project's experiments, to look them up in ClickHouse. */
 export async function listExperimentIds(queries: Queries, projectId: string, archived: boolean): Promise<bigint[]> {
   const rows = await queries.rows<{ id: bigint }>(
     `SELECT e.id FROM experiments e

@@ -1,7 +1,7 @@
 import { mayWrite } from '../accounts/visibility.ts'
 import type { Database, Queries } from '../database.ts'
 
-/** A panel of a workspace, apart from its bytes. */
+/** The metadata of a panel. Its bytes are in the object store. */
 export type Panel = {
   id: string
   workspaceId: string
@@ -38,7 +38,7 @@ export async function insertPanel(
   panelsMax: number,
 ): Promise<string | undefined> {
   return await database.transaction(async (queries) => {
-    // One after the other in a workspace, so that the count is exact.
+    // Serializes the panels of a workspace, so that the count is exact.
     await queries.row('SELECT 1 FROM workspaces WHERE id = $1 FOR NO KEY UPDATE', [workspaceId])
     const there = await queries.row<{ count: bigint }>('SELECT count(*) FROM panels WHERE workspace_id = $1', [
       workspaceId,
@@ -90,7 +90,7 @@ const toValues = ({ userId, fileName, size, sha256, objectKey, nowMs }: PanelCon
   nowMs,
 ]
 
-/** From now on the object belongs to the panel. */
+/** The panel owns the object from now on. */
 async function takeObject(queries: Queries, objectKey: string) {
   const announced = await queries.row('DELETE FROM loose_objects WHERE object_key = $1 RETURNING object_key', [
     objectKey,
@@ -98,7 +98,7 @@ async function takeObject(queries: Queries, objectKey: string) {
   if (!announced) throw new Error(`the object ${objectKey} was not announced, or was freed again`)
 }
 
-/** The panels of a workspace in the order they came. */
+/** The panels of a workspace in upload order. */
 export async function listPanels(queries: Queries, workspaceId: string): Promise<Panel[]> {
   return await queries.rows<Panel>(
     `SELECT ${panelColumns} FROM panels p JOIN users u ON u.id = p.user_id WHERE p.workspace_id = $1 ORDER BY p.place`,
@@ -115,7 +115,7 @@ export async function findPanel(queries: Queries, userId: string, id: string): P
   )
 }
 
-/** True when the user had such a panel. Its object becomes loose. */
+/** True when the user had such a panel. Its object is deleted later. */
 export async function deletePanel(queries: Queries, userId: string, id: string): Promise<boolean> {
   const row = await queries.row(
     `DELETE FROM panels p USING workspaces w WHERE w.id = p.workspace_id AND p.id = $2 AND ${mayWrite('w')} RETURNING p.id`,

@@ -10,7 +10,7 @@ export type Project = {
   numberOfExperiments: number
   lastUpdated: number
   isPublic: boolean
-  /** Whether the caller may change it; else it may only be read. */
+  /** Whether the caller may change it, or only read it. */
   isWritable: boolean
 }
 
@@ -26,7 +26,7 @@ const visibleProjects = `FROM projects p JOIN users o ON o.id = p.owner_id JOIN 
 
 type NewProject = { workspaceId: string; userId: string; name: string; description: string; isPublic: boolean }
 
-/** Makes a project. Fails with a unique violation when the workspace has one of this name. */
+/** Creates a project. Fails with a unique violation when the workspace has one of this name. */
 export async function insertProject(queries: Queries, project: NewProject): Promise<{ id: string }> {
   const row = await queries.row<{ id: string }>(
     `INSERT INTO projects (workspace_id, owner_id, name, description, is_public) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
@@ -35,7 +35,7 @@ export async function insertProject(queries: Queries, project: NewProject): Prom
   return row as { id: string }
 }
 
-/** The id of a workspace's project of this name, which is made when it is not there. */
+/** The id of the project of this name, which is created when the workspace has none. */
 export async function ensureProject(
   queries: Queries,
   project: { workspaceId: string; userId: string; name: string },
@@ -77,7 +77,7 @@ export async function findProject(
 
 type ProjectChanges = { name: string | undefined; description: string | undefined; isPublic: boolean | undefined }
 
-/** Changes what is given. Fails with a unique violation when the workspace has another project of this name. */
+/** Updates the given fields. Fails with a unique violation when the workspace has another project of this name. */
 export async function updateProject(queries: Queries, projectId: string, changes: ProjectChanges): Promise<void> {
   await queries.row(
     `UPDATE projects SET name = coalesce($2, name), description = coalesce($3, description),
@@ -86,7 +86,7 @@ export async function updateProject(queries: Queries, projectId: string, changes
   )
 }
 
-/** Where the experiments of deleted projects go. */
+/** The project that the experiments of deleted projects move to. */
 const leftoversName = 'Uncategorized Experiments'
 
 type Deletion = { projectId: string; userId: string; deleteExperiments: boolean }

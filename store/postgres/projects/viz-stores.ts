@@ -1,6 +1,6 @@
 import type { Queries } from '../database.ts'
 
-/** What a visualization keeps in a project, as JSON text; undefined when it has kept nothing yet. */
+/** The JSON text that a visualization stored in a project; undefined when there is none yet. */
 export async function findVizStore(
   queries: Queries,
   projectId: string,
@@ -13,7 +13,7 @@ export async function findVizStore(
   return row?.content
 }
 
-/** Keeps a store in place of the one before. False when the project has been deleted meanwhile. */
+/** Replaces the text of a visualization. False when the project has been deleted meanwhile. */
 export async function upsertVizStore(
   queries: Queries,
   projectId: string,

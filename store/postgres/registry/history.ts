@@ -4,7 +4,7 @@ import { renameModelOfReceivers } from '../webhooks/receivers.ts'
 import type { LockedModel } from './models.ts'
 import type { RegistryVersion } from './versions.ts'
 
-/** What can be done to the registry, and what webhooks call it; null for what they do not tell. */
+/** The changes of the registry and their webhook events; null for changes that send none. */
 const actions = {
   MODEL_CREATED: null,
   MODEL_UPDATED: 'MODEL_UPDATED',
@@ -24,17 +24,17 @@ export type RegistryAction = keyof typeof actions
 /** One change of the registry. */
 export type RegistryChange = {
   action: RegistryAction
-  /** As it is after the change, or was before it was deleted. */
+  /** After the change; for a deletion, before it. */
   model: Pick<LockedModel, 'id' | 'workspaceId' | 'workspaceName' | 'name'>
-  /** Likewise; absent for what is done to the model alone. */
+  /** Likewise; absent for changes of the model alone. */
   version?: Pick<RegistryVersion, 'id' | 'version' | 'stages' | 'experimentModelId' | 'experimentKey'>
   /** The stages before the change, when it changed them. */
   stagesBefore?: string[]
   userName: string
   nowMs: number
-  /** Where the files of the version, or of the newest one, are downloaded. */
+  /** The download address of the version's files, or of the newest version's. */
   restApiUrl: string
-  /** What was changed, by the names it has in answers. */
+  /** The changed fields, by their names in answers. */
   before: Record<string, unknown>
   after: Record<string, unknown>
 }

@@ -12,7 +12,7 @@ export type RegistryModel = {
   createdAtMs: bigint
   updatedAtMs: bigint
   numberOfVersions: number
-  /** Whether the caller may change it; else it may only be read. */
+  /** Whether the caller may change it, or only read it. */
   isWritable: boolean
 }
 
@@ -59,7 +59,7 @@ export async function findRegistryModel(
 /** How a caller names the model that a change is about: by itself, or by one of its versions. */
 export type RegistryReference = ModelName | { modelId: string } | { versionId: string }
 
-/** What a change needs to know of its model. */
+/** The fields that a change needs of its model. */
 export type LockedModel = Pick<
   RegistryModel,
   'id' | 'workspaceId' | 'workspaceName' | 'name' | 'description' | 'isPublic' | 'isWritable'
@@ -96,7 +96,7 @@ type NewModel = {
   nowMs: number
 }
 
-/** Makes a model without versions. Fails with a unique violation when the workspace has one of this name. */
+/** Creates a model without versions. Fails with a unique violation when the workspace has one of this name. */
 export async function insertRegistryModel(queries: Queries, model: NewModel): Promise<string> {
   const row = await queries.row<{ id: string }>(
     `INSERT INTO registry_models (workspace_id, user_id, name, description, is_public, created_at_ms, updated_at_ms)
@@ -108,7 +108,7 @@ export async function insertRegistryModel(queries: Queries, model: NewModel): Pr
 
 type ModelFields = Pick<RegistryModel, 'name' | 'description' | 'isPublic'>
 
-/** Renamings in one workspace happen one after the other: or else two that take each other's names wait for each other. */
+/** Serializes the renames of a workspace, or else two that swap names deadlock. */
 const namesLock = 7392008
 
 /** Fails with a unique violation when the workspace has another model of this name. */
@@ -128,12 +128,12 @@ export async function updateRegistryModel(
   ])
 }
 
-/** Keeps when a model, or anything of it, was last changed. */
+/** Stores when a model, or anything of it, was last changed. */
 export async function touchRegistryModel(queries: Queries, modelId: string, nowMs: number): Promise<void> {
   await queries.row('UPDATE registry_models SET updated_at_ms = $2 WHERE id = $1', [modelId, nowMs])
 }
 
-/** Deletes a model with its versions. The objects of their files become loose. */
+/** Deletes a model with its versions. The objects of their files are deleted later. */
 export async function deleteRegistryModel(queries: Queries, modelId: string): Promise<void> {
   await queries.row('DELETE FROM registry_models WHERE id = $1', [modelId])
 }

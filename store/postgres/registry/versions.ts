@@ -9,7 +9,7 @@ export type RegistryVersion = {
   version: string
   comment: string
   stages: string[]
-  /** Where it came from; that may be gone. */
+  /** The experiment that it was made from, which may be deleted since. */
   experimentModelId: string
   experimentModelName: string
   experimentKey: string
@@ -27,7 +27,7 @@ const versions = 'FROM registry_versions v JOIN users u ON u.id = v.user_id'
 
 const highestFirst = 'v.precedence DESC, v.place DESC'
 
-/** A model of an experiment, as what a version is made from. */
+/** The model of an experiment that a version is made from. */
 export type ExperimentModelSource = {
   id: string
   name: string
@@ -35,7 +35,7 @@ export type ExperimentModelSource = {
   experimentKey: string
   workspaceId: string
   workspaceName: string
-  /** Whether the caller may write to the experiment; else it may only be read. */
+  /** Whether the caller may write to the experiment, or only read it. */
   isWritable: boolean
 }
 
@@ -112,7 +112,7 @@ export async function insertRegistryVersion(
   return { id, files: kept?.files ?? 0n }
 }
 
-/** The number of a version that is given none: the next patch of the highest, or the first of all. */
+/** The default version number: the next patch of the highest, or 1.0.0. */
 export async function findNextVersion(queries: Queries, modelId: string): Promise<string> {
   const highest = await findRegistryVersion(queries, modelId, {})
   const parsed = highest && parseSemver(highest.version)
@@ -138,7 +138,7 @@ export async function listLatestVersions(queries: Queries, modelIds: string[]): 
 
 type VersionChoice = { version?: string; stage?: string; versionMajor?: string; versionMinor?: string }
 
-/** The highest version of a model that fits all that is given. */
+/** The highest version of a model that matches every given filter. */
 export async function findRegistryVersion(
   queries: Queries,
   modelId: string,
@@ -175,14 +175,14 @@ export async function updateRegistryVersion(
   ])
 }
 
-/** The objects of its files become loose. */
+/** The objects of its files are deleted later. */
 export async function deleteRegistryVersion(queries: Queries, versionId: string): Promise<void> {
   await queries.row('DELETE FROM registry_versions WHERE id = $1', [versionId])
 }
 
 export type RegistryFile = Asset & { versionId: string }
 
-/** The files of some versions, in the order they came. */
+/** The files of some versions, in upload order. */
 export async function listRegistryFiles(queries: Queries, versionIds: string[]): Promise<RegistryFile[]> {
   return await queries.rows<RegistryFile>(
     `SELECT version_id AS "versionId", ${assetColumns} FROM registry_files WHERE version_id = ANY($1)
@@ -210,7 +210,7 @@ type RegistryRecord = Pick<RegistryVersion, 'experimentModelId' | 'id' | 'modelI
   modelName: string
 }
 
-/** What was made of some models of experiments, as far as the viewer may see it, in the order it was made. */
+/** The versions made from some experiment models that the viewer may see, oldest first. */
 export async function listRegistryRecords(
   queries: Queries,
   { userId, organizationId }: Viewer,

@@ -1,45 +1,45 @@
 import type { Database, Queries } from '../database.ts'
 
 /**
- * The outbox as those see it who send and who look. A delivery waits (`pending`) until it is delivered, has failed for the
- * last time, or its receiver is gone. Of a line, the changes of one version, only the first that waits may be sent. Whoever
- * changes deliveries of a receiver locks the receiver first.
+ * Sending from the outbox, and its log. A delivery is `pending` until it is delivered, has failed for the last time, or its
+ * receiver is removed. Deliveries with the same ordering key (column `line`; the changes of one version) are sent one after the
+ * other. Lock the receiver before changing its deliveries.
  */
 type DeliveryState = 'pending' | 'delivered' | 'failed' | 'cancelled'
 
-const isFirstOfLine = `NOT EXISTS (SELECT 1 FROM webhook_deliveries e WHERE e.receiver_id = d.receiver_id
+const isFirstOfOrderingKey = `NOT EXISTS (SELECT 1 FROM webhook_deliveries e WHERE e.receiver_id = d.receiver_id
   AND e.line = d.line AND e.state = 'pending' AND e.id < d.id)`
 
-/** Receivers that something is to be sent to now. */
+/** Receivers with a delivery that is due. */
 export async function listDueReceivers(queries: Queries, nowMs: number, limit: number): Promise<string[]> {
   const rows = await queries.rows<{ id: string }>(
     `SELECT DISTINCT d.receiver_id AS id FROM webhook_deliveries d
-     WHERE d.state = 'pending' AND d.due_at_ms <= $1 AND ${isFirstOfLine} LIMIT $2`,
+     WHERE d.state = 'pending' AND d.due_at_ms <= $1 AND ${isFirstOfOrderingKey} LIMIT $2`,
     [nowMs, limit],
   )
   return rows.map((it) => it.id)
 }
 
-/** Longer than one attempt takes. A worker that was killed in a round holds the receiver up for so long at most. */
-const roundSeconds = 20
+/** Longer than one attempt takes. A killed worker delays its receiver for at most so long. */
+const claimSeconds = 20
 
 /**
- * Begins a round for a receiver, or goes on with it; whoever holds it sends, and nobody else.
+ * Claims a receiver for one worker, or renews its claim: only the holder sends to it.
  *
- * @returns false when another has it
+ * @returns false when another worker has it
  */
-export async function holdRound(queries: Queries, receiverId: string, holder: string): Promise<boolean> {
+export async function claimReceiver(queries: Queries, receiverId: string, holder: string): Promise<boolean> {
   const row = await queries.row(
     `INSERT INTO webhook_rounds AS r (receiver_id, holder, until)
      SELECT id, $2, clock_timestamp() + make_interval(secs => $3) FROM webhook_receivers WHERE id = $1
      ON CONFLICT (receiver_id) DO UPDATE SET holder = excluded.holder, until = excluded.until
      WHERE r.holder = excluded.holder OR r.until < clock_timestamp() RETURNING receiver_id`,
-    [receiverId, holder, roundSeconds],
+    [receiverId, holder, claimSeconds],
   )
   return row !== undefined
 }
 
-export async function endRound(queries: Queries, receiverId: string, holder: string): Promise<void> {
+export async function releaseReceiver(queries: Queries, receiverId: string, holder: string): Promise<void> {
   await queries.row('DELETE FROM webhook_rounds WHERE receiver_id = $1 AND holder = $2', [receiverId, holder])
 }
 
@@ -52,7 +52,7 @@ export type DueDelivery = {
   tries: number
 }
 
-/** What is to be sent to a receiver now, the oldest first, of each line one at most. */
+/** The due deliveries of a receiver, oldest first, at most one per ordering key. */
 export async function listDueDeliveries(
   queries: Queries,
   receiverId: string,
@@ -61,27 +61,27 @@ export async function listDueDeliveries(
 ): Promise<DueDelivery[]> {
   return await queries.rows<DueDelivery>(
     `SELECT d.id, d.message_id AS "messageId", d.event, d.payload, d.attempts, d.tries FROM webhook_deliveries d
-     WHERE d.receiver_id = $1 AND d.state = 'pending' AND d.due_at_ms <= $2 AND ${isFirstOfLine}
+     WHERE d.receiver_id = $1 AND d.state = 'pending' AND d.due_at_ms <= $2 AND ${isFirstOfOrderingKey}
      ORDER BY d.id LIMIT $3`,
     [receiverId, nowMs, limit],
   )
 }
 
-/** What came of an attempt, and what follows from it. */
+/** The result of an attempt, and the next state of its delivery. */
 export type Attempt = {
   receiverId: string
   deliveryId: bigint
-  /** How many there were before: of two who made the same attempt, one is heard. */
+  /** The attempts before this one. Of two workers that made the same attempt, only one is recorded. */
   attempts: number
   atMs: number
   nowMs: number
   result: { status: number } | { failure: string }
   next: { state: 'delivered' | 'failed' } | { dueAtMs: number }
-  /** Why the receiver is sent nothing any more. */
+  /** Why the receiver is to be disabled. */
   disable?: string | undefined
 }
 
-/** Keeps an attempt in the log together with what follows from it. */
+/** Records an attempt and the next state of its delivery in one transaction. */
 export async function insertAttempt(database: Database, attempt: Attempt): Promise<void> {
   const { receiverId, deliveryId, attempts, atMs, nowMs, result, next, disable } = attempt
   const state = 'state' in next ? next.state : 'pending'
@@ -92,12 +92,12 @@ export async function insertAttempt(database: Database, attempt: Attempt): Promi
     )
     const waits = disable !== undefined || receiver?.isDisabled === true
     const dueAtMs = 'dueAtMs' in next && !waits ? next.dueAtMs : null
-    const delivery = await queries.row<{ line: string }>(
+    const delivery = await queries.row<{ orderingKey: string }>(
       `UPDATE webhook_deliveries SET attempts = attempts + 1, tries = tries + 1,
          state = CASE WHEN state = 'pending' THEN $3 ELSE state END,
          due_at_ms = CASE WHEN state = 'pending' THEN $4::bigint END,
          ended_at_ms = CASE WHEN state = 'pending' AND $3 <> 'pending' THEN $5::bigint ELSE ended_at_ms END
-       WHERE id = $1 AND attempts = $2 RETURNING line`,
+       WHERE id = $1 AND attempts = $2 RETURNING line AS "orderingKey"`,
       [deliveryId, attempts, state, dueAtMs, nowMs],
     )
     if (!delivery) return
@@ -113,26 +113,26 @@ export async function insertAttempt(database: Database, attempt: Attempt): Promi
     )
     if (disable !== undefined) return await disableReceiver(queries, receiverId, disable, nowMs)
     if (waits) return
-    if (dueAtMs === null) await letNextOfLine(queries, receiverId, delivery.line, nowMs)
-    else await holdLine(queries, receiverId, delivery.line, dueAtMs)
+    if (dueAtMs === null) await releaseNext(queries, receiverId, delivery.orderingKey, nowMs)
+    else await delayOrderingKey(queries, receiverId, delivery.orderingKey, dueAtMs)
   })
 }
 
-/** What comes after one that has ended is due: one row, however many wait, or a long line would take ever longer. */
-async function letNextOfLine(queries: Queries, receiverId: string, line: string, nowMs: number) {
+/** Makes the next delivery of an ordering key due. One row only, or else a long backlog would cost ever more. */
+async function releaseNext(queries: Queries, receiverId: string, orderingKey: string, nowMs: number) {
   await queries.row(
     `UPDATE webhook_deliveries SET due_at_ms = $3 WHERE due_at_ms > $3 AND id = (
        SELECT id FROM webhook_deliveries WHERE receiver_id = $1 AND line = $2 AND state = 'pending' ORDER BY id LIMIT 1)`,
-    [receiverId, line, nowMs],
+    [receiverId, orderingKey, nowMs],
   )
 }
 
-/** While the first of a line waits to be tried again, the others need not be looked at. */
-async function holdLine(queries: Queries, receiverId: string, line: string, dueAtMs: number) {
+/** While the first delivery of an ordering key waits for its retry, the others wait too. */
+async function delayOrderingKey(queries: Queries, receiverId: string, orderingKey: string, dueAtMs: number) {
   await queries.row(
     `UPDATE webhook_deliveries SET due_at_ms = $3
      WHERE receiver_id = $1 AND line = $2 AND state = 'pending' AND due_at_ms < $3`,
-    [receiverId, line, dueAtMs],
+    [receiverId, orderingKey, dueAtMs],
   )
 }
 
@@ -155,7 +155,7 @@ export type LoggedDelivery = {
   event: string
   modelName: string | null
   version: string | null
-  /** Whether its receiver is disabled, so that it waits for that. */
+  /** Whether it waits because its receiver is disabled. */
   isHeld: boolean
   state: DeliveryState
   createdAtMs: bigint
@@ -192,7 +192,7 @@ export async function listDeliveries(queries: Queries, page: DeliveryPage): Prom
   )
 }
 
-/** Whose a delivery is. */
+/** The receiver and workspace of a delivery. */
 export async function findDeliveryOwner(
   queries: Queries,
   id: bigint,
@@ -226,7 +226,7 @@ export async function requeueDelivery(
   return receiver
 }
 
-/** How many deliveries are still to be sent. */
+/** How many deliveries are pending. */
 export async function countPendingDeliveries(queries: Queries): Promise<number> {
   const row = await queries.row<{ count: number }>(
     "SELECT count(*)::int AS count FROM webhook_deliveries WHERE state = 'pending'",
@@ -234,7 +234,7 @@ export async function countPendingDeliveries(queries: Queries): Promise<number> 
   return row?.count ?? 0
 }
 
-/** Deletes some of what has ended, or has waited for a disabled receiver, since before then; how many it were. */
+/** Deletes up to `limit` old deliveries that have ended or wait for a disabled receiver; answers how many. */
 export async function deleteOldDeliveries(queries: Queries, beforeMs: number, limit: number): Promise<number> {
   const rows = await queries.rows(
     `DELETE FROM webhook_deliveries WHERE id IN (SELECT id FROM webhook_deliveries
@@ -249,7 +249,7 @@ export async function deleteOldDeliveries(queries: Queries, beforeMs: number, li
 export async function findOldestDueMs(queries: Queries, nowMs: number): Promise<number | undefined> {
   const row = await queries.row<{ dueMs: number | null }>(
     `SELECT min(d.due_at_ms)::float8 AS "dueMs" FROM webhook_deliveries d
-     WHERE d.state = 'pending' AND d.due_at_ms <= $1 AND ${isFirstOfLine}`,
+     WHERE d.state = 'pending' AND d.due_at_ms <= $1 AND ${isFirstOfOrderingKey}`,
     [nowMs],
   )
   return row?.dueMs ?? undefined

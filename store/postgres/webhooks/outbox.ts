@@ -1,7 +1,7 @@
 import type { Queries } from '../database.ts'
 import { everyModel, type Trigger } from './receivers.ts'
 
-/** What receivers are told of a change, in the order in which they read it. */
+/** The payload of a change, its fields in the order in which they are sent. */
 type Notification = {
   workspaceName: string
   registryModelName: string
@@ -22,17 +22,16 @@ type Notification = {
 type Change = { workspaceId: string; event: Trigger; notification: Notification }
 
 /**
- * Puts one delivery for each receiver that wants to hear of a change into the outbox, in the transaction that makes it. The
- * deliveries of a version, or of what was done to its model alone, are in the order of its changes when the model is
- * locked.
+ * Adds one delivery for each subscribed receiver to the outbox, in the transaction of the change. With the model locked, the
+ * deliveries of one version are in the order of its changes, and so are those of the model alone.
  */
 export async function insertDeliveries(queries: Queries, { workspaceId, event, notification }: Change): Promise<void> {
   const { registryModelName: modelName, registryModelItemId, registryModelId, version, timestamp } = notification
-  const line = registryModelItemId ?? registryModelId
-  await insertForInterested(queries, { workspaceId, modelName, event, line, version, timestamp, notification })
+  const orderingKey = registryModelItemId ?? registryModelId
+  await insertForSubscribers(queries, { workspaceId, modelName, event, orderingKey, version, timestamp, notification })
 }
 
-/** What receivers are told of an alert that fired, in the order in which they read it. */
+/** The payload of an alert that fired, its fields in the order in which they are sent. */
 type AlertNotification = {
   workspaceName: string
   event: 'ALERT_FIRED'
@@ -53,53 +52,53 @@ type AlertNotification = {
 }
 
 /**
- * Puts one delivery for each receiver that wants to hear of alerts into the outbox, in the transaction that keeps the firing.
- * Those of one rule are told one after the other. An alert on an experiment is told to receivers of the whole workspace.
+ * Adds one delivery for each subscribed receiver to the outbox, in the transaction that stores the firing. Deliveries of one
+ * rule are sent one after the other. Alerts on an experiment go to the receivers of the whole workspace.
  */
 export async function insertAlertDeliveries(
   queries: Queries,
   { workspaceId, notification }: { workspaceId: string; notification: AlertNotification },
 ): Promise<void> {
   const { event, modelName, modelVersion: version, timestamp } = notification
-  const line = `alert ${notification.alertId}`
-  await insertForInterested(queries, { workspaceId, modelName, event, line, version, timestamp, notification })
+  const orderingKey = `alert ${notification.alertId}`
+  await insertForSubscribers(queries, { workspaceId, modelName, event, orderingKey, version, timestamp, notification })
 }
 
-type ToTell = {
+type NewDelivery = {
   workspaceId: string
   modelName: string | null
   event: Trigger
-  line: string | null
+  orderingKey: string | null
   version: string | null
   timestamp: number
   notification: Notification | AlertNotification
 }
 
-async function insertForInterested(queries: Queries, told: ToTell): Promise<void> {
-  const { workspaceId, modelName, event, line, version, timestamp, notification } = told
-  // Locked by itself, so that what follows sees what others did to their deliveries meanwhile.
-  const interested = await queries.rows<{ id: string }>(
+async function insertForSubscribers(queries: Queries, delivery: NewDelivery): Promise<void> {
+  const { workspaceId, modelName, event, orderingKey, version, timestamp, notification } = delivery
+  // Locked in a statement of its own, so that the next one sees the deliveries that others have changed meanwhile.
+  const subscribers = await queries.rows<{ id: string }>(
     `SELECT r.id FROM webhook_receivers r WHERE r.workspace_id = $1 AND r.model_name IN ($2, $3)
        AND $4 = ANY(r.triggers) AND r.removed_at_ms IS NULL ORDER BY r.id FOR SHARE`,
     [workspaceId, modelName ?? everyModel, everyModel, event],
   )
-  if (interested.length === 0) return
+  if (subscribers.length === 0) return
   await queries.row(
     `INSERT INTO webhook_deliveries (receiver_id, line, event, model_name, version, payload, created_at_ms, due_at_ms)
      SELECT r.id, $2, $3, $4, $5, CASE WHEN r.is_git_host THEN $7 ELSE $6 END, $8,
        CASE WHEN r.disabled_at_ms IS NULL THEN greatest($8, (SELECT max(d.due_at_ms) FROM webhook_deliveries d
          WHERE d.receiver_id = r.id AND d.line = $2 AND d.state = 'pending')) END
      FROM webhook_receivers r WHERE r.id = ANY($1) ORDER BY r.id`,
-    [interested.map((it) => it.id), line, event, modelName, version, ...toPayloads(notification), timestamp],
+    [subscribers.map((it) => it.id), orderingKey, event, modelName, version, ...toPayloads(notification), timestamp],
   )
 }
 
-/** Says nothing but that it arrives: it is sent once, and waits for no other delivery. */
+/** The event of a test delivery. It is sent once, and waits for no other delivery. */
 export const testEvent = 'WEBHOOK_TEST'
 
 type Test = { receiverId: string; isGitHost: boolean; workspaceName: string; userName: string; nowMs: number }
 
-/** Puts a delivery with nothing to tell into the outbox. */
+/** Adds a test delivery to the outbox. */
 export async function insertTestDelivery(queries: Queries, test: Test & { modelName: string; restApiUrl: string }) {
   const { receiverId, isGitHost, workspaceName, modelName, userName, nowMs, restApiUrl } = test
   const [plain, wrapped] = toPayloads({
@@ -126,7 +125,7 @@ export async function insertTestDelivery(queries: Queries, test: Test & { modelN
   return row as { id: bigint; messageId: string }
 }
 
-/** As it is sent, and in the form that git hosts take. */
+/** The payload as such, and wrapped as git hosts expect it. */
 function toPayloads(notification: Notification | AlertNotification): [plain: string, wrapped: string] {
   const wrapped = { event_type: notification.event, client_payload: notification }
   return [JSON.stringify(notification), JSON.stringify(wrapped)]

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../../cli/settings.ts'
 import { createClosers } from '../../../runtime/closers.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
-import { deleteOldDeliveries, endRound, holdRound } from '../../../store/postgres/webhooks/deliveries.ts'
+import { claimReceiver, deleteOldDeliveries, releaseReceiver } from '../../../store/postgres/webhooks/deliveries.ts'
 import { createRegistryClient } from '../../kit/clients/registry.ts'
 import { createWebhookClient, type LoggedDelivery } from '../../kit/clients/webhooks.ts'
 import { eventually } from '../../kit/eventually.ts'
@@ -425,18 +425,18 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
     const { id } = receiver as { id: string }
     const holders = Array.from({ length: 8 }, () => randomUUID())
 
-    const held = await Promise.all(holders.map((holder) => holdRound(database, id, holder)))
+    const held = await Promise.all(holders.map((holder) => claimReceiver(database, id, holder)))
     expect(held.filter(Boolean)).toHaveLength(1)
     const holder = holders[held.indexOf(true)] as string
     const other = holders[held.indexOf(false)] as string
-    expect([await holdRound(database, id, other), await holdRound(database, id, holder)]).toEqual([false, true])
-    await endRound(database, id, other)
-    expect(await holdRound(database, id, other)).toBe(false)
-    await endRound(database, id, holder)
-    expect(await holdRound(database, id, other)).toBe(true)
+    expect([await claimReceiver(database, id, other), await claimReceiver(database, id, holder)]).toEqual([false, true])
+    await releaseReceiver(database, id, other)
+    expect(await claimReceiver(database, id, other)).toBe(false)
+    await releaseReceiver(database, id, holder)
+    expect(await claimReceiver(database, id, other)).toBe(true)
     // Its holder was killed.
     await database.row(`UPDATE webhook_rounds SET until = now() - interval '1 s' WHERE receiver_id = $1`, [id])
-    expect(await holdRound(database, id, holder)).toBe(true)
+    expect(await claimReceiver(database, id, holder)).toBe(true)
   })
 
   it('a worker that stops leaves what hangs, counts no attempt, and the next one sends it under the same id', async () => {
