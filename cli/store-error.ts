@@ -1,4 +1,4 @@
-import { describeFault } from '../http/health.ts'
+import { describeError } from '../http/health.ts'
 import { describeRedisAddress } from '../store/redis/address.ts'
 
 /**
@@ -13,7 +13,7 @@ export async function nameFault<T>(
   try {
     return await work
   } catch (error) {
-    const text = describeFault(error)
+    const text = describeError(error)
     if (text.startsWith(store) || text.startsWith(`The ${store}`)) throw error
     throw new Error(
       `${store} at ${store === 'Redis' ? describeRedisAddress(url) : new URL(url).host} cannot be used: ${text}`,

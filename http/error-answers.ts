@@ -4,13 +4,13 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import type { Logger } from 'pino'
 import { bodyBytesMaxDefault, tooLarge } from './body/body.ts'
 import type { UploadPace } from './body/upload-pace.ts'
-import { HttpError, toErrorEnvelope, toRefusal } from './errors.ts'
+import { HttpError, toErrorEnvelope, toHttpError } from './errors.ts'
 
-/** How every refusal leaves the server: whoever noticed it, the caller gets our envelope. */
+/** Sends every HTTP error in our envelope, whichever part of the server raised it. */
 
 /**
- * What Node would answer by itself, and with nothing to read: a request that names no host, which HTTP/1.1 asks of every
- * caller, is refused our way; one with an `Expect` that we do not know is taken as if it were not there.
+ * Replaces two answers that Node would send with an empty body: a request without `Host`, which HTTP/1.1 requires, gets our
+ * envelope; an unknown `Expect` is ignored.
  */
 export function answerOddHeads(app: FastifyInstance) {
   app.server.on('checkExpectation', (request, reply) => app.server.emit('request', request, reply))
@@ -20,7 +20,7 @@ export function answerOddHeads(app: FastifyInstance) {
   })
 }
 
-/** Decided before the body is read: a wrong address or method is that, whatever else is wrong, and costs no memory. */
+/** Answers an unknown path or method before the body is read, so that it costs no memory. */
 export function answerUnknownRoutes(app: FastifyInstance) {
   const methods = new Map<string, Set<string>>()
   app.addHook('onRoute', (it) => {
@@ -28,7 +28,7 @@ export function answerUnknownRoutes(app: FastifyInstance) {
     for (const method of [it.method].flat()) known.add(method)
     methods.set(it.url, known)
   })
-  function refuse(request: FastifyRequest): never {
+  function rejectUnknown(request: FastifyRequest): never {
     const path = request.url.split('?')[0]?.replace(/(?<=.)\/$/, '') ?? ''
     const known = methods.get(path) ?? methods.get(findPattern(path, methods.keys()) ?? '')
     if (!known) throw new HttpError('routeUnknown', `There is no ${shorten(path)}: see /reference for what there is.`)
@@ -38,16 +38,16 @@ export function answerUnknownRoutes(app: FastifyInstance) {
     })
   }
   app.addHook('onRequest', (request, _reply, done) => {
-    if (request.is404) refuse(request)
+    if (request.is404) rejectUnknown(request)
     done()
   })
-  app.setNotFoundHandler(refuse)
+  app.setNotFoundHandler(rejectUnknown)
 }
 
-/** What was sent is not echoed at length. */
+/** Limits how much of the request is echoed. */
 const shorten = (text: string) => text.slice(0, 200)
 
-/** The route of which the path is an instance: a part of it that begins with a colon stands for anything. */
+/** Finds the route that a path matches: a part of the route that begins with a colon matches anything. */
 function findPattern(path: string, routes: Iterable<string>): string | undefined {
   const parts = path.split('/')
   for (const route of routes) {
@@ -58,34 +58,34 @@ function findPattern(path: string, routes: Iterable<string>): string | undefined
   return undefined
 }
 
-/** Answers a request with its refusal; what is a fault of ours goes to the log with its cause. */
+/** Answers a request with an HTTP error; our own errors go to the log with their cause. */
 export function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
-  // Who asked has gone, and the stream that would have been the answer was ended for that.
+  // The caller has disconnected, which ended the stream of the answer.
   if (error.code === 'ERR_STREAM_PREMATURE_CLOSE' && reply.raw.destroyed) return
-  const refusal = fromFramework(error, request) ?? toRefusal(error)
-  logRefusal(request.log, refusal, error, request.routeOptions.url)
-  // As bytes: what the router refuses meets no hook that would take Fastify's charset off again.
-  const body = Buffer.from(JSON.stringify(toErrorEnvelope(refusal)))
+  const httpError = fromFramework(error, request) ?? toHttpError(error)
+  logError(request.log, httpError, error, request.routeOptions.url)
+  // As bytes: no hook runs for errors of the router, so nothing would remove the charset that Fastify adds to text.
+  const body = Buffer.from(JSON.stringify(toErrorEnvelope(httpError)))
   const send = () =>
-    reply.code(refusal.status).headers(refusal.headers).header('content-type', 'application/json').send(body)
-  if (refusal.holdMs === 0) return void send()
-  // It was read already, and would be kept for as long as the answer is.
+    reply.code(httpError.status).headers(httpError.headers).header('content-type', 'application/json').send(body)
+  if (httpError.holdMs === 0) return void send()
+  // Or else the body would stay in memory until the answer is sent.
   request.body = undefined
-  setTimeout(send, refusal.holdMs)
+  setTimeout(send, httpError.holdMs)
 }
 
-/** What is not the caller's doing is told to those who run the service. */
-export function logRefusal(
+/** Logs the errors that the caller did not cause. */
+export function logError(
   log: Pick<Logger, 'warn' | 'error'>,
-  refusal: HttpError,
+  httpError: HttpError,
   error: unknown,
   url: string | undefined,
 ) {
-  if (refusal.refusal === 'bug') log.error({ err: error, url }, 'a request failed')
-  else if (refusal.refusal === 'unavailable') log.warn({ err: refusal.cause, url }, refusal.message)
+  if (httpError.kind === 'bug') log.error({ err: error, url }, 'a request failed')
+  else if (httpError.kind === 'unavailable') log.warn({ err: httpError.cause, url }, httpError.message)
 }
 
-/** Fastify's own refusals, by their code. */
+/** Maps Fastify's own errors by their code. */
 function fromFramework(error: FastifyError, request: FastifyRequest): HttpError | undefined {
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
@@ -93,7 +93,7 @@ function fromFramework(error: FastifyError, request: FastifyRequest): HttpError 
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return new HttpError('unsupportedType', 'The Content-Type is not understood: send application/json.')
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return new HttpError('badRequest', 'The body has another length than Content-Length says.')
+      return new HttpError('badRequest', 'The length of the body differs from Content-Length.')
     case 'FST_ERR_BAD_URL':
       return new HttpError('badRequest', 'The address is not a valid URL path.')
   }
@@ -103,7 +103,7 @@ function fromFramework(error: FastifyError, request: FastifyRequest): HttpError 
   return undefined
 }
 
-/** Answers what is no request, or takes too long to become one. An upload may take long: its pace is looked at instead. */
+/** Answers requests that are not valid HTTP or arrive too slowly. Uploads may be slow: `upload-pace.ts` checks their pace. */
 export function createBrokenRequestHandler({ isUploading }: Pick<UploadPace, 'isUploading'>) {
   return (error: NodeJS.ErrnoException, socket: Socket) => {
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return
@@ -111,21 +111,21 @@ export function createBrokenRequestHandler({ isUploading }: Pick<UploadPace, 'is
   }
 }
 
-const httpFaults: Record<string, string> = {
+const parserErrors: Record<string, string> = {
   ERR_HTTP_REQUEST_TIMEOUT:
     'The request took too long to arrive: it was given 20 s for its headers, 60 s for all of it.',
   HPE_HEADER_OVERFLOW: 'The headers are over the limit of 16 KiB.',
 }
 
-/** What Node's parser could not read has no request to answer to, only a socket. */
+/** Writes to the socket: when Node's parser fails there is no request to reply to. */
 function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: ServerResponse | null }) {
   if (error.code === 'ECONNRESET' || !socket.writable) return
   const answer = socket._httpMessage
-  // An earlier request that came whole gets its answer, which must not be taken for one to it; then the connection ends.
+  // An earlier request still gets its own answer, then the connection ends: the caller would take ours for that one.
   if (answer?.req.complete && !answer.headersSent) return void answer.once('finish', () => socket.end())
-  // In the middle of an answer nothing else can be said.
+  // Part of an answer is sent: nothing else can follow.
   if (answer?.headersSent) return void socket.destroy()
-  const message = httpFaults[error.code ?? ''] ?? `The request is not valid HTTP (${error.code ?? 'unreadable'}).`
+  const message = parserErrors[error.code ?? ''] ?? `The request is not valid HTTP (${error.code ?? 'unreadable'}).`
   const body = JSON.stringify(toErrorEnvelope(new HttpError('badRequest', message)))
   socket.end(
     `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +

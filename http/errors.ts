@@ -1,11 +1,11 @@
 import { ActorChanged } from '../store/postgres/accounts/audit.ts'
 
 /**
- * Every refusal that a caller can meet, in one table: the name used in code, the HTTP status, the `sdk_error_code`
- * that clients switch on, and what it means. The message is written where the error is raised, for the
- * person who has to act on it; the internal cause goes to the log only.
+ * Every error that a caller can get: its name in the code, its HTTP status, the `sdk_error_code` that clients switch on,
+ * and its meaning. The code that throws it writes the message, for the person who has to act on it. The internal cause goes
+ * to the log only.
  */
-const refusals = {
+const httpErrors = {
   badRequest: { status: 400, code: 8000001, title: 'a field of the request is missing or wrong' },
   badJson: { status: 400, code: 8000002, title: 'the body is not JSON' },
   badCompression: { status: 400, code: 8000003, title: 'the compressed body is damaged' },
@@ -69,7 +69,7 @@ const refusals = {
   referenceUnknown: { status: 400, code: 8000101, title: 'there is no reference data set to compare with' },
   alertUnknown: { status: 400, code: 8000102, title: 'the workspace has no such alert rule' },
   alertsFull: { status: 400, code: 8000103, title: 'the workspace has as many alert rules as it may' },
-  eventsWrong: { status: 400, code: 8000091, title: 'events are wrong, and the whole batch was to be refused' },
+  eventsWrong: { status: 400, code: 8000091, title: 'events are wrong, and the request asked to reject the whole batch' },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
   panelUnknown: { status: 400, code: 8000040, title: 'the panel does not exist' },
   panelsFull: { status: 400, code: 8000041, title: 'the workspace has as many panels as it may' },
@@ -93,34 +93,34 @@ const refusals = {
   wrongMethod: { status: 405, code: 8000010, title: 'the route has another method' },
   tooLarge: { status: 413, code: 8000011, title: 'the body, also when decompressed, is over the limit' },
   unsupportedType: { status: 415, code: 8000012, title: 'the content type or encoding is not understood' },
-  throttled: { status: 429, code: 8000013, title: 'too much was sent; nothing of this request was stored' },
-  unavailable: { status: 503, code: 8000014, title: 'a store or the queue is down or too deep; nothing was kept' },
-  bug: { status: 500, code: 7777777, title: 'a fault of the service' },
+  throttled: { status: 429, code: 8000013, title: 'a rate limit was exceeded; nothing of the request was stored' },
+  unavailable: { status: 503, code: 8000014, title: 'a store is down, or the queue is down or full; nothing was stored' },
+  bug: { status: 500, code: 7777777, title: 'an internal error of the service' },
 } as const
 
-type RefusalName = keyof typeof refusals
+type HttpErrorName = keyof typeof httpErrors
 
 /** An error meant for the caller: `message` is public, `cause` is not. */
 export class HttpError extends Error {
-  readonly refusal: RefusalName
+  readonly kind: HttpErrorName
   readonly status: number
   readonly code: number
   /** Extra response headers, such as `Retry-After`. */
   readonly headers: Record<string, string>
-  /** What the answer tells besides, as `data`. */
+  /** Further details, sent as `data`. */
   readonly data: unknown
-  /** How long the answer is held back: a caller that asks again at once is thereby slowed down. */
+  /** How long to delay the answer: it slows down a caller that retries at once. */
   readonly holdMs: number
 
   constructor(
-    refusal: RefusalName,
+    kind: HttpErrorName,
     message: string,
     options: { cause?: unknown; headers?: Record<string, string>; holdMs?: number; data?: unknown } = {},
   ) {
     super(message, options.cause === undefined ? {} : { cause: options.cause })
-    this.refusal = refusal
-    this.status = refusals[refusal].status
-    this.code = refusals[refusal].code
+    this.kind = kind
+    this.status = httpErrors[kind].status
+    this.code = httpErrors[kind].code
     this.headers = options.headers ?? {}
     this.holdMs = options.holdMs ?? 0
     this.data = options.data ?? null
@@ -135,12 +135,12 @@ export function adminOnly(): HttpError {
   return new HttpError('adminOnly', 'Only an admin may do this: use the key of an admin of your organization.')
 }
 
-/** Absent, deleted and foreign answer the same. */
+/** The same answer for an absent, a deleted and a foreign experiment. */
 export function unknownExperiment(key: string): HttpError {
   return new HttpError('experimentUnknown', `There is no experiment ${key.slice(0, 60)} that this key may use.`)
 }
 
-/** What is there, in the organization of a service account, but not among the workspaces it was made for. */
+/** For something in the organization of a service account that lies outside the account's workspaces. */
 export function restrictedAccount(): HttpError {
   return new HttpError(
     'accountRestricted',
@@ -148,7 +148,7 @@ export function restrictedAccount(): HttpError {
   )
 }
 
-/** A store or the queue cannot be used now; the caller may send the same request again after `retryAfterSeconds`. */
+/** A store or the queue is unavailable; the caller may repeat the request after `retryAfterSeconds`. */
 export function unavailable(what: string, cause?: unknown, retryAfterSeconds = 1): HttpError {
   return new HttpError('unavailable', `${what} Nothing of this request was kept: send it again in a moment.`, {
     cause,
@@ -157,17 +157,17 @@ export function unavailable(what: string, cause?: unknown, retryAfterSeconds = 1
 }
 
 /** The JSON body of every answer that is not a success. */
-export function toErrorEnvelope(refusal: HttpError) {
-  return { msg: refusal.message, code: refusal.status, data: refusal.data, sdk_error_code: refusal.code }
+export function toErrorEnvelope(error: HttpError) {
+  return { msg: error.message, code: error.status, data: error.data, sdk_error_code: error.code }
 }
 
-/** The refusals as documentation: one line for each `sdk_error_code`. */
-export function describeRefusals(): string {
-  const rows = Object.values(refusals).map((it) => `| ${it.status} | ${it.code} | ${it.title} |`)
+/** A Markdown table for the reference page: one row for each `sdk_error_code`. */
+export function describeHttpErrors(): string {
+  const rows = Object.values(httpErrors).map((it) => `| ${it.status} | ${it.code} | ${it.title} |`)
   return ['| HTTP | sdk_error_code | when |', '|---|---|---|', ...rows].join('\n')
 }
 
-const connectionFaults = new Set([
+const connectionErrors = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
   'EPIPE',
@@ -178,16 +178,16 @@ const connectionFaults = new Set([
 ])
 
 /**
- * What an unexpected error of a store means for the caller: a store that is away is `unavailable` (503, try again),
- * everything else is a bug (500, loud in the log). Judged by code (SQLSTATE, errno), never by message text.
+ * Turns any error into an HTTP error. A store that is down is `unavailable` (503, retry); every other unexpected error is a
+ * bug (500, logged as an error). Decides by code (SQLSTATE, errno), never by message text.
  */
-export function toRefusal(error: unknown): HttpError {
+export function toHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error
   if (error instanceof ActorChanged) return error.isKnown ? adminOnly() : unknownKey()
   if (isStoreAway(error)) return unavailable('A store of the service does not answer.', error, 2)
   return new HttpError(
     'bug',
-    'The service made a mistake. It was logged; please report it with the time of the request.',
+    'The service failed to handle this request. The error was logged: please report it with the time of the request.',
     {
       cause: error,
     },
@@ -200,5 +200,5 @@ function isStoreAway(error: unknown): boolean {
   if (isStoreAway(error.cause)) return true
   const code = 'code' in error ? String(error.code) : ''
   // SQLSTATE classes: 08 connection, 53 out of resources, 57P server shutting down.
-  return connectionFaults.has(code) || /^(08|53)...$|^57P..$/.test(code) || error.name === 'StoreAway'
+  return connectionErrors.has(code) || /^(08|53)...$|^57P..$/.test(code) || error.name === 'StoreAway'
 }

@@ -28,13 +28,13 @@ async function outcomeOf(check: () => Promise<unknown>): Promise<string> {
     await withTimeout(check(), checkWaitMs, () => new Error(`no answer within ${checkWaitMs} ms`))
     return 'ok'
   } catch (error) {
-    return describeFault(error)
+    return describeError(error)
   }
 }
 
 /** A fault in one line. Where several addresses were tried, the message is empty and the reasons stand in a list. */
-export function describeFault(error: unknown): string {
-  if (error instanceof AggregateError && !error.message) return error.errors.map(describeFault).join('; ')
+export function describeError(error: unknown): string {
+  if (error instanceof AggregateError && !error.message) return error.errors.map(describeError).join('; ')
   return error instanceof Error && error.message ? error.message : String(error)
 }
 

@@ -235,7 +235,7 @@ function toCallerCheck(permission: Route['permission'], checkKey: Settings['chec
       // Whoever has both may read what either opens.
       return mapMaybeAsync(check(request), (caller) => ({ ...caller, shareCode }))
     } catch (error) {
-      if (error instanceof HttpError && error.refusal === 'keyMissing') return toVisitor(shareCode)
+      if (error instanceof HttpError && error.kind === 'keyMissing') return toVisitor(shareCode)
       throw error
     }
   }

@@ -1,6 +1,6 @@
 import { access, constants, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { describeFault } from '../../http/health.ts'
+import { describeError } from '../../http/health.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { checkFreeSpace, findPublishedStores } from '../../store/embedded/data-folder.ts'
@@ -45,7 +45,7 @@ async function examine(): Promise<Finding[]> {
     const secrets = known === undefined ? [] : [wrong('example secrets', known)]
     return [ok('settings'), ...secrets, ...(await findAll(checks))]
   } catch (error) {
-    return [wrong('settings', describeFault(error))]
+    return [wrong('settings', describeError(error))]
   } finally {
     // What could not be reached cannot be closed in order either.
     await closers.closeAll().catch(() => undefined)

@@ -1,4 +1,4 @@
-import { describeFault } from '../../http/health.ts'
+import { describeError } from '../../http/health.ts'
 import { withTimeout } from '../../runtime/timeout.ts'
 
 /** What was found of one thing that was looked at. What is not ok says what to do. */
@@ -22,7 +22,7 @@ async function find({ name, look }: Check): Promise<Finding[]> {
   try {
     return await withTimeout(look(), lookMsMax, () => new Error(`no answer within ${lookMsMax / 1_000} s`))
   } catch (error) {
-    return [wrong(name, describeFault(error))]
+    return [wrong(name, describeError(error))]
   }
 }
 

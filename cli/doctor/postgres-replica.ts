@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describeFault } from '../../http/health.ts'
+import { describeError } from '../../http/health.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import { compareServers, foreignServer, readStanding, readWalPosition } from '../../store/postgres/wal-position.ts'
 import { bytes, type Check, type Finding, ok, warning, wrong } from './finding.ts'
@@ -17,7 +17,7 @@ async function lookAt(name: string, primary: Queries, replica: Queries): Promise
   const position = await readWalPosition(primary)
   const askedMs = performance.now()
   for (;;) {
-    const standing = await readStanding(replica, position).catch(describeFault)
+    const standing = await readStanding(replica, position).catch(describeError)
     if (typeof standing === 'string') return warning(name, `${standing}: the primary answers every read meanwhile`)
     switch (compareServers(position, standing)) {
       case 'foreign':

@@ -163,7 +163,7 @@ function refuse(context: z.RefinementCtx, message: string): never {
  *
  * @param within where the checked value stands in the request, when it is not the whole body
  */
-export function describeFault(error: z.ZodError, within = ''): string {
+export function describeFieldError(error: z.ZodError, within = ''): string {
   const issue = error.issues[0]
   if (!issue) return 'the request is wrong'
   const steps = issue.path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`))
@@ -179,12 +179,12 @@ export function describeFault(error: z.ZodError, within = ''): string {
 export function checkFields<T extends z.ZodType>(fields: T, value: unknown): z.output<T> {
   const checked = fields.safeParse(value)
   if (checked.success) return checked.data
-  throw toFieldRefusal(checked.error, value)
+  throw toFieldError(checked.error, value)
 }
 
 /** A failed check as a refusal. Two fields have codes of their own, which clients switch on. */
-export function toFieldRefusal(error: z.ZodError, checked: unknown): HttpError {
-  const message = describeFault(error)
+export function toFieldError(error: z.ZodError, checked: unknown): HttpError {
+  const message = describeFieldError(error)
   const field = error.issues[0]?.path.join('.')
   const value = field && typeof checked === 'object' ? (checked as Record<string, unknown> | null)?.[field] : undefined
   if (field === 'experimentKey' && (value ?? '') === '') return new HttpError('experimentKeyMissing', message)

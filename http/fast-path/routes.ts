@@ -5,8 +5,8 @@ import { mapMaybeAsync } from '../../runtime/map-maybe-async.ts'
 import type { Span } from '../../runtime/tracing.ts'
 import { bodyBytesMaxDefault, createBodyReader } from '../body/body.ts'
 import { checkFields } from '../body/fields.ts'
-import { logRefusal } from '../error-answers.ts'
-import { toErrorEnvelope, toRefusal } from '../errors.ts'
+import { logError } from '../error-answers.ts'
+import { toErrorEnvelope, toHttpError } from '../errors.ts'
 import type { BodyRoom } from '../pressure.ts'
 import type { RequestWatch } from '../request-watch.ts'
 import type { Caller, Route } from '../route.ts'
@@ -61,8 +61,8 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
         return toAnswer(200, body)
       }
       const refuse = (error: unknown): FastAnswer | Promise<FastAnswer> => {
-        const refusal = toRefusal(error)
-        logRefusal(log, refusal, error, it.path)
+        const refusal = toHttpError(error)
+        logError(log, refusal, error, it.path)
         watched.end(refusal.status, startedAt, span)
         const answer = toAnswer(refusal.status, JSON.stringify(toErrorEnvelope(refusal)), refusal.headers)
         return refusal.holdMs === 0 ? answer : sleep(refusal.holdMs, answer)

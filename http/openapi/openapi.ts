@@ -1,6 +1,6 @@
 import swagger from '@fastify/swagger'
 import fastify, { type FastifyInstance, type FastifySchema } from 'fastify'
-import { describeRefusals } from '../errors.ts'
+import { describeHttpErrors } from '../errors.ts'
 import { prefix, type RouteDescription, toUrl, uploadTypes } from '../route.ts'
 import { describeAnswers, toOperationId, toReadableSchemas } from './schemas.ts'
 
@@ -9,7 +9,7 @@ const description = `Writes and reads of svc.
 Send the key as \`Authorization: <API key>\` (or \`Authorization: Bearer <API key>\`). Every answer of a write carries
 \`msg\`, \`code\`, \`data\` and \`sdk_error_code\`; so does every error:
 
-${describeRefusals()}
+${describeHttpErrors()}
 
 Bodies may be sent with \`Content-Encoding: gzip\`. Unknown fields are ignored and \`null\` means absent. Every ingest
 write takes the header \`Idempotency-Key\`: a request repeated with the same key is stored once.

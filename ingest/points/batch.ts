@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { experimentKey, list, object, optional, text, toFieldRefusal } from '../../http/body/fields.ts'
+import { experimentKey, list, object, optional, text, toFieldError } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import {
   isPlainInteger,
@@ -58,7 +58,7 @@ type Envelope = z.output<typeof envelopeFields>
  */
 export function readEnvelope(body: unknown): Envelope {
   const checked = envelopeFields.safeParse(body)
-  if (!checked.success) throw toFieldRefusal(checked.error, body)
+  if (!checked.success) throw toFieldError(checked.error, body)
   if (!checked.data.metrics && !checked.data.series) {
     throw new HttpError('badRequest', 'metrics: is missing (send points as "metrics", or whole series as "series")')
   }

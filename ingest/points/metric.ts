@@ -1,4 +1,4 @@
-import { experimentKey, object, toFieldRefusal } from '../../http/body/fields.ts'
+import { experimentKey, object, toFieldError } from '../../http/body/fields.ts'
 import { type Point, pointFields, readPlainPoint, toPoint } from './point.ts'
 
 /** The body of a single point: whose it is, and the point itself. */
@@ -19,6 +19,6 @@ export function readMetric(body: unknown): { experimentKey: string; point: Point
     return { experimentKey: key, point }
   }
   const checked = metricFields.safeParse(body ?? {})
-  if (!checked.success) throw toFieldRefusal(checked.error, body)
+  if (!checked.success) throw toFieldError(checked.error, body)
   return { experimentKey: checked.data.experimentKey, point: toPoint(checked.data) }
 }

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import {
-  describeFault,
+  describeFieldError,
   float64,
   int64,
   isStorable,
@@ -77,7 +77,7 @@ export function readPoint(raw: unknown, where: () => string): Point | string {
   const plain = readPlainPoint(raw)
   if (plain) return plain
   const checked = pointFields.safeParse(raw)
-  return checked.success ? toPoint(checked.data) : describeFault(checked.error, where())
+  return checked.success ? toPoint(checked.data) : describeFieldError(checked.error, where())
 }
 
 export function toPoint({ metricName, metricValue, ...place }: z.output<typeof pointFields>): Point {

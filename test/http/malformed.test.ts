@@ -200,7 +200,7 @@ describe('the reading of bodies', () => {
     const damaged = readBody(Buffer.from('no gzip'), 'gzip', 1_000)
     const right = readBody(zlib.gzipSync('{"a":1}'), 'gzip', 1_000)
 
-    await expect(damaged).rejects.toMatchObject({ refusal: 'badCompression' })
+    await expect(damaged).rejects.toMatchObject({ kind: 'badCompression' })
     expect(await right).toEqual({ a: 1 })
   })
 

@@ -116,7 +116,7 @@ describe('an upload', () => {
     const { sent, answer } = begin(`${base}/count`)
     await trickle(sent, 1, 100, 10)
     await expect(answer).rejects.toThrow()
-    expect(faults).toMatchObject([{ refusal: 'badRequest', message: expect.stringMatching(/^The upload was cut off/) }])
+    expect(faults).toMatchObject([{ kind: 'badRequest', message: expect.stringMatching(/^The upload was cut off/) }])
   })
 
   it('that was answered before it was whole is read on for a while, so that its sender comes to the answer', async () => {

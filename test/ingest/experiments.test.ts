@@ -24,8 +24,8 @@ it('asks for what a user sends to at once in one question, and never for two use
     findExperiment('ann', 'ann123'),
   ])
   expect(outcomes).toMatchObject([
-    { reason: { refusal: 'experimentUnknown' } },
-    { reason: { refusal: 'accountRestricted' } },
+    { reason: { kind: 'experimentUnknown' } },
+    { reason: { kind: 'accountRestricted' } },
     { value: { id: 6n } },
   ])
   expect(asked.slice(1)).toEqual([

@@ -44,7 +44,7 @@ function openThrottle({ perExperiment = 60, perKey = 6_000 } = {}) {
       } catch (error) {
         if (!(error instanceof HttpError)) throw error
         holds.push(error.holdMs)
-        expect([error.refusal, error.status, error.code]).toEqual(['throttled', 429, 8000013])
+        expect([error.kind, error.status, error.code]).toEqual(['throttled', 429, 8000013])
         return error.headers
       }
     },

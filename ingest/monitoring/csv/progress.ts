@@ -1,5 +1,5 @@
 import { PassThrough } from 'node:stream'
-import { toErrorEnvelope, toRefusal } from '../../../http/errors.ts'
+import { toErrorEnvelope, toHttpError } from '../../../http/errors.ts'
 import { describeFault } from '../batch.ts'
 import type { FieldFault } from '../event.ts'
 
@@ -71,9 +71,9 @@ export function createProgress(onBug: (error: unknown) => void) {
     end: () => finish({ msg: 'Saved', code: 200, data: null, sdk_error_code: 0 }),
 
     fail(error: unknown) {
-      const refusal = toRefusal(error)
+      const refusal = toHttpError(error)
       const isGone = error instanceof Error && error.name === 'AbortError'
-      if (refusal.refusal === 'bug' && !isGone) onBug(error)
+      if (refusal.kind === 'bug' && !isGone) onBug(error)
       finish(toErrorEnvelope(refusal))
     },
   }

@@ -214,7 +214,7 @@ async function retryWhileUnavailable<T>(work: () => Promise<T>, signal: AbortSig
     try {
       return await work()
     } catch (error) {
-      const isUnavailable = error instanceof HttpError && error.refusal === 'unavailable'
+      const isUnavailable = error instanceof HttpError && error.kind === 'unavailable'
       if (!isUnavailable || performance.now() > deadline) throw error
       await sleep(retryMs, undefined, { signal })
     }

@@ -96,8 +96,8 @@ it('what the queue refuses is nobody’s: whoever sends it next is the first, un
       if (isDown) throw unavailable('down')
     },
   })
-  await expect(store([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
-  await expect(store([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(store([anEvent('a')])).rejects.toMatchObject({ kind: 'unavailable' })
+  await expect(store([anEvent('a')])).rejects.toMatchObject({ kind: 'unavailable' })
   isDown = false
   expect(await store([anEvent('a'), anEvent('b')])).toEqual([true, true])
   expect(await store([anEvent('a')])).toEqual([false])
@@ -119,9 +119,9 @@ it('after the queue has refused nothing is claimed for a while', async () => {
     60_000,
     60_000,
   )
-  await expect(store([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(store([anEvent('a')])).rejects.toMatchObject({ kind: 'unavailable' })
   const triesBefore = tries
-  for (let at = 0; at < 50; at++) await expect(store([anEvent('b')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  for (let at = 0; at < 50; at++) await expect(store([anEvent('b')])).rejects.toMatchObject({ kind: 'unavailable' })
   expect(tries).toBe(triesBefore)
   expect(await database.rows('SELECT 1 FROM event_claims WHERE model_id = $1', [modelId])).toHaveLength(1)
 })
@@ -133,7 +133,7 @@ it('before a queue that is full nothing is claimed', async () => {
       throw unavailable('full')
     },
   })
-  await expect(full.store([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(full.store([anEvent('a')])).rejects.toMatchObject({ kind: 'unavailable' })
   expect(await database.rows('SELECT 1 FROM event_claims WHERE model_id = $1', [modelId])).toEqual([])
 })
 
@@ -159,7 +159,7 @@ it('who waits takes over when the first gives up', async () => {
   await sleep(50)
   const second = other.store([anEvent('a')])
   reject(unavailable('down'))
-  await expect(first).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(first).rejects.toMatchObject({ kind: 'unavailable' })
   expect(await second).toEqual([true])
   expect(await voidsOfModel()).toHaveLength(1)
 })
@@ -174,7 +174,7 @@ it('a claim whose time is over is taken over, and who held it is not told that i
   const others = await Promise.all([one.store([anEvent('a')]), two.store([anEvent('a')])])
   expect(others.flat().toSorted()).toEqual([false, true])
   resolve()
-  await expect(first).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(first).rejects.toMatchObject({ kind: 'unavailable' })
   // Its client sends again: what was taken is a duplicate, what was not is stored.
   expect(await hung.store([anEvent('a'), anEvent('b')])).toEqual([false, true])
   expect(await voidsOfModel()).toHaveLength(2)
@@ -188,7 +188,7 @@ it('a claim whose time is over, but which nobody wanted meanwhile, is confirmed 
 it('events of a model that is gone are refused', async () => {
   const { store } = openProcess(works)
   await database.row('DELETE FROM monitored_models WHERE id = $1', [modelId])
-  await expect(store([anEvent('a')])).rejects.toMatchObject({ refusal: 'unavailable' })
+  await expect(store([anEvent('a')])).rejects.toMatchObject({ kind: 'unavailable' })
 })
 
 it('many events with many values go to the queue in parts', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { describeFault } from '../../../http/body/fields.ts'
+import { describeFieldError } from '../../../http/body/fields.ts'
 import { type Point, pointFields, readPoint, toPoint } from '../../../ingest/points/point.ts'
 
 const anything = fc.anything({ maxDepth: 1, withBigInt: true, withNullPrototype: true })
@@ -93,7 +93,7 @@ const raw = fc.oneof(
 
 function bySchema(value: unknown): Point | string {
   const checked = pointFields.safeParse(value)
-  return checked.success ? toPoint(checked.data) : describeFault(checked.error)
+  return checked.success ? toPoint(checked.data) : describeFieldError(checked.error)
 }
 
 it('the shortcut past the schema agrees with it on every input: the same points, the same messages', () => {

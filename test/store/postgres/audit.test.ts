@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
-import { toRefusal } from '../../../http/errors.ts'
+import { toHttpError } from '../../../http/errors.ts'
 import { ensureUser, findAccount } from '../../../store/postgres/accounts/accounts.ts'
 import { createApiKey, toKeyHash } from '../../../store/postgres/accounts/api-key.ts'
 import { type Actor, administer, listAudit } from '../../../store/postgres/accounts/audit.ts'
@@ -37,7 +37,7 @@ it.each([
   const { userId, actor } = await createAdmin()
   await act(actor)
   await change(userId)
-  const refused = await act(actor).catch((error: unknown) => toRefusal(error).code)
+  const refused = await act(actor).catch((error: unknown) => toHttpError(error).code)
   expect(refused).toBe(code)
   expect(await countActs(actor)).toBe(1)
 })
