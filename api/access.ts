@@ -13,8 +13,8 @@ import { type Experiment, findExperiment } from '../store/postgres/experiments/e
 import { findProject, type Project, type ProjectReference } from '../store/postgres/projects/projects.ts'
 
 /**
- * What a caller may see and change; `store/postgres/accounts/visibility.ts` has the rules. What is foreign answers the same as what
- * is not there; what may be read but not changed says so.
+ * Finds what a caller may see or change; `store/postgres/accounts/visibility.ts` has the rules. A foreign thing gets the same
+ * answer as an absent one. A thing that is read-only for the caller gets its own error.
  */
 export function createAccess(queries: Queries) {
   async function project(caller: Caller, query: ProjectQuery): Promise<Project> {
@@ -56,13 +56,13 @@ export function createAccess(queries: Queries) {
       throw new HttpError('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
     },
 
-    /** Whether the caller manages the workspace that something belongs to. */
+    /** True when the caller manages the workspace. */
     manages: (caller: Caller, workspaceId: string) => managesWorkspace(queries, caller.userId, workspaceId),
 
-    /** To read it. */
+    /** A project that the caller may read. */
     project,
 
-    /** To change it. */
+    /** A project that the caller may change. */
     async writableProject(caller: Caller, query: ProjectQuery): Promise<Project> {
       const found = await project(caller, query)
       if (found.isWritable) return found
@@ -70,10 +70,10 @@ export function createAccess(queries: Queries) {
       throw new HttpError('projectReadOnly', 'This key may read the project, but not change it.')
     },
 
-    /** To read it. */
+    /** An experiment that the caller may read. */
     experiment,
 
-    /** To write to it. */
+    /** An experiment that the caller may write to. */
     async writableExperiment(caller: Caller, key: string): Promise<Experiment> {
       const found = await experiment(caller, key)
       if (found.isWritable) return found
@@ -84,8 +84,8 @@ export function createAccess(queries: Queries) {
 }
 
 /**
- * To be asked before something is said not to be there, or not to be changed: a restricted service account is told what it
- * is when the thing is in its organization; of all else it learns nothing.
+ * Call this before answering that something is absent or read-only. A restricted service account gets its own error when the
+ * thing is in its organization but outside its workspaces; it learns nothing about other organizations.
  *
  * @throws HttpError `accountRestricted`
  */
@@ -101,7 +101,7 @@ export async function refuseWithheld(
 
 export type Access = ReturnType<typeof createAccess>
 
-/** Absent, deleted and foreign answer the same. */
+/** The same answer for an absent, a deleted and a foreign project. */
 export function unknownProject(): HttpError {
   return new HttpError('projectUnknown', 'There is no such project that this key may use.')
 }
@@ -112,7 +112,7 @@ export function toViewer({ userId, organizationId, shareCode }: Caller): Viewer 
   return { userId, organizationId, shareCode: shareCode ?? null }
 }
 
-/** Exactly one of the two ways to name a project. */
+/** A project is named by its id, or by workspace and name, never by both. */
 function toReference({ projectId, workspaceName, projectName }: ProjectQuery): ProjectReference {
   if (projectId !== undefined && workspaceName === undefined && projectName === undefined) return { projectId }
   if (projectId === undefined && workspaceName !== undefined && projectName !== undefined) {

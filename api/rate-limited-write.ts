@@ -6,8 +6,8 @@ import type { ChargedExperiment, Throttle } from '../throttle/throttle.ts'
 type Deps = { throttle: Throttle; counters: Counters }
 
 /**
- * Runs a write that goes to Postgres, within the limits of its experiment and key: refused before it begins, counted
- * once it is kept.
+ * Runs a write to Postgres within the rate limits of its experiment and key. It rejects the write before it begins, and counts
+ * it once it is stored.
  */
 export function createRateLimitedWrite({ throttle, counters }: Deps) {
   return async function rateLimitedWrite<T>(

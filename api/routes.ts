@@ -62,7 +62,7 @@ import { createWebhookRoutes } from './webhooks/receivers.ts'
 
 type Deps = {
   database: Database
-  /** Answers as new as those of `database`, for reads of many rows that decide nothing: see `read-replica.ts` there. */
+  /** For long reads that no decision depends on; as recent as `database`, see `store/postgres/read-replica.ts`. */
   reads: Queries
   clickhouse: ClickHouse
   eventReader: EventReader
@@ -70,19 +70,19 @@ type Deps = {
   orphanedObjects: OrphanedObjects
   liveStreams: LiveStreams
   assetLimits: AssetLimits
-  /** Undefined without a master key: then none can be kept. */
+  /** Undefined without a master key: then no secret can be stored. */
   secrets: Secrets | undefined
-  /** Receivers of webhooks that are allowed although they are private. */
+  /** Private hosts that webhooks may be sent to. */
   privateHosts: PrivateHosts
   heartbeats: Heartbeats
   throttle: Throttle
   counters: Counters
   queueDepth(name: QueueName): Promise<number>
-  /** Where people reach the web application; links to experiments begin with it. */
+  /** The base URL of the web application, for links to experiments. */
   appUrl: string
 }
 
-/** Everything that is not the stream: the relational side, and every read. */
+/** All routes but the writes of the stream: the relational side, and every read. */
 export function createApiRoutes({
   database,
   reads,

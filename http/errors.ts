@@ -69,7 +69,11 @@ const httpErrors = {
   referenceUnknown: { status: 400, code: 8000101, title: 'there is no reference data set to compare with' },
   alertUnknown: { status: 400, code: 8000102, title: 'the workspace has no such alert rule' },
   alertsFull: { status: 400, code: 8000103, title: 'the workspace has as many alert rules as it may' },
-  eventsWrong: { status: 400, code: 8000091, title: 'events are wrong, and the request asked to reject the whole batch' },
+  eventsWrong: {
+    status: 400,
+    code: 8000091,
+    title: 'events are wrong, and the request asked to reject the whole batch',
+  },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
   panelUnknown: { status: 400, code: 8000040, title: 'the panel does not exist' },
   panelsFull: { status: 400, code: 8000041, title: 'the workspace has as many panels as it may' },
@@ -94,7 +98,11 @@ const httpErrors = {
   tooLarge: { status: 413, code: 8000011, title: 'the body, also when decompressed, is over the limit' },
   unsupportedType: { status: 415, code: 8000012, title: 'the content type or encoding is not understood' },
   throttled: { status: 429, code: 8000013, title: 'a rate limit was exceeded; nothing of the request was stored' },
-  unavailable: { status: 503, code: 8000014, title: 'a store is down, or the queue is down or full; nothing was stored' },
+  unavailable: {
+    status: 503,
+    code: 8000014,
+    title: 'a store is down, or the queue is down or full; nothing was stored',
+  },
   bug: { status: 500, code: 7777777, title: 'an internal error of the service' },
 } as const
 

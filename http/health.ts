@@ -2,20 +2,20 @@ import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import { withTimeout } from '../runtime/timeout.ts'
 
-/** What a process says of itself: what it needs to work, and its figures. */
+/** The health checks and metrics of a process. */
 export type Health = {
-  /** Each check resolves when the part can be used, and rejects with the reason when not. */
+  /** Each check resolves when its part works, or rejects with the reason. */
   checks: Record<string, () => Promise<unknown>>
-  /** Those of the checks without which requests can be taken all the same: they are told, and change nothing. */
+  /** Checks that are reported, but do not make the process unready when they fail. */
   canBeAway?: ReadonlySet<string>
   metricsRegistry: Registry
-  /** True from SIGTERM on: a load balancer then sends nothing new here. */
+  /** True after SIGTERM: `/readyz` then answers 503, so that load balancers send nothing new. */
   isDraining(): boolean
 }
 
 const checkWaitMs = 2_000
 
-/** Runs all checks side by side; each is `ok` or the reason why not. */
+/** Runs all checks in parallel; the outcome of each is `ok` or the reason of the failure. */
 async function runChecks(checks: Health['checks']): Promise<Record<string, string>> {
   const results = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => [name, await outcomeOf(check)] as const),
@@ -32,16 +32,16 @@ async function outcomeOf(check: () => Promise<unknown>): Promise<string> {
   }
 }
 
-/** A fault in one line. Where several addresses were tried, the message is empty and the reasons stand in a list. */
+/** An error in one line. When several addresses were tried, Node leaves the message empty and lists the reasons. */
 export function describeError(error: unknown): string {
   if (error instanceof AggregateError && !error.message) return error.errors.map(describeError).join('; ')
   return error instanceof Error && error.message ? error.message : String(error)
 }
 
-/** What clients of this interface compare with the oldest server they know (1.2.78); not the version of svc. */
+/** The version of the interface, not of svc: clients require at least 1.2.78. */
 const interfaceVersion = '2.0.0'
 
-/** `/livez`, `/readyz`, `/metrics` and the version call of older clients; none of them asks for a key. */
+/** Adds `/livez`, `/readyz`, `/metrics` and the version call of older clients; none of them needs a key. */
 export function addHealthRoutes(app: FastifyInstance, health: Health) {
   const schema = { hide: true }
   app.get('/livez', { schema }, async () => ({ status: 'ok' }))

@@ -5,38 +5,38 @@ import { isMistyped } from '../store/postgres/accounts/api-key.ts'
 import { HttpError, unknownKey } from './errors.ts'
 import type { Caller } from './route.ts'
 
-/** While changes of keys are not told, a revoked one works for at most this long in a process that remembers it. */
+/** Without notifications of changes, a revoked key works for at most this long in a process that cached it. */
 const freshForMs = 1_000
 const keysMax = 50_000
 
 type Settings = {
   /** Looks a key up by its SHA-256 digest (hex). */
   findCaller(keyHash: string): Promise<Caller | undefined>
-  /** Tells which keys have changed, by the same digest. */
+  /** Notifies of changed keys, by the same digest. */
   changes?: Changes
-  /** Notes that a caller did something. */
+  /** Called for each request with a valid key. */
   onCaller?(caller: Caller): void
   /** Further header names that may carry a key, lower case. */
   authHeaders: string[]
 }
 
 /**
- * Tells who is calling. Keys are remembered until they change; when the store is away, those already known go on working,
- * so that ingest does not stop with Postgres. A key whose checksum is wrong is refused without asking the store.
+ * Finds the caller by the API key. Keys are cached until they change; when Postgres is down, cached keys still work, so that
+ * ingest goes on. A key with a wrong checksum is rejected without a query.
  *
  * @throws HttpError `keyMissing`, `keyUnknown`
  */
 export function createKeyCheck({ findCaller, changes, onCaller, authHeaders }: Settings) {
   const headerNames = ['authorization', ...authHeaders]
   const lookUp = createReadThroughCache<Caller, string>({
-    // Of a key that is remembered the checksum is right: it is not asked again for every request.
+    // Here, and not for every request: a cached key has the right checksum.
     find: async (keyHash, key) => (isMistyped(key) ? undefined : await findCaller(keyHash)),
     freshForMs: { found: freshForMs, absent: freshForMs },
     entriesMax: keysMax,
     changes,
   })
 
-  /** The fast path gives the same headers again for every request that has them. */
+  /** The fast path passes the same object for equal headers, so each key is hashed once. */
   const digests = new WeakMap<IncomingHttpHeaders, { key: string; digest: string }>()
 
   function digestKey(headers: IncomingHttpHeaders): { key: string; digest: string } {

@@ -4,32 +4,31 @@ import { bodyBytesMaxDefault } from './body/body.ts'
 import { unavailable } from './errors.ts'
 
 /**
- * When a request is refused so that the memory of this process stays out of danger: when the bodies under way would be
- * too large together. It is decided on the headers, so what is refused has cost no memory yet. All else that a process
- * holds is bounded where it is held. The size of the heap itself tells nothing: without new requests nothing is
- * collected, and a process that was full once would stay so.
+ * Limits the memory that request bodies take together. A request is rejected by its headers, before its body takes memory.
+ * Everything else that a process keeps has its own limit. The size of the heap is no use as a limit: without new requests
+ * nothing is collected, so a process that was full once would reject everything from then on.
  */
 export type PressureLimits = {
-  /** Bytes of the larger bodies under way; a single one is always let in. */
+  /** Bytes of all larger bodies at a time; a single body is always admitted. */
   bodyBytesMax: number
 }
 
-/** A parsed body takes some ten times its bytes, and half of the heap is for other things. */
+/** A parsed body takes some ten times its bytes, and half of the heap is needed for other things. */
 const heapShareForBodies = 1 / 24
-/** Smaller bodies are bounded by the number of connections, and are most of what comes: they are not counted. */
+/** Smaller bodies are not counted: most bodies are small, and the number of connections limits them. */
 export const smallBodyBytes = 16 * 1024
-/** What a gzip body is reckoned to become; it cannot become more than its route takes. */
+/** The assumed ratio of a gzip body; the limit of its route caps the result. */
 const gzipRatio = 8
-/** And one whose length is not told: this share of what its route takes. */
-const untoldShare = 1 / 4
+/** The assumed size of a body without Content-Length, as a share of the limit of its route. */
+const unknownLengthShare = 1 / 4
 
 export const defaultPressureLimits: PressureLimits = {
   bodyBytesMax: getHeapStatistics().heap_size_limit * heapShareForBodies,
 }
 
-/** Room for the larger bodies that are under way, by whichever way they come. */
+/** The memory for larger bodies, shared by the fast path and Node's server. */
 export type BodyRoom = {
-  /** Returns what is to be called once the body is gone again, or undefined when there is no room for it. */
+  /** Reserves memory for a body and returns a function that releases it, or undefined when there is no room. */
   take(bytes: number): (() => void) | undefined
 }
 
@@ -46,26 +45,26 @@ export function createBodyRoom({ bodyBytesMax }: PressureLimits): BodyRoom {
   }
 }
 
-/** A check for requests whose caller is known and whose body has not been read. */
+/** Creates a check that runs after the key check and before the body is read. */
 export function createPressureCheck(room: BodyRoom) {
   return function checkPressure(request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) {
-    const bytes = reckonBody(request)
+    const bytes = estimateBody(request)
     if (bytes <= smallBodyBytes) return done()
-    const giveBack = room.take(bytes)
-    if (!giveBack) return done(unavailable('This process has too many large requests under way.'))
+    const release = room.take(bytes)
+    if (!release) return done(unavailable('This process has too many large requests under way.'))
     // Also when the connection breaks.
-    reply.raw.once('close', giveBack)
+    reply.raw.once('close', release)
     done()
   }
 }
 
 export type PressureCheck = ReturnType<typeof createPressureCheck>
 
-/** What a body may come to take. */
-function reckonBody({ headers, routeOptions, method }: FastifyRequest): number {
+/** Estimates the bytes of a body after decompression. */
+function estimateBody({ headers, routeOptions, method }: FastifyRequest): number {
   if (method === 'GET' || method === 'HEAD') return 0
   const bytesMax = routeOptions.bodyLimit ?? bodyBytesMaxDefault
-  const told = headers['content-length']
-  if (told === undefined) return headers['transfer-encoding'] === undefined ? 0 : bytesMax * untoldShare
-  return Math.min(bytesMax, Number(told) * (headers['content-encoding'] === undefined ? 1 : gzipRatio))
+  const length = headers['content-length']
+  if (length === undefined) return headers['transfer-encoding'] === undefined ? 0 : bytesMax * unknownLengthShare
+  return Math.min(bytesMax, Number(length) * (headers['content-encoding'] === undefined ? 1 : gzipRatio))
 }

@@ -4,9 +4,8 @@ import type { Span, Tracing } from '../runtime/tracing.ts'
 import type { Route } from './route.ts'
 
 /**
- * Counts and times the requests of each route, and traces them where tracing is on. This is done for every point that comes
- * alone, so it counts in plain numbers and makes figures of them when somebody asks: a labelled histogram would cost a
- * twentieth of the whole request.
+ * Counts and times the requests of each route, and traces them when tracing is on. It counts in plain numbers and builds the
+ * metrics when they are scraped: a labelled histogram would take a twentieth of the time of a small write.
  */
 export type RequestWatch = {
   route(route: Pick<Route, 'method' | 'path' | 'tier'>): RouteWatch
@@ -50,7 +49,7 @@ export function createRequestWatch({
     tracing,
     route({ method, path, tier = 'none' }) {
       const name = `${method} ${path}`
-      // A route of the fast path is asked for twice, once for each way.
+      // The fast path and Node's server both register a route of the fast path.
       const tally = tallies.get(name) ?? createTally({ tier, method, route: path })
       tallies.set(name, tally)
       const attributes = { 'http.request.method': method, 'http.route': path }
@@ -98,7 +97,7 @@ function spreadDurations({ labels, buckets, seconds }: Tally): (MetricValue<stri
     count += inBucket
     return { metricName: `${name}_bucket`, labels: { ...labels, le: String(bounds[at] ?? '+Inf') }, value: count }
   })
-  // A route that nobody calls would be two dozen lines of zeros.
+  // Or else each route without requests would print two dozen lines of zeros.
   if (count === 0) return []
   return [
     ...spread,
@@ -109,7 +108,7 @@ function spreadDurations({ labels, buckets, seconds }: Tally): (MetricValue<stri
 
 type OwnMetric = { name: string; help: string; type: 'counter' | 'histogram'; values(): MetricValue<string>[] }
 
-/** The registry asks a metric for nothing but this. */
+/** Registers a metric with the few members that the registry uses. */
 function register(metricsRegistry: Registry, { name, help, type, values }: OwnMetric) {
   const metric = {
     name,

@@ -4,15 +4,14 @@ import zlib from 'node:zlib'
 import { HttpError } from '../errors.ts'
 import { type ExactJson, parseExactJson } from './exact-json.ts'
 
-/** The limit for a body where its route sets no other. */
+/** The limit of a body when its route sets no other. */
 export const bodyBytesMaxDefault = 4 * 1024 * 1024
 
 const gunzip = promisify(zlib.gunzip)
 
 /**
- * Compressed bodies that are read at once; others wait for their turn. Sixteen kilobytes become sixteen megabytes, so
- * that without a limit a few hundred small requests would take all memory. Node has four threads for it: more at once
- * would not be done sooner.
+ * How many bodies are decompressed at a time; others wait. 16 KB can become 16 MB, so without a limit a few hundred small
+ * requests would take all memory. Node has four threads for it: more at a time would not be faster.
  */
 const decompressedAtOnceDefault = 4
 
@@ -27,7 +26,7 @@ export function createBodyReader(decompressedAtOnce = decompressedAtOnceDefault)
     try {
       return await work()
     } finally {
-      // The next one takes over this one's turn.
+      // `underWay` stays the same: the next one takes this one's place.
       const next = waiting.shift()
       if (next) next()
       else underWay--
@@ -35,7 +34,7 @@ export function createBodyReader(decompressedAtOnce = decompressedAtOnceDefault)
   }
 
   /**
-   * Only a compressed body is answered with a promise: most are plain, and waiting costs them a turn of the event loop.
+   * Returns a promise for a compressed body only: most are plain, and a promise would cost each a turn of the event loop.
    *
    * @param bytesMax the limit for the body as decompressed
    * @throws HttpError `tooLarge`, `unsupportedType`, `badCompression`, `badJson`
@@ -66,18 +65,18 @@ async function decompress(packed: Buffer, encoding: string, bytesMax: number): P
 }
 
 /**
- * A body larger than this is looked through before it is parsed. The parser keeps forty bytes for every level that is
- * open: 16 MiB of "[" would take 650 MiB, and hold everyone else up for more than a second (measured).
+ * The nesting of a larger body is checked before it is parsed. The parser keeps forty bytes for every open level: 16 MiB of
+ * "[" would take 650 MiB and block other requests for more than a second (measured).
  */
-const parsedUnseenBytesMax = 256 * 1024
+const uncheckedBytesMax = 256 * 1024
 const levelsMax = 1_000
 
 function toJson(bytes: Buffer): ExactJson {
   if (!isUtf8(bytes)) throw new HttpError('badJson', 'The body is not valid UTF-8.')
-  if (bytes.length > parsedUnseenBytesMax && isDeeperThan(bytes, levelsMax)) {
+  if (bytes.length > uncheckedBytesMax && isDeeperThan(bytes, levelsMax)) {
     throw new HttpError('badJson', `The body is nested too deeply: it may have ${levelsMax} levels.`)
   }
-  // Of ASCII, which most bodies are, making a string is copying it.
+  // Most bodies are ASCII, and for those latin1 only copies the bytes.
   const text = bytes.toString(isAscii(bytes) ? 'latin1' : 'utf8')
   try {
     return parseExactJson(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text, bytes)
@@ -103,7 +102,7 @@ function isDeeperThan(json: Buffer, levels: number): boolean {
   const { length } = json
   for (let at = 0; at < length; at++) {
     const change = levelChange[json[at] as number] as number
-    // One look at a table for each byte: most change nothing.
+    // One table lookup for each byte: most change nothing.
     if (change === 0) continue
     if (change === inString) {
       for (at++; at < length && json[at] !== quote; at++) if (json[at] === backslash) at++

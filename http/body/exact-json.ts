@@ -3,14 +3,14 @@ export type ExactJson = null | boolean | number | bigint | string | ExactJson[] 
 
 /** Integers of fewer digits are safe. */
 const longDigits = 16
-// A text of digits without end is no integer of 64 bits: turning it into a bigint would only hold up everyone else.
+// Longer literals are no 64-bit integers: converting them to a bigint would only block other requests.
 const digitsMax = 400
 
 /**
- * Parses JSON without rounding integers. `JSON.parse` alone turns 9007199254740993 into 9007199254740992: a step would
- * be altered. Only texts that hold such a literal pay for the reviver.
+ * Parses JSON without rounding integers. `JSON.parse` alone turns 9007199254740993 into 9007199254740992, which would change
+ * a step. Only texts with such a literal pay for the reviver.
  *
- * @param bytes the text as it came, when it is at hand
+ * @param bytes the bytes of the text, when the caller has them
  * @throws SyntaxError when the text is not JSON
  */
 export function parseExactJson(text: string, bytes: Uint8Array = Buffer.from(text)): ExactJson {
@@ -18,12 +18,12 @@ export function parseExactJson(text: string, bytes: Uint8Array = Buffer.from(tex
 }
 
 /**
- * Looks for an integer literal of 16 digits or more. Only every sixteenth byte needs to be looked at, for a run that long has
- * one of them (measured: a regular expression took a tenth of the time of a batch). Digits inside strings may pass for a
- * literal: they only cost the slower way.
+ * Looks for an integer literal of 16 digits or more. It reads every sixteenth byte only, since any run that long includes one
+ * of them (measured: a regular expression took a tenth of the time of a batch). Digits inside a string may look like a literal:
+ * that only costs the slower parse.
  *
- * Of bytes and not of characters: how fast those are told apart depends on what the engine made of the rest of the process
- * (measured: between 0.1 and 0.6 ms for 39 KB).
+ * It reads bytes, not characters, because the speed of reading characters varies with how the engine optimized the rest of
+ * the process (measured: between 0.1 and 0.6 ms for 39 KB).
  */
 function mayHoldLongInteger(bytes: Uint8Array): boolean {
   const { length } = bytes
@@ -48,10 +48,10 @@ const [minus, point] = Buffer.from('-.')
 const standBefore = new Set(Buffer.from(':[, \t\r\n'))
 const standAfter = new Set(Buffer.from(',]} \t\r\n'))
 
-/** False for the digits of a fraction, an exponent or a word. */
+/** False for digits that belong to a fraction, an exponent or a word. */
 function standsAlone(bytes: Uint8Array, first: number, end: number): boolean {
   const before = bytes[first - 1]
-  // Most are fractions.
+  // The most frequent case first: a fraction.
   if (before === point) return false
   const beforeSign = before === minus ? bytes[first - 2] : before
   const after = bytes[end]
@@ -66,13 +66,13 @@ function keepLongIntegers(_name: string, value: unknown, context?: { source?: st
 
 const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown }
 
-/** An integer of 64 bits for an answer: `JSON.stringify` writes all its digits. */
+/** A 64-bit integer for an answer: `JSON.stringify` writes all its digits. */
 export function toJsonInteger(value: bigint): number {
   const short = Number(value)
   return Number.isSafeInteger(short) ? short : (rawJSON(String(value)) as number)
 }
 
-/** Writes JSON in which every number is what it was when it was parsed. Its text holds no NUL, whatever its strings do. */
+/** Writes JSON that keeps every parsed number exactly. The text contains no NUL: JSON escapes those in strings. */
 export function writeExactJson(value: ExactJson): string {
   return JSON.stringify(value, (_name, it) =>
     typeof it === 'bigint' || Object.is(it, -0) ? rawJSON(toDigits(it)) : it,
@@ -81,12 +81,12 @@ export function writeExactJson(value: ExactJson): string {
 
 const toDigits = (value: bigint | number) => (value === 0 ? '-0' : String(value))
 
-/** JSON that was kept as text, as a part of an answer: `JSON.stringify` writes it as it was. */
+/** Parses stored JSON text for an answer: `JSON.stringify` then writes its numbers unchanged. */
 export function toJsonAnswer(text: string): unknown {
   return JSON.parse(text, (_name: string, value: unknown, context?: { source?: string }) =>
     typeof value === 'number' && context?.source !== undefined && isAltered(value) ? rawJSON(context.source) : value,
   )
 }
 
-/** A number that `JSON.stringify` would not write as it came. */
+/** True for a number that `JSON.stringify` would write differently. */
 const isAltered = (value: number) => Object.is(value, -0) || (Number.isInteger(value) && !Number.isSafeInteger(value))

@@ -2,14 +2,14 @@ import { z } from 'zod'
 import { HttpError } from '../errors.ts'
 
 /**
- * The kinds of field that requests are made of, each with the message that a caller gets. All of them take what
- * existing clients send: `null` for absent, integers as strings, values as strings or numbers.
+ * The types of the fields of requests, each with its error message. They accept what existing clients send: `null` for
+ * absent, integers as strings, values as strings or numbers.
  */
 
 const int64Min = -(2n ** 63n)
 const int64Max = 2n ** 63n - 1n
 
-/** The message for a value of the wrong kind; one that is not there is told apart. */
+/** The message for a value of the wrong type; a missing value has its own message. */
 function expected(what: string) {
   return { error: (issue: { input?: unknown }) => (issue.input == null ? 'is missing' : `expected ${what}`) }
 }
@@ -19,7 +19,7 @@ export function optional<T extends z.ZodType>(field: T) {
   return field.nullish().transform((value) => value ?? undefined)
 }
 
-/** Text that every store can hold unaltered: no NUL (Postgres) and no half of a surrogate pair (UTF-8). */
+/** Text that every store keeps unchanged: no NUL (Postgres) and no half of a surrogate pair (UTF-8). */
 export function text(charactersMax: number, charactersMin = 0) {
   return z
     .string(expected('a string'))
@@ -28,7 +28,7 @@ export function text(charactersMax: number, charactersMin = 0) {
     .refine(isStorable, 'must not hold NUL or half of a surrogate pair')
 }
 
-/** A name that stands in an index of Postgres, where an entry may have a third of a page at most (2,704 bytes). */
+/** A name in an index of Postgres, whose entries have at most a third of a page (2,704 bytes). */
 export function indexedText(charactersMax: number) {
   return text(charactersMax, 1).refine(
     (value) => Buffer.byteLength(value) <= indexedBytesMax,
@@ -38,18 +38,18 @@ export function indexedText(charactersMax: number) {
 
 const indexedBytesMax = 2_500
 
-/** True for text that is stored and read back the same. */
+/** True for text that every store keeps unchanged. */
 export function isStorable(value: string): boolean {
   return value.isWellFormed() && !value.includes('\0')
 }
 
-/** An integer of 64 bits with sign, exact: a number where that is safe, else a bigint. */
+/** A signed 64-bit integer, exact: a number when it is safe, otherwise a bigint. */
 export const int64 = z
   .union([z.number(), z.string(), z.bigint()], expected('an integer'))
-  .transform((value, context) => toInt64(value) ?? refuse(context, 'expected an integer from -2^63 to 2^63-1'))
+  .transform((value, context) => toInt64(value) ?? reject(context, 'expected an integer from -2^63 to 2^63-1'))
   .meta({ type: ['integer', 'string'], format: 'int64' })
 
-/** A list; each entry is checked by itself. */
+/** A list; each entry is checked. */
 export function list<T extends z.ZodType>(entry: T, entriesMax: number) {
   return z.array(entry, expected('a list')).max(entriesMax, `must have ${entriesMax} entries or fewer`)
 }
@@ -59,7 +59,7 @@ export function object<Fields extends z.ZodRawShape>(fields: Fields) {
   return z.object(fields, expected('an object'))
 }
 
-/** 32 to 50 letters and digits. Anything else names no experiment, so only its presence is checked here. */
+/** 32 to 50 letters and digits. Only presence is checked here: any other text is an unknown experiment. */
 export const experimentKey = text(200, 1).describe('the 32 to 50 letters and digits of an experiment')
 
 /** Milliseconds since the Unix epoch. */
@@ -73,17 +73,14 @@ function toInt64(value: number | string | bigint): number | bigint | undefined {
   return Number.isSafeInteger(short) ? short : exact
 }
 
-/** A number such as 1e18 is an integer all the same, only not a safe one. */
+/** Accepts integers that are not safe, such as 1e18. */
 function wholeNumber(value: number): bigint | undefined {
   if (!Number.isInteger(value)) return undefined
   const exact = BigInt(value)
   return exact < int64Min || exact > int64Max ? undefined : exact
 }
 
-/**
- * Which part of a long list is asked for. `page` is the `nextPage` of an earlier answer: the id after which, or before
- * which, this one begins.
- */
+/** Selects one page of a long list. `page` is the `nextPage` of the previous answer: the id next to which this page begins. */
 export const pageFields = (pageSizeMax: number) => ({
   page: optional(z.string(expected('a string')).regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
   pageSize: optional(
@@ -95,7 +92,7 @@ export const pageFields = (pageSizeMax: number) => ({
   ),
 })
 
-/** A boolean, also spelled as a string. */
+/** A boolean, also as a string. */
 export const flag = z
   .union([z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['false'] })], expected('true or false'))
   .meta({ type: 'boolean' })
@@ -111,10 +108,10 @@ const notFinite = new Map([
   ['-infinity', Number.NEGATIVE_INFINITY],
 ])
 
-/** What is no finite number and is called by a name, in any case; undefined for every other text. */
+/** Reads the name of NaN or an infinity, in any case; undefined for every other text. */
 export const toNotFinite = (text: string): number | undefined => notFinite.get(text.toLowerCase())
 
-/** A 64-bit float, as a number or as a decimal string; NaN and the infinities come as strings. */
+/** A 64-bit float, as a number or a decimal string; NaN and the infinities as strings. */
 export const float64 = z
   .union([z.number(), z.string(), z.bigint()], {
     error: ({ input }) => (isOverflow(input) ? overflow : expected('a number or a numeric string').error({ input })),
@@ -122,9 +119,9 @@ export const float64 = z
   .transform((value, context) => {
     const number = toFloat64(value)
     if (number === undefined) {
-      return refuse(context, 'expected a number, or one of "NaN", "Infinity", "-Infinity" as a string')
+      return reject(context, 'expected a number, or one of "NaN", "Infinity", "-Infinity" as a string')
     }
-    return isOverflow(number) && !isNamed(value) ? refuse(context, overflow) : number
+    return isOverflow(number) && !isNamed(value) ? reject(context, overflow) : number
   })
   .meta({ type: ['number', 'string'], description: 'a 64-bit float; NaN and the infinities as strings' })
 
@@ -134,7 +131,7 @@ function toFloat64(value: number | string | bigint): number | undefined {
   return decimal.test(trimmed) ? Number(trimmed) : toNotFinite(trimmed)
 }
 
-/** Digits that overflow a float are refused: storing them as Infinity would alter them. */
+/** Digits that overflow a float are rejected: Infinity would be another value. */
 const overflow = 'is beyond the range of a 64-bit float'
 
 function isOverflow(value: unknown): boolean {
@@ -146,22 +143,22 @@ function isNamed(value: number | string | bigint): boolean {
   return typeof value === 'string' && toNotFinite(value.trim()) !== undefined
 }
 
-/** A value of a parameter or other: kept as text, the way it was sent. */
+/** A value of a parameter or other, kept as the text that was sent. */
 export const scalarText = z
   .union([z.string(), z.number(), z.bigint(), z.boolean()], expected('a string, a number or a boolean'))
   .transform((value) => (Object.is(value, -0) ? '-0' : String(value)))
   .pipe(text(1_000_000))
   .meta({ type: ['string', 'number', 'boolean'] })
 
-function refuse(context: z.RefinementCtx, message: string): never {
+function reject(context: z.RefinementCtx, message: string): never {
   context.addIssue({ code: 'custom', message })
   return z.NEVER
 }
 
 /**
- * The first fault of a failed check as one sentence that names the field.
+ * Describes the first error of a failed check in one sentence that names the field.
  *
- * @param within where the checked value stands in the request, when it is not the whole body
+ * @param within the path of the checked value in the request, when it is not the whole body
  */
 export function describeFieldError(error: z.ZodError, within = ''): string {
   const issue = error.issues[0]
@@ -172,7 +169,7 @@ export function describeFieldError(error: z.ZodError, within = ''): string {
 }
 
 /**
- * Fields of a request as their schema has them.
+ * Checks the fields of a request against their schema.
  *
  * @throws HttpError that names the first field that is wrong
  */
@@ -182,7 +179,7 @@ export function checkFields<T extends z.ZodType>(fields: T, value: unknown): z.o
   throw toFieldError(checked.error, value)
 }
 
-/** A failed check as a refusal. Two fields have codes of their own, which clients switch on. */
+/** Turns a failed check into an HTTP error. Two fields have their own codes, which clients switch on. */
 export function toFieldError(error: z.ZodError, checked: unknown): HttpError {
   const message = describeFieldError(error)
   const field = error.issues[0]?.path.join('.')

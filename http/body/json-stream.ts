@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 
-/** A JSON text of which the middle part is already written elsewhere and streams through. */
+/** A JSON text whose middle part is a stream of JSON written elsewhere. */
 export function wrapStream(before: string, middle: Readable, after: string): Readable {
   return Readable.from(
     (async function* () {

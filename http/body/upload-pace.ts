@@ -3,20 +3,20 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { unavailable } from '../errors.ts'
 
 /**
- * What bounds uploads, in place of a time for the whole request and of a share of the memory: a gigabyte over a slow
- * line takes its time, and is never held as a whole. Instead there are only so many at once, and each has to get on.
+ * Limits uploads by their number and their pace. Neither a time limit for the whole request nor a share of the memory would
+ * fit: a gigabyte over a slow line takes long, and is never in memory as a whole.
  */
 export type UploadLimits = {
-  /** Under way at once; more are told to come back. */
+  /** How many at a time; others get 503. */
   uploadsMax: number
-  /** Who sends fewer bytes in `everyMs`, while they are waited for, is cut off. */
+  /** A caller that sends fewer bytes in `everyMs`, while the service waits for them, is disconnected. */
   bytesMin: number
   everyMs: number
-  /** How long the rest of an upload may take that was answered before it was whole. */
+  /** How long the rest of an upload may take after its answer. */
   afterAnswerMs: number
 }
 
-/** 1 KiB a second is less than any line gives that an upload ever comes through. */
+/** 1 KiB/s: no upload gets anywhere over a slower line. */
 export const defaultUploadLimits: UploadLimits = {
   uploadsMax: 64,
   bytesMin: 30 * 1024,
@@ -29,13 +29,13 @@ export function createUploadPace({ uploadsMax, bytesMin, everyMs, afterAnswerMs 
   let underWay = 0
 
   return {
-    /** Lets an upload in whose caller is known and whose body has not been read. */
+    /** Admits an upload, or rejects it, after the key check and before its body is read. */
     admit({ raw }: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) {
       if (underWay >= uploadsMax) return done(unavailable('This process has too many uploads under way.'))
       const { socket } = raw
       let bytesSeen = socket.bytesRead
       const pace = setInterval(() => {
-        // Bytes that are there and not taken: then it is the store that is slow.
+        // Unread bytes in the buffer mean that the store is slow, not the caller.
         const isWaiting = !raw.complete && raw.readableLength === 0
         if (isWaiting && socket.bytesRead - bytesSeen < bytesMin) socket.destroy()
         bytesSeen = socket.bytesRead
@@ -53,7 +53,7 @@ export function createUploadPace({ uploadsMax, bytesMin, everyMs, afterAnswerMs 
       done()
     },
 
-    /** True while an upload comes in on this connection: the time that other requests have does not count for it. */
+    /** True while this connection has an upload: the time limit of other requests does not apply to it. */
     isUploading: (socket: Socket) => uploading.has(socket),
   }
 }

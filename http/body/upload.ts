@@ -6,12 +6,12 @@ import { Busboy } from '@fastify/busboy'
 import { HttpError } from '../errors.ts'
 import { tooLarge } from './body.ts'
 
-/** A file on its way in. Its content fails when the caller goes away, or sends what cannot be read. */
+/** A file that is arriving. Its content fails when the caller disconnects or sends something unreadable. */
 export type IncomingFile = {
   content: Readable
-  /** As the caller's machine names it. */
+  /** The name that the caller gave it. */
   fileName: string | undefined
-  /** As the caller calls it. */
+  /** The content type that the caller gave it. */
   contentType: string | undefined
 }
 
@@ -20,18 +20,18 @@ export type IncomingForm = { fields: Record<string, string>; ended: Promise<void
 
 type Settings<Kept> = {
   /**
-   * Takes the file, at most once and all of it; it may not leave anything behind when the content fails.
+   * Stores the file. It is called at most once, must read all of the content, and must leave nothing behind when that fails.
    *
-   * @param form what the file came with
+   * @param form the other parts of the form
    */
   keep(file: IncomingFile, form: IncomingForm): Promise<Kept>
-  /** Takes back what was kept: what came after the file is refused. */
+  /** Removes the stored file again, after an error in the rest of the form. */
   discard(kept: Kept): Promise<void>
   fileBytesMax: number
 }
 
 type Upload<Kept> = {
-  /** The other parts of a form, as text; the last of a name. */
+  /** The other parts of a form, as text; the last one of each name. */
   fields: Record<string, string>
   file: Kept | undefined
 }
@@ -41,8 +41,8 @@ const fieldBytesMax = 1024 * 1024
 const partsMax = 100
 
 /**
- * Reads a body that is a file, as it arrives: a form with a part `file`, or, of any other content type, the file itself.
- * Other parts of a form are fields, also when they are sent as files. Either may come with `Content-Encoding: gzip`.
+ * Reads an uploaded file as it arrives: the part `file` of a form, or the whole body for any other content type.
+ * Other parts of a form are fields, even when they are sent as files. Either may come with `Content-Encoding: gzip`.
  *
  * @throws HttpError `badRequest`, `badCompression`, `unsupportedType`, `tooLarge`; and whatever `keep` throws
  */
@@ -58,17 +58,17 @@ export async function readUpload<Kept>(request: IncomingMessage, settings: Setti
     }
     return { fields: {}, file: await settings.keep(file, { fields: {}, ended: Promise.resolve() }) }
   } catch (error) {
-    throw toCompressionFault(error) ?? error
+    throw toCompressionError(error) ?? error
   } finally {
-    // Or else a caller that is still sending would not come to read why it was refused, or to send the next request: a pipe
-    // that ends by itself would stop what `resume` began.
+    // Or else a caller that is still sending would never read its error or send its next request. `unpipe` comes first,
+    // because a pipe that ends would pause the request again after `resume`.
     request.unpipe(body)
     body.destroy()
     request.resume()
   }
 }
 
-/** The body as it was before it was compressed. To give it up is not to give up the request, which has to be answered. */
+/** The decompressed body. Destroying it leaves the request open, which still needs its answer. */
 function openBody(request: IncomingMessage): Transform {
   const body = createDecoder(request.headers['content-encoding']?.toLowerCase())
   const cutOff = () => body.destroy(new HttpError('badRequest', 'The upload was cut off: nothing of it was kept.'))
@@ -95,7 +95,7 @@ async function readForm<Kept>(
   const failed = Promise.withResolvers<never>()
   const ended = Promise.withResolvers<void>()
   ended.promise.catch(() => undefined)
-  /** The first fault is the one that counts: those that follow are of its making. */
+  /** Only the first error counts: it causes those that follow. */
   const fail = (error: Error) => {
     failed.reject(error)
     body.destroy(error)
@@ -106,8 +106,8 @@ async function readForm<Kept>(
       content.resume()
       return fail(new HttpError('badRequest', 'file: the form has more than one; send one file in one request'))
     }
-    // The form says so that it ends in the file's middle; a file that was destroyed was given up by who keeps it.
-    incoming = content.once('error', (error) => content.destroyed || fail(toFormFault(error)))
+    // The form ended in the middle of the file. A file that is destroyed was closed by `keep`, whose own error counts.
+    incoming = content.once('error', (error) => content.destroyed || fail(toFormError(error)))
     kept = keep({ content: limit(content, fileBytesMax), fileName, contentType }, { fields, ended: ended.promise })
     kept.catch(fail)
   })
@@ -117,14 +117,14 @@ async function readForm<Kept>(
   })
   form.on('partsLimit', () => fail(new HttpError('badRequest', `The form has more than ${partsMax} parts.`)))
   try {
-    // A form of which the file is given up does not end by itself.
-    await Promise.race([pipeline(body, form).catch((error) => fail(toFormFault(error))), failed.promise])
+    // A form does not end by itself once `keep` stops reading its file.
+    await Promise.race([pipeline(body, form).catch((error) => fail(toFormError(error))), failed.promise])
     ended.resolve()
     return { fields, file: await kept }
   } catch (error) {
     incoming?.destroy(error as Error)
     ended.reject(error)
-    // First what there is of the file has to be gone.
+    // The stored part of the file is removed before the error is answered.
     await kept?.then(discard, () => undefined)
     throw error
   }
@@ -138,23 +138,23 @@ function createForm(headers: IncomingHttpHeaders) {
       limits: { fieldSize: fieldBytesMax, parts: partsMax, headerPairs: 100 },
     })
   } catch (error) {
-    throw toFormFault(error as Error)
+    throw toFormError(error as Error)
   }
 }
 
-/** The reader of forms gives its errors no codes; what comes through it from elsewhere stays as it is. */
-function toFormFault(error: Error): Error {
+/** Errors of the form parser have no code; those that have one come from elsewhere and stay unchanged. */
+function toFormError(error: Error): Error {
   if (error instanceof HttpError || 'code' in error) return error
   return new HttpError('badRequest', `The form cannot be read: ${error.message}.`, { cause: error })
 }
 
-function toCompressionFault(error: unknown): HttpError | undefined {
+function toCompressionError(error: unknown): HttpError | undefined {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   if (!/^Z_/.test(code)) return undefined
   return new HttpError('badCompression', 'The body is marked as gzip but cannot be decompressed.', { cause: error })
 }
 
-/** Lets a content through that is not too large, and fails in its middle otherwise. */
+/** Passes a content through, and fails once it is over the limit. */
 function limit(content: Readable, bytesMax: number): Readable {
   let bytes = 0
   const limited = new Transform({
@@ -163,6 +163,6 @@ function limit(content: Readable, bytesMax: number): Readable {
       done(bytes > bytesMax ? tooLarge(bytesMax) : null, chunk)
     },
   })
-  // Each ends with the other; whoever reads it hears of a fault.
+  // Each stream ends with the other; whoever reads it gets the error.
   return connect(content, limited, () => undefined)
 }

@@ -4,29 +4,29 @@ import { describeHttpErrors } from '../errors.ts'
 import { prefix, type RouteDescription, toUrl, uploadTypes } from '../route.ts'
 import { describeAnswers, toOperationId, toReadableSchemas } from './schemas.ts'
 
-const description = `Writes and reads of svc.
+const description = `The HTTP interface of svc.
 
-Send the key as \`Authorization: <API key>\` (or \`Authorization: Bearer <API key>\`). Every answer of a write carries
-\`msg\`, \`code\`, \`data\` and \`sdk_error_code\`; so does every error:
+Send the key as \`Authorization: <API key>\` or \`Authorization: Bearer <API key>\`. Every answer to a write contains
+\`msg\`, \`code\`, \`data\` and \`sdk_error_code\`, and so does every error:
 
 ${describeHttpErrors()}
 
-Bodies may be sent with \`Content-Encoding: gzip\`. Unknown fields are ignored and \`null\` means absent. Every ingest
-write takes the header \`Idempotency-Key\`: a request repeated with the same key is stored once.
+Bodies may be compressed with \`Content-Encoding: gzip\`. Unknown fields are ignored, and \`null\` means absent. Every ingest
+write accepts the header \`Idempotency-Key\`: requests with the same key are stored once.
 
-**Production monitoring** (\`/mpm/v2\`): an event is stored once for ever for its \`predictionId\`, model and kind, whoever sends
-it again and however often, so it needs no \`Idempotency-Key\`; labels likewise. What is wrong is told with its place and field.
+**Production monitoring** (\`/mpm/v2\`): an event is stored once for its \`predictionId\`, model and kind, however often it is
+sent, so it needs no \`Idempotency-Key\`; the same holds for labels. Errors name the index and the field of the event.
 
-**Webhooks** tell HTTPS receivers of changes of the model registry: \`MODEL_VERSION_CREATED\`, \`MODEL_VERSION_DELETED\`,
-\`MODEL_VERSION_STAGE_CHANGED\`, \`MODEL_UPDATED\`, \`MODEL_DELETED\`. A receiver is sent \`{workspaceName, registryModelName,
+**Webhooks** notify HTTPS receivers of changes in the model registry: \`MODEL_VERSION_CREATED\`, \`MODEL_VERSION_DELETED\`,
+\`MODEL_VERSION_STAGE_CHANGED\`, \`MODEL_UPDATED\`, \`MODEL_DELETED\`. A receiver gets \`{workspaceName, registryModelName,
 version, stages, event, addedStages, removedStages, registryModelId, registryModelItemId, experimentKey, experimentModelId,
-userName, timestamp, restApiUrl}\`, at least once and in the order of the changes of each version, signed as
-[Standard Webhooks](https://www.standardwebhooks.com) says (\`webhook-id\`, \`webhook-timestamp\`, \`webhook-signature\`) with
-a secret that \`POST /webhooks/signing-secret\` tells. The same \`webhook-id\` may come again: answer 2xx and drop it. Any
-other answer is followed by up to nine further attempts over 75 hours, later when \`Retry-After\` of a 429 or 503 says so; 410
-disables the receiver at once.`
+userName, timestamp, restApiUrl}\` at least once, in the order of the changes of each version. Requests are signed by
+[Standard Webhooks](https://www.standardwebhooks.com) (\`webhook-id\`, \`webhook-timestamp\`, \`webhook-signature\`) with the
+secret from \`POST /webhooks/signing-secret\`. The same \`webhook-id\` may arrive again: answer 2xx and ignore it. After any
+other answer the service retries up to nine times over 75 hours, and waits longer when a 429 or 503 has a \`Retry-After\`. An
+answer of 410 disables the receiver at once.`
 
-/** The page asks no other host, also when a button of it would: networks may be closed, and keys are typed into it. */
+/** The page must contact no other host: networks may be closed, and people type API keys into it. */
 const ownHostOnly = [
   "default-src 'self'",
   "script-src 'self' 'unsafe-inline'",
@@ -36,8 +36,8 @@ const ownHostOnly = [
 ].join('; ')
 
 /**
- * OpenAPI 3.1 at `/openapi.json` and a page to read it at `/reference`, made from the schemas that check requests. Who
- * opens `/` is led there.
+ * Adds OpenAPI 3.1 at `/openapi.json` and its reference page at `/reference`, made from the schemas that check requests.
+ * `/` redirects to the page.
  */
 export function addReference(app: FastifyInstance, { version, routes }: Described) {
   const schema = { hide: true }
@@ -47,7 +47,7 @@ export function addReference(app: FastifyInstance, { version, routes }: Describe
     return await document
   })
   app.get('/', { schema }, async (_request, reply) => reply.redirect('/reference'))
-  // Every browser asks for it; without an answer it reports a fault.
+  // Every browser requests it, and reports an error when it is missing.
   app.get('/favicon.ico', { schema }, async (_request, reply) => reply.code(204).send())
   let page: Promise<FastifyInstance> | undefined
   for (const url of ['/reference', '/reference/*']) {
@@ -67,7 +67,7 @@ export function addReference(app: FastifyInstance, { version, routes }: Describe
 
 type Described = { version: string; routes: RouteDescription[] }
 
-/** The document is made when it is first asked for: of a server that has the routes and answers nobody. */
+/** Builds the document on its first request, from a server that has the routes but does not listen. */
 async function describe({ version, routes }: Described): Promise<unknown> {
   const app = fastify()
   await app.register(swagger, {
@@ -101,7 +101,7 @@ async function describe({ version, routes }: Described): Promise<unknown> {
 function toSchema(it: RouteDescription): FastifySchema {
   return {
     operationId: toOperationId(it),
-    // The path is what a reader looks for in the list; the sentence then says what it does.
+    // Readers look for the path in the list; the description then says what it does.
     summary: it.path.slice(1),
     description: it.summary,
     tags: [it.topic],
@@ -114,7 +114,7 @@ function toSchema(it: RouteDescription): FastifySchema {
   }
 }
 
-/** The page is a server of its own, opened when somebody asks for it: it takes 25 MiB and a fifth of the time of a start. */
+/** The page is a server of its own, opened on its first request: it takes 25 MiB and a fifth of the time of a start. */
 async function openPage(): Promise<FastifyInstance> {
   const { default: reference } = await import('@scalar/fastify-api-reference')
   const page = fastify()
@@ -131,7 +131,7 @@ async function openPage(): Promise<FastifyInstance> {
       url: '/openapi.json',
       authentication: { preferredSecurityScheme: 'apiKey' },
       withDefaultFonts: false,
-      // All of these would send what is shown here to the host of the page's makers.
+      // Each of these would send what the page shows to its vendor.
       telemetry: false,
       agent: { disabled: true },
       mcp: { disabled: true },

@@ -4,27 +4,27 @@ import { z } from 'zod'
 import type { RouteDescription } from '../route.ts'
 
 /**
- * The schemas that check requests, as a reader of the reference wants to see them: one plain type for each field, answers
- * with their envelope, and nothing that is only true of this program.
+ * Turns the schemas that check requests into readable documentation: one plain type for each field, answers with their
+ * envelope, and no details of the implementation.
  */
 
-const refused = z
+const errorAnswer = z
   .object({
     msg: z.string().describe('what to do about it'),
     code: z.int().describe('the HTTP status'),
     data: z.null(),
-    sdk_error_code: z.int().describe('which refusal it is: see the table above'),
+    sdk_error_code: z.int().describe('the kind of error: see the table above'),
   })
-  .describe('Refused: nothing of the request was kept')
+  .describe('Error: nothing of the request was stored')
 
-/** The answers of a route: what it says of itself, with the envelope around it, and what a refusal looks like. */
+/** The answers of a route: its own schema in the envelope, and the error. */
 export function describeAnswers({ answer, shape }: RouteDescription): Record<string, unknown> {
-  if (shape === 'empty') return { 204: answer.describe('Done'), default: refused }
+  if (shape === 'empty') return { 204: answer.describe('Done'), default: errorAnswer }
   if (shape === 'bytes' || shape === 'text') {
     const type = shape === 'text' ? 'text/plain' : 'application/octet-stream'
-    return { 200: { description: 'Done', content: { [type]: { schema: answer } } }, default: refused }
+    return { 200: { description: 'Done', content: { [type]: { schema: answer } } }, default: errorAnswer }
   }
-  return { 200: (shape === 'envelope' ? inEnvelope(answer) : answer).describe('Done'), default: refused }
+  return { 200: (shape === 'envelope' ? inEnvelope(answer) : answer).describe('Done'), default: errorAnswer }
 }
 
 function inEnvelope(answer: z.ZodType): z.ZodType {
@@ -33,7 +33,7 @@ function inEnvelope(answer: z.ZodType): z.ZodType {
   return z.object({ msg: z.string(), ...answer.shape, ...envelope })
 }
 
-/** A name for the operation, unique and stable, for those who generate clients: `post_write_experiment_metric`. */
+/** A unique and stable name of the operation for generated clients: `post_write_experiment_metric`. */
 export function toOperationId({ method, path }: RouteDescription): string {
   const words = `${method}${path}`.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toLowerCase()
   return words.replace(/[^a-z0-9]+/g, '_').replace(/_$/, '')
@@ -72,22 +72,22 @@ function tidy(schema: JsonSchema): JsonSchema {
   }
   if (tidied.additionalProperties === false) delete tidied.additionalProperties
   if (tidied.minLength === 0) delete tidied.minLength
-  // "Safe in a JavaScript number" is no limit of the interface.
+  // The range of safe JavaScript integers is no limit of the interface.
   if (tidied.minimum === Number.MIN_SAFE_INTEGER) delete tidied.minimum
   if (tidied.maximum === Number.MAX_SAFE_INTEGER) delete tidied.maximum
-  // A type that a field gives itself stands for the kinds of value that its check takes apart.
+  // A type that the field declares itself replaces the alternatives of its schema.
   if (!anyOf || tidied.type !== undefined) return tidied
   return joinNull({ ...tidied, anyOf: anyOf.map(tidy) })
 }
 
-/** `anyOf: [X, null]` as X with one more type. */
+/** Turns `anyOf: [X, null]` into X with one more type. */
 function joinNull({ anyOf = [], ...outer }: JsonSchema): JsonSchema {
   const [only, ...more] = anyOf.filter((it) => it.type !== 'null')
   if (only?.type === undefined || more.length > 0 || anyOf.length !== 2) return { ...outer, anyOf }
   return { ...only, ...outer, type: [only.type, 'null'].flat() }
 }
 
-/** An address is text, and cannot say `null`: a field has the one type that it is read as, and may be absent. */
+/** A query is text and has no `null`: each field gets the one type that it is read as, and may be absent. */
 function tidyQuery(query: JsonSchema): JsonSchema {
   const tidied = tidy(query)
   return { ...tidied, properties: tidyEach(tidied.properties ?? {}, withOneType) }

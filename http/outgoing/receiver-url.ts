@@ -1,22 +1,21 @@
 import { isIP } from 'node:net'
 import { isPublicAddress } from './public-address.ts'
 
-/** What an index of Postgres can hold together with the name of a model. */
+/** The most that fits into an index of Postgres together with the name of a model. */
 const charactersMax = 1_500
 
 /** Private receivers that a setting allows: `host` for all its ports, or `host:port`. */
 export type PrivateHosts = Pick<ReadonlySet<string>, 'has'>
 
-/** For an address that is looked up among those that were taken, not connected to. */
+/** For looking up a stored URL: nothing connects to it. */
 export const anyHost: PrivateHosts = { has: () => true }
 
-/** A receiver's address in its one spelling, or what is wrong with it. */
+/** The normalized URL of a receiver, or what is wrong with it. */
 export type ReceiverUrl = { url: string } | { fault: string }
 
 /**
- * Reads the address of a receiver. All spellings of one come out the same: numbers in octal or hexadecimal, names in other
- * scripts, capitals, a dot at the end, the default port. That a name leads to a public address is only known when it is
- * connected to; here are refused the addresses that do not.
+ * Parses and normalizes the URL of a receiver: octal and hexadecimal numbers, other scripts, capitals, a trailing dot, the
+ * default port. It rejects private addresses. The address behind a name is checked when the service connects to it.
  */
 export function parseReceiverUrl(text: string, privateHosts: PrivateHosts): ReceiverUrl {
   if (!URL.canParse(text)) return { fault: 'is not a URL: send one like https://example.com/hook' }
@@ -26,8 +25,8 @@ export function parseReceiverUrl(text: string, privateHosts: PrivateHosts): Rece
     return { fault: 'must not hold a user or password: send them in header.Authorization' }
   }
   if (url.hostname.endsWith('.')) url.hostname = url.hostname.slice(0, -1)
-  if (url.hostname.endsWith('.') || url.hostname.includes('%')) return { fault: 'has a host that is none' }
-  if (url.port === '0') return { fault: 'has a port that is none' }
+  if (url.hostname.endsWith('.') || url.hostname.includes('%')) return { fault: 'has an invalid host' }
+  if (url.port === '0') return { fault: 'has an invalid port' }
   url.hash = ''
   if (url.href.length > charactersMax) return { fault: `must have ${charactersMax} characters or fewer` }
   if (!isAllowedPrivate(url, privateHosts) && isKnownPrivate(toHost(url))) {
@@ -36,7 +35,7 @@ export function parseReceiverUrl(text: string, privateHosts: PrivateHosts): Rece
   return { url: url.href }
 }
 
-/** The host as it is connected to: IPv6 without its brackets. */
+/** The host to connect to: IPv6 without its brackets. */
 export function toHost(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1')
 }
