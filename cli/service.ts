@@ -183,6 +183,7 @@ export async function startService(
     const app = await createServer({
       routes,
       elsewhere,
+      hasFastPath: settings.hasFastPath,
       checkKey: createKeyCheck({
         findCaller: (keyHash) => findAccount(database, keyHash),
         changes: keyChanges,

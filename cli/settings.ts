@@ -138,6 +138,7 @@ function parse(
     queueShards: it.SVC_QUEUE_SHARDS,
     queueReplicas: it.SVC_QUEUE_REPLICAS,
     queueMax: { blocks: it.SVC_QUEUE_BLOCKS_MAX, bytes: it.SVC_QUEUE_BYTES_MAX },
+    hasFastPath: it.SVC_FAST_PATH === 'on',
     commitWaitMs: it.SVC_COMMIT_WAIT_MS,
     rateLimits: {
       perExperiment: toRateLimits(it.SVC_POINTS_PER_MINUTE, it.SVC_VALUES_PER_MINUTE, it.SVC_EVENTS_PER_MINUTE),

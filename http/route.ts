@@ -18,7 +18,7 @@ type Permission = (typeof permissions)[number]
 export type Caller = Account & { shareCode?: string }
 
 /** What a handler gets: the checked parts of the request. `caller` is always there unless the route is for anyone. */
-type Call<Body, Query, Params> = QuickCall<Body> & {
+type Call<Body, Query, Params> = FastCall<Body> & {
   query: Query
   params: Params
   request: FastifyRequest
@@ -26,7 +26,7 @@ type Call<Body, Query, Params> = QuickCall<Body> & {
 }
 
 /** What is there of a request also when it came by the fast path. */
-type QuickCall<Body> = { body: Body; caller: Caller; headers: IncomingHttpHeaders }
+type FastCall<Body> = { body: Body; caller: Caller; headers: IncomingHttpHeaders }
 
 type Fields = z.ZodType
 
@@ -67,10 +67,18 @@ export type RouteDescription = {
   bodyBytesMax?: number
 }
 
-export type Route = RouteDescription & {
-  handle(call: Call<unknown, unknown, unknown>): Promise<unknown> | unknown
-  /** Does the same for a request that came by the fast path; see `fastRoute`. */
-  handleQuickly?(call: QuickCall<unknown>): Promise<string> | string
+type Handled = RouteDescription & { handle(call: Call<unknown, unknown, unknown>): Promise<unknown> | unknown }
+
+export type Route = (Handled & { handleFast?: undefined }) | FastPathRoute
+
+/**
+ * A route of the fast path, which checks the key and nothing else: it is open to routes for every caller only. With another
+ * permission such a route is a type error, and a server with it does not start.
+ */
+export type FastPathRoute = Handled & {
+  permission: 'caller'
+  /** Does the same as `handle`, for a request that came by the fast path. */
+  handleFast(call: FastCall<unknown>): Promise<string> | string
 }
 
 /** Where the routes are that are not `atRoot`. */
@@ -105,15 +113,16 @@ export function route<
   return typed as unknown as Route
 }
 
-type QuickTyped<B extends Fields> = Omit<RouteDescription, 'body' | 'query' | 'params'> & {
+type TypedFast<B extends Fields> = Omit<RouteDescription, 'body' | 'query' | 'params'> & {
+  permission: 'caller'
   body: B
   /** Answers JSON text. */
-  handle(call: QuickCall<z.output<B>>): Promise<string> | string
+  handle(call: FastCall<z.output<B>>): Promise<string> | string
 }
 
-/** Declares a write of the stream, which is called very often: plain requests to it take the fast path (see `quick-lane.ts`). */
-export function fastRoute<B extends Fields>(typed: QuickTyped<B>): Route {
-  return { ...typed, handleQuickly: typed.handle } as unknown as Route
+/** Declares a write of the stream, which is called very often: plain requests to it take the fast path (see `fast-path.ts`). */
+export function fastRoute<B extends Fields>(typed: TypedFast<B>): FastPathRoute {
+  return { ...typed, handleFast: typed.handle } as unknown as FastPathRoute
 }
 
 /** An answer with the fields that all of them have. */
@@ -122,9 +131,15 @@ export const toEnvelope = (answer: object) => ({ msg: 'Ok', ...answer, code: 200
 /**
  * Types are not checked when the service runs: a route from elsewhere may lack what they demand.
  *
- * @throws Error for a route that declares no permission, or one that does not exist
+ * @throws Error for a route that declares no permission, one that does not exist, or one that the fast path does not check
  */
-export function checkPermission({ method, path, permission }: Route): void {
-  if (permissions.includes(permission)) return
-  throw new Error(`The route ${method} ${path} declares no permission: give it one of ${permissions.join(', ')}.`)
+export function checkPermission({ method, path, permission, handleFast }: Route): void {
+  if (!permissions.includes(permission)) {
+    throw new Error(`The route ${method} ${path} declares no permission: give it one of ${permissions.join(', ')}.`)
+  }
+  if (handleFast && permission !== 'caller') {
+    throw new Error(
+      `The route ${method} ${path} is on the fast path, which checks the key only: its permission must be caller.`,
+    )
+  }
 }

@@ -55,6 +55,8 @@ type Settings = {
   tracing?: Tracing
   /** How long a caller may leave a long answer unread. */
   unreadMsMax?: number
+  /** False leaves every request to Node's own server, those of the fast path too. */
+  hasFastPath?: boolean
   pressure?: PressureLimits
   uploads?: UploadLimits
   /** How long the headers and the whole of a request may take to arrive, unless it is an upload; how often is looked. */
@@ -122,18 +124,23 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     for (const it of routes) if (it.upload) addRoute(scope, it, { ...settings, watch, admit: pace.admit })
   })
   const { checkKey } = settings
-  const fastPath = openFastPath({
-    server: app.server,
-    routes: createFastRoutes({ routes, prefixes, checkKey, room, safeHeaders, watch, log }),
-    smallBodyBytes,
-    restWaitMs,
-    idleMsMax: keptAliveMs,
-    isDraining: health.isDraining,
-  })
+  const fastPath =
+    settings.hasFastPath !== false
+      ? openFastPath({
+          server: app.server,
+          routes: createFastRoutes({ routes, prefixes, checkKey, room, safeHeaders, watch, log }),
+          smallBodyBytes,
+          restWaitMs,
+          idleMsMax: keptAliveMs,
+          isDraining: health.isDraining,
+        })
+      : noFastPath
   app.decorate('fastPath', fastPath)
   app.addHook('preClose', async () => fastPath.letGo())
   return app
 }
+
+const noFastPath: FastPath = { letGo: () => undefined, isBusy: () => false }
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -182,6 +189,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         },
       ],
       handler: async (request, reply) => {
+        if (request.body instanceof UnreadableBody) throw request.body.error
         const handle = () =>
           it.handle({
             body: it.checksOwnBody ? request.body : it.body && checkFields(it.body, request.body ?? {}),
@@ -279,7 +287,7 @@ function readBodiesOurWay(app: FastifyInstance) {
     settle(
       () => readJsonBody(bytes, encoding, bytesMax),
       (body) => done(null, body),
-      (error) => error && done(error),
+      (error) => error && done(null, new UnreadableBody(error)),
     )
   })
   // A client that names no type sends JSON: but for files there is nothing else to send here.
@@ -288,6 +296,14 @@ function readBodiesOurWay(app: FastifyInstance) {
     if (request.method !== 'GET' && !takesFile) request.headers['content-type'] ??= 'application/json'
     done()
   })
+}
+
+/** A body that has come as a whole and is no JSON. To Fastify it is one: it closes the connection of a body that fails. */
+class UnreadableBody {
+  readonly error: Error
+  constructor(error: Error) {
+    this.error = error
+  }
 }
 
 /** A file has any content type; its handler reads it. */

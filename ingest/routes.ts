@@ -48,7 +48,7 @@ export function createIngestRoutes({ limitSeries, committers, ...deps }: Deps): 
   }
 
   const systemRoute = <Fields extends z.ZodType<SystemBody>>(
-    description: RouteDescription & { body: Fields },
+    description: RouteDescription & { permission: 'caller'; body: Fields },
     call: string,
     toReading: (body: z.output<Fields>) => Reading,
   ): Route =>

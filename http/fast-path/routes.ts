@@ -9,7 +9,7 @@ import { logError } from '../error-answers.ts'
 import { toErrorEnvelope, toHttpError } from '../errors.ts'
 import type { BodyRoom } from '../pressure.ts'
 import type { RequestWatch } from '../request-watch.ts'
-import type { Caller, Route } from '../route.ts'
+import type { Caller, FastPathRoute, Route } from '../route.ts'
 import type { FastAnswer, FastRoute } from './fast-path.ts'
 
 type Settings = {
@@ -34,13 +34,17 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
   const readJsonBody = createBodyReader()
   const toAnswer = createAnswers(settings.safeHeaders)
 
-  function toFastRoute(it: Route, handle: NonNullable<Route['handleQuickly']>): FastRoute {
+  function toFastRoute(it: FastPathRoute): FastRoute {
     const watched = watch.route(it)
     const bodyBytesMax = Math.min(it.bodyBytesMax ?? bodyBytesMaxDefault, bodyBytesMaxOfAll)
     function work(headers: IncomingHttpHeaders, bytes: Buffer) {
       return mapMaybeAsync(checkKey(headers), (caller) =>
         mapMaybeAsync(readJsonBody(bytes, undefined, bodyBytesMax), (body) =>
-          handle({ body: it.checksOwnBody ? body : it.body && checkFields(it.body, body), caller, headers }),
+          it.handleFast({
+            body: it.checksOwnBody ? body : it.body && checkFields(it.body, body ?? {}),
+            caller,
+            headers,
+          }),
         ),
       )
     }
@@ -79,9 +83,9 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
 
   const found = new Map<string, FastRoute>()
   for (const it of settings.routes) {
-    if (!it.handleQuickly) continue
-    const quick = toFastRoute(it, it.handleQuickly)
-    for (const prefix of it.atRoot ? [''] : settings.prefixes) found.set(`${it.method} ${prefix}${it.path}`, quick)
+    if (!it.handleFast) continue
+    const fast = toFastRoute(it)
+    for (const prefix of it.atRoot ? [''] : settings.prefixes) found.set(`${it.method} ${prefix}${it.path}`, fast)
   }
   return found
 }

@@ -2,23 +2,22 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
-import type { Caller, Route } from '../../http/route.ts'
+import { type Caller, fastRoute, type Route } from '../../http/route.ts'
 import { createServer } from '../../http/server.ts'
 
+const thing = { path: '/thing', summary: '', topic: '', answer: z.unknown(), shape: 'plain' } as const
+
 const start = (permission: unknown) =>
+  startWith({
+    ...thing,
+    method: 'GET',
+    permission: permission as Exclude<Route['permission'], 'caller'>,
+    handle: () => ({}),
+  })
+
+const startWith = (route: Route) =>
   createServer({
-    routes: [
-      {
-        method: 'GET',
-        path: '/thing',
-        permission: permission as Route['permission'],
-        summary: '',
-        topic: '',
-        answer: z.unknown(),
-        shape: 'plain',
-        handle: () => ({}),
-      },
-    ],
+    routes: [route],
     checkKey: () => ({}) as Caller,
     health: { checks: {}, metricsRegistry: new Registry(), isDraining: () => false },
     version: '0.0.0',
@@ -38,4 +37,22 @@ it.each(['anyone', 'reader', 'caller', 'admin'])('one with %j does', async (it) 
   const app = await start(it)
   expect(app.hasRoute({ method: 'GET', url: '/api/rest/v2/thing' })).toBe(true)
   await app.close()
+})
+
+const write = { ...thing, method: 'POST', body: z.object({}), handle: () => '{}' } as const
+
+it('a route of the fast path, which checks the key only, is for every caller, by its type', () => {
+  expect(fastRoute({ ...write, permission: 'caller' }).handleFast).toBeTypeOf('function')
+  // @ts-expect-error: what is for admins must not be on it.
+  fastRoute({ ...write, permission: 'admin' })
+  // @ts-expect-error: nor what a share code opens.
+  const route: Route = { ...write, permission: 'reader', handleFast: () => '{}' }
+  expect(route.permission).toBe('reader')
+})
+
+it.each(['anyone', 'reader', 'admin'])('a server with one that is for %s all the same does not start', async (it) => {
+  const route = { ...fastRoute({ ...write, permission: 'caller' }), permission: it } as Route
+  await expect(startWith(route)).rejects.toThrow(
+    'The route POST /thing is on the fast path, which checks the key only: its permission must be caller.',
+  )
 })
