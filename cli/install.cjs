@@ -1,7 +1,7 @@
 /**
- * Installs what `npm start` and `npm test` need when it is not there yet, and Node 24 with it (the package `node`). Runs
- * before them on whatever Node the machine has (18 or newer), so it uses nothing but Node's own modules. When everything
- * is in place it prints nothing and takes a few milliseconds.
+ * Installs the dependencies if they are missing or outdated, Node 24 (the package `node`) among them. The npm scripts run
+ * it first, on whatever Node the machine has (18 or newer), so it uses only Node's own modules. If everything is in place
+ * it prints nothing and takes a few milliseconds.
  */
 'use strict'
 
@@ -19,7 +19,7 @@ const nodePackage = path.join(modules, 'node')
 const nodeBinary = path.join(nodePackage, 'bin', isWindows ? 'node.exe' : 'node')
 const nodeLink = path.join(modules, '.bin', isWindows ? 'node.cmd' : 'node')
 
-/** A lock this old is of an install that hung or whose pid has gone to another process. */
+/** A lock this old belongs to an install that hung, or its pid has been reused by another process. */
 const lockAgeMsMax = 30 * 60_000
 const bytesNeeded = 2_000_000_000
 
@@ -28,7 +28,7 @@ class InstallError extends Error {}
 try {
   if (!isInstalled()) withLock(install)
 } catch (error) {
-  // Errors of the file system (no permission, disk full) say enough in their message.
+  // Messages of file system errors (no permission, disk full) are clear enough without a stack trace.
   if (!(error instanceof InstallError) && !error.code) throw error
   console.error(`\nInstalling failed: ${error.message}`)
   process.exit(1)
@@ -45,20 +45,20 @@ function fingerprint() {
 }
 
 function install() {
-  // Someone else may have done it while we waited.
+  // Another process may have installed everything while this one waited for the lock.
   if (isInstalled()) return
   fs.rmSync(marker, { force: true })
   console.log('Installing dependencies (about a minute the first time) ...')
   // Not `npm ci`: the lock file may lack other platforms' optional packages.
   const options = ['--no-save', '--no-audit', '--no-fund', '--loglevel=error', '--include=dev', '--include=optional']
   if (!runNpm(['install', ...options])) {
-    throw new InstallError(`npm install did not succeed; its messages are above. ${toAdvice()}`)
+    throw new InstallError(`npm install failed; its messages are above. ${toAdvice()}`)
   }
   installNode()
   fs.writeFileSync(marker, fingerprint())
 }
 
-/** npm has done this already, unless install scripts were off. */
+/** npm has already done this, unless install scripts are disabled. */
 function installNode() {
   if (!nodeRuns()) {
     const result = spawnSync(process.execPath, ['installArchSpecificPackage.js'], {
@@ -82,7 +82,7 @@ function nodeRuns() {
 
 function runNpm(args) {
   const npm = process.env.npm_execpath
-  // The Node that runs npm now: ours may be the one that npm is about to replace.
+  // The Node that runs npm now: npm may be about to replace the one in node_modules.
   const node = process.env.npm_node_execpath || process.execPath
   const isNpm = npm && path.basename(npm).startsWith('npm')
   const options = { cwd: root, stdio: 'inherit', env: environment() }
@@ -93,7 +93,7 @@ function runNpm(args) {
   return result.status === 0
 }
 
-/** Without what the outer npm set for its own run; registry, proxy and cache settings stay. */
+/** Drops the variables that the outer npm set for its own run; keeps the registry, proxy and cache settings. */
 function environment() {
   const dropped =
     /^npm_(lifecycle_|package_|command$|config_(local_prefix|global|workspaces?|include|omit|only|production|dev|optional|save.*|dry_run|package_lock.*)$)/i
@@ -108,11 +108,11 @@ function toAdvice() {
   return 'Is the network up, and the registry reachable (npm config get registry, npm ping)? Then run the command again.'
 }
 
-/** Two installs at once would break each other. */
+/** Concurrent installs would corrupt each other. */
 function withLock(action) {
   fs.mkdirSync(modules, { recursive: true })
   for (let waited = false; !takeLock(); waited = true) {
-    if (!waited) console.log('Waiting for another install of this folder to end ...')
+    if (!waited) console.log('Waiting for another install in this folder to finish ...')
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
   }
   try {
@@ -126,7 +126,7 @@ function takeLock() {
   const draft = `${lock}.${process.pid}`
   fs.writeFileSync(draft, String(process.pid))
   try {
-    // A link, because it appears with its content or not at all.
+    // A hard link appears atomically, with its content.
     fs.linkSync(draft, lock)
     return true
   } catch (error) {
@@ -145,7 +145,7 @@ function isStale() {
     process.kill(pid, 0)
     return false
   } catch (error) {
-    // ESRCH: nobody has that pid. EPERM: another user does. ENOENT: the lock was given back meanwhile.
+    // ESRCH: no such process. EPERM: another user's process. ENOENT: the lock was released meanwhile.
     return error.code === 'ESRCH'
   }
 }

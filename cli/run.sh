@@ -1,0 +1,4 @@
+#!/bin/sh
+# Installs what is missing, on whatever Node the machine has, and becomes Node 24 with the given script: `exec`, so that
+# signals reach it. The path is explicit because a shell remembers where it found the first `node`.
+node cli/install.cjs && exec node_modules/.bin/node "$@"
