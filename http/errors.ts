@@ -1,4 +1,5 @@
 import { ActorChanged } from '../store/postgres/accounts/audit.ts'
+import { Throttled } from '../throttle/throttle.ts'
 
 /**
  * Every error that a caller can get: its name in the code, its HTTP status, the `sdk_error_code` that clients switch on,
@@ -192,6 +193,7 @@ const connectionErrors = new Set([
 export function toHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error
   if (error instanceof ActorChanged) return error.isKnown ? adminOnly() : unknownKey()
+  if (error instanceof Throttled) return new HttpError('throttled', error.message, error)
   if (isStoreAway(error)) return unavailable('A store of the service does not answer.', error, 2)
   return new HttpError(
     'bug',

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { HttpError } from '../http/errors.ts'
 import { createLruCache } from '../runtime/lru-cache.ts'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import { type DataType, type GivenLimits, rateLimitNames } from '../store/limits.ts'
@@ -76,7 +75,7 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
     const refuse = (shortage: Shortage, bound: Bound): never => {
       counters.throttled(type, experiment.id, count, `${labels[type]}: over ${bound.limit} a minute for ${bound.whose}`)
       const held = isEarly(bound.bucket, shortage.retryAfterMs) ? holdMs : 0
-      throw toRefusal(shortage, bound, labels[type], held)
+      throw toThrottled(shortage, bound, labels[type], held)
     }
     const finish = (shortage: Shortage | undefined): undefined => {
       if (!shortage) return undefined
@@ -135,10 +134,23 @@ const labels: Record<DataType, string> = {
 const toExperimentBucket = (type: DataType, experimentId: bigint) => `${type} ${experimentId}`
 const toKeyBucket = (type: DataType, keyId: string) => `${type} ${keyId}`
 
-function toRefusal({ remaining, retryAfterMs }: Shortage, { limit, whose }: Bound, what: string, holdMs: number) {
+/** A write over a limit. The message is for the caller; nothing of the write was stored. */
+export class Throttled extends Error {
+  /** `Retry-After` and the `RateLimit` headers. */
+  readonly headers: Record<string, string>
+  /** How long to delay the answer: it slows down a caller that retries at once. */
+  readonly holdMs: number
+
+  constructor(message: string, { headers, holdMs }: Pick<Throttled, 'headers' | 'holdMs'>) {
+    super(message)
+    this.headers = headers
+    this.holdMs = holdMs
+  }
+}
+
+function toThrottled({ remaining, retryAfterMs }: Shortage, { limit, whose }: Bound, what: string, holdMs: number) {
   const seconds = String(Math.max(1, Math.ceil(retryAfterMs / 1000)))
-  return new HttpError(
-    'throttled',
+  return new Throttled(
     `Too much was sent for ${whose}: the limit is ${limit} ${what} a minute. Nothing of this request was kept: ` +
       `send it again in ${seconds} s.`,
     {

@@ -15,8 +15,6 @@ const allowed: Record<string, string[]> = {
   store: ['runtime'],
   runtime: [],
 }
-/** Imports the wrong way that are known. Take one out when it is gone, and add none. */
-const known = new Set(['throttle/throttle.ts imports http/errors.ts'])
 const code = listFiles().filter((file) => /\.(ts|js|mjs|cjs)$/.test(file))
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8')
 const toRoom = (file: string) => file.split('/')[0] as string
@@ -33,7 +31,7 @@ it('imports point one way: cli -> ingest, workers, api -> http -> throttle -> st
         .filter((target) => target.includes('/') && !may.includes(toRoom(target)))
         .map((target) => `${file} imports ${target}`)
     })
-  expect(wrong.filter((it) => !known.has(it))).toEqual([])
+  expect(wrong).toEqual([])
 })
 
 it('only tests import test/, and bench/ only test/kit', () => {

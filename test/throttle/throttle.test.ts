@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { HttpError } from '../../http/errors.ts'
+import { toHttpError } from '../../http/errors.ts'
 import type { DataType, GivenLimits } from '../../store/limits.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { createThrottle, type RateLimits } from '../../throttle/throttle.ts'
+import { createThrottle, type RateLimits, Throttled } from '../../throttle/throttle.ts'
 import { createLocalBuckets } from '../../throttle/token-buckets.ts'
 import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
@@ -42,9 +42,10 @@ function openThrottle({ perExperiment = 60, perKey = 6_000 } = {}) {
         expect(admitted).toBeUndefined()
         return 'ok'
       } catch (error) {
-        if (!(error instanceof HttpError)) throw error
+        if (!(error instanceof Throttled)) throw error
         holds.push(error.holdMs)
-        expect([error.kind, error.status, error.code]).toEqual(['throttled', 429, 8000013])
+        const { kind, status, code, headers, holdMs } = toHttpError(error)
+        expect([kind, status, code, headers, holdMs]).toEqual(['throttled', 429, 8000013, error.headers, error.holdMs])
         return error.headers
       }
     },
