@@ -14,9 +14,10 @@ import { drawScript, type Script } from './requests.ts'
  * thousand: good requests, bad ones, odd headers, several at once, cut up anywhere. Each answers the same, and what is
  * stored is the same. `SVC_TEST_SEED` and `SVC_TEST_CONNECTIONS` choose which ones and how many.
  */
-const connections = Number(process.env.SVC_TEST_CONNECTIONS ?? inForm({ short: 1_200, middle: 3_000, long: 100_000 }))
+const connections = Number(process.env.SVC_TEST_CONNECTIONS ?? inForm({ short: 1_200, middle: 1_200, long: 100_000 }))
 const seed = Number(process.env.SVC_TEST_SEED ?? 20_261_122)
-const atOnce = 8
+/** Each waits for the queue: together they wait no longer. */
+const atOnce = 40
 
 const closers = createClosers()
 afterAll(() => closers.closeAll())
@@ -27,7 +28,8 @@ let node: Service
 beforeAll(async () => {
   fast = await openTestService()
   closers.push(fast.close)
-  node = await openTestService({ settings: { SVC_FAST_PATH: 'off' } })
+  // One worker stores what both take.
+  node = await openTestService({ roles: new Set(['ingest', 'api']), settings: { SVC_FAST_PATH: 'off' } })
   closers.push(node.close)
 })
 
