@@ -108,24 +108,26 @@ it('four neighbours make one of the next level, and many of them one of all ther
   const model = await aModel()
   const write = (nth: number) =>
     model.write(toEvents(someValues(20, nth), start + (nth % 4) * hour, nth % 3 === 0 || nth > 18 ? '2' : '1'))
-  const roll = () => rollUp(stored.eventReader, model.model, { ...limits, eventsMax: 20 })
   const countLevels = async () => {
     const all = await listRollups(stored.clickhouse, model.model)
     const levels = Object.groupBy(all, (it) => it.level)
     return Object.fromEntries(Object.entries(levels).map(([level, its]) => [level, its?.length]))
   }
+  /** Merges that other tests cause may put a rollup off, and hide one from a look: the next round makes it, and sees it. */
+  const roll = (levels: Record<string, number>, events: number) =>
+    eventually(async () => {
+      await rollUp(stored.eventReader, model.model, { ...limits, eventsMax: 20 })
+      expect(await countLevels()).toEqual(levels)
+      expect(await model.countCurrent()).toBe(events)
+    }, 120_000)
   for (let nth = 0; nth < 22; nth++) await write(nth)
   const before = await model.readAll()
-  await roll()
-  expect(await countLevels()).toEqual({ 0: 22, 1: 5, 2: 1, [wholeLevel]: 1 })
-  expect(await model.countCurrent()).toBe(440)
+  await roll({ 0: 22, 1: 5, 2: 1, [wholeLevel]: 1 }, 440)
   expect(await model.readAll()).toEqual(before)
 
   for (let nth = 22; nth < 33; nth++) await write(nth)
   const after = await model.readAll()
-  await roll()
-  expect(await countLevels()).toEqual({ 0: 33, 1: 8, 2: 2, [wholeLevel]: 1 })
-  expect(await model.countCurrent()).toBe(660)
+  await roll({ 0: 33, 1: 8, 2: 2, [wholeLevel]: 1 }, 660)
   expect(await model.readAll()).toEqual(after)
 })
 
