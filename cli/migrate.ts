@@ -4,7 +4,7 @@ import { checkClickHouse } from '../store/clickhouse/migrations/check.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
 import { parseRoleSettings, type StoreUrls, toClickHouse } from './settings.ts'
-import { nameFault } from './store-error.ts'
+import { nameStoreError } from './store-error.ts'
 import { migrateStores } from './stores.ts'
 
 const lookEveryMs = 1_000
@@ -36,8 +36,8 @@ async function findWhatIsMissing(stores: StoreUrls): Promise<string | undefined>
   const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
   const clickhouse = openClickHouse(toClickHouse(stores))
   try {
-    await nameFault('Postgres', postgresUrl, checkPostgres(database))
-    await nameFault('ClickHouse', clickhouseUrl, checkClickHouse(clickhouse))
+    await nameStoreError('Postgres', postgresUrl, checkPostgres(database))
+    await nameStoreError('ClickHouse', clickhouseUrl, checkClickHouse(clickhouse))
     return undefined
   } catch (error) {
     return (error as Error).message

@@ -15,14 +15,14 @@ export async function checkPort(address: Address): Promise<void> {
       server.listen(address.port, address.host, resolve)
     })
   } catch (error) {
-    throw explainListenFault(error, address)
+    throw explainListenError(error, address)
   } finally {
     server.close()
   }
 }
 
 /** What went wrong with listening, as a person can act on it. */
-export function explainListenFault(error: unknown, { host, port }: Address): unknown {
+export function explainListenError(error: unknown, { host, port }: Address): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (code === 'EADDRINUSE') {
     return new Error(

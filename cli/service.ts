@@ -16,7 +16,7 @@ import { openSecrets } from '../store/postgres/accounts/secrets.ts'
 import { updateActivity } from '../store/postgres/accounts/users.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { addToCounters, upsertThrottled } from '../store/postgres/experiments/counters.ts'
-import { updateSigns } from '../store/postgres/experiments/experiments.ts'
+import { updateHeartbeats } from '../store/postgres/experiments/experiments.ts'
 import { createHeartbeats } from '../store/postgres/experiments/heartbeats.ts'
 import { checkPostgres } from '../store/postgres/migrate.ts'
 import { addToModelCounters } from '../store/postgres/monitoring/models.ts'
@@ -26,19 +26,19 @@ import { createCounters } from '../throttle/counters.ts'
 import { createLeasedBuckets } from '../throttle/leases.ts'
 import { createThrottle } from '../throttle/throttle.ts'
 import { createLocalBuckets } from '../throttle/token-buckets.ts'
-import { explainListenFault } from './port.ts'
+import { explainListenError } from './port.ts'
 import type { Api } from './roles/api.ts'
 import type { Parts, RouteParts } from './roles/parts.ts'
 import { tracesProtocol } from './settings/schema.ts'
 import { type Settings, type StoreUrls, toClickHouse } from './settings.ts'
-import { nameFault } from './store-error.ts'
+import { nameStoreError } from './store-error.ts'
 import { version } from './version.ts'
 import { watchConnections } from './watch-connections.ts'
 
 /** `worker` stores what the queue has, and does what there is to do in the background; `webhook-worker` delivers webhooks. */
 export type Role = 'ingest' | 'worker' | 'webhook-worker' | 'api'
 
-const signsEveryMs = 1_000
+const heartbeatEveryMs = 1_000
 const activityEveryMs = 1_000
 
 /**
@@ -55,7 +55,7 @@ export async function startService(
 ): Promise<{ url: string; routes: readonly Route[]; close(): Promise<void> }> {
   const closers = createClosers()
   let draining = false
-  const onStoreFault = (store: string) => (error: unknown) =>
+  const onStoreError = (store: string) => (error: unknown) =>
     log.warn({ err: error, store }, 'a store reported a fault')
   const now = () => performance.now()
   /** Shared by all processes where there is a Redis; else each has its own. */
@@ -64,7 +64,7 @@ export async function startService(
     const shared = await openSharedBuckets({
       url: stores.redisUrl,
       prefix: settings.queuePrefix,
-      onError: onStoreFault('redis'),
+      onError: onStoreError('redis'),
     })
     closers.push(() => shared.close())
     return createLeasedBuckets({ shared, now })
@@ -82,13 +82,13 @@ export async function startService(
   try {
     const tracing = await openTracing({ settings, roles, log })
     if (tracing) closers.push(() => tracing.close())
-    const database = openDatabase({ url: stores.postgresUrl, onError: onStoreFault('postgres') })
+    const database = openDatabase({ url: stores.postgresUrl, onError: onStoreError('postgres') })
     closers.push(() => database.close())
     const clickhouse = openClickHouse(toClickHouse(stores))
     closers.push(() => clickhouse.close())
     await Promise.all([
-      nameFault('Postgres', stores.postgresUrl, checkPostgres(database)),
-      nameFault('ClickHouse', stores.clickhouseUrl, checkClickHouse(clickhouse)),
+      nameStoreError('Postgres', stores.postgresUrl, checkPostgres(database)),
+      nameStoreError('ClickHouse', stores.clickhouseUrl, checkClickHouse(clickhouse)),
     ])
 
     const { masterKey, previousMasterKey } = settings
@@ -101,13 +101,15 @@ export async function startService(
       prefix: settings.queuePrefix,
       shards: settings.queueShards,
       replicas: settings.queueReplicas,
-      onError: onStoreFault('queue'),
+      onError: onStoreError('queue'),
     })
     closers.push(() => backend.close())
-    const nameQueueFault = <T>(work: Promise<T>) =>
-      stores.redisUrl ? nameFault('Redis', stores.redisUrl, work) : nameFault('Postgres', stores.postgresUrl, work)
-    await nameQueueFault(backend.check())
-    const weakness = await nameQueueFault(backend.findWeakness())
+    const nameQueueError = <T>(work: Promise<T>) =>
+      stores.redisUrl
+        ? nameStoreError('Redis', stores.redisUrl, work)
+        : nameStoreError('Postgres', stores.postgresUrl, work)
+    await nameQueueError(backend.check())
+    const weakness = await nameQueueError(backend.findWeakness())
     if (weakness) log.warn({ store: 'redis' }, weakness)
 
     const parts: Parts = {
@@ -122,8 +124,8 @@ export async function startService(
       tracing,
       closers,
       log,
-      onStoreFault,
-      nameQueueFault,
+      onStoreError,
+      nameQueueError,
     }
     // A role that is not asked for is not loaded: its libraries would cost memory and time.
     if (roles.has('worker')) {
@@ -139,26 +141,26 @@ export async function startService(
       } else log.warn('webhooks are not sent by this worker: it was started without SVC_MASTER_KEY')
     }
     const heartbeats = createHeartbeats({
-      write: (batch) => updateSigns(database, batch),
-      everyMs: signsEveryMs,
-      onError: onStoreFault('postgres'),
+      write: (batch) => updateHeartbeats(database, batch),
+      everyMs: heartbeatEveryMs,
+      onError: onStoreError('postgres'),
     })
     closers.push(() => heartbeats.close())
 
     const activity = createLastSeen({
       write: (batch) => updateActivity(database, batch),
       everyMs: activityEveryMs,
-      onError: onStoreFault('postgres'),
+      onError: onStoreError('postgres'),
     })
     closers.push(() => activity.close())
-    const keyChanges = openKeyChanges({ url: stores.postgresUrl, onError: onStoreFault('postgres') })
+    const keyChanges = openKeyChanges({ url: stores.postgresUrl, onError: onStoreError('postgres') })
     closers.push(() => keyChanges.close())
 
     const counters = createCounters({
       writeCounts: (counted) => addToCounters(database, counted),
       writeThrottled: (throttled) => upsertThrottled(database, throttled),
       writeModelCounts: (counted) => addToModelCounters(database, counted),
-      onError: onStoreFault('postgres'),
+      onError: onStoreError('postgres'),
     })
     closers.push(() => counters.close())
     const throttle = createThrottle({ buckets: await openBuckets(), ...settings.rateLimits, counters, now })
@@ -216,7 +218,7 @@ export async function startService(
     // First of all, for they end only when they are told to.
     closers.push(async () => api?.liveStreams.close())
     await app.listen({ host: settings.host, port: settings.port }).catch((error: unknown) => {
-      throw explainListenFault(error, settings)
+      throw explainListenError(error, settings)
     })
     const { port } = app.server.address() as AddressInfo
     return {

@@ -5,7 +5,7 @@ import { describeRedisAddress } from '../store/redis/address.ts'
  * Runs what needs a store, so that its fault names the store and where it was looked for. What already names the store
  * says what to do, and stays as it is.
  */
-export async function nameFault<T>(
+export async function nameStoreError<T>(
   store: 'Postgres' | 'ClickHouse' | 'Redis',
   url: string,
   work: Promise<T>,

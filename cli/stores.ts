@@ -13,7 +13,7 @@ import { migratePostgres } from '../store/postgres/migrate.ts'
 import { checkRestored } from '../store/postgres/restore-mark.ts'
 import { migrateQueue } from '../store/queue/postgres-queue.ts'
 import { type Settings, type StoreUrls, toClickHouse } from './settings.ts'
-import { nameFault } from './store-error.ts'
+import { nameStoreError } from './store-error.ts'
 import type { Progress } from './terminal/progress.ts'
 
 /** The stores of `svc up`: those given by address, and embedded ones for the rest. */
@@ -67,10 +67,10 @@ export async function migrateStores(
   const clickhouse = openClickHouse(toClickHouse(stores))
   const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
   try {
-    await nameFault('Postgres', stores.postgresUrl, checkRestored(database))
-    await nameFault('Postgres', stores.postgresUrl, migratePostgres(stores.postgresUrl))
+    await nameStoreError('Postgres', stores.postgresUrl, checkRestored(database))
+    await nameStoreError('Postgres', stores.postgresUrl, migratePostgres(stores.postgresUrl))
     if (stores.redisUrl === undefined) await migrateQueue(stores.postgresUrl)
-    await nameFault(
+    await nameStoreError(
       'ClickHouse',
       stores.clickhouseUrl,
       withLock(stores.postgresUrl, migrationLock, () => migrateClickHouse(clickhouse, say)),

@@ -147,7 +147,7 @@ async function main([name, ...rest]: string[]) {
     return void process.stdout.write(`${version}\n`)
   }
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined
-  if (!command) return usageFault(`svc: there is no command "${name}"; "svc help" lists them.`)
+  if (!command) return usageError(`svc: there is no command "${name}"; "svc help" lists them.`)
 
   const options = Object.fromEntries(Object.entries(command.options ?? {}).map(([key, { type }]) => [key, { type }]))
   let parsed: ReturnType<typeof parseArgs>
@@ -156,7 +156,7 @@ async function main([name, ...rest]: string[]) {
     parsed = parseArgs({ args: rest, options: known, allowPositionals: command.words !== undefined })
   } catch (error) {
     const reason = (error as Error).message.split('. ')[0]
-    return usageFault(`svc ${name}: ${reason}; "svc ${name} --help" lists what there is.`)
+    return usageError(`svc ${name}: ${reason}; "svc ${name} --help" lists what there is.`)
   }
   if (parsed.values.help) return printCommandHelp(name, command)
   const { loadEnvFile } = await import('./settings.ts')
@@ -166,7 +166,7 @@ async function main([name, ...rest]: string[]) {
   flushCompileCache()
 }
 
-function usageFault(message: string) {
+function usageError(message: string) {
   process.stderr.write(`${message}\n`)
   process.exitCode = wrongUsage
 }

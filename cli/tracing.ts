@@ -42,12 +42,12 @@ const kinds = {
   internal: SpanKind.INTERNAL,
 }
 
-const toldEveryMs = 60_000
+const reportEveryMs = 60_000
 /** What is left to send when the process stops may take so long. */
 const closeMsMax = 3_000
 
 export function openTracing({ settings, roles, log }: Given): Tracing & { close(): Promise<void> } {
-  tellFaults(log)
+  reportErrors(log)
   const provider = new TracerProvider({
     resource: defaultResource()
       .merge(
@@ -136,11 +136,11 @@ function toSampler({ sampler, ratio }: Given['settings']): Sampler {
   return sampler.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root
 }
 
-function tellFaults(log: Logger) {
+function reportErrors(log: Logger) {
   let toldAt = Number.NEGATIVE_INFINITY
   setGlobalErrorHandler((fault) => {
     const now = performance.now()
-    if (now - toldAt < toldEveryMs) return
+    if (now - toldAt < reportEveryMs) return
     toldAt = now
     // The error itself may hold the headers of the request to the collector.
     const reason = fault instanceof Error ? fault.message : typeof fault === 'string' ? fault : fault.name

@@ -34,8 +34,8 @@ type Settings = {
   throttle: Throttle
   counters: Counters
   seriesLimits: SeriesLimits
-  onClickHouseFault(error: unknown): void
-  onPostgresFault(error: unknown): void
+  onClickHouseError(error: unknown): void
+  onPostgresError(error: unknown): void
   commitWaitMs: number
   /** A claim on a prediction id that is open for longer is stale: another request may take it over. */
   eventLeaseMs: number
@@ -103,11 +103,11 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     queries,
     committer: committers.voidedEvents,
     everyMs: tombstonesEveryMs,
-    onError: settings.onPostgresFault,
+    onError: settings.onPostgresError,
   })
   const errorLog = createErrorLog({
     write: (errors) => addIngestionErrors(queries, errors),
-    onError: settings.onPostgresFault,
+    onError: settings.onPostgresError,
   })
   const monitoringDeps = {
     models: createModelCheck(queries),
@@ -118,7 +118,7 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
       waitMs: settings.commitWaitMs,
       leaseMs: settings.eventLeaseMs,
       onTakenOver: tombstones.flush,
-      onError: settings.onPostgresFault,
+      onError: settings.onPostgresError,
     }),
     counters,
     errorLog,
@@ -137,7 +137,7 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     limitSeries: createSeriesLimits({
       askTotals: createBatchLoader((ids: bigint[]) => countSeries(clickhouse, ids)),
       askPointsBySeries: (id) => countPointsBySeries(clickhouse, id),
-      onError: settings.onClickHouseFault,
+      onError: settings.onClickHouseError,
       defaults: settings.seriesLimits,
       now: () => performance.now(),
     }),

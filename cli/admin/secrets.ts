@@ -2,7 +2,7 @@ import { openSecrets } from '../../store/postgres/accounts/secrets.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { checkPostgres } from '../../store/postgres/migrate.ts'
 import { parsePostgresSettings } from '../settings.ts'
-import { nameFault } from '../store-error.ts'
+import { nameStoreError } from '../store-error.ts'
 
 const usage = 'Usage: svc secrets rotate'
 
@@ -21,7 +21,7 @@ export async function secrets(words: string[], { json }: { json: boolean }): Pro
   }
   const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
   try {
-    await nameFault('Postgres', postgresUrl, checkPostgres(database))
+    await nameStoreError('Postgres', postgresUrl, checkPostgres(database))
     const count = await openSecrets({ database, masterKey, previousMasterKey }).rotate('svc secrets')
     const rotated = count !== undefined
     if (json) return print(JSON.stringify({ rotated, dataKeys: count ?? 0 }))

@@ -12,7 +12,7 @@ import {
 import { type Database, isUniqueViolation, openDatabase } from '../../store/postgres/database.ts'
 import { checkPostgres } from '../../store/postgres/migrate.ts'
 import { parsePostgresSettings } from '../settings.ts'
-import { nameFault } from '../store-error.ts'
+import { nameStoreError } from '../store-error.ts'
 import { describeTerminal } from '../terminal/terminal.ts'
 
 const usage =
@@ -35,7 +35,7 @@ export async function users([action, name, ...more]: string[], options: Options)
   try {
     const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
     closers.push(() => database.close())
-    await nameFault('Postgres', postgresUrl, checkPostgres(database))
+    await nameStoreError('Postgres', postgresUrl, checkPostgres(database))
     const organization = await findOrganization(database, options.organization)
     if (!organization)
       throw new Error(`There is no organization "${options.organization}": name it with --organization.`)

@@ -7,7 +7,7 @@ import type { ObjectStore } from '../../store/objects/object-store.ts'
 import { parseSettings, type Settings } from '../settings.ts'
 import { describeTerminal } from '../terminal/terminal.ts'
 import { version } from '../version.ts'
-import { explainBackupFault } from './error.ts'
+import { explainBackupError } from './error.ts'
 import { openPlace, reachStores } from './place.ts'
 import { createSteps } from './progress.ts'
 
@@ -33,7 +33,7 @@ export async function backup([action = 'make', id, ...more]: string[], options: 
     const place = await openPlace(options.place, settings, closers)
     await act(place, { settings, json: options.json, keep, id }, closers)
   } catch (error) {
-    throw explainBackupFault(error)
+    throw explainBackupError(error)
   } finally {
     await closers.closeAll().catch(() => undefined)
   }
@@ -58,7 +58,7 @@ async function make(
   if (manifest.objects.missing.length > 0) {
     print(`Not in the store of objects, and so not in the backup: ${manifest.objects.missing.join(', ')}`)
   }
-  tellPruned(pruned)
+  reportPruned(pruned)
 }
 
 async function list({ target }: Place, { json }: Parts): Promise<void> {
@@ -96,10 +96,10 @@ async function prune({ target }: Place, { json, keep }: Parts): Promise<void> {
   const pruned = await pruneBackups(target, keep)
   if (json) return print(JSON.stringify(pruned))
   if (pruned.deleted.length === 0) print('There is nothing to delete.')
-  tellPruned(pruned)
+  reportPruned(pruned)
 }
 
-function tellPruned(pruned: Awaited<ReturnType<typeof pruneBackups>> | undefined) {
+function reportPruned(pruned: Awaited<ReturnType<typeof pruneBackups>> | undefined) {
   if (!pruned || pruned.deleted.length === 0) return
   print(`Deleted: ${pruned.deleted.join(', ')}`)
   if (pruned.onDisks.length > 0) {

@@ -1,5 +1,5 @@
 /** Says what a store of objects reported, which by itself says only that it cannot be used. */
-export function explainBackupFault(error: unknown): unknown {
+export function explainBackupError(error: unknown): unknown {
   if (!(error instanceof Error) || error.name !== 'StoreAway') return error
   const cause = error.cause as NodeJS.ErrnoException | undefined
   if (cause?.code === 'ENOSPC') {

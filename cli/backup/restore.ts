@@ -14,7 +14,7 @@ import { storeAroundPoisonRows } from '../../workers/inserts/poison-rows.ts'
 import { parseSettings, type Settings } from '../settings.ts'
 import { describeTerminal } from '../terminal/terminal.ts'
 import { describeDamage } from './backup.ts'
-import { explainBackupFault } from './error.ts'
+import { explainBackupError } from './error.ts'
 import { openPlace, reachStores } from './place.ts'
 import { createSteps } from './progress.ts'
 
@@ -48,7 +48,7 @@ export async function restore([id = 'latest', ...more]: string[], { place, repla
       : `The backup ${manifest.id} is restored: everything acknowledged until ${manifest.startedAt}. Start the service again.`
     process.stdout.write(`${text}\n`)
   } catch (error) {
-    throw explainBackupFault(error)
+    throw explainBackupError(error)
   } finally {
     await closers.closeAll().catch(() => undefined)
   }

@@ -14,13 +14,13 @@ const orphanedObjectsEveryMs = 60_000
 export async function openApi(parts: RouteParts, appUrl: string) {
   const { stores, settings, database, clickhouse, eventReader, backend, secrets, heartbeats, throttle, counters } =
     parts
-  const { metricsRegistry, closers, onStoreFault, nameQueueFault } = parts
-  const queueDepth = await nameQueueFault(openQueueDepth(backend))
+  const { metricsRegistry, closers, onStoreError, nameQueueError } = parts
+  const queueDepth = await nameQueueError(openQueueDepth(backend))
   const reads = openReadReplica({
     primary: database,
     replicaUrl: settings.postgresReadUrl,
     metricsRegistry,
-    onError: onStoreFault('postgres replica'),
+    onError: onStoreError('postgres replica'),
   })
   closers.push(() => reads.close())
   await reads.check()
@@ -30,10 +30,10 @@ export async function openApi(parts: RouteParts, appUrl: string) {
     database,
     objects,
     everyMs: orphanedObjectsEveryMs,
-    onError: onStoreFault('objects'),
+    onError: onStoreError('objects'),
   })
   closers.push(() => orphanedObjects.close())
-  const liveStreams = createLiveStreams({ database, clickhouse, queueDepth, onError: onStoreFault('live streams') })
+  const liveStreams = createLiveStreams({ database, clickhouse, queueDepth, onError: onStoreError('live streams') })
   const routes = createApiRoutes({
     database,
     clickhouse,

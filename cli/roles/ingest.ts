@@ -5,8 +5,8 @@ import type { RouteParts } from './parts.ts'
 /** Takes what is logged and reported, and puts it into the queue. */
 export async function openIngest(parts: RouteParts): Promise<Route[]> {
   const { settings, database, clickhouse, backend, heartbeats, throttle, counters } = parts
-  const { metricsRegistry, tracing, closers, onStoreFault, nameQueueFault } = parts
-  const ingest = await nameQueueFault(
+  const { metricsRegistry, tracing, closers, onStoreError, nameQueueError } = parts
+  const ingest = await nameQueueError(
     createIngest({
       queries: database,
       clickhouse,
@@ -15,8 +15,8 @@ export async function openIngest(parts: RouteParts): Promise<Route[]> {
       throttle,
       counters,
       seriesLimits: settings.seriesLimits,
-      onClickHouseFault: onStoreFault('clickhouse'),
-      onPostgresFault: onStoreFault('postgres'),
+      onClickHouseError: onStoreError('clickhouse'),
+      onPostgresError: onStoreError('postgres'),
       commitWaitMs: settings.commitWaitMs,
       eventLeaseMs: settings.eventLeaseMs,
       queueMax: settings.queueMax,

@@ -25,9 +25,9 @@ export type Parts = {
   tracing: Tracing | undefined
   closers: Closers
   log: Logger
-  onStoreFault(store: string): (error: unknown) => void
+  onStoreError(store: string): (error: unknown) => void
   /** Has a fault of the queue name the store and its address. */
-  nameQueueFault<T>(work: Promise<T>): Promise<T>
+  nameQueueError<T>(work: Promise<T>): Promise<T>
 }
 
 /** What a role with routes is given as well. */

@@ -5,9 +5,9 @@ import type { Parts } from './parts.ts'
 
 /** Delivers webhooks. */
 export async function openWebhookWorker(parts: Parts, secrets: Secrets): Promise<void> {
-  const { settings, database, backend, metricsRegistry, tracing, closers, log, nameQueueFault } = parts
+  const { settings, database, backend, metricsRegistry, tracing, closers, log, nameQueueError } = parts
   const { webhookPrivateHosts: privateHosts, webhookExtraCa: extraCa } = settings
-  const webhooks = await nameQueueFault(
+  const webhooks = await nameQueueError(
     startWebhooks({ backend, database, secrets, privateHosts, extraCa, version, metricsRegistry, tracing, log }),
   )
   closers.push(() => webhooks.close())

@@ -16,9 +16,9 @@ export async function openWorker(parts: Parts): Promise<void> {
     tracing,
     closers,
     log,
-    nameQueueFault,
+    nameQueueError,
   } = parts
-  const worker = await nameQueueFault(
+  const worker = await nameQueueError(
     startWorker({
       backend,
       queries: database,
@@ -31,7 +31,7 @@ export async function openWorker(parts: Parts): Promise<void> {
     }),
   )
   closers.push(() => worker.close())
-  const storeMetrics = await nameQueueFault(
+  const storeMetrics = await nameQueueError(
     startStoreMetrics({
       backend,
       queries: database,

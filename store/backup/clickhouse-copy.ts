@@ -157,11 +157,11 @@ async function runInside(clickhouse: ClickHouse, statement: string, say: (text: 
       await sleep(pollMs)
     }
   } catch (error) {
-    throw explainFault(error)
+    throw explainError(error)
   }
 }
 
-function explainFault(error: unknown): Error {
+function explainError(error: unknown): Error {
   const message = error instanceof Error ? error.message : String(error)
   const said = message.replace(/, Stack trace[\s\S]*$/, '').replace(/^Code: \d+\. DB::Exception: /, '')
   const advice = /allowed_(disk|path)/.test(said)

@@ -59,7 +59,7 @@ export async function uploadDataset(
       return readLast(await deps.transport.upload(call, query, { name, content }, key))
     })
     for (const kind of ['lines', 'accepted', 'duplicates', 'rejected'] as const) counts[kind] += Number(told[kind] ?? 0)
-    tellFaults(deps.errors, name, part, told)
+    reportErrors(deps.errors, name, part, told)
   }
   const { lines, accepted, duplicates, rejected } = counts
   deps.log.info(
@@ -121,7 +121,7 @@ function readLast(text: string): Told {
   throw new Refused(String(told.msg), code, Number(told.sdk_error_code ?? 0))
 }
 
-function tellFaults(errors: ErrorLog, name: string, part: Part, told: Told) {
+function reportErrors(errors: ErrorLog, name: string, part: Part, told: Told) {
   const lines = new Set<number>()
   for (const { line, field, msg } of told.faults ?? []) {
     lines.add(line)

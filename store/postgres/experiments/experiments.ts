@@ -248,7 +248,7 @@ export async function listTags(queries: Queries, experimentId: bigint): Promise<
 export type Heartbeat = { experimentId: bigint; aliveAtMs?: number; activeAtMs: number }
 
 /** Stores the heartbeats of many experiments in one statement; a time never goes back. */
-export async function updateSigns(queries: Queries, heartbeats: Heartbeat[]): Promise<void> {
+export async function updateHeartbeats(queries: Queries, heartbeats: Heartbeat[]): Promise<void> {
   await queries.row(
     `UPDATE experiments e SET
        active_at_ms = greatest(e.active_at_ms, s.active),
