@@ -21,7 +21,7 @@ type Parts = { database: Database; clickhouse: ClickHouse; backend: QueueBackend
 /**
  * Looks at rows that ClickHouse refused for good, and puts them back into the queue once the reason is gone.
  *
- * @throws Error with the usage when the words are off
+ * @throws Error with the usage for wrong arguments
  */
 export async function deadLetters([action, which, ...more]: string[], { json }: { json: boolean }): Promise<void> {
   const act = action && Object.hasOwn(actions, action) ? actions[action as keyof typeof actions] : undefined
@@ -104,7 +104,7 @@ async function discard({ database }: Parts, which: string | undefined) {
 async function requireLetter(database: Database, which: string | undefined) {
   if (which === undefined || !/^\d{1,18}$/.test(which)) throw new Error(usage)
   const letter = await findDeadLetter(database, BigInt(which))
-  if (!letter) throw new Error(`There is no dead letter ${which}: "svc dead-letters list" shows those there are.`)
+  if (!letter) throw new Error(`There is no dead letter ${which}: "svc dead-letters list" lists them.`)
   return letter
 }
 

@@ -11,7 +11,7 @@ const usage = 'Usage: svc secrets rotate'
  * SVC_MASTER_KEY, the old one as SVC_MASTER_KEY_PREVIOUS; they go on with the old one until this moment, and with the new
  * one after it. Afterwards the old one can be taken away.
  *
- * @throws Error with the usage when the words are off, or with what is in the way
+ * @throws Error with the usage for wrong arguments, or with the reason and what to do
  */
 export async function secrets(words: string[], { json }: { json: boolean }): Promise<void> {
   if (words.length !== 1 || words[0] !== 'rotate') throw new Error(usage)

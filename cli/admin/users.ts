@@ -25,7 +25,7 @@ type Parts = Options & { database: Database; actor: Actor }
 /**
  * Looks after the users of an organization, on the store itself: also when no admin has a key any more.
  *
- * @throws Error with the usage when the words are off, or with what is in the way
+ * @throws Error with the usage for wrong arguments, or with the reason and what to do
  */
 export async function users([action, name, ...more]: string[], options: Options): Promise<void> {
   const act = action && Object.hasOwn(actions, action) ? actions[action as keyof typeof actions] : undefined
@@ -100,7 +100,7 @@ async function remove({ database, actor, json }: Parts, userName: string) {
 
 async function requireUser<T>(found: T | undefined | Promise<T | undefined>, userName: string): Promise<T> {
   const user = await found
-  if (user === undefined) throw new Error(`There is no user "${userName}": "svc users list" shows those there are.`)
+  if (user === undefined) throw new Error(`There is no user "${userName}": "svc users list" lists them.`)
   return user
 }
 

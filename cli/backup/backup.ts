@@ -20,7 +20,7 @@ type Place = { url: string; target: ObjectStore }
 /**
  * Makes a backup, or looks after those there are.
  *
- * @throws Error with the usage when the words are off, or with what is in the way
+ * @throws Error with the usage for wrong arguments, or with the reason and what to do
  */
 export async function backup([action = 'make', id, ...more]: string[], options: Options): Promise<void> {
   const act = Object.hasOwn(actions, action) ? actions[action as keyof typeof actions] : undefined

@@ -25,7 +25,7 @@ type Options = { place: string | undefined; replace: boolean; json: boolean }
 /**
  * Fills stores with a backup, the newest unless another is named. All of it is checked before anything is changed.
  *
- * @throws Error with the usage when the words are off, or with what is in the way
+ * @throws Error with the usage for wrong arguments, or with the reason and what to do
  */
 export async function restore([id = 'latest', ...more]: string[], { place, replace, json }: Options): Promise<void> {
   if (more.length > 0) throw new Error(usage)
