@@ -179,7 +179,7 @@ def test_a_service_that_stays_away_is_given_up_with_the_line_where(own_service: 
         (("events.csv", "EVENTS", None, ["-1"]), "na_values: expected a string with commas between the values"),
         (("events.csv", "EVENTS", None, None, "no"), "keep_default_na_values: expected true or false, not 'no'"),
         (("empty.csv", "EVENTS"), "file: is empty; its first line names the columns"),
-        (("header.csv", "EVENTS"), "file: line 1 names no columns that can be used"),
+        (("header.csv", "EVENTS"), "file: line 1 is no usable list of columns"),
     ],
 )
 def test_an_upload_that_cannot_be_is_one_clear_line(
