@@ -28,7 +28,7 @@ export default defineConfig({
  * several times as long as the write. What a killed process has written is kept all the same.
  */
 function keepFilesInMemory() {
-  if (process.env.TMPDIR || process.env.VITEST_POOL_ID) return
+  if (process.env.TMPDIR) return
   const memory = '/dev/shm'
   const bytesMin = 6 * 1024 ** 3
   try {

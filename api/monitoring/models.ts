@@ -14,17 +14,10 @@ import type { Database } from '../../store/postgres/database.ts'
 import { listIngestionErrors } from '../../store/postgres/monitoring/ingestion-errors.ts'
 import { findMonitoredModel, listModelCounters, listMonitoredModels } from '../../store/postgres/monitoring/models.ts'
 import type { Access } from '../access.ts'
+import { commonFields } from './fields.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
 
 type Deps = { database: Database; clickhouse: ClickHouse; access: Access; models: MonitoredModels }
-
-const common = {
-  method: 'GET',
-  permission: 'caller',
-  topic: 'Production monitoring',
-  atRoot: true,
-  shape: 'plain',
-} as const
 
 const modelsPerPage = 500
 const errorsMax = 1_000
@@ -45,7 +38,7 @@ const versionAnswer = z.object({
 export function createMonitoringModelRoutes({ database, clickhouse, access, models }: Deps): Route[] {
   return [
     route({
-      ...common,
+      ...commonFields,
       path: '/mpm/v2/models',
       summary:
         'Lists the models of a workspace that have reported, and its data sets, by name. For each version: the number of ' +
@@ -105,7 +98,7 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
     }),
 
     route({
-      ...common,
+      ...commonFields,
       path: '/mpm/v2/events/count',
       summary:
         'Counts the events, labels and training events of a model over time and by version. Intervals begin at multiples ' +
@@ -158,7 +151,7 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
     }),
 
     route({
-      ...common,
+      ...commonFields,
       path: '/mpm/v2/errors',
       summary:
         'Lists the errors in events of the last days that were rejected, the last first: by day, model and error, with the ' +

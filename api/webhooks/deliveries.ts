@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { toJsonInteger } from '../../http/body/exact-json.ts'
-import { object, optional, text } from '../../http/body/fields.ts'
+import { object, optional, pageFields, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { anyHost } from '../../http/outgoing/receiver-url.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
@@ -198,14 +198,7 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
         modelName: optional(text(200, 1)).describe('changes of this model only'),
         url: optional(text(2_000, 1)).describe('what was sent to this address only'),
         state: optional(z.enum(states, `must be one of ${states.join(', ')}`)),
-        page: optional(z.string().regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
-        pageSize: optional(
-          z.coerce
-            .number('expected an integer')
-            .int('expected an integer')
-            .min(1, 'must be 1 or more')
-            .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
-        ),
+        ...pageFields(pageSizeMax),
       }),
       answer: z.object({ deliveries: z.array(deliveryAnswer), nextPage: z.string().nullable() }),
       shape: 'plain',

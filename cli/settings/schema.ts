@@ -359,7 +359,7 @@ const queue = {
       about({
         type: 'on, off',
         description:
-          'Reads plain writes straight from the socket, at half the CPU per request. With off, Node reads every request; answers are the same.',
+          'Reads plain writes straight from the socket, which costs less CPU. With off, Node reads every request; answers are the same.',
         change: 'Anyone who suspects the fast path.',
       }),
     ),

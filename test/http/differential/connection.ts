@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { type Answer, createAnswerReader } from '../../kit/http/answers.ts'
 import type { Script } from './requests.ts'
 
 /** One answer: the status line, the headers in order of their names, and the body. */
@@ -18,11 +19,20 @@ export async function play(port: number, { requests, cuts }: Script): Promise<Ou
   const socket = connect(port, '127.0.0.1')
   socket.setNoDelay(true)
   socket.on('error', () => undefined)
-  let received = Buffer.alloc(0)
+  const received: RawAnswer[] = []
   let hasClosed = false
   let wake = () => {}
+  // Each answer belongs to the next request; the one after them to the probe.
+  let answered = 0
+  const reader = createAnswerReader(
+    () => requests[answered]?.method === 'HEAD',
+    (answer) => {
+      answered++
+      received.push(toRawAnswer(answer))
+    },
+  )
   socket.on('data', (chunk) => {
-    received = Buffer.concat([received, chunk])
+    reader.push(chunk)
     wake()
   })
   const closed = new Promise<void>((resolve) => {
@@ -35,19 +45,13 @@ export async function play(port: number, { requests, cuts }: Script): Promise<Ou
   await once(socket, 'connect')
 
   /** Resolves with the next answer, or with nothing once the connection is closed. */
-  async function next(method: string): Promise<RawAnswer | undefined> {
-    for (;;) {
-      const found = takeAnswer(received, method)
-      if (found) {
-        received = received.subarray(found.length)
-        if (found.answer) return found.answer
-      } else if (hasClosed) return undefined
-      else {
-        await new Promise<void>((resolve) => {
-          wake = resolve
-        })
-      }
+  async function next(): Promise<RawAnswer | undefined> {
+    while (received.length === 0 && !hasClosed) {
+      await new Promise<void>((resolve) => {
+        wake = resolve
+      })
     }
+    return received.shift()
   }
 
   const all = Buffer.concat(requests.map((it) => it.bytes))
@@ -59,43 +63,23 @@ export async function play(port: number, { requests, cuts }: Script): Promise<Ou
     await new Promise((resolve) => setImmediate(resolve))
   }
   const answers: RawAnswer[] = []
-  for (const { method } of requests) {
-    const answer = await next(method)
+  while (answers.length < requests.length) {
+    const answer = await next()
     if (!answer) break
     answers.push(answer)
     // Node's server reads no further request on a connection that it is about to close.
     if (answer.headers.includes('connection: close')) break
   }
   if (!hasClosed && answers.at(-1)?.headers.includes('connection: close') === false) socket.write(probe)
-  const isOpen = (await next('GET'))?.status === 'HTTP/1.1 200 OK'
+  const isOpen = (await next())?.status === 'HTTP/1.1 200 OK'
   socket.destroy()
   await closed
   return { answers, isOpen }
 }
 
-/** The first answer of what was received, and its length in bytes; without an answer for one that only says "go on". */
-function takeAnswer(bytes: Buffer, method: string): { length: number; answer?: RawAnswer } | undefined {
-  const headEnd = bytes.indexOf('\r\n\r\n')
-  if (headEnd < 0) return undefined
-  const [status = '', ...lines] = bytes.toString('latin1', 0, headEnd).split('\r\n')
-  const bodyAt = headEnd + 4
-  if (/^HTTP\/1\.1 1\d\d /.test(status)) return { length: bodyAt }
-  const headers = lines.map(toHeader)
-  const bodyLength = method === 'HEAD' || / (204|304) /.test(status) ? 0 : toBodyLength(headers, bytes, bodyAt)
-  if (bodyLength === undefined || bytes.length < bodyAt + bodyLength) return undefined
-  const body = bytes.toString('utf8', bodyAt, bodyAt + bodyLength)
-  return {
-    length: bodyAt + bodyLength,
-    answer: { status, headers: headers.map(withoutTime).toSorted(), body: withoutWait(body) },
-  }
-}
-
-function toBodyLength(headers: string[], bytes: Buffer, bodyAt: number): number | undefined {
-  const length = headers.find((it) => it.startsWith('content-length: '))?.slice('content-length: '.length)
-  if (length !== undefined) return Number(length)
-  if (!headers.includes('transfer-encoding: chunked')) return 0
-  const end = bytes.indexOf('0\r\n\r\n', bodyAt)
-  return end < 0 ? undefined : end + 5 - bodyAt
+function toRawAnswer({ head, body }: Answer): RawAnswer {
+  const [status = '', ...lines] = head.trimEnd().split('\r\n')
+  return { status, headers: lines.map((it) => withoutTime(toHeader(it))).toSorted(), body: withoutWait(body) }
 }
 
 function toHeader(line: string): string {
