@@ -49,8 +49,7 @@ function drawRequest(draw: Draw, target: Target, isAlone: boolean): RawRequest {
   headers.push(...(draw.once(8) ? draw.one(oddTypes) : ['content-type: application/json']))
   if (draw.once(6)) headers.push(`idempotency-key: ${drawIdempotencyKey(draw)}`)
   if (draw.once(6)) headers.push(...draw.one(oddHeaders))
-  // Of several at once, Node's server puts its "100 Continue" into the middle of an answer to another.
-  if (isAlone && draw.once(20)) headers.push(draw.one(['expect: 100-continue', 'expect: 200-ok']))
+  if (isAlone && draw.once(20)) headers.push(...draw.one(oddHeadersAlone))
   const sent = drawFraming(draw, body, headers)
   const end = draw.once(80) ? '\n' : '\r\n'
   const head = [`${method} ${address} ${version}`, ...headers, '', ''].join(end)
@@ -194,11 +193,16 @@ function drawIdempotencyKey(draw: Draw): string {
   ])
 }
 
+/**
+ * For a request that comes by itself. Of several at once Node's server puts its "100 Continue" into the middle of the answer to
+ * another, and reads nothing after one that asks for an upgrade until the time for a request is over.
+ */
+const oddHeadersAlone = [['expect: 100-continue'], ['expect: 200-ok'], ['connection: upgrade', 'upgrade: websocket']]
+
 const oddHeaders = [
   ['connection: keep-alive'],
   ['connection: close'],
   ['Connection: Keep-Alive', 'keep-alive: timeout=5'],
-  ['connection: upgrade', 'upgrade: websocket'],
   ['connection: te', 'te: trailers'],
   ['content-encoding: identity'],
   ['content-encoding: br'],
