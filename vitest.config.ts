@@ -1,6 +1,7 @@
-import { mkdirSync, rmSync, statfsSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { startOfProcess } from './store/embedded/live-process.ts'
 
 // Each worker loads the same libraries again.
 process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, 'node_modules', '.cache', 'svc')
@@ -34,7 +35,13 @@ function keepFilesInMemory() {
   try {
     const { bavail, bsize } = statfsSync(memory)
     if (bavail * bsize < bytesMin) return
-    const folder = path.join(memory, `svc-tests-${process.pid}`)
+    const prefix = 'svc-tests-'
+    for (const name of readdirSync(memory)) {
+      const pid = name.startsWith(prefix) ? Number(name.slice(prefix.length)) : process.pid
+      // A killed run leaves its folder behind.
+      if (!startOfProcess(pid)) rmSync(path.join(memory, name), { recursive: true, force: true })
+    }
+    const folder = path.join(memory, `${prefix}${process.pid}`)
     mkdirSync(folder, { mode: 0o755 })
     process.env.TMPDIR = folder
     process.once('exit', () => rmSync(folder, { recursive: true, force: true }))

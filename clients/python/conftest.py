@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -134,6 +136,9 @@ def eventually(look: Callable[[], T], seconds: float = 30) -> T:
 
 
 def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port below those of outgoing connections: one of them could take it before the service starts."""
+    for port in random.sample(range(20_000, 30_000), 1000):
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no free port of 127.0.0.1 between 20000 and 29999")

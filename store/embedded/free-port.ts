@@ -1,12 +1,33 @@
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 
-/** A port of 127.0.0.1 that is free now. Someone may take it before we do, so who uses it must be ready to ask again. */
+// Below the ports that Linux, macOS and Windows give to outgoing connections: one of those may take a port between the
+// look and the server that is started on it.
+const firstPort = 20_000
+const lastPort = 29_999
+
+const given = new Set<number>()
+
+/** A port of 127.0.0.1 that nobody listens on, and that this process has not been given before. */
 export async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  for (let attempt = 0; attempt < 1000; attempt++) {
+    const port = randomInt(firstPort, lastPort + 1)
+    if (given.has(port) || !(await isFree(port))) continue
+    given.add(port)
+    return port
+  }
+  throw new Error(`No free port of 127.0.0.1 between ${firstPort} and ${lastPort}`)
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer()
+  try {
+    await once(server.listen(port, '127.0.0.1'), 'listening')
+  } catch {
+    return false
+  }
   server.close()
   await once(server, 'close')
-  return port
+  return true
 }
