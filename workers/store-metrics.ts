@@ -37,8 +37,10 @@ export async function startStoreMetrics(settings: Settings): Promise<{ close(): 
   const gauges = createGauges(metricsRegistry)
   const queue = openQueueMetrics(metricsRegistry)
   queue.blocksMax.set(settings.queueBlocksMax)
-  const producers = await Promise.all(
-    queueNames.map(async (name) => [name, await backend.openProducer(name)] as [QueueName, Producer]),
+  // One by one: all at once would open a connection for each.
+  const producers = await Array.fromAsync(
+    queueNames,
+    async (name) => [name, await backend.openProducer(name)] as [QueueName, Producer],
   )
 
   const looks: Record<string, { look(): Promise<void>; forget: StoreGauge[] }> = {

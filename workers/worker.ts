@@ -54,8 +54,9 @@ export async function startWorker({
   log,
 }: Settings): Promise<{ close(): Promise<void> }> {
   const count = createCounts(metricsRegistry)
-  const inserts = await Promise.all(
-    queueNames.map((name) => startInserts(name, { backend, queries, clickhouse, tracing, log, count })),
+  // One by one: all at once would open a connection for each.
+  const inserts = await Array.fromAsync(queueNames, (name) =>
+    startInserts(name, { backend, queries, clickhouse, tracing, log, count }),
   )
   const retention = createRetention({
     listDeletedBefore: (timeMs) => listDeletedBefore(queries, timeMs, sweptAtOnce),

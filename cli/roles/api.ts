@@ -58,7 +58,9 @@ export type Api = Awaited<ReturnType<typeof openApi>>
 
 /** Counts what waits in each queue. */
 async function openQueueDepth(backend: QueueBackend): Promise<(name: QueueName) => Promise<number>> {
-  const opened = await Promise.all(queueNames.map(async (name) => [name, await backend.openProducer(name)] as const))
-  const producers = new Map(opened)
+  // One by one: all at once would open a connection for each.
+  const producers = new Map(
+    await Array.fromAsync(queueNames, async (name) => [name, await backend.openProducer(name)] as const),
+  )
   return async (name) => (await (producers.get(name) as Producer).load()).blocks
 }

@@ -1,8 +1,19 @@
 import { openPostgresQueue } from './postgres-queue.ts'
-import type { QueueBackend, QueueSettings } from './queue.ts'
+import type { Producer, QueueBackend, QueueSettings } from './queue.ts'
+import type { QueueName } from './queues.ts'
 import { openRedisQueue } from './redis-queue.ts'
 
-/** Opens the queue: on Redis when there is an address for it, else on Postgres. */
+/** Opens the queue: on Redis when there is an address for it, else on Postgres. Each queue has one producer per process. */
 export function openQueueBackend(settings: QueueSettings): QueueBackend {
-  return settings.redisUrl === undefined ? openPostgresQueue(settings) : openRedisQueue(settings.redisUrl, settings)
+  const backend =
+    settings.redisUrl === undefined ? openPostgresQueue(settings) : openRedisQueue(settings.redisUrl, settings)
+  const producers = new Map<QueueName, Promise<Producer>>()
+  return {
+    ...backend,
+    openProducer(name) {
+      const producer = producers.get(name) ?? backend.openProducer(name)
+      producers.set(name, producer)
+      return producer
+    },
+  }
 }
