@@ -11,9 +11,13 @@ export function openQueueBackend(settings: QueueSettings): QueueBackend {
   return {
     ...backend,
     openProducer(name) {
-      const producer = producers.get(name) ?? backend.openProducer(name)
-      producers.set(name, producer)
-      return producer
+      const open = producers.get(name)
+      if (open) return open
+      const opening = backend.openProducer(name)
+      producers.set(name, opening)
+      // One that could not connect may be opened again.
+      opening.catch(() => producers.delete(name))
+      return opening
     },
   }
 }
