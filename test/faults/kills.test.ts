@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
-import { inForm } from '../kit/form.ts'
+import { form, inForm } from '../kit/form.ts'
 import type { QueueKind } from '../kit/service.ts'
 import { hasRedisServer } from '../kit/stores/redis.ts'
 import { drawDeeds } from './cluster/plan.ts'
@@ -16,19 +16,18 @@ const silent = { show: () => undefined, say: () => undefined }
 const canKill = process.platform === 'linux'
 if (!canKill) console.warn('Processes were not killed at random: this needs Linux.')
 if (!hasRedisServer()) console.warn('Redis was not killed at random: there is no redis-server on the PATH.')
-const all: QueueKind[] = hasRedisServer() ? ['postgres', 'redis'] : ['postgres']
-// On Redis processes are killed by `test/flow/02` too.
-const queues = inForm({ short: all.slice(0, 1), middle: all, long: all })
-const kills = inForm({ short: 6, middle: 12, long: 100 })
+const queues: QueueKind[] = hasRedisServer() ? ['postgres', 'redis'] : ['postgres']
+const kills = inForm({ short: 0, middle: 8, long: 100 })
 
-describe.skipIf(!canKill).each(queues)('with the queue in %s', (queue) => {
+// In the short form `test/flow/02` kills one process of each kind.
+describe.skipIf(!canKill || form === 'short').each(queues)('with the queue in %s', (queue) => {
   it(`${kills} processes killed at random moments lose nothing, repeat nothing, alter nothing`, async () => {
     const { signal } = new AbortController()
     const result = await runFaults({
       kills,
       seed: 2,
       queue,
-      minutesMax: inForm({ short: 0.5, middle: 1, long: 10 }),
+      minutesMax: inForm({ short: 0, middle: 0.7, long: 10 }),
       closers,
       status: silent,
       signal,

@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
+import { inForm } from '../kit/form.ts'
 import type { QueueKind } from '../kit/service.ts'
 import { hasRedisServer } from '../kit/stores/redis.ts'
-import { listRefusals, runRolling } from './rolling/run.ts'
+import { chartPace, listRefusals, runRolling } from './rolling/run.ts'
 import { listDifferences } from './verify/verification.ts'
 
 /** The short form of `npm run rolling`; that one replaces every process three times. */
@@ -17,7 +18,9 @@ const queue: QueueKind = hasRedisServer() ? 'redis' : 'postgres'
 describe.skipIf(!canKeep)('while every process of every role is replaced under load', () => {
   it('no write is refused, no read fails, and nothing is lost, repeated or altered', async () => {
     const { signal } = new AbortController()
-    const result = await runRolling({ rounds: 1, seed: 3, queue, clients: 8, closers, status: silent, signal })
+    const pace = inForm({ short: { preStopMs: 600, shutdownDelaySeconds: 2 }, middle: chartPace, long: chartPace })
+    const clients = inForm({ short: 2, middle: 8, long: 8 })
+    const result = await runRolling({ rounds: 1, seed: 3, queue, clients, pace, closers, status: silent, signal })
 
     expect(listRefusals(result)).toEqual([])
     expect(listDifferences(result.verified, [])).toEqual([])

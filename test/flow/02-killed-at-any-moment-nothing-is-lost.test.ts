@@ -12,10 +12,10 @@ import { superviseRole } from '../kit/processes/supervised-role.ts'
 import { createUser, openOwnStores, uniqueName } from '../kit/service.ts'
 
 /**
- * Each role is a process of its own, as in production. While clients write 50,000 points or more, processes are ended one after
+ * Each role is a process of its own, as in production. While clients write, processes are ended one after
  * the other and started again, as a supervisor would.
  */
-const load = { writers: 20, batches: inForm({ short: 25, middle: 50, long: 200 }), pointsPerBatch: 100 }
+const load = { writers: 20, batches: inForm({ short: 12, middle: 30, long: 200 }), pointsPerBatch: 100 }
 const pointsInAll = load.writers * load.batches * load.pointsPerBatch
 
 const closers = createClosers()

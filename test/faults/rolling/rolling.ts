@@ -4,7 +4,7 @@ import { chooseQueue, readNumber, writeJson } from '../../kit/command-line/optio
 import { runTool } from '../../kit/command-line/run-tool.ts'
 import { listDifferences } from '../verify/verification.ts'
 import { renderRolling } from './report.ts'
-import { listRefusals, runRolling } from './run.ts'
+import { chartPace, listRefusals, runRolling } from './run.ts'
 
 /** `npm run rolling`: replaces every process of every role under load and compares the stored rows with the acknowledged ones. */
 const usage = `Usage: npm run rolling -- [options]
@@ -42,7 +42,7 @@ await runTool('rolling', async (tool) => {
     process.stdout.write(usage)
     return 0
   }
-  const result = await runRolling({ rounds, clients, seed, queue, ...tool })
+  const result = await runRolling({ rounds, clients, seed, queue, pace: chartPace, ...tool })
   await writeJson(json, result)
   process.stdout.write(renderRolling(result, describeTerminal(process.stdout, process.env)))
   const isWell = listRefusals(result).length + listDifferences(result.verified, []).length === 0

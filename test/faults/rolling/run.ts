@@ -13,17 +13,23 @@ import { createTally } from '../load/tally.ts'
 import { createLedger } from '../verify/ledger.ts'
 import { verify, waitUntilEmpty } from '../verify/verification.ts'
 
-type RollingOptions = { rounds: number; seed: number; queue: QueueKind; clients: number }
+type RollingOptions = {
+  rounds: number
+  seed: number
+  queue: QueueKind
+  clients: number
+  /** How long an old process waits before it gets SIGTERM, and then before it takes no more requests. */
+  pace: { preStopMs: number; shutdownDelaySeconds: number }
+}
 
 type Settings = RollingOptions & { closers: Closers; status: StatusLine; signal: AbortSignal }
 
 export type RollingResult = Awaited<ReturnType<typeof runRolling>>
 
 /** The chart's `drain`, shorter. */
-const preStopMs = 2_000
-const shutdownDelaySeconds = 6
-/** Balancers notice at a random moment before `preStop` is over. */
-const heardAfterMsMax = 1_500
+export const chartPace = { preStopMs: 2_000, shutdownDelaySeconds: 6 }
+/** Balancers notice at a random moment before this share of `preStop` has passed. */
+const heardAfterMax = 0.75
 
 const roles: Role[] = ['ingest', 'ingest', 'worker', 'worker', 'webhook-worker', 'api', 'api']
 const experimentCount = 5
@@ -34,11 +40,11 @@ const emptyMsMax = 180_000
  * Replaces every process of every role under load, one at a time, as Kubernetes does: a new one starts and is ready, then
  * the old one gets SIGTERM while balancers still send to it. Afterwards compares stored and acknowledged rows.
  */
-export async function runRolling({ rounds, seed, queue, clients, closers, status, signal }: Settings) {
+export async function runRolling({ rounds, seed, queue, clients, pace, closers, status, signal }: Settings) {
   status.say(`Seed ${seed}, queue in ${queue}: starting stores and two of each role in a temporary folder`)
   const settings = {
     SVC_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
-    SVC_SHUTDOWN_DELAY_SECONDS: String(shutdownDelaySeconds),
+    SVC_SHUTDOWN_DELAY_SECONDS: String(pace.shutdownDelaySeconds),
   }
   const cluster = await startCluster({ queue, closers, settings, roles })
   const endpoints = { ingest: createEndpoints(closers), api: createEndpoints(closers) }
@@ -99,8 +105,8 @@ export async function runRolling({ rounds, seed, queue, clients, closers, status
     await untilReady(service, next.url)
     pods[pods.indexOf(old)] = next
 
-    const heard = sleep(Math.random() * heardAfterMsMax).then(() => service?.remove(old.url))
-    if (service) await sleep(preStopMs)
+    const heard = sleep(Math.random() * heardAfterMax * pace.preStopMs).then(() => service?.remove(old.url))
+    if (service) await sleep(pace.preStopMs)
     await old.hold('SIGTERM')
     await heard
   }
