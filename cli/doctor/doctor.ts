@@ -27,7 +27,7 @@ import { serviceCheck } from './service.ts'
  * the alerts are about, and the processes that run. Exits with 1 when something is wrong; a warning alone is no reason.
  */
 export async function doctor({ json }: { json: boolean }): Promise<void> {
-  const findings = await examine()
+  const findings = await examine(process.env)
   const isWell = findings.every((it) => it.state !== 'wrong')
   if (json) {
     const byName = findings.map(({ name, state, says }) => ({ name, state, says }))
@@ -36,12 +36,13 @@ export async function doctor({ json }: { json: boolean }): Promise<void> {
   process.exitCode = isWell ? 0 : 1
 }
 
-async function examine(): Promise<Finding[]> {
+/** Every finding of the service that these settings describe; wrong settings are a finding too. */
+export async function examine(environment: Record<string, string | undefined>): Promise<Finding[]> {
   const closers = createClosers()
   try {
-    const settings = parseSettings(process.env)
+    const settings = parseSettings(environment)
     const checks = [...openStoreChecks(settings, closers.push), ...folderCheck(settings), ...serviceChecks(settings)]
-    const known = warnOfExampleSecrets(process.env)
+    const known = warnOfExampleSecrets(environment)
     const secrets = known === undefined ? [] : [wrong('example secrets', known)]
     return [ok('settings'), ...secrets, ...(await findAll(checks))]
   } catch (error) {

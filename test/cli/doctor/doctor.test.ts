@@ -7,6 +7,8 @@ import { pathToFileURL } from 'node:url'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { afterEach, describe, expect, it } from 'vitest'
+import { examine } from '../../../cli/doctor/doctor.ts'
+import type { Finding } from '../../../cli/doctor/finding.ts'
 import { createClosers } from '../../../runtime/closers.ts'
 import { openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
@@ -26,10 +28,9 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close()
 })
 
-type Found = { name: string; state: 'ok' | 'warning' | 'wrong'; says: string }
-
-function find(stdout: string, name: string): Found {
-  const { findings } = JSON.parse(stdout) as { findings: Found[] }
+/** The one finding of that name. Processes of their own are started only where their output or exit code matters. */
+async function look(env: Record<string, string>, name: string): Promise<Finding> {
+  const findings = await examine(env)
   const found = findings.find((it) => it.name === name)
   if (!found) throw new Error(`nothing was found of ${name} among ${findings.map((it) => it.name).join(', ')}`)
   return found
@@ -67,7 +68,7 @@ async function examineUntilWell(args: string[], env: Record<string, string>) {
 }
 
 describe('svc doctor', () => {
-  it('ends with exit code 0 when all is well, and says what it looked at', async () => {
+  it('ends with exit code 0 when all is well, and says what it looked at, as JSON too', async () => {
     const env = await givenStores()
     const service = await openTestService({ settings: { SVC_PORT: env.SVC_PORT } })
     onClose(() => service.close())
@@ -86,20 +87,12 @@ describe('svc doctor', () => {
     expect(stdout).toContain('written, read and deleted')
     expect(stdout).toContain('ready; ingest, worker, webhook-worker, api')
     expect(stdout).not.toContain('\x1b[')
-  })
 
-  it('says the same as JSON', async () => {
-    const env = await givenStores()
-    const service = await openTestService({ settings: { SVC_PORT: env.SVC_PORT } })
-    onClose(() => service.close())
-
-    const { stdout } = await examineUntilWell(['doctor', '--json'], env)
-
-    const report = JSON.parse(stdout)
+    const report = JSON.parse((await examineUntilWell(['doctor', '--json'], env)).stdout)
     expect(report).toMatchObject({ ok: true, node: process.version })
     expect(report.findings).toContainEqual({ name: 'settings', state: 'ok', says: '' })
-    expect(report.findings.filter((it: Found) => it.state === 'wrong')).toEqual([])
-    const names = report.findings.map((it: Found) => it.name)
+    expect(report.findings.filter((it: Finding) => it.state === 'wrong')).toEqual([])
+    const names = report.findings.map((it: Finding) => it.name)
     for (const name of ['clock of Postgres', 'clock of ClickHouse', 'ClickHouse parts', 'dead letters', 'queue']) {
       expect(names).toContain(name)
     }
@@ -118,8 +111,9 @@ describe('svc doctor', () => {
 
     expect(code).toBe(1)
     expect(JSON.parse(stdout).ok).toBe(false)
+    const { findings } = JSON.parse(stdout) as { findings: Finding[] }
     const expectFound = (name: string, state: string, says: RegExp) => {
-      expect(find(stdout, name)).toEqual({ name, state, says: expect.stringMatching(says) })
+      expect(findings).toContainEqual({ name, state, says: expect.stringMatching(says) })
     }
     expectFound(`Postgres at ${away}`, 'wrong', /ECONNREFUSED/)
     expectFound(`objects at ${away}/bucket`, 'wrong', /The object store at .* cannot be used: /)
@@ -140,51 +134,47 @@ describe('svc doctor', () => {
     }
     const { client, organizationId, close } = await openOrganization({ stores: own })
     onClose(close)
-    const look = async (key: Record<string, string>) => {
-      const { stdout } = await svc(['doctor', '--json'], { ...env, ...key }, onClose)
-      const { state, says } = find(stdout, 'master key')
+    const lookWith = async (key: Record<string, string>) => {
+      const { state, says } = await look({ ...env, ...key }, 'master key')
       return `${state}: ${says}`
     }
 
-    expect(await look({})).toBe('ok: none is set, and none is needed yet')
+    expect(await lookWith({})).toBe('ok: none is set, and none is needed yet')
     const secret = JSON.stringify({ secretName: 'hook', secretValue: 'x' })
     expect((await client.send('PUT', `/write/organization/${organizationId}/secrets`, secret)).status).toBe(200)
 
-    expect(await look({ SVC_MASTER_KEY: testMasterKey })).toBe('ok: opens 1 secret')
-    expect(await look({})).toMatch(/^wrong: .*set SVC_MASTER_KEY/)
-    expect(await look({ SVC_MASTER_KEY: Buffer.alloc(32, 9).toString('base64') })).toContain('svc secrets rotate')
+    expect(await lookWith({ SVC_MASTER_KEY: testMasterKey })).toBe('ok: opens 1 secret')
+    expect(await lookWith({})).toMatch(/^wrong: .*set SVC_MASTER_KEY/)
+    expect(await lookWith({ SVC_MASTER_KEY: Buffer.alloc(32, 9).toString('base64') })).toContain('svc secrets rotate')
 
     // One that was moved in the table opens nowhere else.
     await run(own.postgresUrl, "UPDATE organization_secrets SET name = 'moved'")
-    expect(await look({ SVC_MASTER_KEY: testMasterKey })).toMatch(/^wrong: does not open 1 of 1 secret \(moved\)/)
+    expect(await lookWith({ SVC_MASTER_KEY: testMasterKey })).toMatch(/^wrong: does not open 1 of 1 secret \(moved\)/)
   })
 
   it('tells a master key in the data folder that is damaged, or that others may read', async () => {
     const folder = await aFolder(onClose)
     const file = path.join(folder, 'master-key')
-    const look = async () => {
-      const env = { SVC_DATA_DIR: folder, SVC_PORT: String(await findFreePort()) }
-      const { state, says } = find((await svc(['doctor', '--json'], env, onClose)).stdout, 'master key')
+    const env = { SVC_DATA_DIR: folder, SVC_PORT: String(await findFreePort()) }
+    const lookAgain = async () => {
+      const { state, says } = await look(env, 'master key')
       return `${state}: ${says}`
     }
 
-    expect(await look()).toBe('ok: ')
+    expect(await lookAgain()).toBe('ok: ')
     await writeFile(file, Buffer.alloc(32, 1).toString('base64'), { mode: 0o644 })
-    expect(await look()).toMatch(/^wrong: .*chmod 600/s)
+    expect(await lookAgain()).toMatch(/^wrong: .*chmod 600/s)
     await chmod(file, 0o600)
-    expect(await look()).toBe('ok: ')
+    expect(await lookAgain()).toBe('ok: ')
     await writeFile(file, 'short')
-    expect(await look()).toContain('is damaged')
+    expect(await lookAgain()).toContain('is damaged')
   })
 
   it('before a first start asks whether the data folder can be made', async () => {
     const folder = path.join(await aFolder(onClose), 'not', 'yet')
     const env = { SVC_DATA_DIR: folder, SVC_PORT: String(await findFreePort()) }
 
-    const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
-
-    expect(code).toBe(1)
-    expect(find(stdout, `data folder ${folder}`).state).toBe('ok')
+    expect((await look(env, `data folder ${folder}`)).state).toBe('ok')
   })
 
   it('tells a stranger on the port from the service', async () => {
@@ -193,10 +183,12 @@ describe('svc doctor', () => {
     await new Promise((resolve) => stranger.once('listening', resolve))
     const env = { ...(await givenStores()), SVC_PORT: String((stranger.address() as AddressInfo).port) }
 
-    const { code, stdout } = await svc(['doctor'], env, onClose)
+    const found = await look(env, `service at http://127.0.0.1:${env.SVC_PORT}`)
 
-    expect(code).toBe(1)
-    expect(stdout).toMatch(/service at .* something else than svc answers there/)
+    expect(found).toMatchObject({
+      state: 'wrong',
+      says: expect.stringMatching(/something else than svc answers there/),
+    })
   })
 
   it('tells wrong settings, as JSON too', async () => {
@@ -205,8 +197,9 @@ describe('svc doctor', () => {
     const { code, stdout } = await svc(['doctor', '--json'], wrong, onClose)
 
     expect(code).toBe(1)
-    expect(find(stdout, 'settings').says).toMatch(/SVC_PORT: .*\n.*REDIS_URL: /)
-    expect((await svc(['doctor'], wrong, onClose)).stdout).toContain('SVC_PORT: must be a port')
+    expect(JSON.parse(stdout).findings).toEqual([
+      { name: 'settings', state: 'wrong', says: expect.stringMatching(/SVC_PORT: must be a port.*\n.*REDIS_URL: /) },
+    ])
   })
 
   it('looks at the embedded stores of a service that runs', async () => {
@@ -242,7 +235,7 @@ describe('svc doctor', () => {
     // On a machine that is very busy a store may not answer in time, which is wrong and more than a warning.
     await eventually(async () => {
       const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
-      expect(find(stdout, 'dead letters')).toMatchObject({
+      expect(JSON.parse(stdout).findings.find((it: Finding) => it.name === 'dead letters')).toMatchObject({
         state: 'warning',
         says: expect.stringMatching(/^1 with 7 rows .*svc dead-letters list/),
       })
@@ -257,12 +250,11 @@ describe('svc doctor', () => {
     const producer = await backend.openProducer('output')
     const env = { CLICKHOUSE_URL: own.clickhouseUrl, POSTGRES_URL: own.postgresUrl, SVC_MASTER_KEY: testMasterKey }
     // A machine that is very busy may answer none of the stores in time.
-    const look = () =>
-      eventually(async () => find((await svc(['doctor', '--json'], env, onClose)).stdout, 'queue output'), 120_000)
+    const found = () => eventually(() => look(env, 'queue output'), 120_000)
 
     await producer.add({ rows: 1, receivedMs: Date.now() - 5 * 60_000, bytes: Buffer.from('x') })
     await producer.add({ rows: 1, receivedMs: Date.now() - 60_000, bytes: Buffer.from('x') })
-    expect(await look()).toMatchObject({
+    expect(await found()).toMatchObject({
       state: 'warning',
       says: expect.stringMatching(/^2 blocks, the oldest not stored for 5 min: do workers run/),
     })
@@ -276,10 +268,9 @@ describe('svc doctor', () => {
     await clickhouse.command(`SYSTEM STOP MERGES ${table}`)
     await insertParts(clickhouse, 510)
     const env = { CLICKHOUSE_URL: own.clickhouseUrl, POSTGRES_URL: own.postgresUrl, SVC_MASTER_KEY: testMasterKey }
-    const look = (name: string) =>
-      eventually(async () => find((await svc(['doctor', '--json'], env, onClose)).stdout, name), 120_000)
+    const found = (name: string) => eventually(() => look(env, name), 120_000)
 
-    expect(await look('ClickHouse parts')).toMatchObject({
+    expect(await found('ClickHouse parts')).toMatchObject({
       state: 'warning',
       says: expect.stringMatching(/^points has \d+ in a partition; from \d+ on inserts are slowed down/),
     })
@@ -290,11 +281,13 @@ describe('svc doctor', () => {
       validate_mutation_query: 0,
     })
     await eventually(async () => {
-      const found = await look('ClickHouse mutations')
-      expect(found).toMatchObject({ state: 'warning', says: expect.stringContaining('1 fail again and again') })
+      expect(await look(env, 'ClickHouse mutations')).toMatchObject({
+        state: 'warning',
+        says: expect.stringContaining('1 fail again and again'),
+      })
     }, 120_000)
     await clickhouse.command(`KILL MUTATION WHERE database = '${clickhouse.database}' SYNC`)
-    expect(await look('ClickHouse mutations')).toMatchObject({ state: 'ok' })
+    expect(await found('ClickHouse mutations')).toMatchObject({ state: 'ok' })
   })
 
   it('tells a folder for assets that cannot be written', async () => {
@@ -302,10 +295,7 @@ describe('svc doctor', () => {
     await writeFile(file, 'not a folder')
     const env = { ...(await givenStores()), OBJECTS_URL: pathToFileURL(file).href }
 
-    const { code, stdout } = await svc(['doctor', '--json'], env, onClose)
-
-    expect(code).toBe(1)
-    expect(find(stdout, `objects at ${file}`).state).toBe('wrong')
+    expect((await look(env, `objects at ${file}`)).state).toBe('wrong')
   })
 })
 
@@ -316,20 +306,19 @@ describe('svc doctor of a replica of Postgres', () => {
     const { primaryUrl, replicaUrl, stopReplica } = await openPostgresWithReplica({ push, closeAll })
     await migratePostgres(primaryUrl)
     const env = { ...(await givenStores()), POSTGRES_URL: primaryUrl }
-    const look = async (url: string) => {
-      const { stdout } = await svc(['doctor', '--json'], { ...env, POSTGRES_READ_URL: url }, onClose)
-      const { state, says } = find(stdout, `Postgres replica at ${new URL(url).host}`)
+    const lookAt = async (url: string) => {
+      const { state, says } = await look({ ...env, POSTGRES_READ_URL: url }, `Postgres replica at ${new URL(url).host}`)
       return `${state}: ${says}`
     }
 
-    expect(await look(primaryUrl)).toBe('ok: is the primary itself')
-    await eventually(async () => expect(await look(replicaUrl)).toMatch(/^ok: (up to date|\d+ ms behind)$/))
+    expect(await lookAt(primaryUrl)).toBe('ok: is the primary itself')
+    await eventually(async () => expect(await lookAt(replicaUrl)).toMatch(/^ok: (up to date|\d+ ms behind)$/))
     await run(replicaUrl, 'SELECT pg_wal_replay_pause()')
     await run(primaryUrl, 'CREATE TABLE written_meanwhile (id int)')
-    expect(await look(replicaUrl)).toMatch(/^warning: does not replay, it is paused/)
-    expect(await look(storesWith('postgres').postgresUrl)).toMatch(/^wrong: is no replica of the one at POSTGRES_URL/)
+    expect(await lookAt(replicaUrl)).toMatch(/^warning: does not replay, it is paused/)
+    expect(await lookAt(storesWith('postgres').postgresUrl)).toMatch(/^wrong: is no replica of the one at POSTGRES_URL/)
     await stopReplica()
-    expect(await look(replicaUrl)).toMatch(/^warning: .*ECONNREFUSED.*: the primary answers every read meanwhile$/)
+    expect(await lookAt(replicaUrl)).toMatch(/^warning: .*ECONNREFUSED.*: the primary answers every read meanwhile$/)
   })
 })
 
@@ -344,19 +333,18 @@ describe.skipIf(!canRunRedis)('svc doctor of a Redis', () => {
     onClose(() => client.disconnect())
     const env = { ...(await givenStores()), REDIS_URL: redis.url }
     const name = `Redis at ${new URL(redis.url).host}`
-    const look = async () => find((await svc(['doctor', '--json'], env, onClose)).stdout, name)
 
-    expect(await look()).toMatchObject({ state: 'warning', says: expect.stringContaining('has no maxmemory') })
+    expect(await look(env, name)).toMatchObject({ state: 'warning', says: expect.stringContaining('has no maxmemory') })
     await client.config('SET', 'maxmemory', '1gb')
-    expect(await look()).toMatchObject({ state: 'ok', says: expect.stringMatching(/of 1\.1 GB used/) })
+    expect(await look(env, name)).toMatchObject({ state: 'ok', says: expect.stringMatching(/of 1\.1 GB used/) })
     await client.set('filling', Buffer.alloc(20_000_000))
     await client.config('SET', 'maxmemory', '24mb')
-    expect(await look()).toMatchObject({ state: 'wrong', says: expect.stringContaining('writes are refused') })
+    expect(await look(env, name)).toMatchObject({ state: 'wrong', says: expect.stringContaining('writes are refused') })
     await client.config('SET', 'maxmemory', '1gb')
     const other = await startRedisServer({ folder: await aFolder(onClose) })
     if (!other) throw new Error('redis-server did not start')
     onClose(other.close)
     await client.replicaof('127.0.0.1', other.port)
-    expect(await look()).toMatchObject({ state: 'wrong', says: expect.stringContaining('it is a replica') })
+    expect(await look(env, name)).toMatchObject({ state: 'wrong', says: expect.stringContaining('it is a replica') })
   })
 })
