@@ -1,14 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import { afterEach, expect, it } from 'vitest'
-import { svc } from '../kit/processes/svc.ts'
+import { expect, it } from 'vitest'
+import { examine } from '../../cli/doctor/doctor.ts'
 import { storesWith } from '../kit/service.ts'
-
-const closers: (() => unknown)[] = []
-const onClose = (close: () => unknown) => closers.push(close)
-
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close()
-})
 
 const deploy = new URL('../../deploy/', import.meta.url)
 
@@ -18,30 +11,27 @@ async function readExample(name: string): Promise<string> {
   return new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1] ?? ''
 }
 
-async function examine(env: Record<string, string>) {
+async function findExampleSecrets(env: Record<string, string>) {
   const { clickhouseUrl, postgresUrl } = storesWith('postgres')
-  const given = { CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, ...env }
-  const { code, stdout } = await svc(['doctor', '--json'], given, onClose)
-  const { findings } = JSON.parse(stdout) as { findings: { name: string; state: string; says: string }[] }
+  const findings = await examine({ CLICKHOUSE_URL: clickhouseUrl, POSTGRES_URL: postgresUrl, ...env })
   const found = findings.find((it) => it.name === 'example secrets')
-  return { code, finding: found && `${found.state}: ${found.says}` }
+  return found && `${found.state}: ${found.says}`
 }
 
 it('svc doctor names the settings that still have a secret of the example', async () => {
   const password = await readExample('POSTGRES_PASSWORD')
-  const { code, finding } = await examine({
+  const finding = await findExampleSecrets({
     SVC_MASTER_KEY: await readExample('SVC_MASTER_KEY'),
     SVC_BOOTSTRAP_API_KEY: await readExample('SVC_BOOTSTRAP_API_KEY'),
     REDIS_URL: `redis://:${password}@127.0.0.1:1`,
   })
-  expect(code).toBe(1)
   expect(finding).toMatch(/^wrong: /)
   expect(finding).toContain('SVC_BOOTSTRAP_API_KEY, SVC_MASTER_KEY, REDIS_URL:')
   expect(finding).not.toContain(password)
 })
 
 it('svc doctor says nothing of secrets that were chosen', async () => {
-  const { finding } = await examine({ SVC_MASTER_KEY: Buffer.alloc(32, 5).toString('base64') })
+  const finding = await findExampleSecrets({ SVC_MASTER_KEY: Buffer.alloc(32, 5).toString('base64') })
   expect(finding).toBeUndefined()
 })
 

