@@ -5,15 +5,15 @@ import { aPoint } from '../kit/builders.ts'
 import { createRegistryClient } from '../kit/clients/registry.ts'
 import { createWebhookClient } from '../kit/clients/webhooks.ts'
 import { eventually } from '../kit/eventually.ts'
-import { createClient } from '../kit/http/client.ts'
+import { queuesInForm } from '../kit/form.ts'
 import { createCertificate, openReceiver } from '../kit/http/receiver.ts'
 import { startRole } from '../kit/processes/svc.ts'
-import { availableQueues, createUser, openOwnStores, testMasterKey, uniqueName } from '../kit/service.ts'
+import { openOwnStores, openTestService, testMasterKey, uniqueName } from '../kit/service.ts'
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())
 
-describe.each(availableQueues())('workers apart from webhook-workers, with the queue in %s', (queue) => {
+describe.each(queuesInForm())('workers apart from webhook-workers, with the queue in %s', (queue) => {
   it('do together what one worker does alone, and neither does the work of the other', async () => {
     const stores = await openOwnStores(queue)
     const certificate = await createCertificate()
@@ -30,18 +30,18 @@ describe.each(availableQueues())('workers apart from webhook-workers, with the q
       })
       return running
     }
-    const user = await createUser(stores)
-    const [api, ingest] = await Promise.all([start('api'), start('ingest')])
-    const client = createClient(api.url, user)
-    const webhooks = createWebhookClient({ ...user, client })
-    const registry = createRegistryClient({ ...user, url: api.url, client })
+    const service = await openTestService({ stores, roles: new Set(['ingest', 'api']), settings })
+    closers.push(service.close)
+    const { client } = service
+    const webhooks = createWebhookClient(service)
+    const registry = createRegistryClient(service)
     const receiver = await openReceiver(certificate)
     closers.push(receiver.close)
     await webhooks.add({ url: receiver.url })
     const { registryModelItemId: modelItemId } = await registry.aModel()
     await registry.change('/write/registry-model/item/stage', { modelItemId, stage: 'production' })
     const experimentKey = await client.createExperiment()
-    await createClient(ingest.url, user).post('/write/experiment/metric', { experimentKey, ...aPoint() })
+    await client.post('/write/experiment/metric', { experimentKey, ...aPoint() })
 
     const worker = await start('worker', '--without-webhooks')
     expect(await client.readPoints(experimentKey, 'loss', 1)).toHaveLength(1)

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
 import { type Database, openDatabase } from '../../store/postgres/database.ts'
+import { openQueueBackend } from '../../store/queue/open-queue.ts'
 import { readStoredEvents } from '../kit/clients/monitoring.ts'
 import { eventually } from '../kit/eventually.ts'
 import { inForm, queuesInForm } from '../kit/form.ts'
@@ -24,17 +25,29 @@ const killEveryMs = 1_200
 const retryPauseMs = 60
 
 const closers = createClosers()
-afterEach(() => closers.closeAll())
+afterAll(() => closers.closeAll())
 
-async function startCluster(queue: 'postgres' | 'redis', settings: Record<string, string> = {}) {
+type Cluster = Awaited<ReturnType<typeof startCluster>>
+
+async function startCluster(queue: 'postgres' | 'redis') {
   const stores = await openOwnStores(queue)
-  const shared = { SVC_QUEUE_PREFIX: uniqueName('flow'), SVC_LOG_LEVEL: 'error', ...settings }
+  const prefix = uniqueName('flow')
+  const shared = { SVC_QUEUE_PREFIX: prefix, SVC_LOG_LEVEL: 'error', SVC_EVENT_LEASE_MS: '1500' }
   const start = (role: 'ingest' | 'worker' | 'api') => superviseRole({ role, stores, settings: shared, closers })
   const [one, two, worker, api] = await Promise.all([start('ingest'), start('ingest'), start('worker'), start('api')])
   const user = await createUser(stores)
   const database = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
   closers.push(() => database.close())
+  const backend = openQueueBackend({ ...stores, prefix, onError: () => undefined })
+  closers.push(() => backend.close())
+  const producers = await Array.fromAsync(['events', 'eventValues', 'voidedEvents'] as const, (name) =>
+    backend.openProducer(name),
+  )
   return {
+    async queueDepth() {
+      const loads = await Promise.all(producers.map((it) => it.load()))
+      return loads.reduce((sum, it) => sum + it.blocks, 0)
+    },
     stores,
     ingests: [one, two],
     worker,
@@ -58,25 +71,38 @@ async function findModel(database: Database, name: string): Promise<bigint> {
 }
 
 /** Waits until nothing is on its way any more: then what is stored is all there will be. */
-async function readSettled(clickhouseUrl: string, modelId: bigint, events: number) {
+async function readSettled({ stores, database, queueDepth }: Cluster, modelId: bigint, events: number) {
   await eventually(
     async () => {
-      const stored = await readStoredEvents(clickhouseUrl, modelId)
+      const stored = await readStoredEvents(stores.clickhouseUrl, modelId)
       const whole = stored.filter((it) => it.values.length === 2)
       if (whole.length < events) throw new Error(`${whole.length} of ${events} events are there`)
     },
     90_000,
     500,
   )
-  // Blocks that were put into the queue by who was then killed may still come, and numbers that were taken over be told.
-  await sleep(6_000)
-  return await readStoredEvents(clickhouseUrl, modelId)
+  // A process that was killed may have left blocks in the queue, and tombstones to be sent.
+  await eventually(
+    async () => {
+      const unsent = await database.rows('SELECT 1 FROM untold_voids')
+      const waiting = await queueDepth()
+      if (unsent.length + waiting > 0) throw new Error(`${unsent.length} tombstones and ${waiting} blocks wait`)
+    },
+    90_000,
+    500,
+  )
+  return await readStoredEvents(stores.clickhouseUrl, modelId)
 }
 
 describe.each(queuesInForm())('with the queue in %s', (queue) => {
+  let cluster: Cluster
+  beforeAll(async () => {
+    cluster = await startCluster(queue)
+  })
+
   it('many requests with one id and different contents, to two processes: one is accepted, and that one is read', async () => {
-    const { stores, writers, database, workspaceName } = await startCluster(queue)
-    const modelName = 'model'
+    const { writers, database, workspaceName } = cluster
+    const modelName = 'contended'
     const ids = 40
     const requests = Array.from({ length: 48 }, (_, writer) =>
       sendOnce(
@@ -95,7 +121,7 @@ describe.each(queuesInForm())('with the queue in %s', (queue) => {
     const distinct = new Set(
       Array.from({ length: 10 }, (_, k) => Array.from({ length: ids }, (_, at) => (at * (2 * k + 1)) % ids)).flat(),
     )
-    const stored = await readSettled(stores.clickhouseUrl, await findModel(database, modelName), distinct.size)
+    const stored = await readSettled(cluster, await findModel(database, modelName), distinct.size)
     expect(stored.map((it) => it.predictionId).toSorted()).toEqual([...distinct].map((it) => `id-${it}`).toSorted())
     const kept = new Map<number, number>()
     for (const { values } of stored) {
@@ -108,9 +134,8 @@ describe.each(queuesInForm())('with the queue in %s', (queue) => {
   })
 
   it(`${kills} kills while clients send and send again: each id is there once, with the content that was accepted`, async () => {
-    const cluster = await startCluster(queue, { SVC_EVENT_LEASE_MS: '1500' })
-    const { stores, ingests, worker, database, workspaceName } = cluster
-    const modelName = 'model'
+    const { ingests, worker, database, workspaceName } = cluster
+    const modelName = 'killed'
     const unexpected = new Set<number>()
     /** The content of each id that some request was told to have been the first with. */
     const accepted = new Map<string, number>()
@@ -173,7 +198,7 @@ describe.each(queuesInForm())('with the queue in %s', (queue) => {
 
     expect([...unexpected]).toEqual([])
     expect(twice).toEqual([])
-    const stored = await readSettled(stores.clickhouseUrl, await findModel(database, modelName), sentIds.size)
+    const stored = await readSettled(cluster, await findModel(database, modelName), sentIds.size)
     const ids = stored.map((it) => it.predictionId)
     expect({ events: ids.length, distinct: new Set(ids).size }).toEqual({
       events: sentIds.size,
