@@ -13,6 +13,7 @@ import { createClient } from '../kit/http/client.ts'
 import { expectPlainFailure } from '../kit/processes/expect.ts'
 import { aFolder, runSvc, startRole, svc } from '../kit/processes/svc.ts'
 import { availableQueues, createUser, openOwnStores, storesWith, uniqueName } from '../kit/service.ts'
+import { createDatabase, withDatabase } from '../kit/stores/databases.ts'
 
 const closers: (() => unknown)[] = []
 const onClose = (close: () => unknown) => void closers.push(close)
@@ -282,10 +283,10 @@ function toEnvironment({ clickhouseUrl, postgresUrl, redisUrl, objectsUrl }: Sto
 async function openEmptyStores(): Promise<StoreUrls> {
   const { clickhouseUrl, postgresUrl, objectsUrl } = storesWith('postgres')
   const name = uniqueName('empty').replaceAll('-', '_')
-  const client = new pg.Client({ connectionString: postgresUrl })
-  await client.connect()
-  await client.query(`CREATE DATABASE ${name}`)
-  await client.end()
-  const withName = (url: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href
-  return { clickhouseUrl: withName(clickhouseUrl), postgresUrl: withName(postgresUrl), redisUrl: undefined, objectsUrl }
+  return {
+    clickhouseUrl: withDatabase(clickhouseUrl, name),
+    postgresUrl: await createDatabase(postgresUrl, name),
+    redisUrl: undefined,
+    objectsUrl,
+  }
 }

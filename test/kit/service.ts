@@ -1,15 +1,16 @@
 import { randomBytes } from 'node:crypto'
-import pg from 'pg'
 import { type Logger, pino } from 'pino'
 import { inject } from 'vitest'
 import { type Role, startService } from '../../cli/service.ts'
 import { parseSettings, type StoreUrls } from '../../cli/settings.ts'
-import { migrateStores } from '../../cli/stores.ts'
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { migrateClickHouse } from '../../store/clickhouse/migrations/migrate.ts'
 import { ensureUser } from '../../store/postgres/accounts/accounts.ts'
 import { createApiKey } from '../../store/postgres/accounts/api-key.ts'
 import { insertApiKey } from '../../store/postgres/accounts/keys.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { createClient } from './http/client.ts'
+import { createDatabase, withDatabase } from './stores/databases.ts'
 
 /** The two kinds of queue; a test that runs on both is written once. */
 export type QueueKind = 'postgres' | 'redis'
@@ -35,26 +36,20 @@ export function uniqueName(prefix: string): string {
  * what is in a queue, or stop those who empty it.
  */
 export async function openOwnStores(queue: QueueKind, clickhouseServerUrl?: string): Promise<StoreUrls> {
+  const { templateDatabase } = inject('stores')
   const shared = storesWith(queue)
   const name = uniqueName('own').replaceAll('-', '_')
-  const client = new pg.Client({ connectionString: shared.postgresUrl })
-  await client.connect()
-  await client.query(`CREATE DATABASE ${name}`)
-  await client.end()
-  const stores = {
-    postgresUrl: withPath(shared.postgresUrl, name),
-    clickhouseUrl: withPath(clickhouseServerUrl ?? shared.clickhouseUrl, name),
-    redisUrl: shared.redisUrl,
-    objectsUrl: shared.objectsUrl,
+  const clickhouseUrl = withDatabase(clickhouseServerUrl ?? shared.clickhouseUrl, name)
+  const clickhouse = openClickHouse({ url: clickhouseUrl })
+  try {
+    const [postgresUrl] = await Promise.all([
+      createDatabase(shared.postgresUrl, name, templateDatabase),
+      migrateClickHouse(clickhouse),
+    ])
+    return { postgresUrl, clickhouseUrl, redisUrl: shared.redisUrl, objectsUrl: shared.objectsUrl }
+  } finally {
+    await clickhouse.close()
   }
-  await migrateStores({ ...stores, redisUrl: undefined }, undefined)
-  return stores
-}
-
-function withPath(url: string, name: string): string {
-  const changed = new URL(url)
-  changed.pathname = `/${name}`
-  return changed.href
 }
 
 /** A user of an organization of its own, with a workspace and a key; the organization's admin, if asked for. */

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -8,6 +9,7 @@ import { migrateStores } from '../../../cli/stores.ts'
 import { createClosers } from '../../../runtime/closers.ts'
 import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
 import { openEmbeddedPostgres } from '../../../store/embedded/postgres.ts'
+import { createDatabase } from './databases.ts'
 import { durableRedisOptions, startRedisServer } from './redis.ts'
 
 /**
@@ -20,6 +22,8 @@ export type TestStores = {
   postgresUrl: string
   redisUrl: string | undefined
   objectsUrl: string
+  /** A database in Postgres with all tables, to be copied. */
+  templateDatabase: string
   /** Where our own ClickHouse may write backups. */
   backupsFolder?: string | undefined
 }
@@ -44,7 +48,7 @@ export default async function setup(project: TestProject) {
     const redis = await openRedis(folder)
     if (redis) closers.push(() => redis.close())
 
-    const stores: TestStores = {
+    const stores = {
       postgresUrl: postgres.url,
       clickhouseUrl: clickhouse.url,
       redisUrl: redis?.url,
@@ -52,7 +56,10 @@ export default async function setup(project: TestProject) {
       backupsFolder: clickhouse.backupsFolder,
     }
     await migrateStores({ ...stores, redisUrl: undefined }, undefined)
-    project.provide('stores', stores)
+    const templateDatabase = `svc_template_${randomBytes(6).toString('hex')}`
+    const postgresUrl = await createDatabase(postgres.url, templateDatabase)
+    await migrateStores({ ...stores, postgresUrl, redisUrl: undefined }, undefined)
+    project.provide('stores', { ...stores, templateDatabase })
   } catch (error) {
     await closers.closeAll().catch(() => undefined)
     throw error
