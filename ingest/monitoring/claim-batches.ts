@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unavailable } from '../../http/errors.ts'
+import { createBatchLoader } from '../../runtime/batch-loader.ts'
 import type { eventsTable, eventValuesTable } from '../../store/clickhouse/monitoring/tables.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import {
@@ -241,24 +242,11 @@ function isDeadlock(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '40P01'
 }
 
-/** Confirms claims. Those that come while a statement runs are confirmed together by the next one. */
+/** Confirms claims; those that come while a statement runs are confirmed together by the next one. */
 function createConfirmer(queries: Queries) {
-  let next: { claims: bigint[]; confirmed: Promise<Set<bigint>> } | undefined
-  let underWay: Promise<unknown> = Promise.resolve()
-
-  function open() {
-    const claims: bigint[] = []
-    const confirmed = underWay.then(() => {
-      next = undefined
-      return confirmClaims(queries, claims)
-    })
-    underWay = confirmed.catch(() => undefined)
-    return { claims, confirmed }
-  }
-
-  return async function confirm(claim: bigint): Promise<boolean> {
-    next ??= open()
-    next.claims.push(claim)
-    return (await next.confirmed).has(claim)
-  }
+  const isConfirmed = createBatchLoader(async (claims: bigint[]) => {
+    const confirmed = await confirmClaims(queries, claims)
+    return new Map(claims.map((claim) => [claim, confirmed.has(claim)]))
+  })
+  return async (claim: bigint) => (await isConfirmed(claim)) === true
 }

@@ -10,6 +10,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Counter, type Registry } from 'prom-client'
+import { createBatchLoader } from '../../runtime/batch-loader.ts'
 import { openDatabase, type Queries } from './database.ts'
 import { compareServers, foreignServer, readStanding, readWalPosition, type WalPosition } from './wal-position.ts'
 
@@ -56,7 +57,8 @@ export function openReadReplica({ primary, replicaUrl, metricsRegistry, onError 
   }
 
   const replica = openDatabase({ url: replicaUrl, connectWaitMs: answerMsMax, onError })
-  const findPosition = createShared(() => readWalPosition(primary))
+  // Callers that arrive during a query share the next one: a position from before they arrived would be too old.
+  const positions = createBatchLoader(async () => new Map([['now', await readWalPosition(primary)]]))
   let awayUntil = 0
   /** The last read waited in vain: no read waits until one finds the replica caught up at once. */
   let isLate = false
@@ -94,7 +96,7 @@ export function openReadReplica({ primary, replicaUrl, metricsRegistry, onError 
     if (performance.now() < awayUntil) return undefined
     let hasAnswered = false
     try {
-      const position = await findPosition()
+      const position = (await positions('now')) as WalPosition
       const giveUp = new AbortController()
       const work = replica.transaction(async (queries) => {
         const found = await isCurrent(queries, position)
@@ -147,25 +149,5 @@ function toQueries(run: <T>(read: (queries: Queries) => Promise<T>) => Promise<T
   return {
     rows: (sql, values) => run((queries) => queries.rows(sql, values)),
     row: (sql, values) => run((queries) => queries.row(sql, values)),
-  }
-}
-
-/** One query at a time: callers that arrive during one share the next, which starts after they arrived. */
-function createShared<T>(ask: () => Promise<T>): () => Promise<T> {
-  let next: Promise<T> | undefined
-  let underWay: Promise<unknown> = Promise.resolve()
-
-  function open() {
-    const answer = underWay.then(() => {
-      next = undefined
-      return ask()
-    })
-    underWay = answer.catch(() => undefined)
-    return answer
-  }
-
-  return () => {
-    next ??= open()
-    return next
   }
 }
