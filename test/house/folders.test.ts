@@ -3,12 +3,10 @@ import { expect, it } from 'vitest'
 import { listFiles } from './source-files.ts'
 
 const filesMax = 20
-/** Folders that may have more: users import the modules of this one by name. */
-const exceptions: Record<string, number> = { 'clients/python/svc-ml/svc_ml': 25 }
 
 it('no folder has more than 20 source files side by side', () => {
   const source = listFiles().filter((file) => /\.(ts|js|mjs|cjs|py|go)$/.test(file))
   const byFolder = Map.groupBy(source, (file) => path.dirname(file))
-  const full = [...byFolder].filter(([folder, files]) => files.length > (exceptions[folder] ?? filesMax))
+  const full = [...byFolder].filter(([folder, files]) => files.length > filesMax)
   expect(full.map(([folder, files]) => `${folder}: ${files.length}`)).toEqual([])
 })

@@ -10,10 +10,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 from svc_ml.fault import Faults, SvcError, show_log
-from svc_ml.service import Service
 from svc_ml.settings import Settings, read_settings
-from svc_ml.spool_folder import Locked, find_spool_folders, open_spool_folder
-from svc_ml.sync import send_folder
+from svc_ml.spool.folder import Locked, find_spool_folders, open_spool_folder
+from svc_ml.transport.service import Service
+from svc_ml.transport.sync import send_folder
 
 _INTERRUPTED = 130
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Union
 
-from svc_ml import record
 from svc_ml.fault import SvcError
 from svc_ml.number import to_integer
 from svc_ml.run import never_raises
+from svc_ml.spool import record
 from svc_ml.value_calls import ValueCalls
 
 Source = Union[str, Path, bytes, Any]

@@ -12,7 +12,7 @@ import psutil
 
 from svc_ml import gpu
 from svc_ml.fault import SvcError
-from svc_ml.service import Service
+from svc_ml.transport.service import Service
 
 _DEFAULT_SECONDS = 15.0
 _DEFAULT_BEAT_SECONDS = 10.0

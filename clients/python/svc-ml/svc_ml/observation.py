@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from svc_ml import record
 from svc_ml.display_calls import DisplayCalls
 from svc_ml.fault import logger
 from svc_ml.monitor import Monitor
 from svc_ml.output import capture_output
+from svc_ml.spool import record
 from svc_ml.surroundings import read_git, read_git_patch, read_packages, read_system_details
 
 _LOOK_SECONDS = 10

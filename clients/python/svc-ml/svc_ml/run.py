@@ -13,14 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Optional, TypeVar, cast
 
-from svc_ml import process_end, record
-from svc_ml.channel import Channel
-from svc_ml.delivery import Registration
+from svc_ml import process_end
 from svc_ml.fault import Faults, SvcError, logger, show_log
-from svc_ml.service import EXPERIMENT_EXISTS, Rejected, Service, Unavailable
 from svc_ml.settings import Settings, read_settings
-from svc_ml.spool_folder import FINISH_NAME, find_spool_folders
-from svc_ml.sync import send_leftovers
+from svc_ml.spool import record
+from svc_ml.spool.folder import FINISH_NAME, find_spool_folders
+from svc_ml.transport.channel import Channel
+from svc_ml.transport.delivery import Registration
+from svc_ml.transport.service import EXPERIMENT_EXISTS, Rejected, Service, Unavailable
+from svc_ml.transport.sync import send_leftovers
 
 _TERMINATION_SECONDS = 10.0
 _DEFAULT_PROJECT = "general"

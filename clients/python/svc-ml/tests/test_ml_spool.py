@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from svc_ml import spool
-from svc_ml.spool import Record, SpoolFull, SpoolReader, SpoolWriter
+from svc_ml.spool import Record, SpoolFull, SpoolReader, SpoolWriter, log
 
 
 def a_record(number: int, size: int = 20) -> Record:
@@ -28,7 +27,7 @@ def read_all(reader: SpoolReader, entries_max: int = 1_000_000) -> list[Record]:
 def test_records_are_read_in_the_order_in_which_they_were_appended_over_many_segments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spool, "SEGMENT_BYTES", 3_000)
+    monkeypatch.setattr(log, "SEGMENT_BYTES", 3_000)
     writer = SpoolWriter(tmp_path, 1 << 30)
     records = [a_record(it, it % 3_000) for it in range(200)]
     for it in range(0, 200, 4):
@@ -64,11 +63,11 @@ def test_a_torn_tail_costs_the_last_record_only(tmp_path: Path, torn_bytes: int)
 
     reader = SpoolReader(tmp_path)
     assert read_all(reader) == [a_record(it) for it in range(4)]
-    assert reader.damaged_bytes == len(spool.encode_record(a_record(4))) - torn_bytes
+    assert reader.damaged_bytes == len(log.encode_record(a_record(4))) - torn_bytes
 
 
 def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
-    whole = spool.encode_record(a_record(7))
+    whole = log.encode_record(a_record(7))
     for at in range(len(whole)):
         folder = tmp_path / str(at)
         writer = SpoolWriter(folder, 1 << 30)
@@ -83,15 +82,15 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_in_the_middle_costs_no_other_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "SEGMENT_BYTES", 100)
+    monkeypatch.setattr(log, "SEGMENT_BYTES", 100)
     writer = SpoolWriter(tmp_path, 1 << 30)
     for it in range(12):
         writer.append([a_record(it)])
     segment = tmp_path / "00000002.log"
     data = bytearray(segment.read_bytes())
-    data[len(spool.MAGIC) + 20] ^= 1
+    data[len(log.MAGIC) + 20] ^= 1
     segment.write_bytes(data)
-    lost = (len(data) - len(spool.MAGIC)) // len(spool.encode_record(a_record(0)))
+    lost = (len(data) - len(log.MAGIC)) // len(log.encode_record(a_record(0)))
 
     reader = SpoolReader(tmp_path)
     found = read_all(reader)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from svc_ml import record
-from svc_ml.delivery import Delivery, Interrupted, Progress
 from svc_ml.fault import Faults
-from svc_ml.service import Rejected
-from svc_ml.spool import START, Position, SpoolReader
+from svc_ml.spool import record
+from svc_ml.spool.log import START, Position, SpoolReader
+from svc_ml.transport.delivery import Delivery, Interrupted, Progress
+from svc_ml.transport.service import Rejected
 
 BATCH_ENTRIES = 20_000
 BATCH_BYTES = 2 * 1024 * 1024

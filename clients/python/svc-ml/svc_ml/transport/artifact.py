@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from svc_ml.service import ARTIFACT_VERSION_EXISTS, Rejected, Service
+from svc_ml.transport.service import ARTIFACT_VERSION_EXISTS, Rejected, Service
 
 Upload = Callable[[str, Path, dict[str, Any]], None]
 

@@ -16,15 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from svc_ml import record
-from svc_ml.delivery import Delivery, Progress, Registration
 from svc_ml.fault import Faults
-from svc_ml.record import Point
-from svc_ml.sender import Sender
-from svc_ml.service import Service
 from svc_ml.settings import Settings
-from svc_ml.spool import Record, SpoolFull, SpoolWriter
-from svc_ml.spool_folder import COPIES, FILES, STREAM, About, SpoolFolder, create_spool_folder, new_spool_id
+from svc_ml.spool import record
+from svc_ml.spool.folder import COPIES, FILES, STREAM, About, SpoolFolder, create_spool_folder, new_spool_id
+from svc_ml.spool.log import Record, SpoolFull, SpoolWriter
+from svc_ml.spool.record import Point
+from svc_ml.transport.delivery import Delivery, Progress, Registration
+from svc_ml.transport.sender import Sender
+from svc_ml.transport.service import Service
 
 _POINT_BYTES = 220
 """What a point takes in the queue: the tuple, its number, its step and its time."""

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from svc_ml import artifact, record
 from svc_ml.fault import Faults, logger
-from svc_ml.service import EXPERIMENT_EXISTS, Rejected, Service, Unavailable
-from svc_ml.spool import Record
+from svc_ml.spool import record
+from svc_ml.spool.log import Record
+from svc_ml.transport import artifact
+from svc_ml.transport.service import EXPERIMENT_EXISTS, Rejected, Service, Unavailable
 
 _BACKOFF_SECONDS = (0.2, 30.0)
 _HURRY_SECONDS = 1.0

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from svc_ml.delivery import Delivery, Interrupted, Progress, Registration
 from svc_ml.fault import Faults
-from svc_ml.sender import send_next
-from svc_ml.service import Rejected, Service
-from svc_ml.spool import SpoolReader
-from svc_ml.spool_folder import FILES, STREAM, Locked, SpoolFolder, find_spool_folders, open_spool_folder
+from svc_ml.spool.folder import FILES, STREAM, Locked, SpoolFolder, find_spool_folders, open_spool_folder
+from svc_ml.spool.log import SpoolReader
+from svc_ml.transport.delivery import Delivery, Interrupted, Progress, Registration
+from svc_ml.transport.sender import send_next
+from svc_ml.transport.service import Rejected, Service
 
 
 def send_folder(

@@ -1,0 +1,1 @@
+"""From the queue of a run, through its spool, to the service."""
