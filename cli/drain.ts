@@ -4,14 +4,14 @@ import type { Logger } from 'pino'
 const signals = ['SIGTERM', 'SIGINT'] as const
 
 /**
- * npm and service managers pass on a signal that the terminal or the system has sent to this process already: what
- * comes this soon is the same wish, not a second one.
+ * npm and service managers forward a signal that this process has already received. A signal this soon after the first
+ * is such a copy.
  */
-const sameWishMs = 1_000
+const duplicateSignalMs = 1_000
 
 /**
- * Runs `close` on SIGTERM, SIGINT and on an error nobody caught, and ends the process when it is done, or when
- * `drainMs` have passed. Whoever sends a signal again does not want to wait: the process ends at once.
+ * Runs `close` on SIGTERM, SIGINT and uncaught errors, then ends the process; at the latest after `drainMs`. A second
+ * signal ends the process at once.
  */
 export function drainOnSignal(
   { drainMs, log }: { drainMs: number; log: Logger },
@@ -23,10 +23,10 @@ export function drainOnSignal(
       delay: drainMs,
       logger: false,
       skip: [...signals],
-      onTimeout: () => log.error(`draining took longer than ${drainMs / 1000} s (SVC_DRAIN_SECONDS) and was ended`),
+      onTimeout: () => log.error(`draining was aborted after ${drainMs / 1000} s (SVC_DRAIN_SECONDS)`),
     },
     async ({ signal, err }) => {
-      if (err) log.fatal({ err }, 'an error was not caught')
+      if (err) log.fatal({ err }, 'uncaught error')
       await close(first?.signal ?? signal).catch((error: unknown) => {
         log.error({ err: error }, 'draining failed')
         throw error
@@ -35,7 +35,7 @@ export function drainOnSignal(
   )
   for (const signal of signals) {
     process.on(signal, () => {
-      if (first && performance.now() - first.at > sameWishMs) process.exit(1)
+      if (first && performance.now() - first.at > duplicateSignalMs) process.exit(1)
       if (first) return
       first = { signal, at: performance.now() }
       grace.close()

@@ -1,4 +1,4 @@
-/** Every secret of deploy/compose.yaml and deploy/.env.example begins with this until somebody chooses another. */
+/** Every example secret of deploy/compose.yaml and deploy/.env.example begins with this. */
 const mark = 'CHANGE_ME'
 
 const carrySecrets = [
@@ -11,7 +11,7 @@ const carrySecrets = [
   'OBJECTS_URL',
 ]
 
-/** The settings whose secret everybody knows, because it is the one of the example; never the secrets themselves. */
+/** The names of settings that still hold an example secret. */
 function findExampleSecrets(environment: Record<string, string | undefined>): string[] {
   return carrySecrets.filter((name) => {
     const value = environment[name] ?? ''
@@ -19,12 +19,12 @@ function findExampleSecrets(environment: Record<string, string | undefined>): st
   })
 }
 
-/** What to do about them; undefined when there are none. */
+/** Undefined when no example secret is in use. */
 export function warnOfExampleSecrets(environment: Record<string, string | undefined>): string | undefined {
   const found = findExampleSecrets(environment)
   if (found.length === 0) return undefined
   return (
-    `secrets that everybody knows are in ${found.join(', ')}: they are those of the example. Before others can reach ` +
-    'this service, set your own (deploy/.env.example lists them)'
+    `${found.join(', ')} still hold the public secrets of the example. Set your own before others can reach this service ` +
+    '(deploy/.env.example lists them)'
   )
 }

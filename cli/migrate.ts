@@ -7,31 +7,31 @@ import { parseRoleSettings, type StoreUrls, toClickHouse } from './settings.ts'
 import { nameStoreError } from './store-error.ts'
 import { migrateStores } from './stores.ts'
 
-const lookEveryMs = 1_000
+const pollEveryMs = 1_000
 
-/** Brings the given stores to this version, and prints the first key when it was made now. */
+/** Migrates the given stores to this version, and prints the first API key if it was made now. */
 export async function migrate(): Promise<void> {
   const settings = parseRoleSettings(process.env)
   const { newKey } = await migrateStores(settings, settings.bootstrapApiKey, say)
   say('The stores are up to date.')
-  if (newKey) say(`API key of the user admin, shown this once: ${newKey}`)
+  if (newKey) say(`API key of the user admin, shown only once: ${newKey}`)
 }
 
 /**
- * Resolves when the stores answer and somebody else has brought them to this version, and prints what is waited for. For
- * supervisors that start everything at once: roles would end instead, and be started again ever more slowly.
+ * Waits until the stores answer and are migrated, and prints the reason for waiting. For supervisors that start everything
+ * at once: a role would exit and be restarted with growing delays.
  */
 export async function waitUntilMigrated(): Promise<void> {
   const settings = parseRoleSettings(process.env)
-  for (let told: string | undefined; ; await sleep(lookEveryMs)) {
-    const reason = await findWhatIsMissing(settings)
+  for (let printed: string | undefined; ; await sleep(pollEveryMs)) {
+    const reason = await findMigrationError(settings)
     if (reason === undefined) return say('The stores are up to date.')
-    if (reason !== told) say(`Waiting: ${reason}`)
-    told = reason
+    if (reason !== printed) say(`Waiting: ${reason}`)
+    printed = reason
   }
 }
 
-async function findWhatIsMissing(stores: StoreUrls): Promise<string | undefined> {
+async function findMigrationError(stores: StoreUrls): Promise<string | undefined> {
   const { postgresUrl, clickhouseUrl } = stores
   const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
   const clickhouse = openClickHouse(toClickHouse(stores))

@@ -3,9 +3,9 @@ import { createServer } from 'node:net'
 type Address = { host: string; port: number }
 
 /**
- * Resolves when the address can be listened on, so that a port in use is told before stores are started.
+ * Checks that the address can be listened on, so that a port in use is reported before stores start.
  *
- * @throws Error that says what to do
+ * @throws Error with advice
  */
 export async function checkPort(address: Address): Promise<void> {
   const server = createServer()
@@ -21,18 +21,18 @@ export async function checkPort(address: Address): Promise<void> {
   }
 }
 
-/** What went wrong with listening, as a person can act on it. */
+/** Turns an error of `listen` into advice. */
 export function explainListenError(error: unknown, { host, port }: Address): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (code === 'EADDRINUSE') {
     return new Error(
-      `Port ${port} is in use on ${host}. Stop what listens there, or choose another port with SVC_PORT.`,
+      `Port ${port} is in use on ${host}. Stop the program that uses it, or choose another port with SVC_PORT.`,
     )
   }
   if (code === 'EACCES')
-    return new Error(`Port ${port} needs more rights than you have: choose one above 1023 with SVC_PORT.`)
+    return new Error(`No permission to listen on port ${port}. Choose one above 1023 with SVC_PORT.`)
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
-    return new Error(`This machine has no address ${host} to listen on: set SVC_HOST (127.0.0.1, or 0.0.0.0 for all).`)
+    return new Error(`This machine has no address ${host}. Set SVC_HOST (127.0.0.1, or 0.0.0.0 for all addresses).`)
   }
   return error
 }

@@ -4,14 +4,14 @@ import { openLog } from './log.ts'
 import { type Role, startService } from './service.ts'
 import { parseRoleSettings } from './settings.ts'
 
-/** Runs roles as a process of their own, named by the first of them, on stores given by address. */
+/** Runs roles in this process, on stores given by address. Logs name the first role. */
 export async function runRole(role: Role, ...others: Role[]): Promise<void> {
   const settings = parseRoleSettings(process.env)
   const log = openLog(settings.logLevel ?? 'info', role)
   if (role === 'api' && settings.objectsAreInDataFolder) {
     log.warn(
       { objectsUrl: settings.objectsUrl },
-      'OBJECTS_URL is not set: assets are kept on this machine only, where no other api finds them',
+      'OBJECTS_URL is not set: assets are stored on this machine only, and no other api can read them',
     )
   }
   const service = await startService(new Set([role, ...others]), settings, settings, log)

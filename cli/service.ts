@@ -35,17 +35,17 @@ import { nameStoreError } from './store-error.ts'
 import { version } from './version.ts'
 import { watchConnections } from './watch-connections.ts'
 
-/** `worker` stores what the queue has, and does what there is to do in the background; `webhook-worker` delivers webhooks. */
+/** `worker` moves the queue into ClickHouse and runs the background jobs; `webhook-worker` delivers webhooks. */
 export type Role = 'ingest' | 'worker' | 'webhook-worker' | 'api'
 
 const heartbeatEveryMs = 1_000
 const activityEveryMs = 1_000
 
 /**
- * Starts roles in this process, on stores that are there and migrated, behind one address. `close` drains: no new
- * requests, then all that is open is committed, then jobs at work are stored.
+ * Starts roles in this process on running, migrated stores, behind one address. `close` drains: it takes no new requests,
+ * commits open blocks, then finishes the jobs that workers have begun.
  *
- * @throws Error that says what to change, when a store is away, older than this version, or would lose data
+ * @throws Error with advice, when a store is down, has an older schema, or would lose data
  */
 export async function startService(
   roles: ReadonlySet<Role>,
@@ -56,9 +56,9 @@ export async function startService(
   const closers = createClosers()
   let draining = false
   const onStoreError = (store: string) => (error: unknown) =>
-    log.warn({ err: error, store }, 'a store reported a fault')
+    log.warn({ err: error, store }, 'a store reported an error')
   const now = () => performance.now()
-  /** Shared by all processes where there is a Redis; else each has its own. */
+  /** Shared by all processes if there is a Redis, else local to this one. */
   const openBuckets = async () => {
     if (stores.redisUrl === undefined) return createLocalBuckets(now)
     const shared = await openSharedBuckets({
@@ -127,7 +127,7 @@ export async function startService(
       onStoreError,
       nameQueueError,
     }
-    // A role that is not asked for is not loaded: its libraries would cost memory and time.
+    // Roles are imported on demand: their libraries cost memory and time.
     if (roles.has('worker')) {
       const { openWorker } = await import('./roles/worker.ts')
       await openWorker(parts)
@@ -137,8 +137,8 @@ export async function startService(
         const { openWebhookWorker } = await import('./roles/webhook-worker.ts')
         await openWebhookWorker(parts, secrets)
       } else if (roles.size === 1) {
-        throw new Error('SVC_MASTER_KEY must be set: what webhooks are signed with is encrypted with it.')
-      } else log.warn('webhooks are not sent by this worker: it was started without SVC_MASTER_KEY')
+        throw new Error('SVC_MASTER_KEY must be set: it decrypts the signing secrets of webhooks.')
+      } else log.warn('this worker sends no webhooks: SVC_MASTER_KEY is not set')
     }
     const heartbeats = createHeartbeats({
       write: (batch) => updateHeartbeats(database, batch),
@@ -178,7 +178,7 @@ export async function startService(
       const appUrl = settings.publicUrl ?? `http://${toUrlHost(settings.host)}:${settings.port}`
       api = await openApi(routeParts, appUrl)
       routes.push(...api.routes)
-      // Behind one address the api has the reference of the whole.
+      // The api's OpenAPI document describes the routes of ingest too.
       if (!roles.has('ingest')) elsewhere = (await import('../ingest/descriptions.ts')).ingestDescriptions
     }
 
@@ -199,8 +199,8 @@ export async function startService(
           queue: () => backend.check(),
           ...(api && { objects: api.objects.check }),
         },
-        // Ingest still takes writes without ClickHouse, and those of known keys without Postgres: a balancer that left
-        // out every ingest because one of these is away would refuse them all.
+        // Ingest takes writes without ClickHouse, and those of cached keys without Postgres. Were it not ready then, a
+        // load balancer would refuse all writes.
         canBeAway: new Set(roles.has('ingest') && roles.size === 1 ? ['clickhouse', 'postgres'] : []),
         metricsRegistry,
         isDraining: () => draining,
@@ -212,10 +212,10 @@ export async function startService(
     const connections = watchConnections(app.server, app.fastPath)
     closers.push(async () => {
       const closed = app.close()
-      connections.letGo()
+      connections.closeAll()
       await closed
     })
-    // First of all, for they end only when they are told to.
+    // Closed first: live streams never end by themselves.
     closers.push(async () => api?.liveStreams.close())
     await app.listen({ host: settings.host, port: settings.port }).catch((error: unknown) => {
       throw explainListenError(error, settings)
@@ -226,7 +226,7 @@ export async function startService(
       routes,
       async close() {
         draining = true
-        // Whoever sends requests here needs time to notice; meanwhile they are answered, each on its last connection.
+        // Load balancers need time to notice. Requests are answered meanwhile, and each answer closes its connection.
         if (routes.length > 0) await sleep(settings.shutdownDelayMs)
         await closers.closeAll()
       },
@@ -237,7 +237,7 @@ export async function startService(
   }
 }
 
-/** Undefined where no traces are wanted, or where they are wanted in a way that is not spoken here. */
+/** Undefined when traces are off or use an unsupported protocol. */
 async function openTracing({ settings, roles, log }: { settings: Settings; roles: Iterable<Role>; log: Logger }) {
   if (!settings.tracing) return undefined
   const { protocol } = settings.tracing
@@ -249,7 +249,7 @@ async function openTracing({ settings, roles, log }: { settings: Settings; roles
   return open({ settings: settings.tracing, roles, log })
 }
 
-/** How this machine reaches a server that listens on `host`. */
+/** The host by which this machine reaches a server that listens on `host`. */
 export function toUrlHost(host: string): string {
   if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
   return host.includes(':') ? `[${host}]` : host

@@ -6,14 +6,14 @@ import type { RateLimits } from '../throttle/throttle.ts'
 import { defaultDataFolder, fields, tracesProtocol } from './settings/schema.ts'
 
 /**
- * Reads the settings from the environment, or from a file `.env` in the folder where the command runs; the environment
- * wins. `settings/schema.ts` has each setting with its default.
+ * Reads the settings from the environment, or from a file `.env` in the working folder; the environment wins.
+ * `settings/schema.ts` has each setting with its default.
  */
 
-/** Where the stores of a process are. */
+/** The addresses of the stores. */
 export type StoreUrls = {
   clickhouseUrl: string
-  /** The cluster it is of, and how inserts are done there; see `store/clickhouse/cluster/layout.ts`. */
+  /** See `store/clickhouse/cluster/layout.ts`. */
   clickhouseCluster?: string | undefined
   clickhouseInsertQuorum?: string | undefined
   postgresUrl: string
@@ -48,7 +48,7 @@ export function parseSettings(environment: Environment) {
 }
 
 /**
- * Reads the settings of a command that works on given stores only: the addresses must be there.
+ * Reads the settings of a command that needs the addresses of its stores.
  *
  * @throws Error that lists every wrong setting
  */
@@ -57,13 +57,13 @@ export function parseRoleSettings(environment: Environment) {
 }
 
 /**
- * Reads the settings of a command that looks after the stores, whoever started them: those given by address, else those
- * of the service that runs on the data folder.
+ * Reads the settings of an operator's command. Its stores are those given by address, else those of the service that runs
+ * on the data folder.
  *
  * @throws Error that lists every wrong setting
  */
 export function parseOperatorSettings(environment: Environment) {
-  return parseReached(environment, ['CLICKHOUSE_URL', 'POSTGRES_URL']) as Settings & StoreUrls
+  return parseWithRunning(environment, ['CLICKHOUSE_URL', 'POSTGRES_URL']) as Settings & StoreUrls
 }
 
 /**
@@ -72,10 +72,10 @@ export function parseOperatorSettings(environment: Environment) {
  * @throws Error that lists every wrong setting
  */
 export function parsePostgresSettings(environment: Environment) {
-  return parseReached(environment, ['POSTGRES_URL']) as Settings & Pick<StoreUrls, 'postgresUrl'>
+  return parseWithRunning(environment, ['POSTGRES_URL']) as Settings & Pick<StoreUrls, 'postgresUrl'>
 }
 
-function parseReached(environment: Environment, needed: string[]) {
+function parseWithRunning(environment: Environment, needed: string[]) {
   const areGiven = needed.every((name) => environment[name])
   const folder = path.resolve(environment.SVC_DATA_DIR || defaultDataFolder)
   const running = areGiven ? undefined : findPublishedStores(folder)
@@ -86,32 +86,28 @@ function parseReached(environment: Environment, needed: string[]) {
 function parse(
   environment: Environment,
   needed: string[],
-  whatIsNeeded = 'must be set: only "svc up" starts stores by itself',
+  whatIsNeeded = 'must be set: only "svc up" starts embedded stores',
 ) {
-  // An empty variable is what a compose file makes of one that was not given.
+  // A compose file passes an unset variable as an empty one.
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
   const parsed = fields.safeParse(given)
-  const faults = (parsed.error?.issues ?? []).map((it) => `  ${it.path.join('.')}: ${it.message}`)
+  const errors = (parsed.error?.issues ?? []).map((it) => `  ${it.path.join('.')}: ${it.message}`)
   for (const name of needed) {
-    if (given[name] === undefined) faults.push(`  ${name}: ${whatIsNeeded}`)
+    if (given[name] === undefined) errors.push(`  ${name}: ${whatIsNeeded}`)
   }
   if (given.CLICKHOUSE_CLUSTER !== undefined && given.CLICKHOUSE_URL === undefined) {
-    faults.push(
-      '  CLICKHOUSE_CLUSTER: needs CLICKHOUSE_URL, the address of its servers: an embedded ClickHouse has no cluster',
-    )
+    errors.push('  CLICKHOUSE_CLUSTER: needs CLICKHOUSE_URL: an embedded ClickHouse has no cluster')
   }
   if (given.POSTGRES_READ_URL !== undefined && given.POSTGRES_URL === undefined) {
-    faults.push(
-      '  POSTGRES_READ_URL: needs POSTGRES_URL, the address of its primary: an embedded Postgres has no replica',
-    )
+    errors.push('  POSTGRES_READ_URL: needs POSTGRES_URL: an embedded Postgres has no replica')
   }
   if (given.NODE_ENV === 'production' && given.POSTGRES_URL !== undefined && given.SVC_MASTER_KEY === undefined) {
-    faults.push(
-      '  SVC_MASTER_KEY: must be set when NODE_ENV is production: secrets in Postgres are encrypted with it. Make one ' +
-        'with "openssl rand -base64 32", and keep it: without it they cannot be read',
+    errors.push(
+      '  SVC_MASTER_KEY: must be set when NODE_ENV is production: it encrypts the secrets in Postgres. Make one with ' +
+        '"openssl rand -base64 32", and keep it: without it the secrets are lost',
     )
   }
-  if (!parsed.success || faults.length > 0) throw new Error(`These settings are wrong:\n${faults.join('\n')}`)
+  if (!parsed.success || errors.length > 0) throw new Error(`These settings are wrong:\n${errors.join('\n')}`)
   const it = parsed.data
   return {
     host: it.SVC_HOST,
@@ -163,7 +159,7 @@ function parse(
   }
 }
 
-/** Traces are on where the standard variables name a collector, or ask for the exporter that has one by default. */
+/** Traces are on if the variables name a collector or the exporter `otlp`, which has a default collector. */
 function toTracing(it: z.output<typeof fields>) {
   const exporters = (it.OTEL_TRACES_EXPORTER ?? '').split(',').map((name) => name.trim())
   const isNamed = it.OTEL_EXPORTER_OTLP_ENDPOINT ?? it.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
@@ -186,7 +182,7 @@ function toRateLimits(points: number, values: number, events: number): RateLimit
   return { metrics: points, systemMetrics: points, output: points, parameters: values, other: values, events }
 }
 
-/** Reads `.env` where the command is run, if there is one. What the environment has already stays. */
+/** Reads `.env` in the working folder, if it exists. It does not override the environment. */
 export function loadEnvFile() {
   try {
     process.loadEnvFile('.env')

@@ -2,8 +2,7 @@ import { describeError } from '../http/health.ts'
 import { describeRedisAddress } from '../store/redis/address.ts'
 
 /**
- * Runs what needs a store, so that its fault names the store and where it was looked for. What already names the store
- * says what to do, and stays as it is.
+ * Adds the store's name and address to the error of `work`. An error that already names the store is kept as it is.
  */
 export async function nameStoreError<T>(
   store: 'Postgres' | 'ClickHouse' | 'Redis',

@@ -16,7 +16,7 @@ import { type Settings, type StoreUrls, toClickHouse } from './settings.ts'
 import { nameStoreError } from './store-error.ts'
 import type { Progress } from './terminal/progress.ts'
 
-/** The stores of `svc up`: those given by address, and embedded ones for the rest. */
+/** Opens the stores of `svc up`: those given by address, and embedded ones for the others. */
 export async function openStores(
   settings: Settings,
   progress: Progress,
@@ -55,10 +55,10 @@ export async function openStores(
   return { ...stores, ...others }
 }
 
-/** ClickHouse has no locks of its own. */
+/** A Postgres advisory lock: ClickHouse has no locks. */
 const migrationLock = 7_392_004
 
-/** Brings all stores to this version, and makes the first admin, workspace and key when there are none. */
+/** Migrates all stores to this version, and makes the first admin, workspace and key if there are none. */
 export async function migrateStores(
   stores: StoreUrls,
   givenKey: string | undefined,

@@ -4,13 +4,13 @@ import path from 'node:path'
 import { parseArgs } from 'node:util'
 
 /**
- * The `svc` command: finds the subcommand and runs it. Whatever a person can mend is printed as a sentence and ends with
- * a non-zero exit, never with a stack trace (SVC_LOG_LEVEL=debug adds it). Everything else is imported when it is
- * needed, so that a library that is missing can be told like any other fault.
+ * The `svc` command: finds the subcommand and runs it. An error is printed as a sentence, without a stack trace
+ * (SVC_LOG_LEVEL=debug adds it), and the exit code is not 0. Commands are imported on demand, so that a missing library is
+ * reported like any other error.
  */
 type Command = {
   summary: string
-  /** What may stand after the command, as its help shows it; nothing when absent. */
+  /** The arguments after the command, as its help shows them; none when absent. */
   words?: string
   options?: Record<string, { type: 'string' | 'boolean'; help: string; value?: string }>
   run(options: Record<string, string | boolean | undefined>, words: string[]): Promise<void>
@@ -18,30 +18,30 @@ type Command = {
 
 const commands: Record<string, Command> = {
   up: {
-    summary: 'Run everything in one process, on embedded stores where no address is given',
+    summary: 'Run everything in one process, with embedded stores unless addresses are given',
     run: async () => (await import('./up.ts')).up(),
   },
   ingest: {
-    summary: 'Run the write tier',
+    summary: 'Run the tier that takes writes of the stream',
     run: async () => (await import('./role.ts')).runRole('ingest'),
   },
   worker: {
-    summary: 'Run the worker that moves the queue into ClickHouse, and delivers webhooks',
-    options: { 'without-webhooks': { type: 'boolean', help: 'Leave those to processes of "svc webhook-worker"' } },
+    summary: 'Run a worker that moves the queue into ClickHouse and delivers webhooks',
+    options: { 'without-webhooks': { type: 'boolean', help: 'Leave webhooks to "svc webhook-worker"' } },
     run: async ({ 'without-webhooks': withoutWebhooks }) =>
       (await import('./role.ts')).runRole('worker', ...(withoutWebhooks ? [] : (['webhook-worker'] as const))),
   },
   'webhook-worker': {
-    summary: 'Run a worker that delivers webhooks, and does nothing else',
+    summary: 'Run a worker that only delivers webhooks',
     run: async () => (await import('./role.ts')).runRole('webhook-worker'),
   },
   api: {
-    summary: 'Run the tier of reads and of everything relational',
+    summary: 'Run the tier that answers all other calls',
     run: async () => (await import('./role.ts')).runRole('api'),
   },
   migrate: {
-    summary: 'Bring the stores to this version; make the first admin and key',
-    options: { wait: { type: 'boolean', help: 'Change nothing: wait until the stores are at this version' } },
+    summary: 'Migrate the stores to this version; make the first admin and key',
+    options: { wait: { type: 'boolean', help: 'Only wait until the stores are migrated' } },
     run: async ({ wait }) => {
       const { migrate, waitUntilMigrated } = await import('./migrate.ts')
       await (wait ? waitUntilMigrated() : migrate())
@@ -49,7 +49,7 @@ const commands: Record<string, Command> = {
   },
   doctor: {
     summary: 'Check settings, stores and the running service',
-    options: { json: { type: 'boolean', help: 'Print the findings as JSON' } },
+    options: { json: { type: 'boolean', help: 'Print the results as JSON' } },
     run: async ({ json }) => (await import('./doctor/doctor.ts')).doctor({ json: json === true }),
   },
   settings: {
@@ -58,7 +58,7 @@ const commands: Record<string, Command> = {
     run: async ({ markdown }) => (await import('./settings/command.ts')).settings({ markdown: markdown === true }),
   },
   backup: {
-    summary: 'Copy everything that is kept, while the service goes on; look at copies, check and delete them',
+    summary: 'Back up everything while the service runs; list, verify and delete backups',
     words: '[list | verify [ID] | prune]',
     options: {
       to: {
@@ -66,8 +66,8 @@ const commands: Record<string, Command> = {
         value: 'PLACE',
         help: 'A folder, or s3://access:secret@host/bucket (default: $SVC_BACKUP_URL)',
       },
-      keep: { type: 'string', value: 'N', help: 'Delete all but the newest N afterwards' },
-      json: { type: 'boolean', help: 'Print the outcome as JSON' },
+      keep: { type: 'string', value: 'N', help: 'Then delete all backups but the newest N' },
+      json: { type: 'boolean', help: 'Print the result as JSON' },
     },
     run: async ({ to, keep, json }, words) =>
       (await import('./backup/backup.ts')).backup(words, {
@@ -77,12 +77,12 @@ const commands: Record<string, Command> = {
       }),
   },
   restore: {
-    summary: 'Fill empty stores with a copy that "svc backup" has made; the service must be stopped',
+    summary: 'Restore a backup into empty stores; the service must be stopped',
     words: '[ID]',
     options: {
-      from: { type: 'string', value: 'PLACE', help: 'Where the backups are, as for "svc backup --to"' },
-      replace: { type: 'boolean', help: 'Delete what the stores hold, if they are not empty' },
-      json: { type: 'boolean', help: 'Print the outcome as JSON' },
+      from: { type: 'string', value: 'PLACE', help: 'The place of the backups, as for "svc backup --to"' },
+      replace: { type: 'boolean', help: 'Delete the contents of the stores first' },
+      json: { type: 'boolean', help: 'Print the result as JSON' },
     },
     run: async ({ from, replace, json }, words) =>
       (await import('./backup/restore.ts')).restore(words, {
@@ -92,21 +92,25 @@ const commands: Record<string, Command> = {
       }),
   },
   'dead-letters': {
-    summary: 'Look at rows that ClickHouse refused for good, and replay them once the reason is gone',
+    summary: 'List, show, replay and discard rows that ClickHouse refused for good',
     words: 'list | show ID | replay ID | replay all | discard ID',
-    options: { json: { type: 'boolean', help: 'Print what is found as JSON' } },
+    options: { json: { type: 'boolean', help: 'Print the result as JSON' } },
     run: async ({ json }, words) =>
       (await import('./admin/dead-letters.ts')).deadLetters(words, { json: json === true }),
   },
   users: {
-    summary: 'List, add and remove users, and make keys for them',
+    summary: 'List, add and remove users; make keys for them',
     words: 'list | add NAME | key NAME | remove NAME',
     options: {
-      organization: { type: 'string', value: 'NAME', help: 'Whose users (default: default)' },
-      workspace: { type: 'string', value: 'NAME', help: 'add: the workspace (default: one of the user’s name)' },
-      admin: { type: 'boolean', help: 'add: as an admin of the organization' },
-      rotate: { type: 'boolean', help: 'key: in the place of all keys the user has' },
-      json: { type: 'boolean', help: 'Print what is found or made as JSON' },
+      organization: { type: 'string', value: 'NAME', help: 'The organization (default: default)' },
+      workspace: {
+        type: 'string',
+        value: 'NAME',
+        help: 'add: the workspace (default: a new one with the name of the user)',
+      },
+      admin: { type: 'boolean', help: 'add: make the user an admin of the organization' },
+      rotate: { type: 'boolean', help: 'key: revoke all other keys of the user' },
+      json: { type: 'boolean', help: 'Print the result as JSON' },
     },
     run: async ({ organization, workspace, admin, rotate, json }, words) =>
       (await import('./admin/users.ts')).users(words, {
@@ -118,20 +122,20 @@ const commands: Record<string, Command> = {
       }),
   },
   secrets: {
-    summary: 'Take a new master key into use for the secrets of organizations',
+    summary: 'Change the master key',
     words: 'rotate',
-    options: { json: { type: 'boolean', help: 'Print the outcome as JSON' } },
+    options: { json: { type: 'boolean', help: 'Print the result as JSON' } },
     run: async ({ json }, words) => (await import('./admin/secrets.ts')).secrets(words, { json: json === true }),
   },
   demo: {
-    summary: 'Train a small model, log it over HTTP, and read everything back',
+    summary: 'Train a small model, log it over HTTP, read everything back and compare',
     options: {
       url: { type: 'string', value: 'URL', help: 'The service (default: http://127.0.0.1:8080)' },
       key: { type: 'string', value: 'KEY', help: 'The API key (default: $SVC_API_KEY)' },
       workspace: { type: 'string', value: 'NAME', help: 'The workspace (default: the key’s own)' },
       project: { type: 'string', value: 'NAME', help: 'The project (default: demo)' },
       epochs: { type: 'string', value: 'N', help: 'How long to train (default: 30)' },
-      seed: { type: 'string', value: 'N', help: 'For another run of the dice (default: 7)' },
+      seed: { type: 'string', value: 'N', help: 'Seed of the random numbers (default: 7)' },
       json: { type: 'boolean', help: 'Print the report as JSON' },
     },
     run: async (options) => (await import('./demo/command.ts')).demo(options),
@@ -147,7 +151,7 @@ async function main([name, ...rest]: string[]) {
     return void process.stdout.write(`${version}\n`)
   }
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined
-  if (!command) return usageError(`svc: there is no command "${name}"; "svc help" lists them.`)
+  if (!command) return usageError(`svc: there is no command "${name}"; "svc help" lists all.`)
 
   const options = Object.fromEntries(Object.entries(command.options ?? {}).map(([key, { type }]) => [key, { type }]))
   let parsed: ReturnType<typeof parseArgs>
@@ -156,13 +160,13 @@ async function main([name, ...rest]: string[]) {
     parsed = parseArgs({ args: rest, options: known, allowPositionals: command.words !== undefined })
   } catch (error) {
     const reason = (error as Error).message.split('. ')[0]
-    return usageError(`svc ${name}: ${reason}; "svc ${name} --help" lists what there is.`)
+    return usageError(`svc ${name}: ${reason}; "svc ${name} --help" lists the options.`)
   }
   if (parsed.values.help) return printCommandHelp(name, command)
   const { loadEnvFile } = await import('./settings.ts')
   loadEnvFile()
   await command.run(parsed.values as Record<string, string | boolean | undefined>, parsed.positionals)
-  // A process that is killed later would write nothing.
+  // A process that is killed later would not write the cache.
   flushCompileCache()
 }
 
@@ -177,7 +181,7 @@ function printHelp() {
   process.stdout.write(
     `Usage: svc <command> [options]\n\n${lines.join('\n')}\n\n` +
       'Settings come from the environment or from a file .env; "svc settings" lists them.\n' +
-      '"svc <command> --help" tells a command’s options.\n',
+      '"svc <command> --help" lists the options of a command.\n',
   )
 }
 
@@ -195,14 +199,14 @@ function explain(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const code = (error as NodeJS.ErrnoException).code
   if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') return error.message
-  return `${error.message.split(' imported from ')[0]}. Install what is needed: run "npm install" in ${root}.`
+  return `${error.message.split(' imported from ')[0]}. Run "npm install" in ${root}.`
 }
 
-// A reader that goes away (a closed terminal, "| head") is no reason to stop in the middle of something.
+// A closed terminal or pipe ("| head") must not stop the command halfway.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 
-// What Node makes of the sources is kept for the next start, which then takes half as long. Not in the folder for temporary
-// files, where another user could put something else; where nothing can be written nothing is kept.
+// Compiled sources are cached: the next start takes half as long. Not in the folder for temporary files, where another user
+// could replace them. If the folder cannot be written, there is no cache.
 const root = path.dirname(import.meta.dirname)
 enableCompileCache(process.env.NODE_COMPILE_CACHE ?? path.join(root, 'node_modules', '.cache', 'svc'))
 
@@ -211,6 +215,6 @@ try {
 } catch (error) {
   process.stderr.write(`svc: ${explain(error)}\n`)
   if (process.env.SVC_LOG_LEVEL === 'debug') console.error(error)
-  // Something may still be open after a failed start: it must not keep the process alive.
+  // Things that a failed start left open must not keep the process alive.
   process.exit(1)
 }

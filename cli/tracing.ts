@@ -28,9 +28,9 @@ import type { Settings } from './settings.ts'
 import { version } from './version.ts'
 
 /**
- * Sends traces to a collector of OpenTelemetry. This file is imported only where one is configured: the libraries cost
- * memory and time to load. A collector that is away costs spans and nothing else: they wait in a short queue, what does not fit
- * is dropped, and it is told at most once a minute.
+ * Sends traces to an OpenTelemetry collector. Imported only when traces are on: the libraries cost memory and time. An
+ * unreachable collector costs only spans: they wait in a short queue, further ones are dropped, and the log says so at most
+ * once a minute.
  */
 type Given = { settings: NonNullable<Settings['tracing']>; roles: Iterable<string>; log: Logger }
 
@@ -43,7 +43,7 @@ const kinds = {
 }
 
 const reportEveryMs = 60_000
-/** What is left to send when the process stops may take so long. */
+/** The time to send the remaining spans when the process stops. */
 const closeMsMax = 3_000
 
 export function openTracing({ settings, roles, log }: Given): Tracing & { close(): Promise<void> } {
@@ -57,7 +57,7 @@ export function openTracing({ settings, roles, log }: Given): Tracing & { close(
           'service.instance.id': `${hostname()}-${process.pid}`,
         }),
       )
-      // What the environment says of the service comes last, and wins.
+      // The environment overrides the attributes above.
       .merge(detectResources({ detectors: [envDetector] })),
     sampler: toSampler(settings),
     spanProcessors: [
@@ -120,7 +120,7 @@ function toLink(traceparent: string) {
   return context ? { context } : undefined
 }
 
-/** Never the message: it may hold what people have sent. */
+/** Never the message: it may hold user data. */
 function toKind(error: unknown): string {
   if (typeof error === 'string') return error
   if (!(error instanceof Error)) return 'unknown'
@@ -137,18 +137,18 @@ function toSampler({ sampler, ratio }: Given['settings']): Sampler {
 }
 
 function reportErrors(log: Logger) {
-  let toldAt = Number.NEGATIVE_INFINITY
-  setGlobalErrorHandler((fault) => {
+  let reportedAt = Number.NEGATIVE_INFINITY
+  setGlobalErrorHandler((error) => {
     const now = performance.now()
-    if (now - toldAt < reportEveryMs) return
-    toldAt = now
+    if (now - reportedAt < reportEveryMs) return
+    reportedAt = now
     // The error itself may hold the headers of the request to the collector.
-    const reason = fault instanceof Error ? fault.message : typeof fault === 'string' ? fault : fault.name
-    log.warn({ reason }, 'traces could not be sent to the collector, and are dropped')
+    const reason = error instanceof Error ? error.message : typeof error === 'string' ? error : error.name
+    log.warn({ reason }, 'traces could not be sent to the collector and were dropped')
   })
 }
 
-/** As the command that started the process: a worker sends webhooks too, and `svc up` is all of them. */
+/** Named after the command: `svc worker` has the role webhook-worker too, `svc up` has all roles. */
 function toServiceName(roles: string[]): string {
   const [first, ...more] = roles.filter((it) => it !== 'webhook-worker' || roles.length === 1)
   return more.length === 0 ? `svc-${first}` : 'svc'

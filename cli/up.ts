@@ -11,7 +11,7 @@ import { createProgress } from './terminal/progress.ts'
 import { describeTerminal } from './terminal/terminal.ts'
 import { version } from './version.ts'
 
-/** Runs the whole service in this process, and tells how to use it. */
+/** Runs the whole service in this process, and prints how to use it. */
 export async function up(): Promise<void> {
   const startedAt = performance.now()
   const settings = parseSettings(process.env)
@@ -33,15 +33,15 @@ export async function up(): Promise<void> {
     )
     closers.push(() => service.close())
     drainOnSignal({ drainMs: settings.shutdownDelayMs + settings.drainMs, log }, async () => {
-      out.write('\nStopping: finishing what was begun ...\n')
+      out.write('\nStopping: finishing open work ...\n')
       await closers.closeAll()
       out.write('Stopped.\n')
     })
     const tookMs = performance.now() - startedAt
     out.write(describeStarted({ settings, url: service.url, newKey, tookMs }, terminal))
   } catch (error) {
-    // It is stored already, and only its hash: whatever went wrong, this is the one moment to show it.
-    if (newKey) out.write(`API key of the user admin, shown this once: ${newKey}\n`)
+    // Only its hash is stored, so the key cannot be shown later.
+    if (newKey) out.write(`API key of the user admin, shown only once: ${newKey}\n`)
     await closers.closeAll().catch(() => undefined)
     throw error
   }

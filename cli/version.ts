@@ -1,4 +1,4 @@
 import packageFile from '../package.json' with { type: 'json' }
 
-/** The version of svc, as package.json has it. */
+/** The version of svc, from package.json. */
 export const version: string = packageFile.version

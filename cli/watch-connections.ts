@@ -2,34 +2,34 @@ import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastPath } from '../http/fast-path/fast-path.ts'
 
-/** What a client has sent already gets here within this time. */
+/** A request that a client has already sent arrives within this time. */
 const silenceMsMax = 500
 
 /**
- * Lets a server end as soon as what was begun is answered. Node's own `close` waits for connections that were busy when
- * it was called, and for those that have not asked anything yet, as long as idle ones may be kept: a minute and more.
+ * Closes the connections of a stopping server without waiting for idle ones. After `server.close()` Node waits for the
+ * keep-alive timeout (a minute and more) of connections that were busy or had not sent a request yet.
  *
- * To be called before the server listens; `letGo` after `close` was called. It ends every connection right after its
- * answer, and a little later those that asked nothing.
+ * Call this before the server listens, and `closeAll` after `server.close()`: it closes each busy connection after its
+ * answer, and idle ones after a short delay.
  */
-export function watchConnections(server: Server, fastPath: Pick<FastPath, 'isBusy'>): { letGo(): void } {
+export function watchConnections(server: Server, fastPath: Pick<FastPath, 'isBusy'>): { closeAll(): void } {
   const connections = new Set<Socket>()
   const answers = new Set<ServerResponse>()
-  let lettingGo = false
+  let closing = false
 
   server.on('connection', (socket) => {
     connections.add(socket)
     socket.once('close', () => connections.delete(socket))
   })
-  // Before the listener that answers, or else a quick answer would be missed.
+  // Before the listener that answers, or it would miss a quick answer.
   server.prependListener('request', (_request, answer) => {
     answers.add(answer)
     answer.once('close', () => answers.delete(answer))
-    if (lettingGo) endAfter(answer)
+    if (closing) endAfter(answer)
   })
   return {
-    letGo() {
-      lettingGo = true
+    closeAll() {
+      closing = true
       for (const answer of answers) endAfter(answer)
       setTimeout(() => {
         const busy = new Set([...answers].map((it) => it.req.socket))

@@ -19,7 +19,7 @@ const listedMax = 1_000
 type Parts = { database: Database; clickhouse: ClickHouse; backend: QueueBackend; json: boolean }
 
 /**
- * Looks at rows that ClickHouse refused for good, and puts them back into the queue once the reason is gone.
+ * Lists, shows, replays and discards rows that ClickHouse refused for good.
  *
  * @throws Error with the usage for wrong arguments
  */
@@ -57,7 +57,7 @@ async function list({ database, json }: Parts, which: string | undefined) {
   for (const it of letters) print(`${it.id}  ${it.setAsideAt}  ${it.queue}  ${it.rows} rows  ${firstLine(it.reason)}`)
 }
 
-/** What is in a letter, as ClickHouse reads it: without storing it. */
+/** Shows the rows of a dead letter. ClickHouse decodes them without storing them. */
 async function show({ database, clickhouse, json }: Parts, which: string | undefined) {
   const letter = await requireLetter(database, which)
   const rows = await readRows(clickhouse, letter.bytes)
@@ -71,25 +71,25 @@ async function readRows(clickhouse: ClickHouse, bytes: Buffer): Promise<unknown[
   try {
     return await clickhouse.readBlock(zlib.zstdDecompressSync(bytes))
   } catch {
-    // A damaged block is shown as such; its reason says more than the fault of reading it again.
+    // The block is damaged. The reason of the dead letter says more than this error.
     return undefined
   }
 }
 
-/** Into the queue first, then away: a crash between the two repeats rows that collapse with themselves. */
+/** Queues the rows, then deletes the dead letter. A crash in between repeats rows; reads merge repeated rows. */
 async function replay({ database, backend }: Parts, which: string | undefined) {
   const ids = which === 'all' ? (await listDeadLetters(database, listedMax)).map((it) => String(it.id)) : [which]
   for (const id of ids.toReversed()) {
     const letter = await requireLetter(database, id)
     const name = letter.queue as QueueName
     if (!queueNames.includes(name))
-      throw new Error(`Dead letter ${id} is for the queue ${name}, which this version has not.`)
+      throw new Error(`Dead letter ${id} is for the queue ${name}, which this version does not have.`)
     const { rows, bytes } = letter
     const producer = await backend.openProducer(name)
     await producer.add({ rows, bytes, receivedMs: Number(letter.receivedMs) })
     await deleteDeadLetter(database, letter.id)
     print(
-      `Dead letter ${id} is in the queue again (${rows} ${rows === 1 ? 'row' : 'rows'} for ${queues[name].table.name}).`,
+      `Dead letter ${id} was put into the queue again (${rows} ${rows === 1 ? 'row' : 'rows'} for ${queues[name].table.name}).`,
     )
   }
   if (ids.length === 0) print('There are no dead letters.')
@@ -98,13 +98,13 @@ async function replay({ database, backend }: Parts, which: string | undefined) {
 async function discard({ database }: Parts, which: string | undefined) {
   const letter = await requireLetter(database, which)
   await deleteDeadLetter(database, letter.id)
-  print(`Dead letter ${letter.id} is discarded (${letter.rows} rows).`)
+  print(`Dead letter ${letter.id} was discarded (${letter.rows} rows).`)
 }
 
 async function requireLetter(database: Database, which: string | undefined) {
   if (which === undefined || !/^\d{1,18}$/.test(which)) throw new Error(usage)
   const letter = await findDeadLetter(database, BigInt(which))
-  if (!letter) throw new Error(`There is no dead letter ${which}: "svc dead-letters list" lists them.`)
+  if (!letter) throw new Error(`There is no dead letter ${which}. "svc dead-letters list" lists all.`)
   return letter
 }
 

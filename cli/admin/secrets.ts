@@ -7,9 +7,9 @@ import { nameStoreError } from '../store-error.ts'
 const usage = 'Usage: svc secrets rotate'
 
 /**
- * Takes a new master key into use. Before it, every process must have been started with both: the new one as
- * SVC_MASTER_KEY, the old one as SVC_MASTER_KEY_PREVIOUS; they go on with the old one until this moment, and with the new
- * one after it. Afterwards the old one can be taken away.
+ * Changes the master key. Before, every process must run with the new key as SVC_MASTER_KEY and the old one as
+ * SVC_MASTER_KEY_PREVIOUS; they use the old key until this command has run, then the new one. Afterwards the old one can be
+ * removed.
  *
  * @throws Error with the usage for wrong arguments, or with the reason and what to do
  */
@@ -27,8 +27,8 @@ export async function secrets(words: string[], { json }: { json: boolean }): Pro
     if (json) return print(JSON.stringify({ rotated, dataKeys: count ?? 0 }))
     print(
       rotated
-        ? `The new master key is in use (data keys encrypted anew: ${count}). SVC_MASTER_KEY_PREVIOUS can be taken away.`
-        : 'The new master key is in use already. SVC_MASTER_KEY_PREVIOUS can be taken away.',
+        ? `The new master key is in use (data keys re-encrypted: ${count}). You can remove SVC_MASTER_KEY_PREVIOUS.`
+        : 'The new master key is already in use. You can remove SVC_MASTER_KEY_PREVIOUS.',
     )
   } finally {
     await database.close()

@@ -23,7 +23,7 @@ type Options = { organization: string; workspace: string | undefined; admin: boo
 type Parts = Options & { database: Database; actor: Actor }
 
 /**
- * Looks after the users of an organization, on the store itself: also when no admin has a key any more.
+ * Manages the users of an organization directly in Postgres, so it works even if no admin has a key any more.
  *
  * @throws Error with the usage for wrong arguments, or with the reason and what to do
  */
@@ -38,7 +38,7 @@ export async function users([action, name, ...more]: string[], options: Options)
     await nameStoreError('Postgres', postgresUrl, checkPostgres(database))
     const organization = await findOrganization(database, options.organization)
     if (!organization)
-      throw new Error(`There is no organization "${options.organization}": name it with --organization.`)
+      throw new Error(`There is no organization "${options.organization}". Choose one with --organization.`)
     await act({ ...options, database, actor: { ...organization, userName: 'svc users' } }, name ?? '')
   } finally {
     await closers.closeAll()
@@ -62,21 +62,21 @@ async function list({ database, actor, json }: Parts) {
   }
 }
 
-/** A user is of little use without a key, so one is made at once. */
+/** Adds a user with a first key. */
 async function add({ database, actor, workspace, admin, json }: Parts, userName: string) {
-  if (userName.length > 100) throw new Error('A name has 100 characters or fewer.')
+  if (userName.length > 100) throw new Error('A name may have at most 100 characters.')
   const user = { userName, isAdmin: admin, workspaceName: workspace }
   const made = await insertUser(database, actor, user).catch((error: unknown) => {
-    throw isUniqueViolation(error) ? new Error(`There is a user or service account "${userName}" already.`) : error
+    throw isUniqueViolation(error) ? new Error(`A user or service account "${userName}" already exists.`) : error
   })
   if (!made) {
     throw new Error(
-      `There is a workspace "${userName}" already: name it with --workspace to make the user a member, or name another.`,
+      `A workspace "${userName}" already exists. Pass it with --workspace to make the user a member, or pass another name.`,
     )
   }
   const { defaultWorkspaceName } = made
   if (!json)
-    print(`The user ${userName} is made${admin ? ', as an admin' : ''}, with the workspace ${defaultWorkspaceName}.`)
+    print(`The user ${userName} was added${admin ? ' as an admin' : ''}, with the workspace ${defaultWorkspaceName}.`)
   const { apiKey } = await requireUser(addKey(database, actor, { userName, isService: false }), userName)
   showKey({ userName, defaultWorkspaceName, apiKey }, json)
 }
@@ -93,20 +93,20 @@ async function key({ database, actor, rotate, json }: Parts, userName: string) {
 async function remove({ database, actor, json }: Parts, userName: string) {
   let outcome = await removeUser(database, actor, { userName, isService: false })
   if (outcome === 'unknown') outcome = await removeUser(database, actor, { userName, isService: true })
-  if (outcome === 'lastAdmin') throw new Error(`${userName} is the only admin: make another one first.`)
+  if (outcome === 'lastAdmin') throw new Error(`${userName} is the only admin. Add another one first.`)
   await requireUser(outcome === 'done' ? outcome : undefined, userName)
-  print(json ? JSON.stringify({ removed: userName }) : `${userName} is removed, and its keys are refused from now on.`)
+  print(json ? JSON.stringify({ removed: userName }) : `${userName} was removed. Its keys are no longer accepted.`)
 }
 
 async function requireUser<T>(found: T | undefined | Promise<T | undefined>, userName: string): Promise<T> {
   const user = await found
-  if (user === undefined) throw new Error(`There is no user "${userName}": "svc users list" lists them.`)
+  if (user === undefined) throw new Error(`There is no user "${userName}". "svc users list" lists all.`)
   return user
 }
 
 function showKey(made: { userName: string; apiKey: string; defaultWorkspaceName?: string }, json: boolean) {
   const { paint } = describeTerminal(process.stdout, process.env)
-  print(json ? JSON.stringify(made) : `API key of ${made.userName}, shown this once: ${paint('green', made.apiKey)}`)
+  print(json ? JSON.stringify(made) : `API key of ${made.userName}, shown only once: ${paint('green', made.apiKey)}`)
 }
 
 function toShown({ kind, createdAtMs, lastActiveAtMs, ...user }: ListedUser) {

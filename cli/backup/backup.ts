@@ -18,7 +18,7 @@ type Parts = { settings: Settings; json: boolean; keep: number | undefined; id: 
 type Place = { url: string; target: ObjectStore }
 
 /**
- * Makes a backup, or looks after those there are.
+ * Makes, lists, verifies or prunes backups.
  *
  * @throws Error with the usage for wrong arguments, or with the reason and what to do
  */
@@ -54,9 +54,9 @@ async function make(
   if (json) return print(JSON.stringify({ ...summarize(manifest), deleted: pruned?.deleted ?? [] }))
   print(`Backup ${manifest.id}: ${describe(manifest)}.`)
   if (manifest.masterKey !== null)
-    print('The master key is not in it: keep it elsewhere, or its secrets cannot be read.')
+    print('The backup does not contain the master key. Keep it elsewhere: without it the secrets are lost.')
   if (manifest.objects.missing.length > 0) {
-    print(`Not in the store of objects, and so not in the backup: ${manifest.objects.missing.join(', ')}`)
+    print(`Missing in the object store, and so in the backup: ${manifest.objects.missing.join(', ')}`)
   }
   reportPruned(pruned)
 }
@@ -70,12 +70,12 @@ async function list({ target }: Place, { json }: Parts): Promise<void> {
     else unfinished.push(id)
   }
   if (json) return print(JSON.stringify({ backups: whole, unfinished }))
-  if (whole.length === 0) print('There are no whole backups here.')
+  if (whole.length === 0) print('There are no complete backups here.')
   const { paint } = describeTerminal(process.stdout, process.env)
   for (const it of whole) {
     print(`${paint('bold', it.id)}  ${toMegabytes(it.bytes)} MB  ${paint('dim', `by svc ${it.version}`)}`)
   }
-  if (unfinished.length > 0) print(`Broken off or being made, and not to be restored: ${unfinished.join(', ')}`)
+  if (unfinished.length > 0) print(`Interrupted or in progress, cannot be restored: ${unfinished.join(', ')}`)
 }
 
 async function verify({ target }: Place, { json, id = 'latest' }: Parts): Promise<void> {
@@ -88,11 +88,11 @@ async function verify({ target }: Place, { json, id = 'latest' }: Parts): Promis
   if (damages.length > 0) {
     if (json) process.exitCode = 1
     else throw new Error(describeDamage(manifest.id, damages))
-  } else if (!json) print(`Backup ${manifest.id} is as it was written.`)
+  } else if (!json) print(`Backup ${manifest.id} is undamaged.`)
 }
 
 async function prune({ target }: Place, { json, keep }: Parts): Promise<void> {
-  if (keep === undefined) throw new Error('Say how many backups to keep: --keep N.')
+  if (keep === undefined) throw new Error('--keep N is missing: how many backups to keep.')
   const pruned = await pruneBackups(target, keep)
   if (json) return print(JSON.stringify(pruned))
   if (pruned.deleted.length === 0) print('There is nothing to delete.')
@@ -103,14 +103,16 @@ function reportPruned(pruned: Awaited<ReturnType<typeof pruneBackups>> | undefin
   if (!pruned || pruned.deleted.length === 0) return
   print(`Deleted: ${pruned.deleted.join(', ')}`)
   if (pruned.onDisks.length > 0) {
-    print(`ClickHouse alone can delete its part of them, on its disks: ${pruned.onDisks.join(', ')}`)
+    print(
+      `Their parts on the disks of ClickHouse remain; only ClickHouse can delete them: ${pruned.onDisks.join(', ')}`,
+    )
   }
 }
 
 export function describeDamage(id: string, damages: Damage[]): string {
   const shown = damages.slice(0, 10).map(({ file, what }) => `${file} ${what}`)
   const more = damages.length > shown.length ? ` and ${damages.length - shown.length} more` : ''
-  return `The backup ${id} is damaged: ${shown.join('; ')}${more}.`
+  return `Backup ${id} is damaged: ${shown.join('; ')}${more}.`
 }
 
 function summarize({

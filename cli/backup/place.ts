@@ -11,17 +11,17 @@ import type { Settings } from '../settings.ts'
 import { openStores } from '../stores.ts'
 import type { Progress } from '../terminal/progress.ts'
 
-/** Opens the place where backups are kept: a folder by its path, or what SVC_BACKUP_URL may be. */
+/** Opens the place of the backups: a path, or a URL as in SVC_BACKUP_URL. */
 export async function openPlace(given: string | undefined, settings: Settings, closers: Closers) {
   const place = given ?? settings.backupUrl
   if (place === undefined) {
     throw new Error(
-      'Say where backups are kept: with --to (svc restore: --from), a folder or s3://access:secret@host:port/bucket, or with ' +
-        'SVC_BACKUP_URL.',
+      'The place of the backups is missing: pass a folder or s3://access:secret@host:port/bucket with --to (svc restore: ' +
+        '--from), or set SVC_BACKUP_URL.',
     )
   }
   const url = /^(s3|file):\/\//.test(place) ? place : pathToFileURL(path.resolve(place)).href
-  // What is in it is for its owner alone, as a data folder is.
+  // Only the owner may read it, as with a data folder.
   if (url.startsWith('file:')) mkdirSync(fileURLToPath(url), { recursive: true, mode: 0o700 })
   const target = await openObjects(url, 'SVC_BACKUP_URL')
   closers.push(target.close)
@@ -29,8 +29,8 @@ export async function openPlace(given: string | undefined, settings: Settings, c
 }
 
 /**
- * The stores to copy or to fill: those given by address, those of the service that runs on the data folder, or embedded ones
- * that are started on it for as long as it takes.
+ * Opens the stores to copy or to fill: those given by address, else those of the service that runs on the data folder, else
+ * embedded ones on that folder, for the duration of the command.
  */
 export async function reachStores(
   settings: Settings,
@@ -53,7 +53,7 @@ export async function reachStores(
   if (mayRun && !existsSync(path.join(folder, 'postgres')) && !existsSync(path.join(folder, 'clickhouse'))) {
     throw new Error(
       `There is nothing to copy: CLICKHOUSE_URL and POSTGRES_URL are not set, and the data folder ${folder} has no stores. ` +
-        'Name another with SVC_DATA_DIR.',
+        'Choose another with SVC_DATA_DIR.',
     )
   }
   const { backupsFolder, ...stores } = await openStores(settings, progress, closers, openLog('error', 'backup'))
@@ -70,8 +70,8 @@ function chooseRoute(
   if (embeddedFolder) return { folder: embeddedFolder }
   if (placeUrl.startsWith('s3:')) return { bucketUrl: placeUrl }
   throw new Error(
-    'ClickHouse writes its part of a backup itself, and cannot write to this folder: keep backups in S3 (s3://...), or say ' +
-      'with SVC_BACKUP_CLICKHOUSE where it can write to: file:///folder, which this command must see as well, or disk:NAME. ' +
-      'docs/backups.md tells what its configuration needs.',
+    'ClickHouse writes its part of a backup itself, and cannot write to this folder. Keep backups in S3 (s3://...), or set ' +
+      'SVC_BACKUP_CLICKHOUSE to a place that it can write to: file:///folder, which this command must be able to read, or ' +
+      'disk:NAME. docs/backups.md has the configuration of ClickHouse.',
   )
 }

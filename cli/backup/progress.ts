@@ -3,7 +3,7 @@ import type { Output, Terminal } from '../terminal/terminal.ts'
 
 const redrawEveryMs = 200
 
-/** One line for each step, which on a terminal tells how far it is; nothing where the outcome is wanted as JSON. */
+/** Prints one line for each step, with its progress on a terminal; nothing with `json`. */
 export function createSteps(out: Output, terminal: Terminal, { json }: { json: boolean }): Step {
   if (json) return (_what, work) => work(() => undefined)
   const [done, failed] = terminal.isUnicode ? ['✓', '✗'] : ['ok', 'failed']

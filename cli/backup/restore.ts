@@ -23,7 +23,7 @@ const usage = 'Usage: svc restore [ID] [--from PLACE] [--replace] [--json]'
 type Options = { place: string | undefined; replace: boolean; json: boolean }
 
 /**
- * Fills stores with a backup, the newest unless another is named. All of it is checked before anything is changed.
+ * Restores a backup, by default the newest. It checks the whole backup before it changes anything.
  *
  * @throws Error with the usage for wrong arguments, or with the reason and what to do
  */
@@ -45,7 +45,7 @@ export async function restore([id = 'latest', ...more]: string[], { place, repla
     await restoreBackup({ stores, target, route, manifest, replace, storeBlocks, step })
     const text = json
       ? JSON.stringify({ restored: manifest.id, startedAt: manifest.startedAt })
-      : `The backup ${manifest.id} is restored: everything acknowledged until ${manifest.startedAt}. Start the service again.`
+      : `Backup ${manifest.id} is restored, with everything acknowledged until ${manifest.startedAt}. Start the service again.`
     process.stdout.write(`${text}\n`)
   } catch (error) {
     throw explainBackupError(error)
@@ -54,21 +54,21 @@ export async function restore([id = 'latest', ...more]: string[], { place, repla
   }
 }
 
-/** Or else nobody could read the secrets, and nobody would notice until a webhook is to be signed. */
+/** Without this check a wrong key would go unnoticed until the first webhook must be signed. */
 function checkMasterKey({ masterKey, previousMasterKey, dataFolder }: Settings, needed: string | null) {
   if (needed === null) return
   const known = [masterKey ?? findMasterKey(dataFolder), previousMasterKey].filter((it) => it !== undefined)
   if (known.some((it) => toFingerprint(it).toString('hex') === needed)) return
   throw new Error(
     known.length === 0
-      ? 'The secrets of this backup are encrypted with a master key, which is never part of a backup: set SVC_MASTER_KEY to ' +
-          'it, or put the file master-key back into the data folder. Nothing was restored.'
-      : 'The secrets of this backup are encrypted with another master key than the one given (SVC_MASTER_KEY, or the file ' +
-          'master-key of the data folder): give the one that was in use when it was made. Nothing was restored.',
+      ? 'The secrets of this backup are encrypted with a master key, which no backup contains. Set SVC_MASTER_KEY, or put ' +
+          'the file master-key back into the data folder. Nothing was restored.'
+      : 'The secrets of this backup are encrypted with another master key than yours (SVC_MASTER_KEY, or the file master-key ' +
+          'in the data folder). Use the key from the time of the backup. Nothing was restored.',
   )
 }
 
-/** As a worker does. */
+/** Inserts blocks as a worker does. */
 async function storeBlocks(
   name: QueueName,
   blocks: Block[],

@@ -15,7 +15,7 @@ export function clickhouseChecks(name: string, clickhouse: ClickHouse): Check[] 
   return [
     {
       name,
-      async look() {
+      async run() {
         const askedMs = Date.now()
         const state = await readClickHouseState(clickhouse)
         const clock = compareClock('clock of ClickHouse', state.nowMs, askedMs, Date.now())
@@ -39,18 +39,18 @@ function judgeServer(name: string, { version, tables, replicas }: ClickHouseStat
   return orOk(
     name,
     [
-      isOld && wrong(name, `is of version ${version}: svc needs ${versionMin.join('.')} or newer`),
+      isOld && wrong(name, `has version ${version}: svc needs ${versionMin.join('.')} or newer`),
       replicas.readOnly > 0 &&
         wrong(
           name,
-          `has ${replicas.readOnly} replicated tables that take no writes: its Keeper is away, or has forgotten them ` +
+          `has ${replicas.readOnly} read-only replicated tables: Keeper is down or has lost their metadata ` +
             '(SYSTEM RESTORE REPLICA)',
         ),
       replicas.delaySeconds > replicaDelaySecondsMax &&
         warning(
           name,
-          `is ${duration(replicas.delaySeconds)} behind its replicas, with ${replicas.queued} tasks in ` +
-            'system.replication_queue: look at last_exception there',
+          `lags ${duration(replicas.delaySeconds)} behind the other replicas, with ${replicas.queued} tasks in ` +
+            'system.replication_queue: see last_exception there',
         ),
     ],
     `${version}; ${bytes(total)} in ${tables.length} tables`,
@@ -62,9 +62,9 @@ function judgeDisks({ disks }: ClickHouseState): Finding[] {
     const name = `ClickHouse disk ${disk}`
     const share = freeBytes / totalBytes
     const left = `${percent(share)} of ${bytes(totalBytes)} free`
-    if (share < diskShareLeast) return wrong(name, `${left}: inserts are about to fail. Give it more, or keep less.`)
+    if (share < diskShareLeast) return wrong(name, `${left}: inserts are about to fail. Add disk space or delete data.`)
     if (share < diskShareLow)
-      return warning(name, `${left}: large merges stop at about 10%. Give it more, or keep less.`)
+      return warning(name, `${left}: large merges stop at about 10%. Add disk space or delete data.`)
     return ok(name, left)
   })
 }
@@ -76,10 +76,10 @@ function judgeParts({ tables, partsSlowAt }: ClickHouseState): Finding[] {
   return orOk(
     name,
     many.map((it) => {
-      const says =
-        `${it.table} has ${it.partsOfPartitionMax} in a partition; from ${partsSlowAt} on inserts are slowed down. See ` +
-        'whether merges run (system.merges), have room and keep up.'
-      return it.partsOfPartitionMax > partsSlowAt ? wrong(name, says) : warning(name, says)
+      const message =
+        `${it.table} has ${it.partsOfPartitionMax} in a partition; inserts are slowed down from ${partsSlowAt} on. Check ` +
+        'that merges run (system.merges), keep up and have free disk space.'
+      return it.partsOfPartitionMax > partsSlowAt ? wrong(name, message) : warning(name, message)
     }),
     `at most ${most} in a partition; inserts are slowed down from ${partsSlowAt} on`,
   )
@@ -93,11 +93,14 @@ function judgeMutations({ mutations, merges }: ClickHouseState): Finding[] {
       mutations.failing > 0 &&
         warning(
           name,
-          `${mutations.failing} fail again and again (${mutations.failReason.slice(0, 200)}): mend that, or KILL MUTATION; ` +
+          `${mutations.failing} keep failing (${mutations.failReason.slice(0, 200)}): fix the cause, or KILL MUTATION; ` +
             'see system.mutations',
         ),
       merges.oldestSeconds > mergeSecondsMax &&
-        warning(name, `a merge runs for ${duration(merges.oldestSeconds)}: see system.merges; is the disk slow?`),
+        warning(
+          name,
+          `a merge has run for ${duration(merges.oldestSeconds)}: see system.merges, and check that the disk is not too slow`,
+        ),
     ],
     `${mutations.waiting} wait; ${merges.running} merges run`,
   )

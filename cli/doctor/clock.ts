@@ -1,9 +1,9 @@
 import { type Finding, ok, warning } from './finding.ts'
 
-/** More apart, and what happened first is told last: leases end early, webhooks are refused for their time. */
+/** Above this, leases end early, and receivers refuse webhooks because of their timestamps. */
 const skewMsMax = 2_000
 
-/** Compares a clock with ours: whoever asked it did so between the two times. */
+/** Compares another clock with ours. `theirsMs` was read between `askedMs` and `answeredMs`. */
 export function compareClock(name: string, theirsMs: number, askedMs: number, answeredMs: number): Finding {
   const early = theirsMs - answeredMs
   const late = askedMs - theirsMs
@@ -12,7 +12,6 @@ export function compareClock(name: string, theirsMs: number, askedMs: number, an
   const direction = early > late ? 'ahead of' : 'behind'
   return warning(
     name,
-    `is ${Math.round(skewMs / 1_000)} s ${direction} ours: let both machines follow the same time (NTP), or leases and ` +
-      'retention go by the wrong one',
+    `is ${Math.round(skewMs / 1_000)} s ${direction} ours: synchronize both machines (NTP). Leases and retention depend on it.`,
   )
 }

@@ -15,7 +15,7 @@ import { parseSettings, type Settings, toClickHouse } from '../settings.ts'
 import { type Colour, describeTerminal } from '../terminal/terminal.ts'
 import { version } from '../version.ts'
 import { clickhouseChecks } from './clickhouse.ts'
-import { type Check, type Finding, findAll, ok, wrong } from './finding.ts'
+import { type Check, type Finding, ok, runChecks, wrong } from './finding.ts'
 import { objectsCheck } from './objects.ts'
 import { postgresChecks } from './postgres.ts'
 import { postgresReplicaCheck } from './postgres-replica.ts'
@@ -23,17 +23,17 @@ import { queueCheck, redisCheck } from './queue.ts'
 import { serviceCheck } from './service.ts'
 
 /**
- * Looks at whatever a deployment needs and prints each finding with what to do: the settings, the stores with all that
- * the alerts are about, and the processes that run. Exits with 1 when something is wrong; a warning alone is no reason.
+ * Checks the settings, the stores and the running processes, and prints each finding with advice. The exit code is 1 when
+ * something is wrong; warnings alone leave it 0.
  */
 export async function doctor({ json }: { json: boolean }): Promise<void> {
   const findings = await examine(process.env)
-  const isWell = findings.every((it) => it.state !== 'wrong')
+  const isOk = findings.every((it) => it.state !== 'wrong')
   if (json) {
-    const byName = findings.map(({ name, state, says }) => ({ name, state, says }))
-    process.stdout.write(`${JSON.stringify({ version, node: process.version, ok: isWell, findings: byName })}\n`)
+    const byName = findings.map(({ name, state, message }) => ({ name, state, says: message }))
+    process.stdout.write(`${JSON.stringify({ version, node: process.version, ok: isOk, findings: byName })}\n`)
   } else printFindings(findings)
-  process.exitCode = isWell ? 0 : 1
+  process.exitCode = isOk ? 0 : 1
 }
 
 /** Every finding of the service that these settings describe; wrong settings are a finding too. */
@@ -42,13 +42,13 @@ export async function examine(environment: Record<string, string | undefined>): 
   try {
     const settings = parseSettings(environment)
     const checks = [...openStoreChecks(settings, closers.push), ...folderCheck(settings), ...serviceChecks(settings)]
-    const known = warnOfExampleSecrets(environment)
-    const secrets = known === undefined ? [] : [wrong('example secrets', known)]
-    return [ok('settings'), ...secrets, ...(await findAll(checks))]
+    const exampleWarning = warnOfExampleSecrets(environment)
+    const secrets = exampleWarning === undefined ? [] : [wrong('example secrets', exampleWarning)]
+    return [ok('settings'), ...secrets, ...(await runChecks(checks))]
   } catch (error) {
     return [wrong('settings', describeError(error))]
   } finally {
-    // What could not be reached cannot be closed in order either.
+    // Closing an unreachable store fails too.
     await closers.closeAll().catch(() => undefined)
   }
 }
@@ -60,17 +60,19 @@ function printFindings(findings: Finding[]) {
   const terminal = describeTerminal(out, process.env)
   const width = Math.max(...findings.map((it) => it.name.length))
   out.write(`svc ${version} on Node ${process.version}\n\n`)
-  for (const { name, state, says } of findings) {
+  for (const { name, state, message } of findings) {
     const mark = terminal.paint(colours[state], state.padEnd('warning'.length))
-    out.write(`  ${name.padEnd(width)}  ${mark}  ${state === 'ok' ? terminal.paint('dim', says) : says}`.trimEnd())
+    out.write(
+      `  ${name.padEnd(width)}  ${mark}  ${state === 'ok' ? terminal.paint('dim', message) : message}`.trimEnd(),
+    )
     out.write('\n')
   }
   const count = (state: Finding['state']) => findings.filter((it) => it.state === state).length
   const summary = [
     count('wrong') > 0 && `${count('wrong')} wrong`,
-    count('warning') > 0 && `${count('warning')} to look at`,
+    count('warning') > 0 && `${count('warning')} ${count('warning') === 1 ? 'warning' : 'warnings'}`,
   ].filter(Boolean)
-  out.write(`\n${summary.length > 0 ? `${summary.join(', ')}; docs/runbooks.md has more on each.` : 'All is well.'}\n`)
+  out.write(`\n${summary.length > 0 ? `${summary.join(', ')}. See docs/runbooks.md.` : 'All checks passed.'}\n`)
 }
 
 function serviceChecks({ host, port, serviceUrls }: Settings): Check[] {
@@ -85,7 +87,7 @@ function folderCheck({ clickhouseUrl, postgresUrl, dataFolder }: Settings): Chec
   return [
     {
       name,
-      async look() {
+      async run() {
         const existing = await findExisting(folder)
         await access(existing, constants.W_OK)
         await checkFreeSpace(existing)
@@ -95,7 +97,7 @@ function folderCheck({ clickhouseUrl, postgresUrl, dataFolder }: Settings): Chec
   ]
 }
 
-/** The folder itself, or the one it will be made in. */
+/** The folder itself, or its nearest existing parent. */
 async function findExisting(folder: string): Promise<string> {
   const exists = await stat(folder).then(
     () => true,
@@ -104,7 +106,7 @@ async function findExisting(folder: string): Promise<string> {
   return exists || folder === path.dirname(folder) ? folder : findExisting(path.dirname(folder))
 }
 
-/** The stores that are given by address; those that are embedded while the service runs that has started them. */
+/** Checks the stores given by address, else the embedded ones of the running service. */
 function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unknown>) => void): Check[] {
   const given = {
     clickhouseUrl: settings.clickhouseUrl,
@@ -129,11 +131,11 @@ function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unkn
       onClose(() => replica.close())
       checks.push(postgresReplicaCheck(nameOf('Postgres replica', postgresReadUrl), database, replica))
     }
-    checks.push({ name: 'master key', look: () => lookAtMasterKey(settings, database) }, ...others)
+    checks.push({ name: 'master key', run: () => checkMasterKey(settings, database) }, ...others)
   } else if (!settings.masterKey) {
     checks.push({
       name: 'master key',
-      async look() {
+      async run() {
         findMasterKey(settings.dataFolder)
         return [ok('master key')]
       },
@@ -159,29 +161,28 @@ function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unkn
   return checks
 }
 
-/** So many are opened: they would fail all together, or one by one by a hand in the tables. */
+/** The number of secrets to decrypt. A wrong key fails on all of them, a changed row only on that one. */
 const secretsTriedMax = 1_000
 
-async function lookAtMasterKey(settings: Settings, database: Database): Promise<Finding[]> {
+async function checkMasterKey(settings: Settings, database: Database): Promise<Finding[]> {
   const { masterKey, previousMasterKey, dataFolder } = settings
   const name = 'master key'
   const key = masterKey ?? findMasterKey(dataFolder)
   if (!key) {
-    if (!(await isMasterKeyInUse(database))) return [ok(name, 'none is set, and none is needed yet')]
-    const needed =
-      'is not set, and secrets in Postgres are encrypted with one: set SVC_MASTER_KEY, or no webhook is sent'
+    if (!(await isMasterKeyInUse(database))) return [ok(name, 'not set, and not needed yet')]
+    const needed = 'is not set, but Postgres has secrets encrypted with one: set SVC_MASTER_KEY, or no webhook is sent'
     return [wrong(name, needed)]
   }
   const secrets = openSecrets({ database, masterKey: key, previousMasterKey })
   await secrets.check()
   const { tried, unreadable } = await secrets.tryAll(secretsTriedMax)
   const count = tried === 1 ? '1 secret' : `${tried} secrets`
-  if (unreadable.length === 0) return [ok(name, tried === 0 ? 'there are no secrets yet' : `opens ${count}`)]
+  if (unreadable.length === 0) return [ok(name, tried === 0 ? 'there are no secrets yet' : `decrypts ${count}`)]
   const names = unreadable.slice(0, 3).join(', ')
   return [
     wrong(
       name,
-      `does not open ${unreadable.length} of ${count} (${names}): their rows were changed or moved. Set them again.`,
+      `does not decrypt ${unreadable.length} of ${count} (${names}): their rows were changed or moved. Set them again.`,
     ),
   ]
 }

@@ -1,35 +1,35 @@
 import { describeError } from '../../http/health.ts'
 import { withTimeout } from '../../runtime/timeout.ts'
 
-/** What was found of one thing that was looked at. What is not ok says what to do. */
-export type Finding = { name: string; state: 'ok' | 'warning' | 'wrong'; says: string }
+/** The result of a check. The message of a warning or an error says what to do. */
+export type Finding = { name: string; state: 'ok' | 'warning' | 'wrong'; message: string }
 
-/** Looks at something, and tells one thing or several of it. What it throws is a finding as well: the name is wrong. */
-export type Check = { name: string; look(): Promise<Finding[]> }
+/** A check with one or several findings. An exception becomes a finding with the state `wrong`. */
+export type Check = { name: string; run(): Promise<Finding[]> }
 
-export const ok = (name: string, says = ''): Finding => ({ name, state: 'ok', says })
-export const warning = (name: string, says: string): Finding => ({ name, state: 'warning', says })
-export const wrong = (name: string, says: string): Finding => ({ name, state: 'wrong', says })
+export const ok = (name: string, message = ''): Finding => ({ name, state: 'ok', message })
+export const warning = (name: string, message: string): Finding => ({ name, state: 'warning', message })
+export const wrong = (name: string, message: string): Finding => ({ name, state: 'wrong', message })
 
-const lookMsMax = 15_000
+const checkMsMax = 15_000
 
-/** Looks at everything side by side; the findings are in the order of the checks. */
-export async function findAll(checks: Check[]): Promise<Finding[]> {
-  return (await Promise.all(checks.map(find))).flat()
+/** Runs all checks at once. The findings are in the order of the checks. */
+export async function runChecks(checks: Check[]): Promise<Finding[]> {
+  return (await Promise.all(checks.map(runCheck))).flat()
 }
 
-async function find({ name, look }: Check): Promise<Finding[]> {
+async function runCheck({ name, run }: Check): Promise<Finding[]> {
   try {
-    return await withTimeout(look(), lookMsMax, () => new Error(`no answer within ${lookMsMax / 1_000} s`))
+    return await withTimeout(run(), checkMsMax, () => new Error(`no answer within ${checkMsMax / 1_000} s`))
   } catch (error) {
     return [wrong(name, describeError(error))]
   }
 }
 
-/** The findings of everything that is not as it should be, or else that it is. */
-export function orOk(name: string, faults: (Finding | false | undefined)[], says: string): Finding[] {
-  const found = faults.filter((it) => it !== false && it !== undefined)
-  return found.length > 0 ? found : [ok(name, says)]
+/** The given problems, or one ok finding if there are none. */
+export function orOk(name: string, problems: (Finding | false | undefined)[], okMessage: string): Finding[] {
+  const found = problems.filter((it) => it !== false && it !== undefined)
+  return found.length > 0 ? found : [ok(name, okMessage)]
 }
 
 export const percent = (share: number) => `${Math.round(share * 100)}%`

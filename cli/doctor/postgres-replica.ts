@@ -4,16 +4,16 @@ import type { Queries } from '../../store/postgres/database.ts'
 import { compareServers, foreignServer, readStanding, readWalPosition } from '../../store/postgres/wal-position.ts'
 import { bytes, type Check, type Finding, ok, warning, wrong } from './finding.ts'
 
-/** It has so long to come to where the primary was: longer, and no read ever finds it there. */
+/** A replica that lags more than this serves no reads. */
 const behindMsMax = 2_000
-const lookAgainMs = 20
+const pollEveryMs = 20
 
-/** The replica that reads go to: is it one of this primary, and how far behind is it? */
+/** Checks that the read replica follows this primary, and how far it lags. */
 export function postgresReplicaCheck(name: string, primary: Queries, replica: Queries): Check {
-  return { name, look: async () => [await lookAt(name, primary, replica)] }
+  return { name, run: async () => [await compare(name, primary, replica)] }
 }
 
-async function lookAt(name: string, primary: Queries, replica: Queries): Promise<Finding> {
+async function compare(name: string, primary: Queries, replica: Queries): Promise<Finding> {
   const position = await readWalPosition(primary)
   const askedMs = performance.now()
   for (;;) {
@@ -26,28 +26,28 @@ async function lookAt(name: string, primary: Queries, replica: Queries): Promise
         return warning(
           name,
           standing.isInRecovery
-            ? 'is not on the timeline of the primary, which answers every read meanwhile: after a failover run CHECKPOINT on it; ' +
-                'if that changes nothing, it follows another server'
-            : 'takes writes of its own: it is no replica any more, and the primary answers every read. Make it one anew.',
+            ? 'is on another timeline than the primary, which answers every read meanwhile. After a failover run CHECKPOINT on ' +
+                'it; if that does not help, it follows another server.'
+            : 'takes writes, so it is no longer a replica; the primary answers every read. Set it up as a replica again.',
         )
       case 'primary':
         return ok(name, 'is the primary itself')
     }
     const behindMs = Math.round(performance.now() - askedMs)
-    if (standing.isReached) return ok(name, behindMs < lookAgainMs ? 'up to date' : `${behindMs} ms behind`)
+    if (standing.isReached) return ok(name, behindMs < pollEveryMs ? 'up to date' : `${behindMs} ms behind`)
     if (standing.isPaused) {
       return warning(
         name,
-        'does not replay, it is paused: run pg_wal_replay_resume() on it. The primary answers its reads.',
+        'has paused its replay: run pg_wal_replay_resume() on it. The primary answers every read meanwhile.',
       )
     }
     if (behindMs > behindMsMax) {
       return warning(
         name,
-        `is more than ${behindMsMax / 1_000} s behind, by ${bytes(standing.behindBytes)} of WAL, and the primary answers its ` +
-          'reads: does it receive WAL (pg_stat_wal_receiver), or does a long read on it hold up the replay?',
+        `lags more than ${behindMsMax / 1_000} s, by ${bytes(standing.behindBytes)} of WAL; the primary answers every read ` +
+          'meanwhile. Check that it receives WAL (pg_stat_wal_receiver), and that no long read delays its replay.',
       )
     }
-    await sleep(lookAgainMs)
+    await sleep(pollEveryMs)
   }
 }

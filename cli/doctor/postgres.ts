@@ -14,13 +14,13 @@ const dueSecondsMax = 300
 
 export function postgresChecks(name: string, database: Database): Check[] {
   return [
-    { name, look: () => lookAtServer(name, database) },
-    { name: 'dead letters', look: () => lookAtDeadLetters(database) },
-    { name: 'webhooks', look: () => lookAtWebhooks(database) },
+    { name, run: () => checkServer(name, database) },
+    { name: 'dead letters', run: () => checkDeadLetters(database) },
+    { name: 'webhooks', run: () => checkWebhooks(database) },
   ]
 }
 
-async function lookAtServer(name: string, database: Database): Promise<Finding[]> {
+async function checkServer(name: string, database: Database): Promise<Finding[]> {
   const askedMs = Date.now()
   const state = await readPostgresState(database)
   const clock = compareClock('clock of Postgres', state.nowMs, askedMs, Date.now())
@@ -35,15 +35,12 @@ async function lookAtServer(name: string, database: Database): Promise<Finding[]
       name,
       [
         state.versionNumber < versionMin * 10_000 &&
-          wrong(name, `is of version ${state.version}: svc needs ${versionMin} or newer`),
-        state.isInRecovery && wrong(name, 'takes no writes, it is a standby: name the primary in POSTGRES_URL'),
+          wrong(name, `has version ${state.version}: svc needs ${versionMin} or newer`),
+        state.isInRecovery && wrong(name, 'is a standby and takes no writes: set POSTGRES_URL to the primary'),
         state.fsync === 'off' &&
-          wrong(name, 'runs with fsync off: what was acknowledged is lost when its machine fails. Turn it on.'),
+          wrong(name, 'runs with fsync off: acknowledged writes are lost when its machine fails. Turn it on.'),
         state.synchronousCommit === 'off' &&
-          wrong(
-            name,
-            'runs with synchronous_commit off: it answers before it has written, and a crash loses that. Turn it on.',
-          ),
+          wrong(name, 'runs with synchronous_commit off: a crash loses acknowledged writes. Turn it on.'),
         connections > connectionsMax * connectionsShareMax &&
           warning(
             name,
@@ -52,16 +49,16 @@ async function lookAtServer(name: string, database: Database): Promise<Finding[]
         state.oldestTransactionSeconds > transactionSecondsMax &&
           warning(
             name,
-            `has a transaction that is open for ${duration(state.oldestTransactionSeconds)}: tables grow meanwhile. End it ` +
-              '(pg_stat_activity says whose it is).',
+            `has a transaction that has been open for ${duration(state.oldestTransactionSeconds)}: tables grow meanwhile. ` +
+              'End it (pg_stat_activity shows its owner).',
           ),
         ...slots
           .filter((slot) => slot.bytes > keptWalBytesMax)
           .map((slot) =>
             warning(
               name,
-              `keeps ${bytes(slot.bytes)} of WAL for the replication slot ${slot.name}, which nobody reads: drop it, or ` +
-                'the disk fills up',
+              `keeps ${bytes(slot.bytes)} of WAL for the inactive replication slot ${slot.name}: drop it, or the disk ` +
+                'fills up',
             ),
           ),
       ],
@@ -72,7 +69,7 @@ async function lookAtServer(name: string, database: Database): Promise<Finding[]
   ]
 }
 
-async function lookAtDeadLetters(database: Database): Promise<Finding[]> {
+async function checkDeadLetters(database: Database): Promise<Finding[]> {
   const { letters, rows } = await countDeadLetters(database)
   if (letters === 0) return [ok('dead letters', 'none')]
   return [
@@ -83,7 +80,7 @@ async function lookAtDeadLetters(database: Database): Promise<Finding[]> {
   ]
 }
 
-async function lookAtWebhooks(database: Database): Promise<Finding[]> {
+async function checkWebhooks(database: Database): Promise<Finding[]> {
   const nowMs = Date.now()
   const dueMs = await findOldestDueMs(database, nowMs)
   const waiting = await countPendingDeliveries(database)
@@ -92,7 +89,7 @@ async function lookAtWebhooks(database: Database): Promise<Finding[]> {
   return [
     warning(
       'webhooks',
-      `one is due for ${duration(dueSeconds)} and nobody sends it: run a worker that has SVC_MASTER_KEY, or more of them`,
+      `one has been due for ${duration(dueSeconds)}: run a worker with SVC_MASTER_KEY, or more workers`,
     ),
   ]
 }

@@ -5,7 +5,7 @@ import { compareClock } from './clock.ts'
 import { bytes, type Check, duration, type Finding, orOk, percent, warning, wrong } from './finding.ts'
 
 const versionMin = 7
-/** At three quarters writes are refused. */
+/** Above this, writes are refused. */
 const memoryShareMax = 0.75
 const memoryShareHigh = 0.6
 const depthShareHigh = 0.25
@@ -13,24 +13,24 @@ const lagSecondsHigh = 60
 const lagSecondsMax = 900
 
 export function redisCheck(name: string, url: string, backend: QueueBackend): Check {
-  return { name, look: () => lookAtRedis(name, url, backend) }
+  return { name, run: () => checkRedis(name, url, backend) }
 }
 
-async function lookAtRedis(name: string, url: string, backend: QueueBackend): Promise<Finding[]> {
+async function checkRedis(name: string, url: string, backend: QueueBackend): Promise<Finding[]> {
   const askedMs = Date.now()
   const states = await readRedisStates(url)
   const answeredMs = Date.now()
   await backend.check()
   const weakness = await backend.findWeakness()
-  // Of a cluster each master is named.
+  // In a cluster each master is a finding of its own.
   return states.flatMap((state) => {
-    const its = states.length === 1 ? '' : ` ${state.address}`
-    const clock = compareClock(`clock of Redis${its}`, state.nowMs, askedMs, answeredMs)
-    return [...lookAtServer(states.length === 1 ? name : `Redis${its}`, state, weakness), clock]
+    const suffix = states.length === 1 ? '' : ` ${state.address}`
+    const clock = compareClock(`clock of Redis${suffix}`, state.nowMs, askedMs, answeredMs)
+    return [...judgeServer(states.length === 1 ? name : `Redis${suffix}`, state, weakness), clock]
   })
 }
 
-function lookAtServer(name: string, state: RedisState, weakness: string | undefined): Finding[] {
+function judgeServer(name: string, state: RedisState, weakness: string | undefined): Finding[] {
   const usable = state.maxBytes || state.systemBytes
   const share = usable > 0 ? state.usedBytes / usable : 0
   const used = `${bytes(state.usedBytes)} of ${bytes(usable)} used (${percent(share)})`
@@ -38,32 +38,29 @@ function lookAtServer(name: string, state: RedisState, weakness: string | undefi
     name,
     [
       Number.parseInt(state.version, 10) < versionMin &&
-        wrong(name, `is of version ${state.version}: svc needs ${versionMin} or newer`),
-      !state.isMaster && wrong(name, 'takes no writes, it is a replica: name the master in REDIS_URL'),
+        wrong(name, `has version ${state.version}: svc needs ${versionMin} or newer`),
+      !state.isMaster && wrong(name, 'is a replica and takes no writes: set REDIS_URL to the master'),
       weakness !== undefined && wrong(name, weakness),
-      state.lastWriteFailed &&
-        wrong(name, 'could not write its append-only file the last time: its disk is full or broken'),
+      state.lastWriteFailed && wrong(name, 'failed to write its append-only file: its disk is full or broken'),
       state.lastRewriteFailed &&
-        warning(
-          name,
-          'could not rewrite its append-only file the last time: is there room on its disk for a second one?',
-        ),
-      share > memoryShareMax && wrong(name, `${used}: writes are refused. Store what waits, or raise maxmemory.`),
+        warning(name, 'failed to rewrite its append-only file: check that its disk has room for a second one'),
+      share > memoryShareMax &&
+        wrong(name, `${used}: writes are refused. Let workers empty the queue, or raise maxmemory.`),
       share > memoryShareHigh &&
         share <= memoryShareMax &&
         warning(name, `${used}: at ${percent(memoryShareMax)} writes are refused. Raise maxmemory, or add workers.`),
       state.maxBytes === 0 &&
-        warning(name, 'has no maxmemory: it may use up the memory of its machine and be killed. Set one.'),
+        warning(name, 'has no maxmemory: it may use all memory of its machine and be killed. Set one.'),
     ],
-    `${state.version}; ${used}; keeps what it is given`,
+    `${state.version}; ${used}; durable`,
   )
 }
 
-/** What waits in each queue, and since when. */
+/** Checks the depth of each queue and the age of its oldest block. */
 export function queueCheck(backend: QueueBackend, queueMax: { blocks: number }): Check {
   return {
     name: 'queue',
-    async look() {
+    async run() {
       const queues = await Promise.all(
         queueNames.map(async (name) => {
           const producer = await backend.openProducer(name)
@@ -71,19 +68,23 @@ export function queueCheck(backend: QueueBackend, queueMax: { blocks: number }):
           return { name, blocks, seconds: oldestMs === undefined ? 0 : Math.max(0, (Date.now() - oldestMs) / 1_000) }
         }),
       )
-      const faults = queues.flatMap(({ name, blocks, seconds }) => {
-        const its = `queue ${name}`
-        const late = `${blocks} blocks, the oldest not stored for ${duration(seconds)}`
-        const then = 'do workers run, and is ClickHouse there? See docs/runbooks.md#svclaghigh'
-        if (seconds > lagSecondsMax) return [wrong(its, `${late}: ${then}`)]
-        if (seconds > lagSecondsHigh) return [warning(its, `${late}: ${then}`)]
+      const problems = queues.flatMap(({ name, blocks, seconds }) => {
+        const finding = `queue ${name}`
+        const late = `${blocks} blocks, the oldest has waited ${duration(seconds)}`
+        const advice = 'check that workers and ClickHouse run. See docs/runbooks.md#svclaghigh'
+        if (seconds > lagSecondsMax) return [wrong(finding, `${late}: ${advice}`)]
+        if (seconds > lagSecondsHigh) return [warning(finding, `${late}: ${advice}`)]
         if (blocks <= queueMax.blocks * depthShareHigh) return []
-        const depth = `${blocks} of ${queueMax.blocks} blocks that it may hold`
-        return [warning(its, `${depth}: workers cannot keep up. See docs/runbooks.md#svcqueuedeep`)]
+        const depth = `${blocks} of at most ${queueMax.blocks} blocks`
+        return [warning(finding, `${depth}: workers cannot keep up. See docs/runbooks.md#svcqueuedeep`)]
       })
       const blocks = queues.reduce((sum, it) => sum + it.blocks, 0)
       const seconds = Math.max(...queues.map((it) => it.seconds))
-      return orOk('queue', faults, blocks === 0 ? 'empty' : `${blocks} blocks, the oldest for ${duration(seconds)}`)
+      return orOk(
+        'queue',
+        problems,
+        blocks === 0 ? 'empty' : `${blocks} blocks, the oldest has waited ${duration(seconds)}`,
+      )
     },
   }
 }

@@ -3,30 +3,32 @@ import { type Check, ok, warning, wrong } from './finding.ts'
 
 const answerMsMax = 5_000
 
-/** A process that runs: is it ready, and which roles does it have? */
+/** Checks that a running process is ready, and lists its roles. */
 export function serviceCheck(url: string): Check {
   const name = `service at ${url}`
   return {
     name,
-    async look() {
+    async run() {
       const answer = await ask(`${url}/readyz`).catch(() => {
-        throw new Error('does not answer: start it with "npm start", or name its port with SVC_PORT, or SVC_URL')
+        throw new Error(
+          'does not answer: start it with "npm start", or set its port in SVC_PORT or its address in SVC_URL',
+        )
       })
       const { checks } = (await answer.json().catch(() => ({}))) as { checks?: Record<string, string> }
-      if (!checks) throw new Error('something else than svc answers there')
-      const faults = Object.entries(checks).filter(([, outcome]) => outcome !== 'ok')
-      if (faults.length > 0) return [wrong(name, faults.map((it) => it.join(': ')).join('; '))]
+      if (!checks) throw new Error('another program answers there, not svc')
+      const failed = Object.entries(checks).filter(([, outcome]) => outcome !== 'ok')
+      if (failed.length > 0) return [wrong(name, failed.map((it) => it.join(': ')).join('; '))]
       const roles = await findRoles(url)
       const other = roles.find((it) => it.version !== version)
       if (other) {
-        return [warning(name, `runs version ${other.version}, and this is ${version}: see docs/upgrading.md`)]
+        return [warning(name, `runs version ${other.version}, but this is ${version}: see docs/upgrading.md`)]
       }
       return [ok(name, roles.length > 0 ? `ready; ${roles.map((it) => it.role).join(', ')}` : 'ready')]
     },
   }
 }
 
-/** None where a proxy keeps `/metrics` to the inside. */
+/** Empty if a proxy hides `/metrics`. */
 async function findRoles(url: string): Promise<{ role: string; version: string }[]> {
   const answer = await ask(`${url}/metrics`).catch(() => undefined)
   if (!answer?.ok) return []

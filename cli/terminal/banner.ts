@@ -38,7 +38,7 @@ export function describeStarted({ settings, url, newKey, tookMs }: Started, term
 }
 
 function describeKey({ bootstrapApiKey }: Settings, newKey: string | undefined, terminal: Terminal): string {
-  if (newKey) return `${terminal.paint('green', newKey)}  (shown this once: keep it)`
+  if (newKey) return `${terminal.paint('green', newKey)}  (shown only once: keep it)`
   return bootstrapApiKey
     ? 'as set in SVC_BOOTSTRAP_API_KEY'
     : 'as printed at the first start (lost? SVC_BOOTSTRAP_API_KEY adds one)'

@@ -134,12 +134,12 @@ describe('a backup', () => {
   })
 
   it('says what is missing where it cannot be made', async () => {
-    await fail(['backup'], /Say where backups are kept/)
+    await fail(['backup'], /The place of the backups is missing/)
     await fail(['backup', '--to', place], /There is nothing to copy: .* has no stores/, path.join(tmpdir(), 'svc-none'))
     await fail(['backup', 'list', '--to', 's3://127.0.0.1/'], /SVC_BACKUP_URL: must name a host and a bucket/)
     const given = { CLICKHOUSE_URL: 'http://127.0.0.1:1/svc', POSTGRES_URL: 'postgres://127.0.0.1:1/svc' }
     const outcome = await svc(['backup', '--to', place], given, onClose)
-    expectPlainFailure(outcome, /cannot write to this folder: keep backups in S3 .* SVC_BACKUP_CLICKHOUSE/)
+    expectPlainFailure(outcome, /cannot write to this folder\. Keep backups in S3 .* SVC_BACKUP_CLICKHOUSE/)
     await fail(['backup', '--to', place, '--keep', '0'], /--keep must be 1 or more/)
     await fail(['backup', 'destroy', '--to', place], /Usage: svc backup/)
   })

@@ -127,7 +127,7 @@ describe('a role that cannot work says so in a sentence and ends with exit code 
 
     const folder = await aFolder(onClose)
     const api = await start('api', { ...storesWith('postgres'), objectsUrl: '' }, { SVC_DATA_DIR: folder })
-    expect(api.output()).toMatch(/OBJECTS_URL is not set: assets are kept on this machine only/)
+    expect(api.output()).toMatch(/OBJECTS_URL is not set: assets are stored on this machine only/)
     expect(api.output()).toContain(`${folder}/objects`)
   })
 
@@ -226,7 +226,7 @@ describe('svc migrate', () => {
 
     expect(first).toMatchObject({ code: 0, stderr: '' })
     expect(second).toEqual({ code: 0, stderr: '', stdout: 'The stores are up to date.\n' })
-    const apiKey = /shown this once: (svc_\w+)/.exec(first.stdout)?.[1] as string
+    const apiKey = /shown only once: (svc_\w+)/.exec(first.stdout)?.[1] as string
     const api = await start('api', stores)
     const answer = await createClient(api.url, { apiKey, workspaceName: 'default' }).get('/account-details')
     expect(answer.body).toMatchObject({ defaultWorkspaceName: 'default' })

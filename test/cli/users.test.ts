@@ -33,7 +33,7 @@ describe('svc users', () => {
     const name = uniqueName('user')
     const added = await users('add', name)
     expect(added).toMatchObject({ code: 0, stderr: '' })
-    expect(added.stdout).toMatch(new RegExp(`^The user ${name} is made, with the workspace ${name}\\.\nAPI key of`))
+    expect(added.stdout).toMatch(new RegExp(`^The user ${name} was added, with the workspace ${name}\\.\nAPI key of`))
     const first = keyForm.exec(added.stdout)?.[0]
     const second = keyForm.exec((await users('key', name)).stdout)?.[0]
     for (const key of [first, second]) {
@@ -41,7 +41,7 @@ describe('svc users', () => {
     }
     expect((await users('list')).stdout).toMatch(new RegExp(`^${name}  user +  ${name}  `, 'm'))
 
-    expect((await users('remove', name)).stdout).toBe(`${name} is removed, and its keys are refused from now on.\n`)
+    expect((await users('remove', name)).stdout).toBe(`${name} was removed. Its keys are no longer accepted.\n`)
     for (const key of [first, second]) {
       await eventually(async () => expect((await as(key).get('/account-details')).status).toBe(401), 1_000)
     }
@@ -75,14 +75,11 @@ describe('svc users', () => {
   it('says in a sentence what is in the way', async () => {
     const name = uniqueName('user')
     await users('add', name)
-    expectPlainFailure(await users('add', name), /There is a user or service account ".+" already\./)
-    expectPlainFailure(
-      await users('add', 'default'),
-      /There is a workspace "default" already: name it with --workspace/,
-    )
-    expectPlainFailure(await users('key', 'nobody'), /There is no user "nobody": "svc users list"/)
+    expectPlainFailure(await users('add', name), /A user or service account ".+" already exists\./)
+    expectPlainFailure(await users('add', 'default'), /A workspace "default" already exists\. Pass it with --workspace/)
+    expectPlainFailure(await users('key', 'nobody'), /There is no user "nobody"\. "svc users list"/)
     expectPlainFailure(await users('remove', 'nobody'), /There is no user "nobody"/)
-    expectPlainFailure(await users('remove', 'admin'), /admin is the only admin: make another one first/)
+    expectPlainFailure(await users('remove', 'admin'), /admin is the only admin\. Add another one first/)
     expectPlainFailure(await users('list', '--organization', 'none'), /There is no organization "none"/)
     expectPlainFailure(await svc(['users', 'list'], {}, onClose), /POSTGRES_URL: must be set/)
     for (const words of [[], ['add'], ['list', 'x'], ['shred', 'x'], ['key', 'a', 'b']]) {
@@ -112,7 +109,7 @@ describe('svc secrets rotate', () => {
     const short = { SVC_MASTER_KEY_PREVIOUS: 'c2hvcnQ=' }
     expectPlainFailure(await rotate(short), /SVC_MASTER_KEY_PREVIOUS: must be 32 bytes in base64 or hex/)
     expect((await rotate(both)).stdout).toBe(
-      'The new master key is in use (data keys encrypted anew: 1). SVC_MASTER_KEY_PREVIOUS can be taken away.\n',
+      'The new master key is in use (data keys re-encrypted: 1). You can remove SVC_MASTER_KEY_PREVIOUS.\n',
     )
     expect(JSON.parse((await rotate(both, '--json')).stdout)).toEqual({ rotated: false, dataKeys: 0 })
     expect(await openSecrets({ database, masterKey: after }).find(id, 'name')).toBe('value')

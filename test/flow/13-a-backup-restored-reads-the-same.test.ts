@@ -74,7 +74,7 @@ describe('npm start', () => {
     await up.ended
     const giveMasterKey = await wipe(folder)
     const withoutKey = await svc(['restore', '--from', place], { SVC_DATA_DIR: folder }, onClose)
-    expectPlainFailure(withoutKey, /encrypted with a master key, which is never part of a backup/)
+    expectPlainFailure(withoutKey, /encrypted with a master key, which no backup contains/)
     const wrongKey = { SVC_DATA_DIR: folder, SVC_MASTER_KEY: Buffer.alloc(32, 1).toString('base64') }
     expectPlainFailure(await svc(['restore', '--from', place], wrongKey, onClose), /another master key/)
     await mkdir(folder, { recursive: true, mode: 0o700 })

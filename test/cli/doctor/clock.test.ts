@@ -9,10 +9,10 @@ it('a clock that was read while we asked is well, however long that took', () =>
 it('one that is ahead or behind is told, with by how much', () => {
   expect(compareClock('clock', 31_200, 1_000, 1_200)).toMatchObject({
     state: 'warning',
-    says: expect.stringMatching(/^is 30 s ahead of ours: .*NTP/),
+    message: expect.stringMatching(/^is 30 s ahead of ours: .*NTP/),
   })
   expect(compareClock('clock', 1_000, 61_000, 61_500)).toMatchObject({
     state: 'warning',
-    says: expect.stringMatching(/^is 60 s behind ours: /),
+    message: expect.stringMatching(/^is 60 s behind ours: /),
   })
 })

@@ -135,21 +135,23 @@ describe('svc doctor', () => {
     const { client, organizationId, close } = await openOrganization({ stores: own })
     onClose(close)
     const lookWith = async (key: Record<string, string>) => {
-      const { state, says } = await look({ ...env, ...key }, 'master key')
-      return `${state}: ${says}`
+      const { state, message } = await look({ ...env, ...key }, 'master key')
+      return `${state}: ${message}`
     }
 
-    expect(await lookWith({})).toBe('ok: none is set, and none is needed yet')
+    expect(await lookWith({})).toBe('ok: not set, and not needed yet')
     const secret = JSON.stringify({ secretName: 'hook', secretValue: 'x' })
     expect((await client.send('PUT', `/write/organization/${organizationId}/secrets`, secret)).status).toBe(200)
 
-    expect(await lookWith({ SVC_MASTER_KEY: testMasterKey })).toBe('ok: opens 1 secret')
+    expect(await lookWith({ SVC_MASTER_KEY: testMasterKey })).toBe('ok: decrypts 1 secret')
     expect(await lookWith({})).toMatch(/^wrong: .*set SVC_MASTER_KEY/)
     expect(await lookWith({ SVC_MASTER_KEY: Buffer.alloc(32, 9).toString('base64') })).toContain('svc secrets rotate')
 
     // One that was moved in the table opens nowhere else.
     await run(own.postgresUrl, "UPDATE organization_secrets SET name = 'moved'")
-    expect(await lookWith({ SVC_MASTER_KEY: testMasterKey })).toMatch(/^wrong: does not open 1 of 1 secret \(moved\)/)
+    expect(await lookWith({ SVC_MASTER_KEY: testMasterKey })).toMatch(
+      /^wrong: does not decrypt 1 of 1 secret \(moved\)/,
+    )
   })
 
   it('tells a master key in the data folder that is damaged, or that others may read', async () => {
@@ -157,8 +159,8 @@ describe('svc doctor', () => {
     const file = path.join(folder, 'master-key')
     const env = { SVC_DATA_DIR: folder, SVC_PORT: String(await findFreePort()) }
     const lookAgain = async () => {
-      const { state, says } = await look(env, 'master key')
-      return `${state}: ${says}`
+      const { state, message } = await look(env, 'master key')
+      return `${state}: ${message}`
     }
 
     expect(await lookAgain()).toBe('ok: ')
@@ -187,7 +189,7 @@ describe('svc doctor', () => {
 
     expect(found).toMatchObject({
       state: 'wrong',
-      says: expect.stringMatching(/something else than svc answers there/),
+      message: expect.stringMatching(/another program answers there/),
     })
   })
 
@@ -256,7 +258,7 @@ describe('svc doctor', () => {
     await producer.add({ rows: 1, receivedMs: Date.now() - 60_000, bytes: Buffer.from('x') })
     expect(await found()).toMatchObject({
       state: 'warning',
-      says: expect.stringMatching(/^2 blocks, the oldest not stored for 5 min: do workers run/),
+      message: expect.stringMatching(/^2 blocks, the oldest has waited 5 min: check that workers/),
     })
   })
 
@@ -272,7 +274,7 @@ describe('svc doctor', () => {
 
     expect(await found('ClickHouse parts')).toMatchObject({
       state: 'warning',
-      says: expect.stringMatching(/^points has \d+ in a partition; from \d+ on inserts are slowed down/),
+      message: expect.stringMatching(/^points has \d+ in a partition; inserts are slowed down from \d+ on/),
     })
 
     await clickhouse.command(`SYSTEM START MERGES ${table}`)
@@ -283,7 +285,7 @@ describe('svc doctor', () => {
     await eventually(async () => {
       expect(await look(env, 'ClickHouse mutations')).toMatchObject({
         state: 'warning',
-        says: expect.stringContaining('1 fail again and again'),
+        message: expect.stringContaining('1 keep failing'),
       })
     }, 120_000)
     await clickhouse.command(`KILL MUTATION WHERE database = '${clickhouse.database}' SYNC`)
@@ -307,15 +309,18 @@ describe('svc doctor of a replica of Postgres', () => {
     await migratePostgres(primaryUrl)
     const env = { ...(await givenStores()), POSTGRES_URL: primaryUrl }
     const lookAt = async (url: string) => {
-      const { state, says } = await look({ ...env, POSTGRES_READ_URL: url }, `Postgres replica at ${new URL(url).host}`)
-      return `${state}: ${says}`
+      const { state, message } = await look(
+        { ...env, POSTGRES_READ_URL: url },
+        `Postgres replica at ${new URL(url).host}`,
+      )
+      return `${state}: ${message}`
     }
 
     expect(await lookAt(primaryUrl)).toBe('ok: is the primary itself')
     await eventually(async () => expect(await lookAt(replicaUrl)).toMatch(/^ok: (up to date|\d+ ms behind)$/))
     await run(replicaUrl, 'SELECT pg_wal_replay_pause()')
     await run(primaryUrl, 'CREATE TABLE written_meanwhile (id int)')
-    expect(await lookAt(replicaUrl)).toMatch(/^warning: does not replay, it is paused/)
+    expect(await lookAt(replicaUrl)).toMatch(/^warning: has paused its replay/)
     expect(await lookAt(storesWith('postgres').postgresUrl)).toMatch(/^wrong: is no replica of the one at POSTGRES_URL/)
     await stopReplica()
     expect(await lookAt(replicaUrl)).toMatch(/^warning: .*ECONNREFUSED.*: the primary answers every read meanwhile$/)
@@ -334,17 +339,23 @@ describe.skipIf(!canRunRedis)('svc doctor of a Redis', () => {
     const env = { ...(await givenStores()), REDIS_URL: redis.url }
     const name = `Redis at ${new URL(redis.url).host}`
 
-    expect(await look(env, name)).toMatchObject({ state: 'warning', says: expect.stringContaining('has no maxmemory') })
+    expect(await look(env, name)).toMatchObject({
+      state: 'warning',
+      message: expect.stringContaining('has no maxmemory'),
+    })
     await client.config('SET', 'maxmemory', '1gb')
-    expect(await look(env, name)).toMatchObject({ state: 'ok', says: expect.stringMatching(/of 1\.1 GB used/) })
+    expect(await look(env, name)).toMatchObject({ state: 'ok', message: expect.stringMatching(/of 1\.1 GB used/) })
     await client.set('filling', Buffer.alloc(20_000_000))
     await client.config('SET', 'maxmemory', '24mb')
-    expect(await look(env, name)).toMatchObject({ state: 'wrong', says: expect.stringContaining('writes are refused') })
+    expect(await look(env, name)).toMatchObject({
+      state: 'wrong',
+      message: expect.stringContaining('writes are refused'),
+    })
     await client.config('SET', 'maxmemory', '1gb')
     const other = await startRedisServer({ folder: await aFolder(onClose) })
     if (!other) throw new Error('redis-server did not start')
     onClose(other.close)
     await client.replicaof('127.0.0.1', other.port)
-    expect(await look(env, name)).toMatchObject({ state: 'wrong', says: expect.stringContaining('it is a replica') })
+    expect(await look(env, name)).toMatchObject({ state: 'wrong', message: expect.stringContaining('is a replica') })
   })
 })

