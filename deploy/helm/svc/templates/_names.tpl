@@ -1,10 +1,10 @@
-{{/* What the objects of a release are called. */}}
+{{/* The name of the objects of a release. */}}
 
 {{- define "svc.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Short enough for all that is appended, and for what Deployments append to that. */}}
+{{/* Short enough for our suffixes and those of Deployments. */}}
 {{- define "svc.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
@@ -18,7 +18,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What selects the pods of a component: list of root and component. These never change. */}}
+{{/* The selector labels of a component's pods; they never change. Argument: list of root and component. */}}
 {{- define "svc.selectorLabels" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ include "svc.name" $root }}

@@ -1,4 +1,4 @@
-{{/* What the pods of svc have in common. */}}
+{{/* Common parts of the pods of svc. */}}
 
 {{- define "svc.containerSecurityContext" -}}
 allowPrivilegeEscalation: false
@@ -6,7 +6,7 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end -}}
 
-{{/* The settings, the chart's own first: those of the role win over those of all. Argument: list of root and role. */}}
+{{/* The settings of a role; they win over the common ones. Argument: list of root and role. */}}
 {{- define "svc.settingsEnv" -}}
 {{- $root := index . 0 -}}
 {{- $ofRole := dict -}}
@@ -21,12 +21,12 @@ capabilities: { drop: [ALL] }
 {{- with include "svc.publicUrl" $root }}{{ $_ := set $own "SVC_PUBLIC_URL" . }}{{ end -}}
 {{- range $name, $value := merge (dict) $ofRole $root.Values.settings $own }}
 - name: {{ $name }}
-  {{- /* A number of a values file has become a float: 1200000 must not be written as 1.2e+06. */}}
+  {{- /* Helm parses numbers as floats: 1200000 must not become 1.2e+06. */}}
   value: {{ ternary (printf "%v" $value) (printf "%v" (int64 $value)) (not (kindIs "float64" $value)) | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* All variables of a role. Argument: list of root, role (or nil), and the Secret with given addresses. */}}
+{{/* All variables of a role. Argument: list of root, role (or nil), and the Secret with the given addresses. */}}
 {{- define "svc.env" -}}
 {{- $root := index . 0 -}}
 {{- include "svc.settingsEnv" (list $root (index . 1)) }}
@@ -52,7 +52,7 @@ capabilities: { drop: [ALL] }
 {{- end }}
 {{- end -}}
 
-{{/* What stands at the head of every pod spec of svc. */}}
+{{/* The first fields of every pod spec of svc. */}}
 {{- define "svc.podBasics" -}}
 serviceAccountName: {{ include "svc.serviceAccountName" . }}
 automountServiceAccountToken: false
@@ -65,11 +65,11 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* The migrations. Argument: list of root and the name of the Secret with given addresses. */}}
+{{/* The migrations. Argument: list of root and the name of the Secret with the given addresses. */}}
 {{- define "svc.migratePodSpec" -}}
 {{- $root := index . 0 -}}
 {{- include "svc.podBasics" $root }}
-# The stores may be on their way up still: it is tried again, ever more slowly.
+# The stores may still be starting: the Job retries with growing delays.
 restartPolicy: OnFailure
 containers:
   - name: migrate

@@ -1,4 +1,4 @@
-{{/* Where the stores are, as variables of a container. */}}
+{{/* The addresses of the stores, as variables of a container. */}}
 
 {{/*
 The stores' addresses. One that is run here is composed by the kubelet out of its password, so that no generated password
