@@ -9,7 +9,7 @@ const container = given('SVC_REHEARSAL_CONTAINER')
 const user = { apiKey: given('SVC_API_KEY'), workspaceName: 'default' }
 const run = promisify(execFile)
 
-/** A client of the container once it is healthy, at the port it has now. */
+/** Waits until the container is healthy, and returns a client for its current port. */
 async function openClient() {
   await eventually(async () => {
     const { stdout } = await run('docker', ['inspect', '--format', '{{.State.Health.Status}}', container])

@@ -1,4 +1,4 @@
-/** What `rehearse` tells its tests in the environment. */
+/** The variables that `rehearse` passes to its tests. */
 export function given(name: string): string {
   const value = process.env[name]
   if (!value) throw new Error(`${name} must be set: deploy/test/rehearse does`)

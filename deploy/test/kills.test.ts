@@ -9,9 +9,8 @@ import { expectLedger, runLoad } from '../../test/kit/ledger.ts'
 import { given } from './given.ts'
 
 /**
- * Kills the main process of each container of a compose project that runs, under light load, and compares what was
- * acknowledged with what can be read afterwards. `rehearse` names the project and the address; docker is found as the
- * environment has it.
+ * Kills the main process of each container of a running compose project under light load, then compares acknowledged with readable
+ * rows. `rehearse` passes the project, the address and the docker host.
  */
 const project = given('SVC_REHEARSAL_PROJECT')
 const url = given('SVC_REHEARSAL_URL')
@@ -71,7 +70,7 @@ async function expectKeptAsset() {
   expect({ status, sha256: toSha256(bytes) }).toEqual({ status: 200, sha256: keptAsset.sha256 })
 }
 
-/** Not by "docker kill": Docker takes that for the wish of a person, and starts nothing again. */
+/** Not by "docker kill": after that Docker does not restart the container. */
 async function kill(pid: number): Promise<void> {
   process.kill(pid, 'SIGKILL')
 }

@@ -1,13 +1,13 @@
 import { defineConfig } from 'vitest/config'
 
-/** For the tests of a deployment that runs already; `rehearse` starts one. */
+/** For tests of a running deployment; `rehearse` starts one. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,
     include: ['*.test.ts'],
     testTimeout: 300_000,
     hookTimeout: 300_000,
-    // What is killed in one test is needed by the next.
+    // One file at a time: one kills what another needs.
     maxWorkers: 1,
   },
 })

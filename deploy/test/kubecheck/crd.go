@@ -24,7 +24,7 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// readSchemas makes a JSON schema of each version in the given CRDs.
+// readSchemas makes a JSON schema for each version in the given CRDs.
 func readSchemas(crds paths) (map[schema.GroupVersionKind]*jsonschema.Schema, error) {
 	schemas := map[schema.GroupVersionKind]*jsonschema.Schema{}
 	for _, path := range crds {
@@ -38,7 +38,7 @@ func readSchemas(crds paths) (map[schema.GroupVersionKind]*jsonschema.Schema, er
 		}
 		for _, version := range crd.Spec.Versions {
 			root := version.Schema.OpenAPIV3Schema
-			// What every object has, and CRDs do not spell out; checkMetadata looks at it.
+			// Common fields, which CRDs do not describe; checkMetadata checks them.
 			properties, ok := root["properties"].(map[string]any)
 			if !ok {
 				return nil, fmt.Errorf("%s: version %s has no schema", path, version.Name)
@@ -61,7 +61,7 @@ func readSchemas(crds paths) (map[schema.GroupVersionKind]*jsonschema.Schema, er
 	return schemas, nil
 }
 
-// close makes of a CRD's schema a JSON schema that knows no other fields: the server drops those without a word.
+// close turns a CRD's schema into a JSON schema that forbids unknown fields: the server would drop them silently.
 func close(node map[string]any) {
 	if node["x-kubernetes-int-or-string"] == true {
 		delete(node, "anyOf")

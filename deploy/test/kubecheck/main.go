@@ -1,7 +1,7 @@
 // kubecheck reads the objects of a rendered chart from its standard input and checks them as the API server would: each
 // strictly against the server's own type (a field that is unknown, given twice or of another type is an error), names and
-// labels against the server's own rules, objects of KEDA against the schema of its CRD. Then what no server checks: that
-// what one object says of another is so.
+// labels against the server's own rules, objects of KEDA against the schema of its CRD. It also checks what no server checks:
+// the references between objects.
 //
 //	helm template svc deploy/helm/svc -f values.yaml | kubecheck -crd keda.sh_scaledobjects.yaml
 package main

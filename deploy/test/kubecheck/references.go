@@ -41,14 +41,14 @@ func checkMetadata(object *unstructured.Unstructured) (faults []error) {
 	return faults
 }
 
-// A pod and what it belongs to.
+// A pod and its owner.
 type pod struct {
 	owner  string
 	labels map[string]string
 	spec   core.PodSpec
 }
 
-// rendered is what a chart came to, by what others refer to it with.
+// rendered holds the objects of a chart by the names used to refer to them.
 type rendered struct {
 	pods     []pod
 	services map[string]*core.Service
@@ -63,8 +63,8 @@ func (it *rendered) tell(where, format string, values ...any) {
 	it.faults = append(it.faults, fmt.Errorf("%s: %s", where, fmt.Sprintf(format, values...)))
 }
 
-// checkReferences tells which references lead nowhere. A Secret that the chart does not render is somebody else's, as an
-// existingSecret is; of one that it renders, the key must be there.
+// checkReferences lists broken references. A Secret that the chart does not render is external, such as an existingSecret; one that
+// it renders must have the key.
 func checkReferences(objects []runtime.Object) []error {
 	it := &rendered{
 		services: map[string]*core.Service{}, scalable: map[string]bool{}, configs: map[string]bool{},
@@ -187,7 +187,7 @@ func (it *rendered) checkContainer(where string, container core.Container, volum
 		if known[variable.Name] {
 			it.tell(where, "has %s twice", variable.Name)
 		}
-		// The kubelet puts in only what stands before.
+		// The kubelet expands only variables defined before.
 		for _, part := range strings.Split(variable.Value, "$(")[1:] {
 			if name, _, ok := strings.Cut(part, ")"); ok && !known[name] {
 				it.tell(where, "%s uses $(%s), which does not stand before it", variable.Name, name)

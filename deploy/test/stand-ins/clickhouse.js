@@ -1,5 +1,5 @@
-// The real engine with its HTTP interface, as store/embedded/ runs it, for whoever has the user and password of the
-// variables that the image of the server knows. The engine ends when its stdin does.
+// The real engine with its HTTP interface, as in store/embedded/, with the user and password from the variables of the official
+// image. The engine ends when its stdin ends.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'

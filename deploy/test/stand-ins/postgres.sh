@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes the user and the database that the variables name, aside and then renamed, so that a kill leaves nothing half made.
+# Makes the user and the database from the variables in a temporary folder and renames it, so that a kill leaves nothing half made.
 set -euo pipefail
 
 programs=$(echo /usr/lib/postgresql/*/bin)

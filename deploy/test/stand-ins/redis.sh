@@ -1,5 +1,5 @@
 #!/bin/sh
-# Options alone are those of the server, as in the image this stands in for.
+# Arguments that are only options go to the server, as in the official image.
 case "${1-}" in -*) set -- redis-server "$@" ;; esac
 if [ "${1-}" = redis-server ]; then
   shift

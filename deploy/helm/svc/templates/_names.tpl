@@ -60,8 +60,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end -}}
 
 {{/*
-The Deployments, in the order of the data's way: what each is called, what it runs, where its values are, and whether it
-answers requests.
+The Deployments, in the order of the data flow: name, command, key of the values, and whether it answers requests.
 */}}
 {{- define "svc.roles" -}}
 {{- $webhooks := .Values.webhookWorker.enabled -}}

@@ -1,8 +1,8 @@
 {{/* The addresses of the stores, as variables of a container. */}}
 
 {{/*
-The stores' addresses. One that is run here is composed by the kubelet out of its password, so that no generated password
-stands in two Secrets. Argument: list of root and the name of the Secret that holds addresses given as values.
+The address of a store run here is composed by the kubelet from its password, so that each generated password is in one Secret
+only. Argument: list of root and the name of the Secret with the addresses given as values.
 */}}
 {{- define "svc.storeEnv" -}}
 {{- $root := index . 0 -}}
@@ -59,7 +59,7 @@ stands in two Secrets. Argument: list of root and the name of the Secret that ho
 {{- end }}
 {{- end -}}
 
-{{/* The addresses that were given as values: they hold passwords, so they are kept in a Secret. */}}
+{{/* The addresses given as values, for a Secret, because they hold passwords. */}}
 {{- define "svc.givenUrls" -}}
 {{- range $store := list "clickhouse" "postgres" "redis" "objects" }}
 {{- with (index $.Values $store).url }}
