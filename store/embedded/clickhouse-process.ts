@@ -1,6 +1,6 @@
 /**
- * The child process that is ClickHouse: `node clickhouse-process.ts LIBRARY PROTOCOL[,PROTOCOL] OPTION...`. Its last query reads stdin and
- * so blocks until the parent closes it or dies; then the engine ends in order. Told in full in engine.ts.
+ * The child process of ClickHouse: `node clickhouse-process.ts LIBRARY PROTOCOL[,PROTOCOL] OPTION...`. Its last query reads stdin, so it
+ * blocks until the parent closes stdin or dies; then the engine shuts down. See engine.ts.
  */
 import { DataType, isNullPointer, load, open } from 'ffi-rs'
 
@@ -10,7 +10,7 @@ const queries = `CREATE DATABASE IF NOT EXISTS svc; ${listen.join(' ')} SELECT *
 // No "local" in front: chdb_query_cmdline adds it.
 const argv = ['clickhouse', ...options, '--query', queries]
 
-// A service manager may send these to every process of ours; only the parent says when it has drained.
+// A service manager may signal every process of the service. The child must run until the parent has drained.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
 
 process.stdout.write(`${process.pid}\n`)
@@ -21,10 +21,10 @@ const result = await load({
   retType: DataType.External,
   paramsType: [DataType.I32, DataType.StringArray],
   paramsValue: [argv.length, argv],
-  // On a thread of its own: the engine checks the bounds of its stack, and this one stays free for signals.
+  // On another thread: the engine checks the bounds of its stack, and the main thread stays free for signals.
   runInNewThread: true,
 })
-if (isNullPointer(result)) fail('the engine gave no result')
+if (isNullPointer(result)) fail('the engine returned no result')
 const readError = { library: 'chdb', funcName: 'chdb_result_error', paramsType: [DataType.External] }
 const error = load({ ...readError, retType: DataType.External, paramsValue: [result] })
 if (!isNullPointer(error)) fail(load({ ...readError, retType: DataType.String, paramsValue: [result] }))

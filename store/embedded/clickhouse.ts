@@ -2,8 +2,8 @@
  * The real ClickHouse engine with its HTTP interface, out of the optional npm package `@chdb/lib-<platform>`.
  *
  * The engine's command line opens a local session as the user `default`, which must have no password. HTTP would let
- * anyone on this machine in as that user, so its profile allows one session, which the engine itself holds to its end,
- * and its grants allow no more than the three start commands.
+ * anyone on this machine log in as that user. Therefore its profile allows only one session, which the engine itself keeps
+ * open, and its grants allow only the start commands.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -20,24 +20,23 @@ import { supervise } from './supervise.ts'
 import { EmbeddedStoreUnavailable, platformName } from './unavailable.ts'
 
 export type EmbeddedClickHouse = {
-  /** `http://svc:PASSWORD@127.0.0.1:PORT/svc`; stays the same when the engine is started again. */
+  /** `http://svc:PASSWORD@127.0.0.1:PORT/svc`; stays the same after a restart of the engine. */
   url: string
   /** Stops the engine. Idle keep-alive connections delay it by up to 5 s, so close clients first. */
   close(): Promise<void>
   pid(): number
-  /** The one folder that it may write backups to, and read them from. */
+  /** The only folder for backups that it may write and read. */
   backupsFolder: string
 }
 
 const name = 'ClickHouse'
 const mib = 1024 ** 2
-/** Loading the tables of a long-used folder takes longer than starting an empty one. */
+/** Generous, because loading the tables of an old data folder takes long. */
 const startMsMax = { empty: 60_000, filled: 300_000 }
 
 /**
- * Starts ClickHouse on the files below `folder` and keeps it running until `close` or this process's death. Fails with
- * `EmbeddedStoreUnavailable` where there is no engine for this platform, and with what the engine said if it does not
- * start.
+ * Starts ClickHouse on the files below `folder` and keeps it running until `close` or the death of this process. Throws
+ * `EmbeddedStoreUnavailable` if there is no engine for this platform, and the engine's output if it does not start.
  */
 export async function openEmbeddedClickHouse(options: {
   folder: string
@@ -68,7 +67,7 @@ export async function openEmbeddedClickHouse(options: {
     log,
     async start(signal, isFirst) {
       await endPredecessor(folder, dataFolder)
-      // Clients reconnect to where they were, so only a first start may look for another port.
+      // Clients reconnect to the same address, so only the first start may choose a port.
       if (isFirst) port = await findFreePort()
       return startEngine({
         name,
@@ -93,7 +92,7 @@ export async function openEmbeddedClickHouse(options: {
   return { url: `http://svc:${password}@127.0.0.1:${port}/svc`, close: engine.close, pid: engine.pid, backupsFolder }
 }
 
-/** The engine's library, where it is installed for this platform. */
+/** The path of the engine's library for this platform. */
 export function findClickHouseLibrary(): string {
   const libc = process.platform === 'linux' ? '-gnu' : ''
   const { resolve: find } = createRequire(import.meta.url)
@@ -104,7 +103,7 @@ export function findClickHouseLibrary(): string {
     const library = files.find((file) => existsSync(file))
     if (library) return library
   } catch {
-    // Not installed: said below.
+    // Not installed: see the error below.
   }
   throw new EmbeddedStoreUnavailable(
     `There is no embedded ClickHouse for ${platformName()}. Set CLICKHOUSE_URL to a ClickHouse server (25.8 or newer), ` +
@@ -112,7 +111,7 @@ export function findClickHouseLibrary(): string {
   )
 }
 
-/** The engine of a killed predecessor ends by itself, but may still be about it. */
+/** Waits for the engine of a killed predecessor: it ends by itself, but that may take a moment. */
 async function endPredecessor(folder: string, dataFolder: string): Promise<void> {
   const status = await readFile(join(dataFolder, 'status'), 'utf8').catch(() => '')
   const pid = Number(/^PID: (\d+)/m.exec(status)?.[1])
@@ -120,7 +119,7 @@ async function endPredecessor(folder: string, dataFolder: string): Promise<void>
 }
 
 async function checkAnswers(port: number, password: string): Promise<void> {
-  // With our password, or else a stranger who took the port first would do.
+  // With our password, or another program on the port would pass for the engine.
   const response = await fetch(`http://127.0.0.1:${port}/?database=svc&query=SELECT+1`, {
     headers: { 'x-clickhouse-user': 'svc', 'x-clickhouse-key': password, connection: 'close' },
     signal: AbortSignal.timeout(5_000),

@@ -7,26 +7,26 @@ import { startOfProcess } from './live-process.ts'
 
 type Holder = { pid: number; start: string; token: string; since: string }
 
-/** Where the stores of a running service are. */
+/** The addresses of the stores of a running service. */
 export type PublishedStores = {
   clickhouseUrl: string
   postgresUrl: string
   redisUrl?: string
   objectsUrl: string
-  /** Where the embedded ClickHouse may write backups to. */
+  /** The folder for backups of the embedded ClickHouse. */
   backupsFolder?: string
 }
 
 export type DataFolderLock = {
-  /** Lets other commands of the folder's owner reach the stores, for as long as the lock is held. */
+  /** Publishes the addresses to other commands of the folder's owner, while the lock is held. */
   publish(stores: PublishedStores): void
   release(): void
 }
 
 /**
- * Makes the folder and takes it for this process; `release` gives it back. Fails when a live process holds it. What a
- * dead one left is taken over. Processes in different containers do not see each other's pids: between them, the
- * stores' own locks on their files are what keeps them apart.
+ * Makes the folder and locks it for this process until `release`. Throws when a live process holds the lock; takes over the
+ * lock of a dead one. Processes in different containers do not see each other's pids: only the stores' own file locks keep
+ * them apart.
  */
 export function lockDataFolder(path: string): DataFolderLock {
   const folder = resolve(path)
@@ -50,7 +50,7 @@ export function lockDataFolder(path: string): DataFolderLock {
     )
   }
   try {
-    // A link, because it appears with its content or not at all.
+    // A link appears atomically, with its content.
     while (!tryLink(draft, file)) {
       const text = readIfThere(file)
       const holder = toHolder(text)
@@ -78,7 +78,7 @@ export function lockDataFolder(path: string): DataFolderLock {
   }
 }
 
-/** What the live process that holds the folder has published; undefined when there is none. */
+/** The addresses published by the live process that holds the folder; undefined if there is none. */
 export function findPublishedStores(path: string): PublishedStores | undefined {
   const folder = resolve(path)
   const holder = toHolder(readIfThere(join(folder, 'lock')))
@@ -90,7 +90,7 @@ export function findPublishedStores(path: string): PublishedStores | undefined {
 
 const toPublished = (folder: string) => join(folder, 'stores')
 
-/** Fails when the file system of `folder` has less than `bytesMin` bytes left (500 MB by default). */
+/** Throws when the file system of `folder` has less than `bytesMin` bytes free (500 MB by default). */
 export async function checkFreeSpace(folder: string, bytesMin = 500_000_000): Promise<void> {
   const { bavail, bsize } = await statfs(folder)
   const bytesFree = bavail * bsize
@@ -101,7 +101,7 @@ export async function checkFreeSpace(folder: string, bytesMin = 500_000_000): Pr
   )
 }
 
-/** Moved aside before it is removed: someone else may have replaced it by their own since we read it. */
+/** Renames the lock file before it removes it: another process may have replaced it since we read it. */
 function removeStale(file: string, text: string, aside: string): void {
   try {
     renameSync(file, aside)
@@ -123,7 +123,7 @@ function tryLink(from: string, to: string): boolean {
   }
 }
 
-/** Undefined for what we did not write whole, such as a file that a power cut left empty. */
+/** Undefined for a truncated file, for example after a power cut. */
 function toHolder(text: string | undefined): Holder | undefined {
   try {
     const holder = JSON.parse(text ?? '') as Holder

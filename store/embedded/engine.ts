@@ -1,9 +1,9 @@
 /**
- * An engine is a child process that serves as long as its stdin stays open. We hold the other end of that pipe and the
- * system closes it when we die, however we die, so no engine outlives us. It has a session of its own, or else the
- * terminal's Ctrl-C would end it before we have drained.
+ * An engine is a child process that serves as long as its stdin is open. We hold the other end of that pipe. When this process
+ * dies in any way, the system closes the pipe, so no engine outlives us. The engine has its own session, or Ctrl-C in the
+ * terminal would end it before we have drained.
  *
- * The child's first line on stdout is the engine's pid; what it writes to stderr is kept for error messages.
+ * The child's first line on stdout is the engine's pid. The last lines of its stderr are kept for error messages.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
@@ -13,9 +13,9 @@ import { signalProcess } from './live-process.ts'
 import type { Log } from './log.ts'
 
 export type EngineRun = {
-  /** The engine's own pid, which need not be the child's. */
+  /** The engine's pid, which may differ from the child's. */
   pid: number
-  /** Resolves when it has ended, with how. */
+  /** Resolves when the engine has ended, with the reason. */
   ended: Promise<string>
   stop(): Promise<void>
 }
@@ -25,7 +25,7 @@ export type EngineStart = {
   script: URL
   args: string[]
   folder: string
-  /** Throws while the engine is not ready yet. */
+  /** Throws until the engine is ready. */
   checkReady(): Promise<void>
   startMsMax: number
   stopMsMax: number
@@ -36,14 +36,14 @@ export type EngineStart = {
 const linesKept = 30
 const environmentKept = ['PATH', 'HOME', 'TMPDIR', 'LD_LIBRARY_PATH', 'DYLD_LIBRARY_PATH']
 
-/** Starts an engine and waits until it is ready. Fails with the last lines it wrote, and then leaves nothing running. */
+/** Starts an engine and waits until it is ready. On failure throws the last lines of its stderr, and leaves nothing running. */
 export async function startEngine(start: EngineStart): Promise<EngineRun> {
   const { name, log, signal } = start
   const child = spawn(process.execPath, [fileURLToPath(start.script), ...start.args], {
     cwd: start.folder,
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe'],
-    // Not ours: it holds secrets, and PGPORT, NODE_OPTIONS and their like would reach the engine.
+    // Not our environment: it holds secrets, and PGPORT, NODE_OPTIONS and the like would affect the engine.
     env: { ...pick(process.env, environmentKept), TZ: 'UTC', LC_ALL: 'C' },
   })
   const lines: string[] = []
@@ -51,7 +51,7 @@ export async function startEngine(start: EngineStart): Promise<EngineRun> {
     lines.push(line)
     if (lines.length > linesKept) lines.shift()
   })
-  // A dead child's stdin reports EPIPE; its exit tells us the same.
+  // The stdin of a dead child reports EPIPE; its exit event is enough.
   child.stdin.on('error', () => {})
   let pid: number | undefined
   createInterface(child.stdout).once('line', (line) => {
@@ -67,7 +67,10 @@ export async function startEngine(start: EngineStart): Promise<EngineRun> {
     child.stdin.end()
     const isSlow = await Promise.race([ended.then(() => false), sleep(start.stopMsMax, true, { ref: false })])
     if (!isSlow) return
-    log.warn({ store: name, pid }, `embedded ${name} did not stop in ${start.stopMsMax / 1000} s and is killed`)
+    log.warn(
+      { store: name, pid },
+      `embedded ${name} did not stop within ${start.stopMsMax / 1000} s and will be killed`,
+    )
     if (pid !== undefined) signalProcess(pid, 'SIGKILL')
     child.kill('SIGKILL')
     await ended
@@ -82,11 +85,11 @@ export async function startEngine(start: EngineStart): Promise<EngineRun> {
     } catch (error) {
       reason = error
     }
-    if (hasEnded) throw new Error(`Embedded ${name} did not start: ${await ended}${said(lines)}`)
+    if (hasEnded) throw new Error(`Embedded ${name} did not start: ${await ended}${describeOutput(lines)}`)
     if (signal.aborted || Date.now() > giveUpAt) {
       await stop()
       if (signal.aborted) throw new Error(`Embedded ${name} was stopped while it was starting`)
-      throw new Error(`Embedded ${name} was not ready after ${start.startMsMax / 1000} s${said(lines)}`, {
+      throw new Error(`Embedded ${name} was not ready after ${start.startMsMax / 1000} s${describeOutput(lines)}`, {
         cause: reason,
       })
     }
@@ -99,15 +102,15 @@ function endOf(child: ChildProcess): Promise<string> {
     child.once('error', (error) => resolve(error.message))
     child.once('exit', (code, signal) => {
       const how = signal ? `ended by ${signal}` : `ended with exit code ${code}`
-      // What it wrote last is read by "close", but a process of the engine's own may still hold the pipe open.
+      // "close" would wait for the last output, but a child of the engine may hold the pipe open.
       child.once('close', () => resolve(how))
       setTimeout(() => resolve(how), 500).unref()
     })
   })
 }
 
-function said(lines: string[]): string {
-  return lines.length === 0 ? '' : `. It said:\n${lines.join('\n')}`
+function describeOutput(lines: string[]): string {
+  return lines.length === 0 ? '' : `. Its output:\n${lines.join('\n')}`
 }
 
 function pick(values: NodeJS.ProcessEnv, names: string[]): NodeJS.ProcessEnv {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { chmod, mkdir } from 'node:fs/promises'
 
-/** Makes the folder, readable by its owner alone. Fails with a message that names the folder. */
+/** Makes the folder, readable only by its owner. Throws an error that names the folder. */
 export async function makePrivateFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -11,7 +11,7 @@ export async function makePrivateFolder(folder: string): Promise<void> {
   }
 }
 
-/** The text of a file; undefined when there is none. */
+/** The text of a file; undefined if it does not exist. */
 export function readIfThere(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8')

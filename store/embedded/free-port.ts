@@ -2,14 +2,14 @@ import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-// Below the ports that Linux, macOS and Windows give to outgoing connections: one of those may take a port between the
-// look and the server that is started on it.
+// Below the ephemeral ports of Linux, macOS and Windows: an outgoing connection could take one of those before the server
+// starts on it.
 const firstPort = 20_000
 const lastPort = 29_999
 
 const given = new Set<number>()
 
-/** A port of 127.0.0.1 that nobody listens on, and that this process has not been given before. */
+/** A free port of 127.0.0.1 that this process has not returned before. */
 export async function findFreePort(): Promise<number> {
   for (let attempt = 0; attempt < 1000; attempt++) {
     const port = randomInt(firstPort, lastPort + 1)

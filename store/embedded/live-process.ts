@@ -3,14 +3,14 @@ import { readFileSync, readlinkSync, realpathSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
- * When a live process started, in a form that only serves to be compared: a pid alone may have gone to another process
- * since. Undefined when there is no such process, or only its unreaped remains.
+ * The start time of a live process, as an opaque text to compare: the pid alone may have been reused. Undefined if there is no
+ * such process, or only a zombie.
  */
 export function startOfProcess(pid: number): string | undefined {
   if (process.platform === 'linux') {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      // "pid (name) state ppid ...": the name may hold spaces and brackets, so count from the last bracket.
+      // "pid (name) state ppid ...": the name may contain spaces and brackets, so count from the last bracket.
       const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
       const bootId = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
       return fields[0] === 'Z' || fields[0] === 'X' ? undefined : `${bootId} ${fields[19]}`
@@ -22,8 +22,8 @@ export function startOfProcess(pid: number): string | undefined {
 }
 
 /**
- * Ends a process that a killed parent left behind on `folder`, its working directory: waits, then goes on to the next
- * signal. Leaves alone any other process that has got the pid since, and says so with `false`.
+ * Ends a process that a killed parent left behind with the working directory `folder`: waits, then sends stronger signals.
+ * Returns `false`, and does nothing, if the pid belongs to another process by now.
  */
 export async function endLeftover(
   pid: number,
@@ -40,7 +40,7 @@ export async function endLeftover(
   throw new Error(`Process ${pid} still uses ${folder} and cannot be ended`)
 }
 
-/** Sends a signal; a process that is gone already is no fault. */
+/** Sends a signal; ignores that the process may be gone. */
 export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)

@@ -1,2 +1,2 @@
-/** What the embedded stores write to; a pino logger fits. */
+/** The log of the embedded stores, such as a pino logger. */
 export type Log = Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>

@@ -16,10 +16,10 @@ import { readIfThere } from './folder.ts'
 const keyBytes = 32
 
 /**
- * The master key of a data folder: 32 bytes, in base64 in the file `master-key`, which is made on first use and which only
- * its owner may read.
+ * The master key of a data folder: 32 bytes, as base64 in the file `master-key`. The first use makes the file, readable only
+ * by its owner.
  *
- * @throws Error that names the file, when it cannot be used or holds something else
+ * @throws Error that names the file, when it is unusable or damaged
  */
 export function ensureMasterKey(dataFolder: string): Buffer {
   const { folder, file } = toPlace(dataFolder)
@@ -27,9 +27,9 @@ export function ensureMasterKey(dataFolder: string): Buffer {
 }
 
 /**
- * The master key of a data folder that has one; nothing is made.
+ * The master key of a data folder, if it has one.
  *
- * @throws Error that says what to do, also when others than its owner may read the file
+ * @throws Error with advice, also when others than the owner may read the file
  */
 export function findMasterKey(dataFolder: string): Buffer | undefined {
   const { file } = toPlace(dataFolder)
@@ -37,7 +37,7 @@ export function findMasterKey(dataFolder: string): Buffer | undefined {
   if (text === undefined) return undefined
   const key = parseKey(file, () => text)
   if ((statSync(file).mode & 0o077) !== 0) {
-    throw new Error(`The master key ${file} may be read by others than its owner: chmod 600 it.`)
+    throw new Error(`The master key ${file} can be read by other users: chmod 600 it.`)
   }
   return key
 }
@@ -59,7 +59,7 @@ function parseKey(file: string, read: () => string): Buffer {
   )
 }
 
-/** Written aside and linked, so that it appears whole or not at all; another process may be quicker. */
+/** Writes a temporary file and links it, so that the key appears atomically; another process may be faster. */
 function makeKey(folder: string, file: string): string {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const draft = `${file}.${randomBytes(4).toString('hex')}`

@@ -1,7 +1,7 @@
 /**
- * The keeper of Postgres, which does not notice that its parent died: `node postgres-process.ts COMMAND` (as JSON) runs
- * it and ends it when stdin closes: first in order, then at once (its next start recovers), then for good. Told in full
- * in engine.ts.
+ * The supervisor of Postgres, which itself does not notice the death of its parent. `node postgres-process.ts COMMAND` (as JSON)
+ * runs it, and ends it when stdin closes: by a fast shutdown, then an immediate one (the next start recovers), then SIGKILL.
+ * See engine.ts.
  */
 import { spawn } from 'node:child_process'
 import type { Command } from './postgres-user.ts'
@@ -9,7 +9,7 @@ import type { Command } from './postgres-user.ts'
 const command = JSON.parse(process.argv[2] ?? '') as Command
 const { uid, gid } = command
 
-// A service manager may send these to every process of ours; only the parent says when it has drained.
+// A service manager may signal every process of the service. The child must run until the parent has drained.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
 
 const ids = uid === undefined ? {} : { uid, gid }
@@ -24,7 +24,7 @@ postgres.once('exit', (code, signal) => {
   process.exit(code ?? 1)
 })
 
-// The parent may be gone, and its ends of our pipes with it.
+// The parent may be dead, and its ends of our pipes closed.
 process.stdout.on('error', () => {})
 process.stderr.on('error', () => {})
 process.stdin.resume()

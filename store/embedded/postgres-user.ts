@@ -1,10 +1,10 @@
 /**
- * Postgres refuses to run as root. When we are root (containers), its programs run as the owner of the data if there is
- * one, else as the user `postgres`, else as `nobody`.
+ * Postgres refuses to run as root. If we are root (containers), its programs run as the owner of the data, else as the user
+ * `postgres`, else as `nobody`.
  *
- * That user may be unable to pass a folder above its files (/root is closed to others). Then the programs keep one
- * capability for passing folders: CAP_DAC_READ_SEARCH, or CAP_DAC_OVERRIDE where a container holds only that one. They
- * also keep no_setuid_fixup, or else access(2), which they ask about their own files, ignores capabilities.
+ * That user may lack access to a folder above its files (/root is closed to others). Then the programs keep one capability to
+ * traverse folders: CAP_DAC_READ_SEARCH, or CAP_DAC_OVERRIDE if the container has only that one. They also keep
+ * no_setuid_fixup, or access(2), which they call on their own files, would ignore capabilities.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
@@ -13,12 +13,12 @@ import { dirname } from 'node:path'
 export type Command = { file: string; args: string[]; uid?: number; gid?: number }
 
 export type PostgresUser = {
-  /** Undefined when we are not root: then everything is ours already. */
+  /** Undefined when we are not root. */
   ids: { uid: number; gid: number } | undefined
   toCommand(file: string, args: string[]): Command
 }
 
-/** Finds out how to run Postgres' programs. Fails, saying what to do, when there is no way for them to reach their files. */
+/** Decides how to run Postgres' programs. Throws an error with advice when they cannot reach their files. */
 export function findPostgresUser(deps: { folder: string; dataFolder: string; binary: string }): PostgresUser {
   if (process.getuid?.() !== 0) return { ids: undefined, toCommand: (file, args) => ({ file, args }) }
   const ids = ownerOf(deps.dataFolder) ?? idsOf('postgres') ?? idsOf('nobody')
@@ -50,11 +50,11 @@ export function findPostgresUser(deps: { folder: string; dataFolder: string; bin
       // No setpriv, or this container does not have the capability.
     }
   }
-  throw new Error(`Postgres does not run as root, and user ${ids.uid} cannot pass the folder ${closed}. ${advice}`)
+  throw new Error(`Postgres does not run as root, and user ${ids.uid} cannot enter the folder ${closed}. ${advice}`)
 }
 
 const advice =
-  'Run this as an ordinary user, or put SVC_DATA_DIR and the program where every user can pass, ' +
+  'Run this as an ordinary user, or put SVC_DATA_DIR and the program where every user has access, ' +
   'or set POSTGRES_URL to a Postgres server.'
 
 function ownerOf(folder: string): { uid: number; gid: number } | undefined {
@@ -74,7 +74,7 @@ function idsOf(user: string): { uid: number; gid: number } | undefined {
   }
 }
 
-/** The first folder above `path` that the user may not pass, judged by its mode. */
+/** The first folder above `path` that the user may not enter, by its mode. */
 function findClosedFolder(path: string, { uid, gid }: { uid: number; gid: number }): string | undefined {
   for (let folder = dirname(path); ; folder = dirname(folder)) {
     const stat = statSync(folder)

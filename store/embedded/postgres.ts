@@ -20,16 +20,16 @@ import { supervise } from './supervise.ts'
 import { EmbeddedStoreUnavailable, platformName } from './unavailable.ts'
 
 export type EmbeddedPostgres = {
-  /** `postgres://svc:PASSWORD@127.0.0.1:PORT/svc`; stays the same when the server is started again. */
+  /** `postgres://svc:PASSWORD@127.0.0.1:PORT/svc`; stays the same after a restart of the server. */
   url: string
-  /** Stops the server in order: open transactions are rolled back. */
+  /** Shuts the server down; open transactions are rolled back. */
   close(): Promise<void>
-  /** The server's own pid, not its keeper's. */
+  /** The pid of the server, not of its supervisor. */
   pid(): number
 }
 
 const name = 'Postgres'
-/** After a crash it reads its log first, up to max_wal_size of it. */
+/** Generous: after a crash it first replays up to max_wal_size of WAL. */
 const startMsMax = { empty: 60_000, filled: 300_000 }
 const connectionsMaxDefault = 100
 const settings = {
@@ -44,9 +44,8 @@ const settings = {
 }
 
 /**
- * Starts Postgres on the files below `folder`, made on first use, and keeps it running until `close` or this process's
- * death. Fails with `EmbeddedStoreUnavailable` where there is no Postgres for this platform, and with what it said if it
- * does not start.
+ * Starts Postgres on the files below `folder`, made on first use, and keeps it running until `close` or the death of this
+ * process. Throws `EmbeddedStoreUnavailable` if there is no Postgres for this platform, and its output if it does not start.
  */
 export async function openEmbeddedPostgres(options: {
   folder: string
@@ -70,7 +69,7 @@ export async function openEmbeddedPostgres(options: {
     log,
     async start(signal, isFirst) {
       await endPredecessor(dataFolder)
-      // Clients reconnect to where they were, so only a first start may look for another port.
+      // Clients reconnect to the same address, so only the first start may choose a port.
       if (isFirst) port = await findFreePort()
       const args = Object.entries({ ...settings, port, max_connections: connectionsMax }).flatMap(([key, value]) => [
         '-c',
@@ -83,7 +82,7 @@ export async function openEmbeddedPostgres(options: {
         folder,
         checkReady: () => makeDatabase(port, password),
         startMsMax: wasFilled ? startMsMax.filled : startMsMax.empty,
-        // Longer than the keeper takes for its last resort.
+        // Longer than the supervisor takes until SIGKILL.
         stopMsMax: 30_000,
         signal,
         log,
@@ -108,14 +107,14 @@ async function findPrograms(): Promise<{ postgres: string; initdb: string }> {
   return programs
 }
 
-/** npm packages carry no symbolic links; the package's install script makes them, unless scripts were off. */
+/** Makes the symbolic links that npm packages cannot hold, if the package's install script did not run. */
 async function repairLinks(packageFolder: string): Promise<void> {
   const text = await readFile(join(packageFolder, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]')
   for (const { source, target } of JSON.parse(text) as { source: string; target: string }[]) {
     try {
       await symlink(relative(dirname(target), source), join(packageFolder, target))
     } catch (error) {
-      // Also a read-only folder says EEXIST about links that are there.
+      // A read-only folder reports EEXIST too for existing links.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     }
   }
@@ -148,12 +147,12 @@ async function readPassword(folder: string, user: PostgresUser, wasFilled: boole
   await handle.writeFile(`${password}\n`)
   await handle.sync()
   await handle.close()
-  // initdb reads it from here.
+  // initdb reads the password from this file.
   await giveTo(user, file)
   return password
 }
 
-/** Makes `data` aside and then renames it, so that an interrupted first start leaves nothing half-made in its place. */
+/** Makes `data` under another name and renames it, so that an interrupted first start leaves no half-made folder. */
 async function createData(deps: {
   folder: string
   dataFolder: string
@@ -181,7 +180,7 @@ async function createData(deps: {
   } catch (error) {
     await rm(draft, { recursive: true, force: true })
     const { message, stderr } = error as Error & { stderr?: string }
-    throw new Error(`Embedded Postgres could not make its files in ${folder}: ${stderr?.trim() || message}`, {
+    throw new Error(`Embedded Postgres could not create its files in ${folder}: ${stderr?.trim() || message}`, {
       cause: error,
     })
   }
@@ -192,8 +191,8 @@ async function createData(deps: {
 }
 
 /**
- * Ends the server of a keeper that was killed. If its pid has gone to another process, removes the file that names it:
- * Postgres would take that process for itself and not start.
+ * Ends the server of a killed supervisor. If its pid was reused by another process, removes the pid file: Postgres would take
+ * that process for a running server and not start.
  */
 async function endPredecessor(dataFolder: string): Promise<void> {
   const file = join(dataFolder, 'postmaster.pid')
@@ -207,11 +206,11 @@ async function endPredecessor(dataFolder: string): Promise<void> {
   if (!wasRunning) await rm(file, { force: true })
 }
 
-/** Throws until the server answers; by then the database is there. */
+/** Throws until the server answers; makes the database. */
 async function makeDatabase(port: number, password: string): Promise<void> {
   const connection = { host: '127.0.0.1', port, user: 'svc', password, connectionTimeoutMillis: 5_000, ssl: false }
   const client = new Client({ ...connection, database: 'postgres' })
-  // A connection lost between two queries reports here; the next query fails with it.
+  // A connection lost between two queries emits this; the next query fails anyway.
   client.on('error', () => {})
   try {
     await client.connect()

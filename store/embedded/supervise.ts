@@ -10,9 +10,8 @@ const waitMsMax = 10_000
 const healthyAfterMs = 30_000
 
 /**
- * Starts an engine and starts it again whenever it ends by itself, at longer and longer intervals. The first start is
- * tried a few times (the port may just have been taken, the processes of a killed predecessor may still be ending) and
- * then fails; later ones go on until `close`.
+ * Starts an engine, and restarts it with growing delays when it ends by itself. The first start is tried a few times (another
+ * program may have taken the port, a killed predecessor may still be ending), then fails; restarts are tried until `close`.
  */
 export async function supervise(deps: {
   name: string
@@ -42,7 +41,7 @@ export async function supervise(deps: {
       const how = await run.ended
       if (signal.aborted) return
       if (Date.now() - runsSince > healthyAfterMs) waitMs = waitMsMin
-      log.error({ store: name, pid: run.pid }, `embedded ${name} ${how}; starting it again`)
+      log.error({ store: name, pid: run.pid }, `embedded ${name} ${how}; restarting it`)
       for (;;) {
         await sleep(waitMs, undefined, { signal }).catch(() => {})
         if (signal.aborted) return
@@ -52,7 +51,7 @@ export async function supervise(deps: {
           break
         } catch (error) {
           if (signal.aborted) return
-          log.error({ store: name, err: error }, `embedded ${name} could not be started again`)
+          log.error({ store: name, err: error }, `embedded ${name} could not be restarted`)
         }
       }
       runsSince = Date.now()

@@ -56,7 +56,7 @@ test('ClickHouse that cannot start says why', { timeout: minute }, async () => {
   const folder = aFolder()
   mkdirSync(join(folder, 'data'))
   writeFileSync(join(folder, 'data', 'metadata'), 'not a folder')
-  await expect(openClickHouse(folder)).rejects.toThrow(/Embedded ClickHouse did not start: .*It said:\n.*metadata/s)
+  await expect(openClickHouse(folder)).rejects.toThrow(/Embedded ClickHouse did not start: .*Its output:\n.*metadata/s)
 })
 
 test('Postgres answers at its url, and to nobody without the password', { timeout: minute }, async () => {
