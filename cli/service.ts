@@ -28,7 +28,7 @@ import { createThrottle } from '../throttle/throttle.ts'
 import { createLocalBuckets } from '../throttle/token-buckets.ts'
 import { explainListenError } from './port.ts'
 import type { Api } from './roles/api.ts'
-import type { Parts, RouteParts } from './roles/parts.ts'
+import type { Intervals, Parts, RouteParts } from './roles/parts.ts'
 import { tracesProtocol } from './settings/schema.ts'
 import { type Settings, type StoreUrls, toClickHouse } from './settings.ts'
 import { nameStoreError } from './store-error.ts'
@@ -52,6 +52,7 @@ export async function startService(
   stores: StoreUrls,
   settings: Settings,
   log: Logger,
+  intervals: Intervals = {},
 ): Promise<{ url: string; routes: readonly Route[]; close(): Promise<void> }> {
   const closers = createClosers()
   let draining = false
@@ -115,6 +116,7 @@ export async function startService(
     const parts: Parts = {
       stores,
       settings,
+      intervals,
       database,
       clickhouse,
       eventReader: createEventReader(clickhouse),

@@ -19,7 +19,7 @@ type Settings = {
   log: Logger
   /** What a queue may hold before writes are refused. */
   queueBlocksMax: number
-  everyMs?: number
+  everyMs?: number | undefined
 }
 
 type StoreGauge = Gauge<string> & { isLabelled: boolean }

@@ -12,10 +12,14 @@ import type { Counters } from '../../throttle/counters.ts'
 import type { Throttle } from '../../throttle/throttle.ts'
 import type { Settings, StoreUrls } from '../settings.ts'
 
+/** How often a role looks at what is no setting; a test that waits for it has it look more often. */
+export type Intervals = { storeMetricsMs?: number }
+
 /** What every role is given. Each pushes its closers, and leaves what it was given open. */
 export type Parts = {
   stores: StoreUrls
   settings: Settings
+  intervals: Intervals
   database: Database
   clickhouse: ClickHouse
   eventReader: EventReader

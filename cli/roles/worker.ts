@@ -8,6 +8,7 @@ import type { Parts } from './parts.ts'
 export async function openWorker(parts: Parts): Promise<void> {
   const {
     settings,
+    intervals,
     database,
     clickhouse,
     eventReader,
@@ -39,6 +40,7 @@ export async function openWorker(parts: Parts): Promise<void> {
       queueBlocksMax: settings.queueMax.blocks,
       metricsRegistry,
       log,
+      everyMs: intervals.storeMetricsMs,
     }),
   )
   closers.push(() => storeMetrics.close())

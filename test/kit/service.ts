@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Logger, pino } from 'pino'
 import { inject } from 'vitest'
+import type { Intervals } from '../../cli/roles/parts.ts'
 import { type Role, startService } from '../../cli/service.ts'
 import { parseSettings, type StoreUrls } from '../../cli/settings.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
@@ -86,6 +87,7 @@ export async function openTestService(
     settings?: Record<string, string>
     isAdmin?: boolean
     log?: Logger
+    intervals?: Intervals
   } = {},
 ) {
   const stores = { ...storesWith('postgres'), ...options.stores }
@@ -96,6 +98,7 @@ export async function openTestService(
     stores,
     settings,
     options.log ?? pino({ level: 'silent' }),
+    options.intervals,
   )
   return {
     ...user,
