@@ -12,8 +12,13 @@ import type { Counters } from '../../throttle/counters.ts'
 import type { Throttle } from '../../throttle/throttle.ts'
 import type { Settings, StoreUrls } from '../settings.ts'
 
-/** How often a role looks at what is no setting; a test that waits for it has it look more often. */
-export type Intervals = { storeMetricsMs?: number }
+/** How often a role looks, where that is no setting: tests do not wait as long. */
+export type Intervals = {
+  storeMetricsMs?: number
+  webhooksMs?: number
+  /** What a stopping worker waits for webhooks that are under way. */
+  webhooksFinishMs?: number
+}
 
 /** What every role is given. Each pushes its closers, and leaves what it was given open. */
 export type Parts = {

@@ -5,10 +5,22 @@ import type { Parts } from './parts.ts'
 
 /** Delivers webhooks. */
 export async function openWebhookWorker(parts: Parts, secrets: Secrets): Promise<void> {
-  const { settings, database, backend, metricsRegistry, tracing, closers, log, nameQueueError } = parts
+  const { settings, intervals, database, backend, metricsRegistry, tracing, closers, log, nameQueueError } = parts
   const { webhookPrivateHosts: privateHosts, webhookExtraCa: extraCa } = settings
   const webhooks = await nameQueueError(
-    startWebhooks({ backend, database, secrets, privateHosts, extraCa, version, metricsRegistry, tracing, log }),
+    startWebhooks({
+      backend,
+      database,
+      secrets,
+      privateHosts,
+      extraCa,
+      version,
+      metricsRegistry,
+      tracing,
+      log,
+      everyMs: intervals.webhooksMs,
+      finishMs: intervals.webhooksFinishMs,
+    }),
   )
   closers.push(() => webhooks.close())
 }

@@ -26,6 +26,8 @@ type Settings = {
   metricsRegistry: Registry
   tracing?: Tracing
   log: Logger
+  everyMs?: number | undefined
+  finishMs?: number | undefined
 }
 
 /** A process serves so many receivers at once; a dead one takes up one place for a few seconds now and then. */
@@ -49,6 +51,7 @@ const sweptAtOnce = 1_000
  */
 export async function startWebhooks(settings: Settings): Promise<{ close(): Promise<void> }> {
   const { backend, database, secrets, privateHosts, extraCa, version, metricsRegistry, tracing, log } = settings
+  const { everyMs = lookEveryMs, finishMs = finishMsMax } = settings
   const count = new Counter({
     name: 'svc_webhook_deliveries_total',
     help: 'Attempts to deliver a webhook, by what came of them: delivered, retried later, or failed for good',
@@ -95,7 +98,7 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
     onError: (error) => log.warn({ err: error, queue: 'webhooks' }, 'the queue reported an error'),
   })
   const looking = repeat({
-    everyMs: lookEveryMs,
+    everyMs,
     async work() {
       const due = await listDueReceivers(database, Date.now(), receiversMax)
       if (due.length > 0) await jobs.request(due)
@@ -112,7 +115,7 @@ export async function startWebhooks(settings: Settings): Promise<{ close(): Prom
   })
   return {
     async close() {
-      const timer = setTimeout(() => stop.abort(), finishMsMax)
+      const timer = setTimeout(() => stop.abort(), finishMs)
       await Promise.all([looking.close(), sweeping.close()])
       await jobs.close()
       clearTimeout(timer)

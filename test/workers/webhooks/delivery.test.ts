@@ -3,7 +3,7 @@ import { Webhook } from 'standardwebhooks'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../../cli/settings.ts'
 import { createClosers } from '../../../runtime/closers.ts'
-import { openDatabase } from '../../../store/postgres/database.ts'
+import { type Database, openDatabase } from '../../../store/postgres/database.ts'
 import { claimReceiver, deleteOldDeliveries, releaseReceiver } from '../../../store/postgres/webhooks/deliveries.ts'
 import { createRegistryClient } from '../../kit/clients/registry.ts'
 import { createWebhookClient, type LoggedDelivery } from '../../kit/clients/webhooks.ts'
@@ -22,12 +22,16 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
   let certificate: Awaited<ReturnType<typeof createCertificate>>
   let service: Awaited<ReturnType<typeof openTestService>>
   let stores: StoreUrls
+  let database: Database
+  const intervals = { webhooksMs: 50, webhooksFinishMs: 500 }
   beforeAll(async () => {
     certificate = await createCertificate()
     stores = await openOwnStores(queue)
     const settings = { ...certificate.settings, SVC_QUEUE_PREFIX: uniqueName('queue') }
-    service = await openTestService({ stores, settings, isAdmin: true })
+    service = await openTestService({ stores, settings, isAdmin: true, intervals })
     fileClosers.push(service.close)
+    database = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
+    fileClosers.push(() => database.close())
   })
 
   /** A workspace of its own, so that no test hears of the changes of another. */
@@ -52,6 +56,14 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
       if (receiver.received.length < count) throw new Error(`received ${receiver.received.length} of ${count}`)
       return receiver.received
     })
+
+  /** What waits to be tried again is due at once. */
+  const makeDue = (url: string) =>
+    database.row(
+      `UPDATE webhook_deliveries SET due_at_ms = 0 WHERE state = 'pending'
+       AND receiver_id IN (SELECT id FROM webhook_receivers WHERE url = $1)`,
+      [url],
+    )
 
   const allDelivered = (count: number) => (all: LoggedDelivery[]) =>
     all.length === count && all.every((it) => it.state === 'delivered')
@@ -184,13 +196,16 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
       }
     }
 
+    // All of the second one come before the first one is tried again.
+    const isDelivered = (it: LoggedDelivery) => it.state === 'delivered'
+    await webhooks.deliveriesOnce(receiver.url, (its) => its.filter(isDelivered).length === 3)
+    await makeDue(receiver.url)
     const all = await webhooks.deliveriesOnce(receiver.url, allDelivered(6))
 
     const stagesOf = (itemId: string) =>
       receiver.received.filter(({ json }) => json.registryModelItemId === itemId).map(({ json }) => json.addedStages)
     expect(stagesOf(first.registryModelItemId)).toEqual([['a'], ['a'], ['b'], ['c']])
     expect(stagesOf(second.registryModelItemId)).toEqual([['a'], ['b'], ['c']])
-    // All of the second one came before the first one was tried again.
     const places = receiver.received.map(({ json }) => json.registryModelItemId === first.registryModelItemId)
     expect(places.lastIndexOf(false)).toBeLessThan(places.indexOf(true, places.indexOf(true) + 1))
     const [again, sentAgain] = receiver.received.filter(
@@ -260,14 +275,10 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
     await webhooks.add({ url: receiver.url })
     const { registryModelItemId: modelItemId } = await registry.aModel()
     await registry.change('/write/registry-model/item/stage', { modelItemId, stage: 'a' })
-    const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
-    closers.push(() => database.close())
     // The schedule would take three days: what waits is made due as soon as it waits.
     for (let attempt = 1; attempt < 10; attempt++) {
       await webhooks.deliveriesOnce(receiver.url, ([it]) => it?.attempts.length === attempt)
-      await database.row(`UPDATE webhook_deliveries SET due_at_ms = 0 WHERE state = 'pending' AND id = $1`, [
-        (await webhooks.deliveriesTo(receiver.url))[0]?.deliveryId,
-      ])
+      await makeDue(receiver.url)
     }
 
     await webhooks.deliveriesOnce(receiver.url, ([it]) => it?.state === 'failed')
@@ -296,8 +307,6 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
     const { deliveries } = (await webhooks.log({ pageSize: '1000' })).body as { deliveries: LoggedDelivery[] }
     const toDead = deliveries.filter((it) => it.url !== good.url)
     expect(toDead.map((it) => it.state)).toEqual(Array.from({ length: 160 }, () => 'pending'))
-    const [first] = await webhooks.deliveriesOnce(deadUrls[0] as string, ([it]) => it?.attempts.length === 1)
-    expect(first?.attempts).toMatchObject([{ status: null, failure: 'no answer in time' }])
   })
 
   it('headers of the configuration are sent, and a secret is looked up when it is needed', async () => {
@@ -323,6 +332,7 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
     const path = `/write/organization/${body.organizationId}/secrets`
     const put = await service.client.send('PUT', path, JSON.stringify({ secretName, secretValue: 'found at last' }))
     expect(put.status, put.text).toBe(200)
+    await makeDue(secret.url)
     await webhooks.deliveriesOnce(secret.url, allDelivered(1))
     const [sent] = secret.received
     expect(sent?.headers).toMatchObject({ authorization: 'found at last', 'x-team': 'c' })
@@ -417,8 +427,6 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
   it('a receiver is sent to by whoever holds its round; another has it only when that is over', async () => {
     const { webhooks } = await openWorkspace()
     await webhooks.add({ url: 'https://127.0.0.1:1/' })
-    const database = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
-    closers.push(() => database.close())
     const receiver = await database.row<{ id: string }>(
       'SELECT id FROM webhook_receivers ORDER BY created_at_ms DESC LIMIT 1',
     )
@@ -442,7 +450,7 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
   it('a worker that stops leaves what hangs, counts no attempt, and the next one sends it under the same id', async () => {
     const ownStores = await openOwnStores(queue)
     const settings = { ...certificate.settings, SVC_QUEUE_PREFIX: uniqueName('queue') }
-    const first = await openTestService({ stores: ownStores, settings })
+    const first = await openTestService({ stores: ownStores, settings, intervals })
     const receiver = await aReceiver((_it, all) => (all.length === 1 ? 'hang' : { status: 200 }))
     const webhooks = createWebhookClient(first)
     await webhooks.add({ url: receiver.url })
@@ -450,7 +458,7 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
     await eventuallyReceived(receiver, 1)
 
     await first.close()
-    const second = await openTestService({ stores: ownStores, settings })
+    const second = await openTestService({ stores: ownStores, settings, intervals })
     closers.push(second.close)
 
     const [hung, sent] = (await eventuallyReceived(receiver, 2)) as [Received, Received]
@@ -473,8 +481,6 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
         return all.map((it) => it.state).join() === wanted[at] && all[0]?.attempts.length === 1
       })
     }
-    const database = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
-    closers.push(() => database.close())
     const isOurs = `receiver_id IN (SELECT r.id FROM webhook_receivers r WHERE r.url = ANY($1))`
 
     await database.row(`UPDATE webhook_deliveries SET created_at_ms = 1000 WHERE ${isOurs}`, [urls])
