@@ -285,7 +285,14 @@ const subjects: Record<string, (place: Place) => Promise<string>> = {
   '/write/experiment/rpc/result': aCall,
 }
 
-async function aStoredEvent({ workspaceName }: Place): Promise<string> {
+/** All are of one workspace, and what is asked about it changes nothing. */
+let storedEvent: Promise<string> | undefined
+function aStoredEvent(place: Place): Promise<string> {
+  storedEvent ??= storeEvent(place)
+  return storedEvent
+}
+
+async function storeEvent({ workspaceName }: Place): Promise<string> {
   const event = anEventOf(workspaceName)
   await service.client.post('/mpm/v2/events/batch', { data: [event] })
   const { modelName, predictionId } = event as Record<string, string>
@@ -413,6 +420,9 @@ function asksForFiles(toCall: Sample[1]): boolean {
   return ofFiles.some((it) => asked.has(it))
 }
 
+/** A path whose call needs all kinds of files. */
+const withFiles = '/experiment/model'
+
 async function openPlace(isPublic: boolean, path: string): Promise<Place & { shareCode: string }> {
   const { client, workspaceName, userName } = service
   const projectName = uniqueName('project')
@@ -452,8 +462,8 @@ const spoilsItsPlace = (path: string) =>
   /\/(delete|state|archive|restore|move|stop|rpc|result|stage)(\/|$)|registry-model$/.test(path)
 
 /** One place for all; whoever deletes it or changes its state leaves the next caller another one. */
-function createPlaces<P>(open: () => Promise<P>, path: string) {
-  let place: Promise<P> | undefined
+function createPlaces<P>(open: () => Promise<P>, path: string, shared?: Promise<P>) {
+  let place = shared
   return {
     async next(mayDoIt: boolean): Promise<P> {
       place ??= open()
@@ -509,10 +519,15 @@ describe.each([
   ['private', false],
   ['public', true],
 ])('in a %s project', (_visibility, isPublic) => {
+  /** Reading changes nothing: one place does for all of it. */
+  let readOnly: ReturnType<typeof openPlace> | undefined
+
   it.each(Object.entries(samples).map(([path, [right, toCall]]) => ({ path, right, toCall })))(
     '$path ($right)',
     async ({ path, right, toCall }) => {
-      const places = createPlaces(() => openPlace(isPublic, path), path)
+      if (right.startsWith('read') && !subjects[path]) readOnly ??= openPlace(isPublic, withFiles)
+      const shared = right.startsWith('read') && !subjects[path] ? readOnly : undefined
+      const places = createPlaces(() => openPlace(isPublic, path), path, shared)
       for (const kind of kinds) {
         const place = await places.next(mayDo(right, kind, isPublic))
         const { status, code } = await call(path, toCall(place), kind, place.shareCode)
@@ -534,10 +549,10 @@ it.each([
   ['private', false],
   ['public', true],
 ])('/experiments/multi-metric-chart shows what is in a %s project to those who may read it', async (_it, isPublic) => {
+  const { shareCode, experimentKey } = await openPlace(isPublic, '')
+  await clients.owner.post('/write/experiment/parameter', { experimentKey, parameterName: 'a', parameterValue: 1 })
+  const body = { targetedExperiments: [experimentKey], params: ['a'] }
   for (const kind of kinds) {
-    const { shareCode, experimentKey } = await openPlace(isPublic, '')
-    await clients.owner.post('/write/experiment/parameter', { experimentKey, parameterName: 'a', parameterValue: 1 })
-    const body = { targetedExperiments: [experimentKey], params: ['a'] }
     const { status, answer } = await call('/experiments/multi-metric-chart', { method: 'POST', body }, kind, shareCode)
     expect(status, kind).toBe(kind === 'nobody' ? 401 : 200)
     if (kind !== 'nobody') expect(answer.empty, kind).toBe(!mayDo('read', kind, isPublic))
@@ -548,8 +563,8 @@ it.each([
   ['private', false],
   ['public', true],
 ])('/experiment/stream of a %s project is opened for those who may read it', async (_it, isPublic) => {
+  const { shareCode, experimentKey } = await openPlace(isPublic, '')
   for (const kind of kinds) {
-    const { shareCode, experimentKey } = await openPlace(isPublic, '')
     const query = new URLSearchParams({ experimentKey, ...(kind === 'visitor' && { shareCode }) })
     const headers = kind === 'visitor' || kind === 'nobody' ? {} : { authorization: users[kind].apiKey }
     const answer = await fetch(`${service.url}/api/rest/v2${endless}?${query}`, { headers })
@@ -675,10 +690,12 @@ describe.each([
   ['private', false],
   ['public', true],
 ])('of a %s registered model', (_visibility, isPublic) => {
+  let readOnly: ReturnType<typeof openRegistry> | undefined
   it.each(Object.entries(registrySamples).map(([path, [right, toCall]]) => ({ path, right, toCall })))(
     '$path ($right)',
     async ({ path, right, toCall }) => {
-      const places = createPlaces(() => openRegistry(isPublic), path)
+      if (right === 'read') readOnly ??= openRegistry(isPublic)
+      const places = createPlaces(() => openRegistry(isPublic), path, right === 'read' ? readOnly : undefined)
       for (const kind of kinds) {
         const { shareCode, ...registry } = await places.next(mayDo(right, kind, isPublic))
         const { status, code } = await call(path, toCall(registry), kind, shareCode)
