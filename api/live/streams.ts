@@ -34,11 +34,12 @@ type Settings = {
   streamsMax?: number
   /** How often a reader hears that the stream is there, and has its right to it looked up again. */
   heartbeatMs?: number
+  everyMs?: number | undefined
 }
 
 const streamsMaxDefault = 100
 const heartbeatMsDefault = 15_000
-const everyMs = 1_000
+const everyMsDefault = 1_000
 /** However long a look takes (of ten million points a quarter of a second, measured), it is a small part of the time. */
 const restPerLook = 3
 /** While somebody has more to read than was looked up. */
@@ -66,7 +67,7 @@ type Reader = {
 
 export function createLiveStreams(settings: Settings) {
   const { database, clickhouse, queueDepth, onError } = settings
-  const { streamsMax = streamsMaxDefault, heartbeatMs = heartbeatMsDefault } = settings
+  const { streamsMax = streamsMaxDefault, heartbeatMs = heartbeatMsDefault, everyMs = everyMsDefault } = settings
   const readers = new Set<Reader>()
   const closing = new AbortController()
   const watermark = createWatermark(queueDepth)

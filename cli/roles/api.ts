@@ -14,7 +14,7 @@ const orphanedObjectsEveryMs = 60_000
 export async function openApi(parts: RouteParts, appUrl: string) {
   const { stores, settings, database, clickhouse, eventReader, backend, secrets, heartbeats, throttle, counters } =
     parts
-  const { metricsRegistry, closers, onStoreError, nameQueueError } = parts
+  const { intervals, metricsRegistry, closers, onStoreError, nameQueueError } = parts
   const queueDepth = await nameQueueError(openQueueDepth(backend))
   const reads = openReadReplica({
     primary: database,
@@ -33,7 +33,13 @@ export async function openApi(parts: RouteParts, appUrl: string) {
     onError: onStoreError('objects'),
   })
   closers.push(() => orphanedObjects.close())
-  const liveStreams = createLiveStreams({ database, clickhouse, queueDepth, onError: onStoreError('live streams') })
+  const liveStreams = createLiveStreams({
+    database,
+    clickhouse,
+    queueDepth,
+    onError: onStoreError('live streams'),
+    everyMs: intervals.liveMs,
+  })
   const routes = createApiRoutes({
     database,
     clickhouse,

@@ -15,6 +15,7 @@ import type { Settings, StoreUrls } from '../settings.ts'
 /** How often a role looks, where that is no setting: tests do not wait as long. */
 export type Intervals = {
   storeMetricsMs?: number
+  liveMs?: number
   webhooksMs?: number
   /** What a stopping worker waits for webhooks that are under way. */
   webhooksFinishMs?: number

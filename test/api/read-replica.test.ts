@@ -4,6 +4,7 @@ import type { StoreUrls } from '../../cli/settings.ts'
 import { migrateStores } from '../../cli/stores.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { eventually } from '../kit/eventually.ts'
+import { inForm } from '../kit/form.ts'
 import { openTestService, storesWith, uniqueName } from '../kit/service.ts'
 import { openPostgresWithReplica } from '../kit/stores/postgres-replica.ts'
 
@@ -65,13 +66,14 @@ async function onReplica(sql: string) {
 
 it('what was just written is in every list, and the replica answers', async () => {
   const { create, list, countReads } = await openService(servers.replicaUrl)
+  const rounds = inForm({ short: 40, middle: 200, long: 1_000 })
   const made: string[] = []
-  for (let round = 0; round < 200; round++) {
+  for (let round = 0; round < rounds; round++) {
     made.push(await create())
     expect(await list()).toEqual({ listed: made, queried: made })
   }
   const { primary, replica } = await countReads()
-  expect(primary + replica).toBe(400)
+  expect(primary + replica).toBe(2 * rounds)
   expect(replica).toBeGreaterThan(0)
   // A quiet pair of servers is even within moments.
   await eventually(async () => {
@@ -84,12 +86,13 @@ it('what was just written is in every list, and the replica answers', async () =
 it('writers and readers side by side: no list misses what was acknowledged before it was asked for', async () => {
   const { create, list, countReads } = await openService(servers.replicaUrl)
   const acknowledged: string[] = [await create()]
+  const rounds = inForm({ short: 15, middle: 40, long: 200 })
   await Promise.all([
     ...[1, 2, 3].map(async () => {
-      for (let round = 0; round < 40; round++) acknowledged.push(await create())
+      for (let round = 0; round < rounds; round++) acknowledged.push(await create())
     }),
     ...[1, 2, 3].map(async () => {
-      for (let round = 0; round < 40; round++) {
+      for (let round = 0; round < rounds; round++) {
         const before = [...acknowledged]
         const { listed, queried } = await list()
         expect(listed).toEqual(expect.arrayContaining(before))

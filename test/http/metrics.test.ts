@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { insertDeadLetter } from '../../store/postgres/dead-letters.ts'
@@ -30,11 +31,16 @@ async function readMetrics(url: string) {
   }
 }
 
-async function openService(queue: 'postgres' | 'redis' = 'postgres', settings: Record<string, string> = {}) {
-  const stores = await openOwnStores(queue)
-  const service = await openTestService({ stores, settings: { SVC_QUEUE_PREFIX: uniqueName('queue'), ...settings } })
+let stores: StoreUrls
+beforeAll(async () => {
+  stores = await openOwnStores('postgres')
+})
+
+async function openService() {
+  const settings = { SVC_QUEUE_PREFIX: uniqueName('queue') }
+  const service = await openTestService({ stores, settings, intervals: { storeMetricsMs: 100 } })
   closers.push(() => service.close())
-  return { ...service, stores }
+  return service
 }
 
 it('docs/metrics.md lists each figure of ours as /metrics tells it, with its labels', async () => {
@@ -96,9 +102,9 @@ it('counts and times requests by what was answered, whichever way they came', as
 
 describe.each(availableQueues())('with the queue in %s', (queue) => {
   it('the age of the oldest block is known, also while no worker takes it', async () => {
-    const stores = await openOwnStores(queue)
+    const own = await openOwnStores(queue)
     const prefix = uniqueName('queue')
-    const backend = openQueueBackend({ ...stores, prefix, onError: () => undefined })
+    const backend = openQueueBackend({ ...own, prefix, onError: () => undefined })
     closers.push(() => backend.close())
     const producer = await backend.openProducer('metrics')
     expect(await producer.oldestReceivedMs()).toBeUndefined()
@@ -126,7 +132,7 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
 })
 
 it('dead letters are counted as long as they are there', async () => {
-  const { url, stores } = await openService()
+  const { url } = await openService()
   const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
   closers.push(() => database.close())
   const letter = { queue: 'metrics', rows: 7, receivedMs: 1, reason: 'x', bytes: Buffer.from('x') }

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { parseExactJson } from '../../http/body/exact-json.ts'
+import { inForm } from '../kit/form.ts'
 import { openTestService } from '../kit/service.ts'
 
 /** Whatever can be sent is read back: the same points, to the bit, however they were packed and in whatever order. */
@@ -180,7 +181,7 @@ it('the points read are the points sent, bit for bit, whatever they are and howe
         )
       }
     }),
-    { numRuns: 40 },
+    { numRuns: inForm({ short: 15, middle: 40, long: 200 }) },
   )
 })
 
@@ -204,6 +205,6 @@ it('a request sent many times at once with its Idempotency-Key is there once', a
         )
       }
     }),
-    { numRuns: 10 },
+    { numRuns: inForm({ short: 4, middle: 10, long: 50 }) },
   )
 })

@@ -103,12 +103,13 @@ async function aDriftingModel(at: number) {
 
 it('drift fires for the window and the feature where it is, and nowhere else', async () => {
   const at = past()
+  const now = () => at + 3 * minute
   const { modelName } = await aDriftingModel(at)
   for (const measure of ['psi', 'jensenShannon', 'kolmogorovSmirnov', 'wasserstein']) {
     await aRule({ modelName, measure, name: measure, from: at })
   }
   await aRule({ modelName, measure: 'psi', name: 'steady', feature: 'steady', from: at })
-  await evaluate()
+  await evaluate(now)
   const fired = await firings()
   expect(fired.map((it) => it.name).toSorted()).toEqual(['jensenShannon', 'kolmogorovSmirnov', 'psi', 'wasserstein'])
   for (const { windowFrom, windowTo, found } of fired) {
@@ -119,6 +120,7 @@ it('drift fires for the window and the feature where it is, and nowhere else', a
 
 it('a window fires once, however many evaluators look at it at once, again, or after one was killed', async () => {
   const at = past()
+  const now = () => at + 3 * minute
   const { modelName } = await aDriftingModel(at)
   await aRule({ modelName, measure: 'psi', from: at })
   // As a worker leaves it that was killed in its round: somebody else holds it until the lease is over.
@@ -126,11 +128,11 @@ it('a window fires once, however many evaluators look at it at once, again, or a
     `INSERT INTO alert_round (holder, until) VALUES ($1, clock_timestamp() + interval '1 hour')`,
     [randomUUID()],
   )
-  await evaluate()
+  await evaluate(now)
   expect(await firings()).toEqual([])
   await stored.database.row(`UPDATE alert_round SET until = clock_timestamp() - interval '1 second'`)
 
-  const evaluators = [anEvaluator(), anEvaluator(), anEvaluator()]
+  const evaluators = [anEvaluator(now), anEvaluator(now), anEvaluator(now)]
   const { signal } = new AbortController()
   await Promise.all(evaluators.map((it) => it.round(signal)))
   for (const it of evaluators) await it.end()
@@ -139,18 +141,18 @@ it('a window fires once, however many evaluators look at it at once, again, or a
   // Both past the lease, as when one hung: what is kept does not depend on it.
   await stored.database.row('UPDATE alert_rules SET evaluated_to_ms = $1', [at])
   await stored.database.row('DELETE FROM alert_firings')
-  const keepers = [anEvaluator(), anEvaluator()]
+  const keepers = [anEvaluator(now), anEvaluator(now)]
   const stolen = setInterval(() => void stored.database.row('DELETE FROM alert_round'), 5)
   testClosers.push(async () => clearInterval(stolen))
   await Promise.all(keepers.map((it) => it.round(signal)))
   clearInterval(stolen)
   await sleep(50)
   await stored.database.row('DELETE FROM alert_round')
-  await evaluate()
+  await evaluate(now)
   expect(await firings()).toHaveLength(1)
 
   await stored.database.row('UPDATE alert_rules SET evaluated_to_ms = $1', [at])
-  await evaluate()
+  await evaluate(now)
   expect(await firings()).toHaveLength(1)
 })
 

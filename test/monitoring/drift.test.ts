@@ -13,7 +13,7 @@ const { drift: cases } = JSON.parse(readFileSync(new URL('./reference-values.jso
 let service: TwoUsers
 let stored: StoredEvents
 beforeAll(async () => {
-  service = await openTwoUsers()
+  service = await openTwoUsers({ roles: new Set(['api']) })
   stored = openStoredEvents(storesWith('postgres'))
 })
 afterAll(() => Promise.all([service?.close(), stored?.close()]))

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { eventually } from '../../../test/kit/eventually.ts'
+import { inForm } from '../../../test/kit/form.ts'
 import { createClient } from '../../../test/kit/http/client.ts'
 import { aFolder, runSvc } from '../../../test/kit/processes/svc.ts'
 import { openTestService, uniqueName } from '../../../test/kit/service.ts'
@@ -62,7 +63,7 @@ describe('a service that is killed again and again', () => {
         if (step % 10 === 0) await sleep(1)
       }
     }
-    for (let round = 0; round < 2; round++) {
+    for (let round = 0; round < inForm({ short: 1, middle: 2, long: 5 }); round++) {
       await log(500)
       await service.kill()
       await log(500)

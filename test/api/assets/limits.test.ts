@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../../cli/settings.ts'
 import { createClosers } from '../../../runtime/closers.ts'
 import { aForm, createAssetClient, lookInto, openOwnObjects } from '../../kit/clients/assets.ts'
 import { createRegistryClient } from '../../kit/clients/registry.ts'
+import { eventually } from '../../kit/eventually.ts'
 import { openOwnStores, openTestService } from '../../kit/service.ts'
 import { codes, expectRefusal } from '../http-error.ts'
 
@@ -16,12 +17,12 @@ beforeAll(async () => {
   ownStores = await openOwnStores('postgres')
 })
 
-async function open(settings: Record<string, string>) {
+async function open(settings: Record<string, string>, closersOf = closers) {
   const objects = await openOwnObjects()
-  closers.push(objects.close)
+  closersOf.push(objects.close)
   const stores = { ...ownStores, objectsUrl: objects.url }
   const service = await openTestService({ stores, settings })
-  closers.push(service.close)
+  closersOf.push(service.close)
   const experimentKey = await service.client.createExperiment()
   return { ...service, experimentKey, assets: createAssetClient(service), inside: lookInto(stores) }
 }
@@ -38,8 +39,17 @@ const limitedTypes: [string, number][] = [
 ]
 
 describe('an experiment', () => {
+  let service: Awaited<ReturnType<typeof open>>
+  const typeClosers = createClosers()
+  beforeAll(async () => {
+    service = await open({ SVC_ASSETS_OF_TYPE_MAX: '2' }, typeClosers)
+  })
+  afterAll(() => typeClosers.closeAll())
+
   it.each(limitedTypes)('may have only so many assets of type %s', async (type, code) => {
-    const { assets, experimentKey, client, inside } = await open({ SVC_ASSETS_OF_TYPE_MAX: '2' })
+    const { assets, client, inside } = service
+    const experimentKey = await client.createExperiment()
+    const filesBefore = (await inside.findFiles()).length
     const put = (fileName: string, more = {}) =>
       assets.upload({ experimentKey, type, fileName, ...more }, aForm(Buffer.from(fileName)))
 
@@ -48,17 +58,20 @@ describe('an experiment', () => {
     expect(answers.map((it) => it.status).toSorted()).toEqual([200, 200, 400, 400])
     const refused = answers.find((it) => it.status === 400)
     expectRefusal(refused as (typeof answers)[0], 400, code, /^The experiment may have 2 .* and has them: /)
-    expect(await inside.findFiles()).toHaveLength(2)
+    expect(await inside.findFiles()).toHaveLength(filesBefore + 2)
     // One may take the place of another; other types, and other experiments, are not touched.
     const [there] = await assets.list(experimentKey)
     expect((await put(there?.fileName ?? '', { overwrite: 'true' })).status).toBe(200)
+    // Freed before the next test counts.
+    await eventually(async () => expect(await inside.findFiles()).toHaveLength(filesBefore + 2))
     expect((await put('x', { type: 'asset' })).status).toBe(200)
     const other = await client.createExperiment()
     expect((await put('x', { experimentKey: other })).status).toBe(200)
   })
 
   it('may not have them by way of a batch of remote ones either', async () => {
-    const { assets, experimentKey, client } = await open({ SVC_ASSETS_OF_TYPE_MAX: '2' })
+    const { assets, client } = service
+    const experimentKey = await client.createExperiment()
     const remoteAssets = Array.from({ length: 3 }, (_, at) => ({ link: `s3://a/${at}`, type: 'image' }))
     const answer = await client.post('/write/experiment/assets/remote/batch', { experimentKey, remoteAssets })
     expectRefusal(answer, 400, 7000001, /^The experiment may have 2 images/)

@@ -4,6 +4,7 @@ import { parseExactJson } from '../../../http/body/exact-json.ts'
 import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
+import { inForm } from '../../kit/form.ts'
 import type { ReadPoint } from '../../kit/http/client.ts'
 import { openTwoUsers, type TwoUsers } from '../accounts/two-users.ts'
 import { codes, expectRefusal } from '../http-error.ts'
@@ -183,7 +184,7 @@ describe('metrics/summary', () => {
           expect(stored.map((it) => [it.metricValue, it.timestamp, it.step])).toContainEqual(shown)
         }
       }),
-      { numRuns: 20 },
+      { numRuns: inForm({ short: 8, middle: 20, long: 100 }) },
     )
   })
 
@@ -520,7 +521,7 @@ describe('metrics/get-metric with maxPoints', () => {
           await thin(points as Sent[], maxPoints)
         },
       ),
-      { numRuns: 25 },
+      { numRuns: inForm({ short: 8, middle: 25, long: 100 }) },
     )
   })
 })
