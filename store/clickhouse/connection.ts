@@ -8,7 +8,7 @@ type Settings = {
   url: string
   /** The cluster that the server belongs to; see `cluster/layout.ts`. */
   cluster?: string | undefined
-  /** How many replicas of a shard must have the rows before an insert is done: a number, or `auto` for the majority. */
+  /** The number of replicas of a shard that must have the rows before an insert is done, or `auto` for the majority. */
   insertQuorum?: string | undefined
   /** Longest time a read may take; inserts and migrations get ten times as long. */
   readTimeoutMs?: number
@@ -25,7 +25,7 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
   address.pathname = ''
   const common = {
     url: address.href,
-    // The database may not exist before the first migration, so statements name it themselves.
+    // The database does not exist before the first migration, so statements name it themselves.
     keep_alive: { enabled: true, idle_socket_ttl: 2_000 },
     compression: { request: false, response: false },
     log: { level: ClickHouseLogLevel.OFF },

@@ -4,8 +4,8 @@ import { summaryTable } from './points/summary.ts'
 import { experimentTables } from './points/tables.ts'
 
 /**
- * Deletes all rows of some experiments from every table. Resolves when they are off the disk. ClickHouse rewrites each part
- * that holds one, so call it for many experiments at once.
+ * Deletes all rows of experiments from every table. Resolves when they are off the disk. ClickHouse rewrites every part
+ * that holds such rows, so pass many experiments at once.
  */
 export async function deleteExperimentRows(clickhouse: ClickHouse, experimentIds: bigint[]): Promise<void> {
   for (const table of [...experimentTables.map((it) => it.name), summaryTable]) {

@@ -13,13 +13,13 @@ import type { Table } from './table.ts'
  * by their row counts that they are outdated.
  */
 
-/** The statement returns when no read sees the rows any more. */
+/** The statement returns once no read sees the rows. */
 const lightweight = { lightweight_deletes_sync: 2, allow_nondeterministic_mutations: 1 }
 const awaited = { mutations_sync: 2 }
 
 export type Aged = { experimentId: bigint; oldestMs: number }
 
-/** The experiments that have rows accepted before a time, and when the oldest of these was. */
+/** The experiments with rows accepted before a time, each with the time of its oldest row. */
 export async function listAged(clickhouse: ClickHouse, table: Table, beforeMs: number): Promise<Aged[]> {
   const rows = await clickhouse.rows<{ id: string; oldest: string }>(
     `SELECT experiment_id AS id, min(received) AS oldest FROM ${clickhouse.database}.${table.name}
@@ -28,7 +28,7 @@ export async function listAged(clickhouse: ClickHouse, table: Table, beforeMs: n
   return rows.map(({ id, oldest }) => ({ experimentId: BigInt(id), oldestMs: Number(oldest) }))
 }
 
-/** Deletes rows of experiments that were accepted before a time, and answers how many there were of each. */
+/** Deletes the rows of experiments that were accepted before a time. Returns the number of rows per experiment. */
 export async function expireExperimentRows(
   clickhouse: ClickHouse,
   table: Table,
@@ -48,8 +48,8 @@ export async function expireExperimentRows(
 }
 
 /**
- * Deletes the events of a model that were accepted before a time. Their values go first: they are found by their events.
- * Answers how many events it deleted. Their prediction ids stay taken.
+ * Deletes the events of a model that were accepted before a time, and returns their number. Deletes their values first,
+ * because the values are found by their events. Their prediction ids stay taken.
  */
 export async function expireEvents(
   clickhouse: ClickHouse,
@@ -87,8 +87,9 @@ const toRowsOf = (clickhouse: ClickHouse, table: string) =>
 const pollMs = 100
 
 /**
- * Computes the matching rows of a derived table again. A running insert may have reached the derived table but not yet the
- * other one, so this waits for the inserts that began before. Later inserts add to both; the derived tables tolerate repeats.
+ * Recomputes the matching rows of a derived table. A running insert may have reached the derived table but not yet the
+ * other one, so this waits for inserts that began earlier. Later inserts add to both, and the derived tables tolerate
+ * repeated rows.
  */
 async function rederive(clickhouse: ClickHouse, table: string, where: string, select: string): Promise<void> {
   const { database } = clickhouse

@@ -2,7 +2,7 @@ import { maxBigInt, minBigInt } from '../../runtime/bigint.ts'
 import { fromLocal, systemTable, toLocal } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
 
-/** A part of a table, which never changes: rows come in new ones, and merges make one of several. */
+/** A part of a table. Parts are immutable: inserts create new ones, merges replace several by one. */
 export type Part = {
   name: string
   id: string
@@ -12,7 +12,7 @@ export type Part = {
   size: number
 }
 
-/** The active parts of tables. A name alone may come again in a table that is recreated. */
+/** The active parts of tables. A recreated table may use the same part names again. */
 export async function listParts(clickhouse: ClickHouse, tables: string[]): Promise<Map<string, Part[]>> {
   const rows = await clickhouse.rows<Omit<Part, 'size'> & { table: string; size: string }>(
     `SELECT table, name, rows AS size, ${shardOf(clickhouse)} AS shard, concat(toString(shard), ' ', table, ' ', name, ' ', toString(rows), ' ',
@@ -33,7 +33,7 @@ export function areAllIn(parts: Part[], active: Map<string, Part[]>): boolean {
   return parts.every((it) => ids.has(it.id))
 }
 
-/** A condition on rows: they are in one of the parts. */
+/** A condition: the row is in one of the parts. */
 export function isAmong(parts: Part[]): string {
   if (parts.length === 0) return 'false'
   const conditions = [...Map.groupBy(parts, (it) => it.shard)].map(([shard, its]) => {
@@ -43,12 +43,12 @@ export function isAmong(parts: Part[]): string {
   return conditions.length === 1 ? (conditions[0] as string) : `(${conditions.join(' OR ')})`
 }
 
-/** The range of claims that a part has. */
+/** The range of claims in a part. */
 export type Range = { low: bigint; high: bigint; rows: number }
 export type RangedPart = Part & Range
 export type ClaimRange = [low: bigint, high: bigint]
 
-/** The ranges of claims that more than one part may have, and about how many rows are in them. */
+/** The ranges of claims that several parts overlap in, and the approximate number of rows in them. */
 export function findShared(parts: Range[]): { ranges: ClaimRange[]; rows: number } {
   const ranges: ClaimRange[] = []
   let reach: bigint | undefined
@@ -65,7 +65,7 @@ export function findShared(parts: Range[]): { ranges: ClaimRange[]; rows: number
   return { ranges, rows }
 }
 
-/** The rows of a part within a range, as if they were spread evenly. */
+/** The number of rows of a part within a range, assuming an even distribution. */
 function reckonRows({ low, high, rows }: Range, [from, to]: ClaimRange): number {
   const within = Number((to < high ? to : high) - (from > low ? from : low)) + 1
   return within <= 0 ? 0 : (rows * within) / (Number(high - low) + 1)

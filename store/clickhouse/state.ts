@@ -1,18 +1,18 @@
 import { systemTable } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
 
-/** The health of ClickHouse, for operators. Of a cluster: one replica of each shard. */
+/** The health of ClickHouse, for operators. In a cluster: one replica of each shard. */
 export type ClickHouseState = {
   version: string
   tables: { table: string; parts: number; partsOfPartitionMax: number; bytes: number; rows: number }[]
   disks: { disk: string; freeBytes: number; totalBytes: number }[]
-  /** Unfinished mutations, and those of them that failed at least once. */
+  /** Unfinished mutations, and how many of them failed at least once. */
   mutations: { waiting: number; failing: number; failReason: string }
   /** Running merges, and the age of the oldest. */
   merges: { running: number; oldestSeconds: number }
   /** Replicated tables only: how many are read-only, the queue of fetches and merges, and the largest delay. */
   replicas: { readOnly: number; queued: number; delaySeconds: number }
-  /** ClickHouse slows inserts down from so many parts in one partition. */
+  /** ClickHouse throttles inserts above this number of parts in a partition. */
   partsSlowAt: number
   nowMs: number
 }

@@ -20,16 +20,16 @@ import { experimentTables } from './points/tables.ts'
 import type { Column, Table } from './table.ts'
 
 /**
- * The tables of the stream, each column written once: the DDL and the encoder of blocks are both made from this list.
+ * The tables of the stream. Each column is declared once: the DDL and the block encoder are both made from this list.
  *
- * A row's identity is the request it came with (`request_hi`, `request_lo`) and its `place` in that request. It stands
- * last in the sorting key of a Replacing table, so a row that is delivered twice collapses and rows that only look alike
- * never do. The content comes after it, so that even a client which uses one `Idempotency-Key` for two different
- * requests loses nothing.
+ * A row is identified by its request (`request_hi`, `request_lo`) and its index in that request (`place`). The identity is
+ * the end of the sorting key of a Replacing table, so a row that is delivered twice collapses into one, and equal rows of
+ * different requests do not. The content follows the identity, so a client that uses one `Idempotency-Key` for two
+ * different requests loses nothing.
  */
 export const streamTables: readonly Table[] = [...experimentTables, ...monitoringTables]
 
-/** Room for the inserts and merges that run already when an insert begins. */
+/** Space for the inserts and merges that are running when an insert begins. */
 export const freeDiskBytesMin = 64 * 1024 * 1024
 
 /**

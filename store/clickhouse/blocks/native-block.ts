@@ -2,20 +2,20 @@ import type { Column, ColumnType, Table } from '../table.ts'
 
 /**
  * Builds blocks in ClickHouse's Native format: columns of little-endian values, one after the other. Blocks can be
- * concatenated into one insert without looking inside, and each names its columns and types itself, so a block written
- * before a migration can still be inserted after it.
+ * concatenated into one insert without parsing. Each block names its columns and types, so a block written before a
+ * migration can be inserted after it.
  *
- * Source of the format: ClickHouse documentation, "Native"; LowCardinality as its client libraries write it: a version,
- * the width of an index with flags, the dictionary, then one index a row.
+ * Sources of the format: ClickHouse documentation, "Native"; for LowCardinality, the official client libraries: a version,
+ * the index width with flags, the dictionary, then one index per row.
  */
 
 const uint32Size = 2 ** 32
 const rowsAtFirst = 256
 
-/** Int64 or UInt64: a number where it is a safe integer, a bigint where it is not. */
+/** Int64 or UInt64. Takes numbers that are safe integers, and bigints. */
 class Int64Column {
   #words = new Uint32Array(rowsAtFirst * 2)
-  // The same memory, for bigints: taking them apart by shifts makes two more of them for every row.
+  // The same memory for bigints: splitting them by shifts would allocate two more per row.
   #longs = new BigInt64Array(this.#words.buffer)
   #used = 0
 
@@ -59,7 +59,7 @@ class Int64Column {
 
 type NumberArray = Uint8Array | Uint32Array | Float64Array
 
-/** UInt8, UInt32 or Float64: what a typed array holds as it is. */
+/** UInt8, UInt32 or Float64: any type that a typed array stores directly. */
 class NumberColumn<T extends NumberArray> {
   readonly #kind: new (
     length: number,
@@ -97,7 +97,7 @@ class NumberColumn<T extends NumberArray> {
   }
 }
 
-/** String: each value with its length before it. */
+/** String: each value is preceded by its length. */
 class StringColumn {
   #bytes = Buffer.allocUnsafe(4 * 1024)
   #used = 0
@@ -132,7 +132,7 @@ const lowCardinalityVersion = 1n
 const dictionaryFlags = 0x600
 const dictionaryHeadBytes = 4 * 8
 
-/** LowCardinality(String): each different value once, and an index a row. */
+/** LowCardinality(String): a dictionary of the distinct values, and one index per row. */
 class DictionaryColumn {
   #places = new Map<string, number>()
   readonly #keys = new StringColumn()
@@ -147,7 +147,7 @@ class DictionaryColumn {
 
   push(value: string) {
     if (this.#used === this.#indexes.length) this.#indexes = grow(this.#indexes, Uint32Array)
-    // Rows of a series follow one another: then nothing needs to be looked up.
+    // Rows of a series are adjacent, so most values need no lookup.
     if (value !== this.#last) {
       this.#lastPlace = this.#places.get(value) ?? this.#addKey(value)
       this.#last = value
@@ -213,18 +213,18 @@ type Writers<Columns extends readonly Column[]> = {
   readonly [It in Columns[number] as It['name']]: ReturnType<(typeof writers)[It['type']]>
 }
 
-/** An open block of one table: push as many values into each column, then `endRow` or `endRows`. */
+/** An open block of one table: push one value per row into each column, then call `endRow` or `endRows`. */
 export type NativeBlock<T extends Table = Table> = {
   readonly columns: Writers<T['columns']>
   readonly rows: number
   endRow(): void
   endRows(count: number): void
   byteLength(): number
-  /** The rows as one block in Native format; the open block is empty again afterwards. */
+  /** Returns the rows as one block in Native format and empties the open block. */
   take(): Buffer
 }
 
-/** Opens a block for a table. Its buffers are kept and used again after `take`. */
+/** Opens a block for a table. Its buffers are reused after `take`. */
 export function createNativeBlock<T extends Table>(table: T): NativeBlock<T> {
   const columns = table.columns.map((it) => ({ name: it.name, type: it.type, writer: writers[it.type]() }))
   const heads = columns.map((it) => Buffer.concat([toLengthAndText(it.name), toLengthAndText(it.type)]))

@@ -1,13 +1,13 @@
 /**
- * Cuts a block in Native format into blocks of fewer rows, so that a row which ClickHouse refuses can be found. Only the
- * column types that our tables have are understood; see native-block.ts for the format.
+ * Splits a block in Native format into blocks of fewer rows, to find the rows that ClickHouse rejects. Supports only the
+ * column types of our tables; see native-block.ts for the format.
  */
 
 type Column = { head: Buffer; slice(from: number, to: number): Buffer }
 
 export type SliceableBlock = {
   rows: number
-  /** The rows from `from` up to, not including, `to`, as a block of their own. */
+  /** A block of the rows from `from` (inclusive) to `to` (exclusive). */
   slice(from: number, to: number): Buffer
 }
 
@@ -42,7 +42,7 @@ function readColumn(cursor: Cursor, rows: number): Column {
   if (width !== undefined) return { head, slice: sliceFixed(take(cursor, rows * width), width) }
   if (type === 'String') return { head, slice: sliceText(cursor, rows) }
   if (type === 'LowCardinality(String)') return { head, slice: sliceDictionary(cursor, rows) }
-  throw new Error(`the column type ${type} is not known`)
+  throw new Error(`the column type ${type} is not supported`)
 }
 
 function sliceFixed(values: Buffer, width: number) {
@@ -60,7 +60,7 @@ function sliceText(cursor: Cursor, rows: number) {
 
 const indexWidthMask = 0xffn
 
-/** Each slice carries the whole dictionary: unused keys do no harm. */
+/** Each slice has the whole dictionary: unused entries are harmless. */
 function sliceDictionary(cursor: Cursor, rows: number) {
   const start = cursor.at
   take(cursor, 8)

@@ -30,8 +30,7 @@ export async function checkCluster({ cluster, rows }: ClickHouse): Promise<void>
 }
 
 /**
- * Checks that the tables were made for this layout: those of a single server cannot become those of a cluster, nor the other
- * way round.
+ * Checks that the tables were created for this layout: single-server tables cannot become cluster tables, or the reverse.
  *
  * @throws Error that says what to do
  */

@@ -1,21 +1,21 @@
 /**
- * One ClickHouse, or a cluster of them (`CLICKHOUSE_CLUSTER`).
+ * A single ClickHouse server, or a cluster (`CLICKHOUSE_CLUSTER`).
  *
- * In a cluster every table is two. `points_local` holds the rows: it is replicated within a shard, and views and rollups hang
- * on it. `points` is a `Distributed` table over the local ones: everything reads from it and inserts into it, so that queries
- * are the same with and without a cluster. Definitions and deletions go to the local tables, `ON CLUSTER`.
+ * In a cluster every table is two. `points_local` holds the rows: it is replicated within a shard, and views and rollups
+ * are attached to it. `points` is a `Distributed` table over the local ones: all reads and inserts use it, so queries are
+ * the same with and without a cluster. DDL and deletions go to the local tables, `ON CLUSTER`.
  *
- * Rows are sharded by what they belong to, an experiment or a monitored model, so what makes one row of what was delivered
- * twice (merges, `FINAL`) meets all of it on one shard. Reads ask all shards nevertheless: shards that are added move no rows
- * that are there, and whoever has none of an experiment says so by its primary key.
+ * Rows are sharded by experiment or monitored model, so all deliveries of a row are on one shard, where merges and `FINAL`
+ * collapse them. Reads still ask all shards, because adding a shard does not move existing rows. A shard without rows of an
+ * experiment answers at once from its primary key.
  *
- * An insert is done when each shard has its rows on a quorum of replicas (`distributed_foreground_insert`, `insert_quorum`).
- * It may end half-way, done on one shard and not on another: it is repeated whole, as after any fault, and identities make
- * one row of two. ClickHouse's own deduplication of inserts stays off, here too: nothing depends on it.
+ * An insert is done when each shard has its rows on a quorum of replicas (`distributed_foreground_insert`,
+ * `insert_quorum`). It may fail on one shard after it succeeded on another. It is then repeated as a whole, and row
+ * identities collapse the duplicates. ClickHouse's own deduplication of inserts stays off here too.
  *
- * All processes ask the replicas of a shard in the same order (`load_balancing = in_order`), for inserts and for reads: what
- * was inserted is read at once, without waiting for the other replicas, and the parts that a query names are those of the
- * replica that listed them. Replicas are for durability, shards for load.
+ * All processes use the replicas of a shard in the same order (`load_balancing = in_order`), for inserts and for reads. So
+ * a read sees earlier inserts without waiting for replication, and runs on the replica that listed the parts it names.
+ * Replicas are for durability, shards for load.
  */
 export type Layout = {
   database: string
@@ -26,7 +26,7 @@ export type Layout = {
 /** What tables are sharded by. */
 export type ShardedBy = 'experiment_id' | 'model_id'
 
-/** For each statement that defines or deletes. */
+/** For DDL and deletions. */
 export const onCluster = ({ cluster }: Layout) => (cluster === undefined ? '' : ` ON CLUSTER '${cluster}'`)
 
 const localSuffix = '_local'
@@ -35,13 +35,13 @@ const localSuffix = '_local'
 export const toLocal = ({ cluster }: Layout, table: string) =>
   cluster === undefined ? table : `${table}${localSuffix}`
 
-/** The name that queries know a table by. */
+/** The name of a local table in queries. */
 export const fromLocal = ({ cluster }: Layout, table: string) =>
   cluster !== undefined && table.endsWith(localSuffix) ? table.slice(0, -localSuffix.length) : table
 
 /**
- * The engine of a table that holds rows. Its path in Keeper is spelled out: ClickHouse's default contains the id of the
- * table, so a replica that is added later would not join the others.
+ * The engine of a table that holds rows. Its Keeper path is explicit: ClickHouse's default path contains the table's id, so
+ * a replica that is added later would not join the others.
  */
 export function toEngine({ cluster, database }: Layout, table: string, engine: string, parameter?: string): string {
   const path = [`'/clickhouse/tables/${cluster}/{shard}/${database}/${table}'`, "'{replica}'"]
@@ -49,17 +49,17 @@ export function toEngine({ cluster, database }: Layout, table: string, engine: s
   return `${cluster === undefined ? '' : 'Replicated'}${engine}(${parameters.join(', ')})`
 }
 
-/** The engine of a small table that every server of the cluster holds whole, whatever its shard. */
+/** The engine of a small table that is replicated to every server, regardless of shards. */
 export function toSharedEngine({ cluster, database }: Layout, table: string, engine: string): string {
   if (cluster === undefined) return `${engine}()`
   return `Replicated${engine}('/clickhouse/tables/${cluster}/all/${database}/${table}', '{shard}-{replica}')`
 }
 
-/** Fetched parts are as durable as inserted ones, or else a quorum would be of one. */
+/** Fetched parts are fsynced like inserted ones, or else a quorum would be only one durable copy. */
 export const clusterTableSettings = ({ cluster }: Layout) =>
   cluster === undefined ? [] : ['min_compressed_bytes_to_fsync_after_fetch = 1']
 
-/** The statements that make the table which queries know, over those that hold its rows. */
+/** The statements that create the Distributed table over the local ones. */
 export function createDistributed(layout: Layout, table: string, by: ShardedBy): string[] {
   const { database, cluster } = layout
   if (cluster === undefined) return []
@@ -69,33 +69,33 @@ export function createDistributed(layout: Layout, table: string, by: ShardedBy):
   ]
 }
 
-/** The statements that add a column to a table which is there already. */
+/** The statements that add a column to an existing table. */
 export const addColumn = (layout: Layout, table: string, column: string): string[] =>
   [...new Set([toLocal(layout, table), table])].map(
     (name) => `ALTER TABLE ${layout.database}.${name}${onCluster(layout)} ADD COLUMN IF NOT EXISTS ${column}`,
   )
 
-/** A system table as a cluster has it: of the replica of each shard that reads and inserts go to. */
+/** A system table in a cluster: read from the replica of each shard that also serves reads and inserts. */
 export const systemTable = ({ cluster }: Layout, table: string) =>
   cluster === undefined ? `system.${table}` : `cluster('${cluster}', system.${table})`
 
-/** What every query of a cluster is run with. */
+/** Settings of every query in a cluster. */
 export const clusterReadSettings = {
   load_balancing: 'in_order',
   prefer_localhost_replica: 0,
-  // A subquery on the right of IN or JOIN is about all shards: it is run once, and its answer sent to each.
+  // A subquery in IN or JOIN covers all shards: it runs once, and its result is sent to each.
   distributed_product_mode: 'global',
-  // An answer without a shard that is away would be a wrong one.
+  // An answer that lacks a shard would be wrong.
   skip_unavailable_shards: 0,
 } as const
 
-/** What every insert and every definition of a cluster is run with. */
+/** Settings of all inserts and DDL in a cluster. */
 export const clusterWriteSettings = (insertQuorum: string) =>
   ({
     ...clusterReadSettings,
     distributed_foreground_insert: 1,
     insert_quorum: insertQuorum,
     insert_quorum_timeout: 60_000,
-    // Rows that are read from one shard may belong to another.
+    // Rows read from one shard may belong to another.
     parallel_distributed_insert_select: '0',
   }) as const

@@ -4,8 +4,8 @@ import { asText, timeOf, whenPresent } from '../points/reads.ts'
 import { outputLinesTable, pointsTable, present, storedValue } from '../points/tables.ts'
 
 /**
- * Reads of what was accepted after something else. The order of acceptance is that of `received`, then of the request and
- * of the place in it: every row has one place in it, on every replica, however often it was delivered.
+ * Reads the rows accepted after a position. They are ordered by `received`, then by request, then by index in the request:
+ * a total order that is the same on every replica and for repeated deliveries.
  */
 export type Position = { receivedMs: bigint; high: bigint; low: bigint; place: bigint }
 
@@ -38,7 +38,7 @@ type Part = {
   rowsMax: number
 }
 
-/** The next points of every watch, in the order of acceptance; `watch` is its index in the list. */
+/** The next points of every watch, in order of acceptance; `watch` is its index in the list. */
 export function readArrivedPoints(clickhouse: ClickHouse, watches: Watch[], part: Part): Promise<ArrivedPoint[]> {
   return readArrived<ArrivedPoint>(clickhouse, watches, part, {
     table: pointsTable.name,
@@ -48,7 +48,7 @@ export function readArrivedPoints(clickhouse: ClickHouse, watches: Watch[], part
   })
 }
 
-/** The next lines of output of every watch, likewise. */
+/** The next lines of output of every watch, in the same way. */
 export function readArrivedLines(clickhouse: ClickHouse, watches: Watch[], part: Part): Promise<ArrivedLine[]> {
   return readArrived<ArrivedLine>(clickhouse, watches, part, {
     table: outputLinesTable.name,
@@ -59,7 +59,7 @@ export function readArrivedLines(clickhouse: ClickHouse, watches: Watch[], part:
 
 type Rows = { table: string; identity: string; fields: string }
 
-/** Without `FINAL`, which would read all of an experiment: what was delivered twice is the same row, and is taken once. */
+/** Without `FINAL`, which would read the whole experiment: repeated deliveries have the same position and are read once. */
 async function readArrived<Row>(
   clickhouse: ClickHouse,
   watches: Watch[],

@@ -38,12 +38,12 @@ export type NumericWindow = {
 export const quantileLevels = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99] as const
 
 /**
- * Reads the distribution of a numeric feature in each window: a histogram over the same bins for all windows, and statistics.
- * Bins are given by their bounds, or as a number of bins of one width over all finite values. A bin includes its lower bound,
- * the last one both; a value beyond the bounds is in no bin.
+ * Reads the distribution of a numeric feature in each window: a histogram over the same bins for all windows, and
+ * statistics. Bins are given by their bounds, or as a number of bins of equal width over all finite values. A bin includes
+ * its lower bound, the last one both; values outside the bounds are in no bin.
  *
- * More than `exactValuesMax` events are rounded. Those of a rollup already are, around its own center, and are counted in the
- * bin of the rounded value. A quantile never leaves the bounds of its window.
+ * With more than `exactValuesMax` events, values are rounded. A rollup's values are already rounded, around its own center,
+ * and are counted in the bin of the rounded value. A quantile never leaves the bounds of its window.
  */
 export async function readNumeric(
   reader: EventReader,
@@ -55,7 +55,7 @@ export async function readNumeric(
   const ofTime = { ...scope, from: windows.from, to: windows.to }
   const only = { part: feature.part, names: [feature.name] }
   const isUsable = () => !isExact
-  // Of all windows together: rollups that reach over several windows can be used.
+  // Over all windows at once: then rollups that span several windows can be used.
   const [all] = await reader.read<{ least: number; most: number; mean: number; n: string }>(
     [countedValues(ofTime, only, catalog, { isUsable })],
     ([
@@ -109,7 +109,7 @@ export async function readNumeric(
 
 const isFiniteNumber = `${isNumber} AND isFinite(number)`
 
-/** Beyond the bounds, infinite, of another type. */
+/** Outside the bounds, infinite, of another type. */
 const [noBin, infiniteBin, otherBin] = [-1, -2, -3]
 const isOfFinite = `bin > ${infiniteBin}`
 
@@ -118,22 +118,22 @@ type Row = { w: number; infinite: string; others: string; n: string; quantiles: 
   number | null
 > & { counted: [bins: number[], counts: string[]] }
 
-/** The least and the greatest of all values. */
+/** The minimum and maximum of all values. */
 type Bounds = { least: number; most: number }
 
-/** Bounds of bins of one width. A single value is in the middle of one bin. */
+/** The bounds of bins of equal width. A single value is in the middle of one bin. */
 function toEdges(bounds: Bounds | undefined, bins: number): number[] {
   if (!bounds) return []
   const { least: low, most: high } = bounds
   if (low === high) return [low - 0.5, high + 0.5]
-  // The difference of the two may be beyond the range of a float.
+  // `high - low` may overflow a float.
   const edges = Array.from({ length: bins + 1 }, (_, at) => low * (1 - at / bins) + high * (at / bins))
   edges[0] = low
   edges[bins] = high
   return edges.filter((it, at) => at === 0 || it > (edges[at - 1] as number))
 }
 
-/** The bin of a value. A value that rounding moved beyond the bounds of all values is put back. */
+/** The bin of a value. A value that rounding moved outside the bounds of all values is clamped. */
 function toBin(edges: number[], all: Bounds | undefined): string {
   const value = all ? `greatest(least(least, ${literal(all.most)}), ${literal(all.least)})` : 'least'
   const last = edges.length - 1

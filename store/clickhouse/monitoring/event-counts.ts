@@ -6,7 +6,7 @@ import { countedEvents } from './source.ts'
 
 export type EventCount = { events: number; firstAt: number; lastAt: number; lastReceivedAt: number }
 
-/** How many events there are, and when they happened (ms since the Unix epoch). */
+/** The number of events, and their time range (ms since the Unix epoch). */
 export async function countEvents(
   reader: EventReader,
   scope: EventScope,

@@ -6,12 +6,12 @@ import { eventsTable, eventValuesTable, tombstonesTable } from './tables.ts'
  * are exact.
  */
 
-/** The condition on rows that they have no tombstone. `{models:Array(UInt64)}` are the models asked for. */
+/** A condition: the row has no tombstone. `{models:Array(UInt64)}` are the models asked for. */
 const isAlive = (database: string) =>
   `(model_id, kind, claim, place) NOT IN (SELECT model_id, kind, claim, place FROM ${database}.${tombstonesTable.name}
     WHERE model_id IN {models:Array(UInt64)})`
 
-/** The events of one kind of one version of a model: how many, when they happened, and when the last one was received. */
+/** The events of one version and kind of a model: their number, their time range, and when the last one was received. */
 export type VersionCounts = {
   modelId: string
   kind: number
@@ -48,13 +48,13 @@ export async function countByVersion(clickhouse: ClickHouse, modelIds: bigint[])
 export type CountQuery = {
   modelId: bigint
   version: string | undefined
-  /** Events that happened from then on, and before then, in ms since the Unix epoch. */
+  /** Only events within [fromMs, toMs), in ms since the Unix epoch. */
   fromMs: number
   toMs: number
   intervalMs: number
 }
 
-/** The events of one version and kind that happened within an interval, which begins at `startMs`. */
+/** The number of events of one version and kind within an interval that begins at `startMs`. */
 export type IntervalCount = { startMs: number; version: string; kind: number; events: number }
 
 /** Counts the events of a model over time. Intervals begin at multiples of their width; empty ones are left out. */
@@ -81,7 +81,7 @@ export async function countOverTime(clickhouse: ClickHouse, query: CountQuery): 
   }))
 }
 
-/** When the events of a model happened, in ms since the Unix epoch; undefined when it has none. */
+/** The time range of a model's events, in ms since the Unix epoch; undefined if it has none. */
 export async function findTimeRange(
   clickhouse: ClickHouse,
   modelId: bigint,

@@ -47,7 +47,7 @@ export type FeatureCounts = FeatureName & {
 
 const featuresAtOnce = 25
 
-/** How many values of which type features have. */
+/** Counts the values of features by type. */
 export async function countFeatures(
   reader: EventReader,
   scope: EventScope,

@@ -101,7 +101,7 @@ export async function readClasses(reader: EventReader, judged: Judged, top: numb
 }
 
 /**
- * Runs a query over the pairs of a prediction and its label, and one more row for each window with the number of all its
+ * Runs a query over the pairs of a prediction and its label. One more row per window holds the number of all its
  * predictions (`all`, not labelled). A boolean and a number are compared as numbers.
  */
 async function readPairs<Row>(
@@ -110,7 +110,7 @@ async function readPairs<Row>(
   toQuery: (pairs: string) => string,
 ): Promise<Row[]> {
   const predicted = { ...scope, from: windows.from, to: windows.to }
-  // Labels may come long after, or before, and may name another version.
+  // Labels may arrive long before or after, and may name another version.
   const labelled: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
   const [ofPredicted, ofLabelled] = await Promise.all([
     findCatalog(reader.clickhouse, predicted),

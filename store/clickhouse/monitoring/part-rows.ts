@@ -8,7 +8,7 @@ import type { Rollup } from './rollups/rollup.ts'
 /** The rows of some parts of a table that meet the condition `whole`. */
 type Rows = { table: Table; whole: string; parts: Part[] }
 
-/** What is known of such rows of one part, which never changes. */
+/** The known facts about such rows of one part, which never change. */
 type PartRows = {
   /** Undefined when it has none. */
   range: Range | undefined
@@ -20,13 +20,13 @@ const knownMax = 200_000
 /** Small parts are read together. A large one is read alone: naming the part of each row costs more than reading the row. */
 const aloneRowsMin = 1_000_000
 
-/** Finds which claims the parts of tables have, and counts their rows in rollups. A part is read once for each condition. */
+/** Finds the ranges of claims in parts, and counts their rows in rollups. Reads each part once per condition. */
 export function createPartRows(clickhouse: ClickHouse) {
   const cache = new LRUCache<string, PartRows>({ maxSize: knownMax, sizeCalculation: (it) => it.inRollups.size + 1 })
   const toKey = (part: Part, whole: string) => `${part.id} ${whole}`
   const inTurn = createTurns()
 
-  /** A part that is gone has no rows, which says nothing: what was read of it must be read again. */
+  /** A part that was removed has no rows, so its result is void and must be read again. */
   const areThere = async (rows: Rows[]) =>
     areAllIn(
       rows.flatMap((it) => it.parts),
@@ -54,7 +54,7 @@ export function createPartRows(clickhouse: ClickHouse) {
     })
   }
 
-  /** Counts the rows of parts between the bounds of rollups, which may lie within each other. */
+  /** Counts the rows of parts between the bounds of rollups, which may be nested. */
   async function readBuckets({ table, parts }: Rows, where: string, rollups: Rollup[]): Promise<Map<Part, Bucket[]>> {
     const bounds = [...new Set([0n, ...rollups.flatMap((it) => [it.low, it.high + 1n])])].toSorted((a, b) =>
       a < b ? -1 : 1,
@@ -122,7 +122,7 @@ export function createPartRows(clickhouse: ClickHouse) {
   }
 
   return {
-    /** For each of `asked` the parts that have rows of it; undefined when a part went away meanwhile. */
+    /** For each of `asked`, the parts that have such rows; undefined if a part was removed meanwhile. */
     async findRanges(asked: Rows[]): Promise<RangedPart[][] | undefined> {
       const known = asked.map(
         ({ whole, parts }) => new Map(parts.map((part) => [part, cache.get(toKey(part, whole))?.range])),
@@ -147,16 +147,15 @@ export function createPartRows(clickhouse: ClickHouse) {
     },
 
     /**
-     * Counts rows inside of rollups, and finds the parts that have some outside; undefined when a part went away meanwhile.
-     * A part is read once for all `known` rollups, whichever of them are asked for; so reads that begin together wait for
-     * each other.
+     * Counts rows inside rollups, and finds the parts that have rows outside; undefined if a part was removed meanwhile.
+     * Reads a part once for all `known` rollups, also those not asked for, so concurrent reads wait for each other.
      */
     countInRollups: (rollups: Rollup[], known: Rollup[], rows: Rows) =>
       inTurn(`${rows.table.name} ${rows.whole}`, () => count(rollups, known, rows)),
   }
 }
 
-/** Rows whose claims are from one bound of a rollup to the next. */
+/** The rows with claims between two adjacent bounds of rollups. */
 type Bucket = Range & { from: bigint }
 
 /** The rows of a part in a rollup, as far as they are known. */
@@ -186,7 +185,7 @@ function inReads(parts: Part[]): Part[][] {
   return [...(small.length > 0 ? [small] : []), ...parts.filter((it) => it.size >= aloneRowsMin).map((it) => [it])]
 }
 
-/** Runs work of one key one after the other. */
+/** Serializes the work of each key. */
 function createTurns() {
   const turns = new Map<string, Promise<unknown>>()
   return async <T>(key: string, run: () => Promise<T>): Promise<T> => {

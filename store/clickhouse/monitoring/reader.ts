@@ -8,23 +8,23 @@ import { createRolledFeatures } from './rollups/rolled-features.ts'
 import { type Plan, type Source, selectFinalRows, selectRows, toWhole } from './source.ts'
 
 /**
- * Reads what models report, each event once however often it was delivered, out of rollups and raw rows.
+ * Reads the events of models, each event once however often it was delivered, from rollups and raw rows.
  *
- *   question          its own file: scope, features, windows -> sources, and the SQL of the answer
- *   -> Catalog        tombstones and rollups of a model (`rollups/catalog.ts`)
- *   -> Source         which rows are asked for, and which rollups may stand for them (`source.ts`)
- *   -> Plan           which rollups and parts are read: decided here, for all sources of a query by one snapshot of parts
- *   -> SQL of rows    made of source and plan (`source.ts`), put into the query of the question
+ *    question          its own file: scope, features, windows -> sources, and the SQL of the answer
+ *    -> Catalog        tombstones and rollups of a model (`rollups/catalog.ts`)
+ *    -> Source         the rows to read, and the rollups that may replace them (`source.ts`)
+ *    -> Plan           the rollups and parts to read: decided here, for all sources of a query by one snapshot of parts
+ *    -> SQL of rows    made from source and plan (`source.ts`), put into the query of the question
  *
- * `FINAL` would merge all that is read, at twenty times the cost. But no part has a row twice (`eachOnceInPart`), and claims
- * grow with time, so few parts have claims in common: only rows of shared ranges of claims are made one by hashing.
+ * `FINAL` would deduplicate all rows, at twenty times the cost. But no part has a row twice (`eachOnceInPart`), and claims
+ * grow with time, so few parts overlap in claims: only rows in overlapping ranges are deduplicated, by hashing.
  *
- * A plan names its parts, so a part that is inserted later is not read. One that is merged before the query has ended may
- * be missing from its answer, so the parts are listed once more at the end, and the read is repeated if one has gone. After
- * three attempts, or if parts share too much, `FINAL` answers.
+ * A plan names its parts, so a part that is inserted later is not read. A part that is merged during the query may be
+ * missing from the answer. So the parts are listed again at the end, and the read is repeated if one is gone. After three
+ * attempts, or if parts overlap too much, the reader uses `FINAL`.
  *
- * All caches live in one reader, which the entry files create and pass down: facts about parts and about rollups, which
- * never change, and answers about references, by the parts they were read from. None of them needs invalidation.
+ * All caches belong to one reader, which the entry files create and pass down: facts about parts and about rollups, which
+ * never change, and answers about references, keyed by the parts they were read from. None of them needs invalidation.
  */
 export function createEventReader(clickhouse: ClickHouse) {
   const { database } = clickhouse
@@ -32,9 +32,9 @@ export function createEventReader(clickhouse: ClickHouse) {
   const findCurrent = createCurrentRollups(clickhouse, partRows)
   const answers = new LRUCache<string, unknown[]>({ max: answersMax })
 
-  /** Decides how each source is read; undefined when a part went away meanwhile. */
+  /** Decides how each source is read; undefined if a part was removed meanwhile. */
   async function plan(sources: Source[], active: Map<string, Part[]>): Promise<Plan[] | undefined> {
-    // Most sources of a query differ in their features only, and rollups hold all features.
+    // Most sources of a query differ only in their features, and rollups hold all features.
     const found = new Map<string, Promise<Current | undefined>>()
     const choose = ({ table, scope, catalog, rollups }: Source) => {
       const parts = active.get(table.name) ?? []
@@ -60,8 +60,8 @@ export function createEventReader(clickhouse: ClickHouse) {
   }
 
   /**
-   * Runs something over the rows of sources, as one table expression each; once more if a part went away meanwhile. `parts`
-   * are those of all plans; undefined when all parts are read.
+   * Runs `work` with one table expression per source; repeats it if a part was removed meanwhile. `parts` are those of all
+   * plans; undefined if all parts are read.
    */
   async function run(
     sources: Source[],
@@ -91,7 +91,7 @@ export function createEventReader(clickhouse: ClickHouse) {
     findCurrent,
     rolledFeatures: createRolledFeatures(clickhouse),
 
-    /** Runs a query over sources. @param toQuery makes it of one table expression for each source */
+    /** Runs a query over sources. `toQuery` gets one table expression for each. */
     async read<Row>(sources: Source[], toQuery: (tables: string[]) => string): Promise<Row[]> {
       let rows: Row[] = []
       await run(sources, async (tables) => {
@@ -101,8 +101,8 @@ export function createEventReader(clickhouse: ClickHouse) {
     },
 
     /**
-     * As `read`, of what hardly ever changes, as a reference: the answer is cached by the query and the parts. The query must
-     * depend on nothing but these, so there must be no tombstones.
+     * Like `read`, for data that rarely changes, such as references: the answer is cached by query and parts. The query
+     * must depend on nothing else, so there must be no tombstones.
      */
     async readCached<Row>(sources: Source[], toQuery: (tables: string[]) => string): Promise<Row[]> {
       let rows: Row[] = []

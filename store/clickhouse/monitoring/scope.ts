@@ -3,7 +3,7 @@ import type { EventKind, ValuePart } from './tables.ts'
 /** All events of one kind of a model. Rollups are made of these. */
 export type ModelEvents = { modelId: bigint; kind: EventKind }
 
-/** The events of a question: of one version or of all, from `from` up to before `to`. */
+/** The events of a question: of one version or of all, within [from, to). */
 export type EventScope = ModelEvents & {
   version?: string | undefined
   /** ms since the Unix epoch. */

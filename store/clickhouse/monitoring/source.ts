@@ -8,8 +8,8 @@ import type { EventScope, FeatureNames, Windows } from './scope.ts'
 import { eventsTable, eventValuesTable, tombstonesTable, valueParts } from './tables.ts'
 
 /**
- * What a question reads, as data: which events or values, and which rollups may stand for them. The reader plans how to read
- * a source (`Plan`), and `selectRows` here is the only place that makes SQL of the two.
+ * The rows that a question reads: its events or values, and the rollups that may replace them. The reader plans how to read
+ * a source (`Plan`); only `selectRows` here makes SQL from both.
  */
 export type Source = {
   table: typeof eventsTable | typeof eventValuesTable
@@ -20,19 +20,19 @@ export type Source = {
   claims?: ClaimRange
   columns: string
   catalog: Catalog
-  /** Those of the catalog that may stand for rows. None of them overlap. */
+  /** Rollups from the catalog that may replace rows. They do not overlap. */
   rollups: Rollup[]
 }
 
 /** How a source is read. */
 export type Plan = {
-  /** Current ones: they hold all there is in their ranges of claims. */
+  /** Current rollups: they cover all rows in their ranges of claims. */
   rollups: Rollup[]
-  /** The parts that have rows of the source outside of these rollups. */
+  /** The parts with rows of the source outside these rollups. */
   parts: RangedPart[]
-  /** The ranges of claims that several of these parts may have, where a row may be there twice. */
+  /** The ranges of claims that several of these parts overlap in, where a row may be repeated. */
   shared: ClaimRange[]
-  /** About how many rows are in these ranges. */
+  /** The approximate number of rows in these ranges. */
   sharedRows: number
 }
 
@@ -64,7 +64,7 @@ export const countedEvents = (scope: EventScope, catalog: Catalog, windows?: Win
 
 type Counted = {
   windows?: Windows | undefined
-  /** Whether a rollup holds the features in the form that the question needs. */
+  /** True if a rollup holds the features in the form that the question needs. */
   isUsable?: (rollup: Rollup) => boolean
 }
 
@@ -92,8 +92,8 @@ function chooseFitting(scope: EventScope, catalog: Catalog, { windows, isUsable 
 }
 
 /**
- * The condition that holds for all rows a source may read, whatever their version and time. What is known of parts is kept
- * by this condition, so it must be the same for many questions. Values of claims are looked up for all names together.
+ * The condition on all rows that a source may read, in any version and at any time. Facts about parts are cached by this
+ * condition, so it must be the same for many questions. Values of claims are looked up for all names together.
  */
 export function toWhole({ scope, features, claims }: Source, rollups: Rollup[] = []): string {
   const ofNames = features && (claims ? `part = ${valueParts[features.part]}` : ofFeatures(features))
@@ -113,13 +113,13 @@ function toCondition(database: string, { scope, features, claims, catalog }: Sou
     .join(' AND ')
 }
 
-/** A table expression of the rows of a source, each once. */
+/** A table expression of the rows of a source, deduplicated. */
 export function selectRows(database: string, source: Source, { rollups, parts, shared }: Plan): string {
   const sums = rollups.length === 0 ? undefined : selectRollups(database, source, rollups)
   if (sums !== undefined && parts.length === 0) return `(${sums})`
   const from = `FROM ${database}.${source.table.name} WHERE ${toCondition(database, source, rollups)} AND ${isAmong(parts)}`
   const isShared = shared.map((it) => ofClaims(it)).join(' OR ')
-  // No two rows have these in common, unless they are one that was delivered twice.
+  // The identity of a row: only repeated deliveries share it.
   const identity = source.features ? 'name, claim, place' : 'claim, place'
   const raw =
     shared.length === 0
@@ -129,11 +129,11 @@ export function selectRows(database: string, source: Source, { rollups, parts, s
   return sums === undefined ? raw : `(SELECT * FROM ${raw} UNION ALL ${sums})`
 }
 
-/** The same rows by ClickHouse's own merging, which costs many times as much and needs no plan. */
+/** The same rows by `FINAL`, which costs many times as much and needs no plan. */
 export const selectFinalRows = (database: string, source: Source) =>
   `(SELECT ${source.columns} FROM ${database}.${source.table.name} FINAL WHERE ${toCondition(database, source)})`
 
-/** Rows of rollups, with the columns of the source; undefined when they have none in the scope. */
+/** The rows of rollups, with the columns of the source; undefined if they have none in the scope. */
 function selectRollups(database: string, source: Source, rollups: Rollup[]): string | undefined {
   const { scope, features } = source
   const chosen = rollups.filter((it) => !isBeyond(scope, it))

@@ -3,8 +3,8 @@ import type { ClickHouse } from '../connection.ts'
 import { outputLinesTable, present } from '../points/tables.ts'
 
 /**
- * An experiment's output as the inside of a JSON string: lines in the order of their offset, then of time, one below the
- * other. A line that ends in a newline of its own gets no second one.
+ * The output of an experiment as the inside of a JSON string: lines ordered by offset, then by time, one per line. A line
+ * that ends in a newline gets no second one.
  */
 export function streamOutput(clickhouse: ClickHouse, experimentId: bigint): Promise<Readable> {
   const order = 'ORDER BY offset, time, request_hi, request_lo, place'

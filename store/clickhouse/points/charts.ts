@@ -7,11 +7,11 @@ import { systemPointsTable } from './tables.ts'
 /** The series that a chart shows. */
 export type Chart = {
   experiments: { id: bigint; startTimeMs: bigint }[]
-  /** Each is a metric in all its contexts, or a summary name `<context>_<metric>`. */
+  /** Each name is a metric (in all its contexts) or a summary name `<context>_<metric>`. */
   names: string[]
-  /** Only the steps at which an experiment has a value of every name, thinned out to so many; else every step. */
+  /** True: only steps at which an experiment has a value for every name, at most `pointsMax` of them. False: every step. */
   commonSteps: boolean
-  /** At most so many points of a series, by buckets that keep minimum and maximum; else every point. */
+  /** The maximum of points per series, by buckets that keep minimum and maximum; undefined for every point. */
   pointsMax: number | undefined
 }
 
@@ -20,19 +20,19 @@ const rowJson = (array: string, value: string) =>
 const orNull = (bit: number, value: string) => `if(bitAnd(p.5, ${bit}) != 0, toString(${value}), 'null')`
 const finiteOrQuoted = `if(isFinite(p.3), toString(p.3), concat('"', ${asText('p.3')}, '"'))`
 
-/** Which rows belong to one of the names, and to which one. */
+/** Selects the rows of the names, and the name of each. */
 const matchesNames = `(metric IN (SELECT arrayJoin({names:Array(String)}))
   OR concat(context, '_', metric) IN (SELECT arrayJoin({names:Array(String)})))`
 const namesOf = `arrayFilter(n -> n = metric OR n = concat(context, '_', metric), {names:Array(String)})`
 
-/** What the metric of a row may be called: a whole name, or what follows one of its underscores. */
+/** The possible metric names: the whole name, or the part after one of its underscores. */
 const possibleMetrics = `SELECT substring(name, start) FROM (SELECT arrayJoin({names:Array(String)}) AS name)
   ARRAY JOIN arrayConcat([toUInt64(1)],
     arrayMap(i -> toUInt64(i + 1), arrayFilter(i -> substring(name, i, 1) = '_', range(1, length(name) + 1)))) AS start`
 
 /**
- * The series of a chart, one in a line: the experiment's id, a tab, and a JSON object; those of an experiment follow each
- * other in the order of the names. ClickHouse writes the JSON, so that 64-bit integers keep all their digits.
+ * The series of a chart, one per line: the experiment's id, a tab, and a JSON object. The series of an experiment are
+ * adjacent, in the order of the names. ClickHouse writes the JSON, so 64-bit integers keep all their digits.
  */
 export async function streamChart(clickhouse: ClickHouse, chart: Chart): Promise<Readable> {
   const { experiments, names, pointsMax, commonSteps } = chart
@@ -62,13 +62,13 @@ export async function streamChart(clickhouse: ClickHouse, chart: Chart): Promise
   )
 }
 
-/** As a tuple: step, time, value, epoch, what is present, and what settles the order of the rest. */
+/** A tuple: step, time, value, epoch, present, and the identity, which orders equal points. */
 const point = '(step, time, value, epoch, present, request_hi, request_lo, place)'
 
 function selectRows(clickhouse: ClickHouse, { names, commonSteps, pointsMax }: Chart): string {
   const rows = selectStoredPoints(clickhouse, {
     withSystem: names.some((it) => it.includes('sys.')),
-    // Repeated rows change neither minimum nor maximum; `arrayDistinct` drops the rest.
+    // Repeated rows do not change minimum and maximum; `arrayDistinct` drops the others.
     isFinal: pointsMax === undefined,
     columns: 'experiment_id, ',
     condition: `experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}`,
@@ -85,9 +85,9 @@ function selectRows(clickhouse: ClickHouse, { names, commonSteps, pointsMax }: C
 }
 
 /**
- * As `streamThinnedSeries` does it, for many series at once: the steps of each (or its times, when it has no steps) are cut
- * into buckets of one width, of which the minimum, the maximum and the first NaN are kept. A series that is short enough
- * comes whole.
+ * Like `streamThinnedSeries`, for many series at once: divides the steps of each (or its times, if it has no steps) into
+ * buckets of equal width, and keeps the minimum, the maximum and the first NaN of each bucket. A short series is returned
+ * whole.
  */
 function selectThinned(rows: string): string {
   const series = 'experiment_id, metric, context'
@@ -108,8 +108,8 @@ function selectThinned(rows: string): string {
 }
 
 /**
- * How many points the series of a chart have together, at a cost that does not grow with them. Rows that were delivered
- * more than once count each time: an upper bound.
+ * Counts the points of all series of a chart, at a cost that does not grow with them. An upper bound: repeated deliveries
+ * are counted again.
  */
 export async function countChartPoints(clickhouse: ClickHouse, { experiments, names }: Chart): Promise<number> {
   const ofSystem = names.some((it) => it.includes('sys.'))

@@ -4,8 +4,8 @@ import { seriesName } from './series-counts.ts'
 import { describePoint, mergedCurrent, summaryTable } from './summary.ts'
 
 /**
- * The current value of some metrics, by the names they have in summaries, of up to ten thousand experiments; at a cost
- * that does not grow with their points. What an experiment has no points of is absent.
+ * The current values of metrics, given by their summary names, for up to ten thousand experiments. The cost does not grow
+ * with their points. A metric without points is absent.
  */
 export async function readCurrentValues(
   clickhouse: ClickHouse,

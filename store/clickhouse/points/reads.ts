@@ -4,17 +4,16 @@ import { describePoint, mergedSummary, type SummaryPart, summaryTable } from './
 import { pointsTable, present, storedValue, systemPointsTable } from './tables.ts'
 
 /**
- * Reads of points. ClickHouse writes the JSON itself, so that a long series streams through without being parsed here,
- * and 64-bit integers keep all their digits.
+ * Reads of points. ClickHouse writes the JSON itself, so a long series streams through without being parsed here, and
+ * 64-bit integers keep all their digits.
  *
- * `FINAL` collapses rows that were delivered more than once. Summaries and buckets hold only what a repetition cannot
- * change, so they read without it.
+ * `FINAL` collapses repeated deliveries. Summaries and buckets are not changed by repetitions, so they are read without it.
  */
 
-/** A series as a caller names it. */
+/** How a caller refers to a series. */
 export type SeriesName = {
   experimentId: bigint
-  /** The metric's own name (in all its contexts), or its summary name `<context>_<metric>`. */
+  /** A metric name (in all its contexts), or a summary name `<context>_<metric>`. */
   name: string
   /** Only this context. */
   context: string | undefined
@@ -35,7 +34,7 @@ export const pointObject = `metric AS metricName, ${asText('value')} AS metricVa
   ${whenPresent(present.step, 'step')} AS step, ${whenPresent(present.epoch, 'epoch')} AS epoch,
   nullIf(context, '') AS runContext`
 
-// By position of the columns, not by the names that the answer gives them.
+// By column, not by the aliases of the answer.
 const pointOrder = 'ORDER BY p.context, p.step, p.time, p.request_hi, p.request_lo, p.place'
 
 /** Every stored point of a series as a JSON array, ordered by context, step and time. */
@@ -57,9 +56,9 @@ export function seriesParams({ experimentId, name, context }: SeriesName) {
 }
 
 /**
- * What the metric of a series may be called: the whole name, or what follows one of its underscores. From these the primary
- * key finds the rows. ClickHouse makes them itself only of names with many: its analysis of that takes longer than reading
- * 400 points.
+ * The possible metric names of a series: the whole name, or the part after one of its underscores. The primary key finds
+ * rows by them. They are computed here unless there are many, because ClickHouse takes longer to analyze that expression
+ * than to read 400 points.
  */
 const possibleMetrics = (name: string) => {
   const places = [...name.matchAll(/_/g)]
@@ -71,7 +70,7 @@ const underscoresMax = 16
 const possibleMetricsAsSql = `arrayConcat([{name:String}], arrayMap(place -> substring({name:String}, place + 1),
   arrayFilter(place -> substring({name:String}, place, 1) = '_', range(1, length({name:String}) + 1))))`
 
-/** Resource usage is stored apart, and is read by the same call under its `sys.` names. */
+/** Resource usage is in a table of its own, and is read by the same call under its `sys.` names. */
 export const isOfSystem = ({ name }: SeriesName) => name.includes('sys.')
 
 /** Of points and of summaries. */
@@ -96,7 +95,7 @@ export function selectPoints(clickhouse: ClickHouse, series: SeriesName, { isFin
 
 type StoredPoints = { withSystem: boolean; isFinal: boolean; condition: string; columns?: string }
 
-/** The rows of all points that meet a condition, those of resource usage among them or not. */
+/** The rows of all points that meet a condition, with or without resource usage. */
 export function selectStoredPoints(
   clickhouse: ClickHouse,
   { withSystem, isFinal, condition, columns = '' }: StoredPoints,
@@ -115,7 +114,7 @@ export function selectStoredPoints(
 
 const summarySuffix: Record<SummaryPart, string> = { minimum: 'Min', maximum: 'Max', current: 'Current' }
 
-/** One entry for each metric and context of an experiment as a JSON array; its cost does not grow with the points. */
+/** One entry per metric and context of an experiment as a JSON array. The cost does not grow with the points. */
 export function streamSummary(clickhouse: ClickHouse, experimentId: bigint): Promise<Readable> {
   const parts = Object.keys(summarySuffix) as SummaryPart[]
   const values = parts.map((part) => `${describePoint(part).value} AS ${part}_value`)

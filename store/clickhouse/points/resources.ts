@@ -1,7 +1,7 @@
 import type { ClickHouse } from '../connection.ts'
 import { storedValue, systemPointsTable } from './tables.ts'
 
-/** The machine's resources, from the reported system metrics. Sizes in bytes; null when not reported. */
+/** The machine's resources, from the reported system metrics. Sizes are in bytes; null if not reported. */
 export type Resources = { systemMetricNames: string[]; maxTotalMemory: number | null; totalRam: number | null }
 
 export async function readResources(clickhouse: ClickHouse, experimentId: bigint): Promise<Resources> {

@@ -2,14 +2,14 @@ import type { ClickHouse } from '../connection.ts'
 import { summaryTable } from './summary.ts'
 import { pointsTable } from './tables.ts'
 
-/** How large an experiment is: how many series it has, and how many points the longest of them. */
+/** The size of an experiment: its number of series, and the number of points in the longest one. */
 export type SeriesTotals = { series: number; pointsMost: number }
 
 export const seriesName = `if(context = '', metric, concat(context, '_', metric))`
 
 /**
- * The size of many experiments, at a cost that does not grow with their points. Rows that were delivered more than once
- * count each time: an upper bound. Experiments without points are absent.
+ * The sizes of experiments, at a cost that does not grow with their points. An upper bound: repeated deliveries are counted
+ * again. Experiments without points are absent.
  */
 export async function countSeries(clickhouse: ClickHouse, experimentIds: bigint[]): Promise<Map<bigint, SeriesTotals>> {
   const rows = await clickhouse.rows<{ id: string; series: string; most: string }>(
@@ -22,7 +22,7 @@ export async function countSeries(clickhouse: ClickHouse, experimentIds: bigint[
   return new Map(rows.map((it) => [BigInt(it.id), { series: Number(it.series), pointsMost: Number(it.most) }]))
 }
 
-/** The points of every series of an experiment, by the name it has in summaries. */
+/** The number of points of every series of an experiment, by summary name. */
 export async function countPointsBySeries(clickhouse: ClickHouse, experimentId: bigint): Promise<Map<string, number>> {
   const rows = await clickhouse.rows<{ name: string; points: string }>(
     `SELECT ${seriesName} AS name, count() AS points FROM ${clickhouse.database}.${pointsTable.name}
@@ -32,10 +32,10 @@ export async function countPointsBySeries(clickhouse: ClickHouse, experimentId: 
   return new Map(rows.map((it) => [it.name, Number(it.points)]))
 }
 
-/** Ids travel in the address of the query, which may have a megabyte. */
+/** Ids are sent in the URL of the query, which may be one megabyte long. */
 const idsAtOnce = 10_000
 
-/** The names of all series that any of the experiments has, as summaries show them. */
+/** The summary names of all series of the experiments. */
 export async function listSeriesNames(clickhouse: ClickHouse, experimentIds: bigint[]): Promise<string[]> {
   const names = new Set<string>()
   for (let from = 0; from < experimentIds.length; from += idsAtOnce) {

@@ -1,10 +1,10 @@
 import type { Column, Table } from '../table.ts'
 
 /**
- * What experiments log: metrics, resource usage and lines of output.
+ * The data that experiments log: metrics, resource usage and lines of output.
  *
  * An absent step, epoch or timestamp is stored as 0 with its bit in `present` cleared; `timestamp` is then read as
- * `received`. No value is taken as a mark for absent: int64 extremes are kept as they are.
+ * `received`. There is no magic value for absent, so int64 extremes are stored as they are.
  */
 
 /** The bits of `present`. */
@@ -17,12 +17,13 @@ const requestColumns = [
 ] as const
 
 /**
- * Values are stored as their bits, turned so that each bit of 64 values stands together: neighbours of a training curve
- * share sign and exponent, and frameworks' 32-bit floats leave the low bits zero. Measured on noisy curves, bytes a point
- * and CPU to read: 2.98 and 0.68 of plain ZSTD's 3.86; Gorilla, FPC and ALP take more than that (4.3 with ZSTD).
+ * Values are stored as bits, transposed so that equal bits of 64 values are adjacent (codec T64): neighbours on a training
+ * curve share sign and exponent, and the 32-bit floats of frameworks leave the low bits zero. Measured on noisy curves,
+ * relative to plain ZSTD: 2.98 instead of 3.86 bytes per point, and 0.68 of the CPU to read. Gorilla, FPC and ALP need more
+ * space than plain ZSTD (4.3 with ZSTD).
  *
- * Delta for times: the metrics of a step have the same ones, which ZSTD finds again among whole bytes and not in the bits
- * of DoubleDelta (0.11 bytes a point, not 0.43).
+ * Delta for times: the metrics of a step have equal times, which ZSTD finds in whole bytes but not in the bits of
+ * DoubleDelta (0.11 instead of 0.43 bytes per point).
  */
 const pointColumns = [
   { name: 'experiment_id', type: 'UInt64', codec: 'Delta, ZSTD(1)' },
@@ -42,7 +43,7 @@ const pointColumns = [
   },
 ] as const satisfies readonly Column[]
 
-/** A point's value, as a float again. */
+/** The value of a point as a float. */
 export const storedValue = 'reinterpretAsFloat64(value_bits)'
 
 const lineColumns = [
@@ -64,7 +65,7 @@ const pointKeys = {
 
 export const pointsTable = { name: 'points', columns: pointColumns, ...pointKeys } satisfies Table
 
-/** Resource usage: shaped as points, apart from them for its own queue, throttle and retention. */
+/** Resource usage: the columns of points, in a table of its own for its own queue, throttle and retention. */
 export const systemPointsTable = { name: 'system_points', columns: pointColumns, ...pointKeys } satisfies Table
 
 export const outputLinesTable = {

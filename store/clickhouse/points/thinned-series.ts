@@ -16,11 +16,11 @@ import { summaryTable } from './summary.ts'
 import { pointsTable, present, storedValue, systemPointsTable } from './tables.ts'
 
 /**
- * A long series as a few points. Its extent comes from the summary, so that its points are read once, and of their columns
- * only those that can tell something: a series whose points all have a time of their own needs no time of arrival.
+ * Downsamples a long series. Its extent comes from the summary, so its points are read only once, and only the columns that
+ * are needed: a series whose points all have a timestamp does not need `received`.
  */
 
-/** The metric in one context: a name may stand for several. */
+/** A metric in one context. A series name may match several. */
 type Found = {
   metric: string
   context: string
@@ -32,12 +32,12 @@ type Found = {
   presentAny: number
 }
 
-/** A series with at most this many times the requested rows is counted exactly. */
+/** Series with up to this many times `pointsMax` rows are counted exactly. */
 const repetitionsAssumed = 4
 
 /**
- * At most `pointsMax` points of a series as a JSON array: its steps (or times, when it has no steps) are cut into buckets
- * of one width, and each bucket's minimum, maximum and first NaN are kept. A series that is short enough comes whole.
+ * At most `pointsMax` points of a series as a JSON array. Divides its steps (or times, if it has no steps) into buckets of
+ * equal width, and keeps the minimum, the maximum and the first NaN of each bucket. A short series is returned whole.
  */
 export async function streamThinnedSeries(
   clickhouse: ClickHouse,
@@ -79,7 +79,7 @@ const extremesAndNan = `arrayConcat(
   if(countIf(NOT isNaN(value)) > 0, [argMinIf(point, value, NOT isNaN(value)), argMaxIf(point, value, NOT isNaN(value))], []),
   if(countIf(isNaN(value)) > 0, [argMinIf(point, distance, isNaN(value))], []))`
 
-/** The rows of all that was found, each with the `place` in the list that its series has. Repeated rows change nothing. */
+/** The rows of the found series, each with the index of its series (`place`). Repeated rows do not change the result. */
 function selectRows(clickhouse: ClickHouse, series: SeriesName, found: Found[]): string {
   const all = found.reduce((bits, it) => bits & it.presentAll, 0xff)
   const any = found.reduce((bits, it) => bits | it.presentAny, 0)
@@ -103,8 +103,8 @@ function selectRows(clickhouse: ClickHouse, series: SeriesName, found: Found[]):
 }
 
 /**
- * What is known of a series, or undefined when it is short. The summary counts repeated rows, and may not have those that
- * were stored a moment ago: a series that may be short is counted.
+ * The extent of a long series; undefined for a short one. The summary counts repeated rows and may lack the newest ones, so
+ * a series that may be short is counted exactly.
  */
 async function findLongSeries(clickhouse: ClickHouse, series: SeriesName, pointsMax: number) {
   const found = await findSeries(clickhouse, series, isOfSystem(series) ? 'points' : 'summary')
@@ -119,7 +119,10 @@ async function findLongSeries(clickhouse: ClickHouse, series: SeriesName, points
   return points <= rows ? found : await findSeries(clickhouse, series, 'points')
 }
 
-/** Each metric and context of a series, as the summary has it or as its points tell; resource usage has no summary. */
+/**
+ * The metrics and contexts of a series with their extent, from the summary or counted from the points. Resource usage has
+ * no summary.
+ */
 async function findSeries(clickhouse: ClickHouse, series: SeriesName, source: 'summary' | 'points'): Promise<Found[]> {
   const from =
     source === 'points'
@@ -151,8 +154,8 @@ const least = (values: bigint[]) => values.reduce(minBigInt)
 const greatest = (values: bigint[]) => values.reduce(maxBigInt)
 
 /**
- * The width of one of so many buckets over a distance. One bucket over all of int64 would need a 65th bit: it is made too
- * narrow by one, and the last bucket takes what is beyond.
+ * The bucket width that divides a distance into a number of buckets. One bucket over all of int64 would need a 65-bit
+ * width: it is one too narrow, and the last bucket takes the rest.
  */
 function toWidth(distance: bigint, buckets: bigint): bigint {
   const width = distance / buckets + 1n

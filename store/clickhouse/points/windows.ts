@@ -2,19 +2,19 @@ import type { ClickHouse } from '../connection.ts'
 import { timeOf } from './reads.ts'
 import { pointsTable, storedValue } from './tables.ts'
 
-/** What a metric did in a stretch of time; the extremes are null without a number. */
+/** The points of a metric in a time window. The extremes are null without a number. */
 export type MetricWindow = { points: number; nans: number; least: number | null; greatest: number | null }
 
 type Wanted = {
   experimentId: bigint
   metric: string
-  /** In all contexts when absent. */
+  /** All contexts if absent. */
   context: string | undefined
   fromMs: number
   toMs: number
 }
 
-/** Reads what a metric of an experiment did from then until before then, by the time of each point. */
+/** Reads the points of a metric within [from, to), by the time of each point. */
 export async function readMetricWindow(clickhouse: ClickHouse, wanted: Wanted): Promise<MetricWindow> {
   const [row] = await clickhouse.rows<{ points: string; nans: string; least: string; greatest: string }>(
     `SELECT count() AS points, countIf(isNaN(${storedValue} AS value)) AS nans,

@@ -4,7 +4,7 @@ import { type Actor, insertAudit } from './audit.ts'
 import { insertApiKey, insertNewKey } from './keys.ts'
 import type { UserKind } from './visibility.ts'
 
-/** Who a key belongs to. */
+/** The owner of a key. */
 export type Account = {
   keyId: string
   userId: string
@@ -17,7 +17,7 @@ export type Account = {
   limits: GivenLimits
 }
 
-/** Who a key, given by its SHA-256 in hex, belongs to; undefined when it is unknown or revoked. */
+/** The owner of a key, by its SHA-256 in hex; undefined when the key is unknown or revoked. */
 export async function findAccount(database: Queries, keyHash: string): Promise<Account | undefined> {
   return await database.row<Account>(
     `SELECT k.id AS "keyId", u.id AS "userId", u.user_name AS "userName", u.kind,
@@ -32,10 +32,7 @@ type EnsuredUser = { userId: string; organizationId: string; workspaceId: string
 
 type NewUser = { organizationName: string; userName: string; isAdmin: boolean; workspaceName: string }
 
-/**
- * Makes a user with a workspace of the given name, and the organization when it is new. All three are found again when
- * they exist.
- */
+/** Creates a user, a workspace of the given name and the organization. Those that exist are returned unchanged. */
 export async function ensureUser(queries: Queries, user: NewUser): Promise<EnsuredUser> {
   const organizationId = await insertOrFind(
     queries,
@@ -72,19 +69,19 @@ async function insertOrFind(queries: Queries, insert: string, find: string, valu
   return (row as { id: string }).id
 }
 
-/** The actor in the audit log of what a start creates. */
+/** The actor of what a start creates, in the audit log. */
 const starter = 'svc'
 const firstOrganization = 'default'
 
 /**
- * Makes what a first start needs: the organization, an admin, the workspace `default` and a key. Answers a key only when
- * it was made now, for it cannot be shown again; later starts make one when no admin has a key that works.
+ * Creates what a first start needs: the organization, an admin, the workspace `default` and a key. Returns the key only if
+ * it was created now, for it cannot be shown again. A later start creates a key when no admin has a valid one.
  *
- * @param givenKey the first key as a setting gives it; added when it is not yet there
+ * @param givenKey the first key from the settings; registered unless it exists
  */
 export async function bootstrap(database: Database, givenKey: string | undefined): Promise<{ newKey?: string }> {
   return await database.transaction(async (queries) => {
-    // Two processes that start at once must not make two admins' keys.
+    // Two processes that start at once must not create two keys.
     await queries.row('SELECT pg_advisory_xact_lock(7392002)')
     if (givenKey === undefined && (await hasAdminWithKey(queries))) return {}
     const admin = (await findFirstAdmin(queries)) ?? (await ensureFirstAdmin(queries))

@@ -2,9 +2,8 @@ import { createHash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 /**
- * An API key is `svc_`, 256 random bits and their CRC-32, both in base 62: secret scanners find it by
- * `svc_[0-9A-Za-z]{49}`, and know by the checksum that it is one. Older keys, and those that a setting gives, have other
- * forms and work as well.
+ * An API key is `svc_`, 256 random bits and their CRC-32, both in base 62. Secret scanners match `svc_[0-9A-Za-z]{49}` and
+ * verify the checksum. Older keys, and keys from the settings, may have other forms and work as well.
  */
 const keyPrefix = 'svc_'
 const secretBytes = 32
@@ -25,7 +24,7 @@ export function isMistyped(key: string): boolean {
   return form.test(key) && key.slice(-checksumDigits) !== toChecksum(key.slice(keyPrefix.length, -checksumDigits))
 }
 
-/** What is stored of a key. */
+/** The hash under which a key is stored. */
 export function toKeyHash(key: string): Buffer {
   return createHash('sha256').update(key).digest()
 }

@@ -20,7 +20,7 @@ export type Act =
   | 'webhook.enabled'
   | 'webhook-secret.made'
 
-/** Who acts, and in which organization. A key must still be valid when the action begins. */
+/** The caller of an administrative action. The key must still be valid when the action begins. */
 export type Actor = { organizationId: string; userName: string; keyId?: string; isAdmin?: boolean }
 
 /** The key or the admin right of the actor was revoked after the request passed the key check. */
@@ -52,8 +52,8 @@ export async function insertAudit(
 type Note = (act: Act, subject: string, details?: Details) => Promise<void>
 
 /**
- * Runs an administrative act in one transaction with what it notes in the audit log. Acts of one organization happen one
- * after the other, so that of two that collide the second finds what the first has left, its own rights included.
+ * Runs an administrative action and adds its audit entries in one transaction. Actions of one organization are serialized,
+ * so the second of two conflicting actions sees the result of the first, including a change of its own rights.
  *
  * @throws ActorChanged
  */

@@ -1,7 +1,7 @@
 import type { GivenLimits } from '../../limits.ts'
 import type { Queries } from '../database.ts'
 
-/** A workspace, a project or a key, which has limits of its own. */
+/** Each of these has its own limits. */
 export type LimitTarget =
   | { workspaceName: string }
   | { projectId: string }
@@ -51,10 +51,7 @@ export async function findLimits(
   return row?.limits
 }
 
-/**
- * Sets some limits and takes others back, all at once, and answers what is then set; undefined when the organization has
- * no such target.
- */
+/** Sets and removes limits in one statement and returns the result; undefined when the organization has no such target. */
 export async function updateLimits(
   queries: Queries,
   { organizationId, target }: Owned,

@@ -1,7 +1,7 @@
 import type { Queries } from '../database.ts'
 import { isWithheld } from './visibility.ts'
 
-/** The ways to name something in a workspace, each with the workspace it is in. The given value is `$2`. */
+/** How to find the workspace of each kind of reference. The reference is `$2`. */
 const places = {
   workspaceName: 'workspaces w WHERE w.name = $2',
   projectId: 'projects p JOIN workspaces w ON w.id = p.workspace_id WHERE p.id = $2',
@@ -21,7 +21,7 @@ const places = {
 
 export type Place = { kind: keyof typeof places; value: string }
 
-/** True when the place is in a workspace that is kept from this restricted service account, in its own organization. */
+/** True if the reference is in a workspace of the organization that this restricted service account may not use. */
 export async function isPlaceWithheld(queries: Queries, userId: string, { kind, value }: Place): Promise<boolean> {
   const row = await queries.row(`SELECT 1 FROM ${places[kind]} AND ${isWithheld('w')}`, [userId, value])
   return row !== undefined

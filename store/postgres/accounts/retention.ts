@@ -69,8 +69,8 @@ export async function listModelsOf(queries: Queries, workspaceId: string): Promi
 type Sweep = { workspaceId: string; type: RetentionType; upToMs: number }
 
 /**
- * Begins to delete everything up to a time: `done` when it is deleted already, `again` when a sweep of the workspace was broken
- * off.
+ * Starts a sweep that deletes everything up to a time. Returns `done` if an earlier sweep has deleted it already, `again`
+ * if an earlier sweep was interrupted.
  */
 export async function beginSweep(
   queries: Queries,

@@ -24,10 +24,11 @@ export async function findUser(
 type NewUser = { userName: string; isAdmin: boolean; workspaceName: string | undefined }
 
 /**
- * Makes a person. The workspace given becomes the default one: the person is a member of it, or its owner when it is made
- * now; without one a workspace of the person's name is made. Fails with a unique violation when the name is taken.
+ * Creates a person. A given workspace becomes the default one; the person owns it if it is created now, and else becomes a
+ * member. Without a given workspace, one of the person's name is created. Fails with a unique violation when the user name
+ * is taken.
  *
- * @returns undefined when no workspace was given, and there is one of the person's name
+ * @returns undefined when no workspace was given and the person's name is taken as a workspace name
  */
 export async function insertUser(
   database: Database,
@@ -83,8 +84,8 @@ export async function updateAdmin(
 }
 
 /**
- * Removes a person or a service account with all its keys; what it made stays under its name. Workspaces that would have
- * no owner left go to the acting admin, or else to the first one.
+ * Removes a user with all keys; what the user created keeps the name. Workspaces without another owner go to the acting
+ * admin, or else to the first admin.
  */
 export async function removeUser(
   database: Database,

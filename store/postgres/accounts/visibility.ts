@@ -1,22 +1,23 @@
 /**
- * Who may see and change what, in one place. Whoever calls is `$1` (user), `$2` (organization) and `$3` (share code), each
+ * Who may see and change what, in one place. The caller is `$1` (user), `$2` (organization) and `$3` (share code), each
  * null when there is none:
  *
- * | | reads a project and what is in it | writes to it | manages the workspace |
+ * | | reads a project and its contents | writes to it | manages the workspace |
  * |---|---|---|---|
  * | owner of the workspace | yes | yes | yes |
  * | member of the workspace | yes | yes | no |
  * | service account of the organization | yes | yes | no |
- * | service account restricted to other workspaces | no: it is told that it is restricted | no | no |
- * | anyone else of the organization | when the project is public | no | no |
- * | whoever has a share code | the project it belongs to | no | no |
- * | anyone else | no: it looks as if it were not there | no | no |
+ * | service account restricted to other workspaces | no: the error names the restriction | no | no |
+ * | any other user of the organization | if the project is public | no | no |
+ * | any caller with a share code | the project of the code | no | no |
+ * | any other caller | no: it looks absent | no | no |
  *
- * A restricted service account is a member of the workspaces it is restricted to. An experiment is also seen by whoever
- * may read a project that it was symlinked into. An artifact and a registered model belong to a workspace, not to a project:
- * its members read and write them, and anyone of the organization reads them when they are public; no share code opens them.
+ * A restricted service account is a member of the workspaces it is restricted to. An experiment is also visible to callers
+ * who may read a project that it is symlinked into. Artifacts and registered models belong to a workspace, not to a
+ * project: members of the workspace read and write them, the organization reads the public ones, and share codes do not
+ * apply.
  *
- * Webhooks of a workspace, and the log of what was sent, are for those who manage it: its owners, and the admins of its
+ * Webhooks of a workspace, and their delivery log, are for those who manage it: its owners, and the admins of its
  * organization.
  */
 export type Viewer = { userId: string | null; organizationId: string | null; shareCode: string | null }
@@ -41,7 +42,7 @@ export const mayManage = (workspace: string) =>
   `(EXISTS (SELECT 1 FROM workspace_members m WHERE m.workspace_id = ${workspace}.id AND m.user_id = $1 AND m.is_owner)
     OR EXISTS (SELECT 1 FROM users s WHERE s.id = $1 AND s.is_admin AND s.organization_id = ${workspace}.organization_id))`
 
-/** A condition on a workspace: it is of the organization of the caller, who is restricted to others. */
+/** A condition on a workspace: it is in the caller's organization, but the caller is restricted to others. */
 export const isWithheld = (workspace: string) =>
   `(${isOfKind('restricted service', workspace)} AND NOT ${mayUse(workspace)})`
 
@@ -60,12 +61,12 @@ export const mayReadExperiment = (experiment: string, project: string, workspace
 
 export const mayWrite = (workspace: string) => mayUse(workspace)
 
-/** A condition on an experiment: that it is shown in a project, as one of it or by a symlink. */
+/** A condition on an experiment: it is in a project, or symlinked into it. */
 export const isShownIn = (experiment: string, projectId: string) =>
   `(${experiment}.project_id = ${projectId} OR EXISTS (SELECT 1 FROM experiment_symlinks l
     WHERE l.experiment_id = ${experiment}.id AND l.project_id = ${projectId}))`
 
-/** A condition on an artifact or a registered model and its workspace, for which `$1` and `$2` are enough. */
+/** A condition on an artifact or a registered model and its workspace. Uses `$1` and `$2` only. */
 export const mayReadOfWorkspace = (thing: string, workspace: string) =>
   `(${mayUse(workspace)}
     OR (${thing}.is_public AND ${workspace}.organization_id = $2 AND NOT ${isWithheld(workspace)}))`

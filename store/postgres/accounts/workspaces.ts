@@ -59,8 +59,8 @@ export async function managesWorkspace(queries: Queries, userId: string, workspa
 }
 
 /**
- * Makes a user of the organization a member, or a member an owner; an owner stays one. Service accounts are none: which
- * workspaces they may use was said when they were made.
+ * Makes a user a member, or a member an owner; an owner stays one. Service accounts are excluded: their workspaces are
+ * fixed when they are created.
  *
  * @returns false when the organization has no such user
  */
@@ -78,7 +78,7 @@ export async function upsertMember(
   return row !== undefined
 }
 
-/** A workspace to write to, with the limits set for it, or one that is kept from a restricted service account. */
+/** A workspace to write to, with its limits. `isWithheld`: the service account is restricted to other workspaces. */
 export type SoughtWorkspace = { id: string; limits: GivenLimits; isWithheld: boolean }
 
 /** A workspace to write to by name; absent and foreign look the same. */

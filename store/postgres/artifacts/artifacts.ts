@@ -4,8 +4,9 @@ import { ArtifactConflict } from './state.ts'
 import { bytesOf, newestClosed } from './versions.ts'
 
 /**
- * Artifacts: named files of a workspace, in versions. An experiment opens a version, uploads its files as assets, and closes it.
- * A closed version never changes, also when its experiment is deleted. The lock on an artifact's row serializes its changes.
+ * Artifacts: named files of a workspace, in versions. An experiment opens a version, uploads its files as assets, and
+ * closes it. A closed version never changes, even if its experiment is deleted. The lock on an artifact's row serializes
+ * its changes.
  */
 export type Artifact = {
   id: string
@@ -24,7 +25,7 @@ export type Artifact = {
   latestVersion: string | null
   /** Of all its versions. */
   bytes: bigint
-  /** Whether the caller may change it; else it may only be read. */
+  /** Whether the caller may change it, or only read it. */
   isWritable: boolean
 }
 

@@ -20,7 +20,7 @@ export class ArtifactConflict extends Error {
  *
  * @throws ArtifactConflict when the experiment has opened no such version
  */
-export async function holdArtifactState(
+export async function lockArtifactState(
   queries: Queries,
   versionId: string,
   experimentId: bigint,

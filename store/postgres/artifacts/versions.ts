@@ -42,7 +42,7 @@ export async function listArtifactVersions(queries: Queries, artifactId: string)
   )
 }
 
-/** How a caller names a version; with nothing given, the newest. */
+/** How a caller refers to a version; without any field, the newest one. */
 export type VersionChoice = {
   versionId?: string | undefined
   version?: string | undefined
@@ -50,7 +50,7 @@ export type VersionChoice = {
   versionOrAlias?: string | undefined
 }
 
-/** The version that a choice names. Closed versions come first, then newer ones. */
+/** Finds the version of a choice. Closed versions come before open ones, newer before older. */
 export async function findArtifactVersion(
   queries: Queries,
   artifactId: string,

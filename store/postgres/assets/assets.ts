@@ -1,4 +1,4 @@
-import { ArtifactConflict, holdArtifactState } from '../artifacts/state.ts'
+import { ArtifactConflict, lockArtifactState } from '../artifacts/state.ts'
 import type { Database, Queries } from '../database.ts'
 
 /** The metadata of an asset. Its bytes are in the object store. */
@@ -50,8 +50,8 @@ export const modelElement = 'model-element'
 const assetsLock = 7392003
 
 /**
- * Writes to the assets of one experiment happen one after the other: so counts are exact, one overwriter wins, and nobody
- * who locks them meets an overwriting half-way. Until the end of the transaction.
+ * Serializes the writes to an experiment's assets until the transaction ends: counts are exact, one overwriter wins, and no
+ * caller sees a partial overwrite.
  */
 export async function lockAssets(queries: Queries, experimentId: bigint): Promise<void> {
   await queries.row('SELECT pg_advisory_xact_lock($1, hashint8($2))', [assetsLock, experimentId])
@@ -78,8 +78,8 @@ export class FinalAsset extends Error {
 }
 
 /**
- * Keeps assets of an experiment, all or none. The objects they refer to must have been announced by `insertOrphanedObject`;
- * those of assets they replace become loose.
+ * Inserts assets of an experiment, all or none. Their objects must have been announced by `insertOrphanedObject`; the
+ * objects of replaced assets become orphaned.
  *
  * @throws TooManyAssets, FinalAsset, ArtifactConflict
  */
@@ -93,7 +93,7 @@ export async function insertAssets(
     await lockAssets(queries, experimentId)
     for (const versionId of new Set(assets.map((it) => it.artifactVersionId))) {
       if (versionId === undefined) continue
-      const state = await holdArtifactState(queries, versionId, experimentId)
+      const state = await lockArtifactState(queries, versionId, experimentId)
       if (state !== 'OPEN') throw new ArtifactConflict('stateFinal')
     }
     for (const asset of assets) await insertAsset(queries, experimentId, asset)
@@ -189,8 +189,9 @@ export async function findNewestAsset(
 }
 
 /**
- * True when there was one. Its object becomes loose.
+ * Deletes an asset; its object becomes orphaned.
  *
+ * @returns false when there is no such asset
  * @throws FinalAsset
  */
 export async function deleteAsset(database: Database, experimentId: bigint, id: string): Promise<boolean> {
@@ -211,7 +212,7 @@ async function checkNotFinal(queries: Queries, experimentId: bigint, id: string)
     [experimentId, id],
   )
   if (!asset || asset.versionId === null) return
-  if ((await holdArtifactState(queries, asset.versionId, experimentId)) === 'CLOSED') throw new FinalAsset(asset.type)
+  if ((await lockArtifactState(queries, asset.versionId, experimentId)) === 'CLOSED') throw new FinalAsset(asset.type)
 }
 
 /** Adds tags to an asset. False when there is no such asset. */

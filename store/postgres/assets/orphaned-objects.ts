@@ -13,7 +13,7 @@ export async function expireOrphanedObject(queries: Queries, objectKey: string):
   await queries.row('UPDATE loose_objects SET free_after = now() WHERE object_key = $1', [objectKey])
 }
 
-/** A backup holds this lock, so that objects which it refers to are not deleted. */
+/** A backup holds this lock, so that no object it refers to is deleted. */
 export const keepingLock = 7_392_006
 
 /** The tables with a column `object_key`. A trigger adds the object of each deleted row to `loose_objects`. */
@@ -24,13 +24,14 @@ const isUnreferred = referrers
   .join(' AND ')
 
 /**
- * Takes some objects whose time has come and frees those that nobody refers to. No other process takes the same ones, and
- * when `free` fails they are left for later.
+ * Deletes orphaned objects that are due, with `free`. No other process takes the same ones; if `free` fails, they are tried
+ * again later.
  *
- * An object gets a further reference only while one that it has is locked, and that nobody has one is looked up after its
- * row was taken: so none is freed that somebody refers to, and who lets go of it meanwhile adds a row that is met again.
+ * A new reference to an object is added only while an existing one is locked, and references are looked up after the
+ * object's row was taken. So no referenced object is deleted, and a reference that is dropped meanwhile adds a new row for
+ * a later call.
  *
- * @returns how many there were; none while a backup is made
+ * @returns how many there were; 0 while a backup runs
  */
 export async function freeOrphanedObjects(
   database: Database,
@@ -43,7 +44,8 @@ export async function freeOrphanedObjects(
     ])
     if (!mayFree?.isHeld) return 0
     const taken = await queries.rows<{ objectKey: string }>(
-      // As an array they are chosen once; with IN, Postgres may choose anew for every row of a table that has grown.
+      // As an array they are selected once; with IN, Postgres may evaluate the subquery again for every row of a large
+      // table.
       `DELETE FROM loose_objects WHERE id = ANY (ARRAY(
          SELECT id FROM loose_objects WHERE free_after <= now() ORDER BY free_after LIMIT $1
          FOR UPDATE SKIP LOCKED))

@@ -4,8 +4,8 @@ import type { Queries } from '../database.ts'
 export type ChartExperiment = { id: bigint; key: string; startTimeMs: bigint; parameters: Record<string, string> }
 
 /**
- * Those of some experiments that the viewer may see, each with those of some parameters that it has. What is absent,
- * deleted or foreign is left out.
+ * Experiments that the viewer may see, each with the parameters asked for. Absent, deleted and foreign experiments are left
+ * out.
  */
 export async function listChartExperiments(
   queries: Queries,

@@ -1,10 +1,10 @@
 import type { ExperimentType } from '../../limits.ts'
 import type { Queries } from '../database.ts'
 
-/** How much more of one data type an experiment had accepted, and refused or dropped by a limit. */
+/** The increase in an experiment's counts for one data type. `throttled`: rejected or dropped by a limit. */
 export type CountedMore = { experimentId: bigint; type: ExperimentType; accepted: number; throttled: number }
 
-/** Adds to the counters of many experiments in one statement. Experiments that are gone are passed over. */
+/** Adds to the counters of many experiments in one statement. Deleted experiments are skipped. */
 export async function addToCounters(queries: Queries, counted: CountedMore[]): Promise<void> {
   await queries.row(
     `INSERT INTO experiment_counters AS c (experiment_id, data_type, accepted, throttled)
@@ -24,7 +24,7 @@ export async function addToCounters(queries: Queries, counted: CountedMore[]): P
 
 export type Counters = { type: ExperimentType; accepted: bigint; throttled: bigint }
 
-/** What has been counted for an experiment; types that were never sent are absent. */
+/** The counters of an experiment; types without data are absent. */
 export async function listCounters(queries: Queries, experimentId: bigint): Promise<Counters[]> {
   return await queries.rows<Counters>(
     'SELECT data_type AS type, accepted, throttled FROM experiment_counters WHERE experiment_id = $1',
@@ -32,10 +32,10 @@ export async function listCounters(queries: Queries, experimentId: bigint): Prom
   )
 }
 
-/** That an experiment was throttled, why, and when it last was. */
+/** The last time an experiment was throttled for a reason. */
 export type Throttled = { experimentId: bigint; reason: string; lastAtMs: number }
 
-/** Keeps why many experiments were throttled in one statement; a time never goes back. */
+/** Stores the throttling of many experiments in one statement; a time never goes back. */
 export async function upsertThrottled(queries: Queries, throttled: Throttled[]): Promise<void> {
   await queries.row(
     `INSERT INTO experiment_throttles AS t (experiment_id, reason, last_at_ms)

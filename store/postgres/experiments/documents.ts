@@ -1,6 +1,6 @@
 import type { Queries } from '../database.ts'
 
-/** The texts of which an experiment keeps one each. */
+/** An experiment has at most one text of each kind. */
 export type DocumentKind = 'html' | 'code' | 'graph' | 'git' | 'system' | 'cloud' | 'dependencies'
 
 export async function findDocument(
@@ -15,7 +15,7 @@ export async function findDocument(
   return row?.content
 }
 
-/** Keeps a text in place of the one before. */
+/** Inserts or replaces a text. */
 export async function upsertDocument(
   queries: Queries,
   experimentId: bigint,
@@ -30,9 +30,9 @@ export async function upsertDocument(
 }
 
 /**
- * Adds to the end of a text.
+ * Appends to a text.
  *
- * @returns false when it would then have more than `bytesMax`; it stays as it is
+ * @returns false, and stores nothing, when the text would be longer than `bytesMax`
  */
 export async function appendDocument(
   queries: Queries,
@@ -51,7 +51,7 @@ export async function appendDocument(
   return row !== undefined
 }
 
-/** Takes fields over those that are there; the others stay. */
+/** Merges fields into a JSON document; other fields stay. */
 export async function mergeDocument(
   queries: Queries,
   experimentId: bigint,

@@ -10,13 +10,13 @@ import {
   type ValueKind,
 } from './experiments.ts'
 
-/** An experiment with what it is compared by; an absent value is null. */
+/** An experiment with some of its values; an absent value is null. */
 export type ExperimentWithValues = Experiment & { values: (string | null)[]; tags: string[] }
 
-/** What is read with each experiment. */
+/** Which values to read. */
 type Compared = { values: { kind: ValueKind; name: string }[]; withTags: boolean }
 
-/** A page of a project's experiments, as `listExperiments` has it, each with some of its values in the order asked for. */
+/** A page of a project's experiments, as in `listExperiments`, each with the values asked for, in that order. */
 export async function listExperimentsWithValues(
   queries: Queries,
   viewer: Viewer,

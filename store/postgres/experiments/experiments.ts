@@ -67,7 +67,7 @@ export async function insertExperiment(queries: Queries, experiment: NewExperime
 /** The fields that a write needs of its experiment. */
 export type WritableExperiment = Pick<Experiment, 'id' | 'limits'>
 
-/** An experiment that the user may write to, or one that is kept from a service account restricted to other workspaces. */
+/** An experiment that the user may write to. `isWithheld`: the service account is restricted to other workspaces. */
 export type SoughtExperiment = WritableExperiment & { isWithheld: boolean }
 
 /** The experiments that the user may write to, by key. Absent and foreign ones are left out. */
@@ -94,7 +94,7 @@ export async function findExperiment(queries: Queries, viewer: Viewer, key: stri
   )
 }
 
-/** Experiments by id, without a check of permissions: the caller has made it. Deleted ones are left out. */
+/** Experiments by id, without a check of permissions: the caller must have made it. Deleted ones are left out. */
 export async function listExperimentsById(queries: Queries, ids: bigint[]): Promise<Experiment[]> {
   const nobody = null
   return await queries.rows<Experiment>(
@@ -103,7 +103,7 @@ export async function listExperimentsById(queries: Queries, ids: bigint[]): Prom
   )
 }
 
-/** A condition on the experiments `e` of a page, whose values are `$1` to `$7`; the order goes with it. */
+/** A condition on the experiments `e` of a page and their order. Its values are `$1` to `$7`. */
 export const ofPage = `${isShownIn('e', '$4')}
        AND EXISTS (SELECT 1 FROM projects listed JOIN workspaces lw ON lw.id = listed.workspace_id
          WHERE listed.id = $4 AND ${mayReadProject('listed', 'lw')})
@@ -128,9 +128,9 @@ export async function listExperiments(queries: Queries, viewer: Viewer, page: Ex
 }
 
 /**
- * Changes what an experiment's condition is. A deleted one is changed too: that is how it is restored.
+ * Stops, archives, deletes or restores an experiment. Only `restored` applies to a deleted one.
  *
- * @returns false when the user may not change it, or there is none
+ * @returns false when there is none, or when the user may not change it
  */
 export async function updateCondition(
   queries: Queries,
@@ -155,7 +155,7 @@ export async function updateCondition(
 
 type Outcome = { isAlive: boolean; error: string | undefined; hasCrashed: boolean | undefined; nowMs: number }
 
-/** Stores the run state that a client reports: that it goes on, or how it ended. */
+/** Stores the run state that a client reports: running, or how it ended. */
 export async function updateOutcome(queries: Queries, experimentId: bigint, outcome: Outcome): Promise<void> {
   await queries.row(
     `UPDATE experiments SET alive_at_ms = CASE WHEN $2 THEN greatest(alive_at_ms, $3) END, active_at_ms = $3,
@@ -226,7 +226,7 @@ export async function listValues(queries: Queries, experimentId: bigint, kind: V
   )
 }
 
-/** Adds tags to those that exist. */
+/** Adds tags; existing ones stay. */
 export async function insertTags(queries: Queries, experimentId: bigint, tags: string[]): Promise<void> {
   await queries.row(
     `INSERT INTO experiment_tags (experiment_id, tag, added_at)
@@ -274,7 +274,7 @@ export async function updateTimes(queries: Queries, experimentId: bigint, times:
   )
 }
 
-/** Some experiments that were deleted before this time, in ms since the Unix epoch. */
+/** Up to `limit` experiments that were deleted before this time (ms since the Unix epoch). */
 export async function listDeletedBefore(queries: Queries, timeMs: number, limit: number): Promise<bigint[]> {
   const rows = await queries.rows<{ id: bigint }>(
     'SELECT id FROM experiments WHERE deleted_at <= to_timestamp($1 / 1000.0) ORDER BY deleted_at LIMIT $2',
@@ -283,7 +283,7 @@ export async function listDeletedBefore(queries: Queries, timeMs: number, limit:
   return rows.map((it) => it.id)
 }
 
-/** Removes deleted experiments for good, with all their rows. One that was restored meanwhile stays. */
+/** Purges deleted experiments with all their rows. An experiment that was restored meanwhile stays. */
 export async function deleteExperiments(queries: Queries, experimentIds: bigint[]): Promise<void> {
   await queries.row(
     `WITH gone AS (DELETE FROM experiments WHERE id = ANY($1) AND deleted_at IS NOT NULL RETURNING id)

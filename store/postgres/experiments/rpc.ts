@@ -1,6 +1,6 @@
 import type { Database, Queries } from '../database.ts'
 
-/** A call of a method on an experiment. Arguments and result are JSON text. It is pending until it has an end. */
+/** A method call on an experiment. Arguments and result are JSON text. It is pending until it has an end time. */
 export type ExperimentCall = {
   id: string
   method: string
@@ -14,16 +14,16 @@ export type ExperimentCall = {
 const callColumns = `id, method, arguments, result, error, created_at_ms AS "createdAtMs",
   finished_at_ms AS "finishedAtMs"`
 
-/** Calls of one experiment are sent one after the other, so that their count is exact. */
+/** Inserts for one experiment are serialized, so that the count is exact. */
 const callsLock = 7392040
 
 type NewCall = { method: string; arguments: string; nowMs: number }
 type CallLimits = { pendingMax: number; finishedKept: number }
 
 /**
- * Sends a call; of those that are finished the oldest go, beyond as many as are kept.
+ * Inserts a call, and deletes the oldest finished calls beyond `finishedKept`.
  *
- * @returns its id; undefined when `pendingMax` are pending already: nothing is kept then
+ * @returns its id; undefined, and nothing is stored, when `pendingMax` calls are pending
  */
 export async function insertCall(
   database: Database,
@@ -50,7 +50,7 @@ export async function insertCall(
   })
 }
 
-/** The calls that an experiment has not finished, in the order they were sent. */
+/** The pending calls of an experiment, oldest first. */
 export async function listPendingCalls(queries: Queries, experimentId: bigint): Promise<ExperimentCall[]> {
   return await queries.rows<ExperimentCall>(
     `SELECT ${callColumns} FROM experiment_calls WHERE experiment_id = $1 AND finished_at_ms IS NULL ORDER BY place`,
@@ -71,7 +71,7 @@ export async function findCall(
 
 type CallEnd = { result: string | null; error: string | null; nowMs: number }
 
-/** Ends a call that is pending; false when there is no such call. */
+/** Finishes a pending call; false when there is none. */
 export async function finishCall(
   queries: Queries,
   experimentId: bigint,

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Database, Queries } from '../database.ts'
 import { insertAlertDeliveries } from '../webhooks/outbox.ts'
 
-/** Measures of what a model reports. */
+/** Measures of a monitored model. */
 const modelMeasures = [
   'psi',
   'jensenShannon',
@@ -19,14 +19,14 @@ const modelMeasures = [
   'unlabelledShare',
   'events',
 ] as const
-/** Measures of a metric of an experiment: its greatest or least value in the window, how many NaN, how many points. */
+/** Measures of a metric of an experiment in a window: its maximum or minimum, its number of NaN, its number of points. */
 export const metricMeasures = ['metric', 'metricNaN', 'metricPoints'] as const
 export const alertMeasures = [...modelMeasures, ...metricMeasures] as const
 export type AlertMeasure = (typeof alertMeasures)[number]
 
 export const comparisons = ['above', 'below'] as const
 
-/** What else a measure needs; absent fields are absent. */
+/** The further fields of some measures; a measure without a field leaves it undefined. */
 type AlertDetails = {
   modelVersion?: string | undefined
   feature?: string | undefined
@@ -56,7 +56,7 @@ export type AlertRule = Fields & {
   modelName: string | null
   experimentId: bigint | null
   experimentKey: string | null
-  /** When its run ended, if that was said. */
+  /** The reported end of the run. */
   experimentEndMs: number | null
   userName: string
   createdAtMs: number
@@ -73,7 +73,7 @@ const columns = `r.id, r.workspace_id AS "workspaceId", w.name AS "workspaceName
 const rules = `SELECT ${columns} FROM alert_rules r JOIN workspaces w ON w.id = r.workspace_id
   LEFT JOIN experiments e ON e.id = r.experiment_id`
 
-/** As many rules as a workspace may have. */
+/** Per workspace. */
 export const alertRulesMax = 1_000
 
 type NewRule = Fields & {
@@ -82,11 +82,11 @@ type NewRule = Fields & {
   experimentId: bigint | null
   userName: string
   nowMs: number
-  /** The first window that is looked at begins then, or later. */
+  /** Windows that begin earlier are not evaluated. */
   fromMs: number
 }
 
-/** @returns its id; undefined when the workspace has as many as it may */
+/** @returns its id; undefined when the workspace has `alertRulesMax` rules already */
 export async function insertAlertRule(queries: Queries, rule: NewRule): Promise<string | undefined> {
   const row = await queries.row<{ id: string }>(
     `INSERT INTO alert_rules (workspace_id, name, model_name, experiment_id, measure, comparison, threshold, details,
@@ -102,7 +102,7 @@ export async function insertAlertRule(queries: Queries, rule: NewRule): Promise<
   return row?.id
 }
 
-/** The rules of a workspace, or those on one model, by name. */
+/** The rules of a workspace, or of one model, ordered by name. */
 export async function listAlertRules(
   queries: Queries,
   { workspaceId, modelName }: { workspaceId: string; modelName: string | undefined },
@@ -121,7 +121,7 @@ export type AlertChange = Partial<Pick<Fields, 'name' | 'threshold' | 'compariso
   isPaused?: boolean | undefined
 }
 
-/** Changes a rule; one that is resumed goes on with the window of now, and leaves out what passed meanwhile. */
+/** Changes a rule. A resumed rule continues with the current window; windows that ended while it was paused are skipped. */
 export async function updateAlertRule(queries: Queries, id: string, change: AlertChange, nowMs: number): Promise<void> {
   await queries.row(
     `UPDATE alert_rules SET name = coalesce($2, name), threshold = coalesce($3::float8, threshold),
@@ -137,12 +137,12 @@ export async function updateAlertRule(queries: Queries, id: string, change: Aler
   )
 }
 
-/** Deletes a rule and its firings; what was put into the outbox is still sent. */
+/** Deletes a rule and its firings. Deliveries that are in the outbox are still sent. */
 export async function deleteAlertRule(queries: Queries, id: string): Promise<void> {
   await queries.row('DELETE FROM alert_rules WHERE id = $1', [id])
 }
 
-/** Rules with a window that has ended and had its grace, those that wait the longest first. */
+/** Rules whose window has ended and whose grace period is over, the longest waiting first. */
 export async function listDueAlertRules(queries: Queries, nowMs: number, limit: number): Promise<AlertRule[]> {
   return await queries.rows<AlertRule>(
     `${rules} WHERE r.paused_at_ms IS NULL AND e.deleted_at IS NULL AND r.evaluated_to_ms + r.window_ms + r.grace_ms <= $1
@@ -151,19 +151,18 @@ export async function listDueAlertRules(queries: Queries, nowMs: number, limit: 
   )
 }
 
-/** One thing that crossed a threshold: a feature and its part, where the measure has such. */
+/** A value that crossed the threshold, and its feature and part if the measure has them. */
 export type Found = { feature: string | null; part: string | null; value: number }
 
 type Evaluated = { fromMs: number; toMs: number; found: Found[]; problem: string | null; nowMs: number }
 
 /**
- * Keeps what came of a window: that it has been looked at and, where something crossed the threshold, that the rule fired,
- * with what webhooks tell of it. All of it or nothing; of two evaluators the second one keeps nothing, nor does one whose
- * rule was paused, changed or deleted meanwhile.
+ * Stores the evaluation of a window and, if a threshold was crossed, the firing and its webhook deliveries, in one
+ * transaction. Stores nothing if another evaluator was first, or if the rule was paused, changed or deleted meanwhile.
  *
- * @returns whether it fired
+ * @returns whether the rule fired
  */
-export async function keepEvaluation(database: Database, rule: AlertRule, window: Evaluated): Promise<boolean> {
+export async function insertEvaluation(database: Database, rule: AlertRule, window: Evaluated): Promise<boolean> {
   const { fromMs, toMs, found, problem, nowMs } = window
   return await database.transaction(async (queries) => {
     const now = await queries.row<Pick<AlertRule, 'threshold' | 'comparison' | 'evaluatedToMs' | 'isPaused'>>(
@@ -210,7 +209,7 @@ export async function keepEvaluation(database: Database, rule: AlertRule, window
   })
 }
 
-/** As many features as a firing tells. */
+/** The features that one firing lists. */
 const foundMax = 100
 
 export type Firing = {
@@ -226,7 +225,7 @@ export type Firing = {
   found: Found[]
 }
 
-/** What fired in a workspace, the last first. */
+/** The firings of a workspace, newest first. */
 export async function listFirings(
   queries: Queries,
   page: {
@@ -250,8 +249,8 @@ export async function listFirings(
 
 const roundSeconds = 30
 
-/** Takes, or keeps, the round of all alerts; false while somebody else has it. Times are those of Postgres alone. */
-export async function holdAlertRound(queries: Queries, holder: string): Promise<boolean> {
+/** Takes or renews the lease on evaluating all alerts; false while another holder has it. Only the clock of Postgres counts. */
+export async function claimAlertLease(queries: Queries, holder: string): Promise<boolean> {
   const row = await queries.row(
     `INSERT INTO alert_round AS r (holder, until) VALUES ($1, clock_timestamp() + make_interval(secs => $2))
      ON CONFLICT (is_only) DO UPDATE SET holder = excluded.holder, until = excluded.until
@@ -261,7 +260,7 @@ export async function holdAlertRound(queries: Queries, holder: string): Promise<
   return row !== undefined
 }
 
-/** Lets go of the round, so that another worker may have it at once. */
-export async function endAlertRound(queries: Queries, holder: string): Promise<void> {
+/** Releases the lease, so that another worker can take it at once. */
+export async function releaseAlertLease(queries: Queries, holder: string): Promise<void> {
   await queries.row('DELETE FROM alert_round WHERE holder = $1', [holder])
 }

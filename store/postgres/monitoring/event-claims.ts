@@ -2,26 +2,27 @@ import { hash } from 'node:crypto'
 import type { Queries } from '../database.ts'
 
 /**
- * Who was first: of all events that ever come with one prediction id, of one model and kind, exactly one is stored, and it
- * is the one that was acknowledged. Any number of processes take part; any of them may be killed at any moment.
+ * Deduplicates events by prediction id. Of all events with one prediction id, of one model and kind, exactly one is stored:
+ * the one that was acknowledged. This holds for any number of processes, and when any of them is killed at any moment.
  *
- * 1. A round of events claims its ids: one statement gives the round a number (`claim`), notes it in `open_claims`, and
- *    puts a row into `event_claims` for every id that nobody has. (claim, place in the round) is then the number of the event.
- * 2. The events that won go to the queue, under that number.
- * 3. When the queue has them all, the round confirms its claim: its row in `open_claims` goes away. Only then is anybody
- *    told that an event was accepted.
+ * 1. A batch of events claims its ids. One statement numbers the batch (`claim`), adds it to `open_claims`, and inserts a
+ *    row into `event_claims` for every id that is free. (claim, index in the batch) identifies the event from then on.
+ * 2. The events that won their ids go to the queue under that number.
+ * 3. When the queue has all of them, the claim is confirmed: its row in `open_claims` is deleted. Only then are its events
+ *    acknowledged.
  *
- * An id that was lost belongs to a claim. When that one is not in `open_claims` it is confirmed: the event is a
- * duplicate. While it is open, whoever lost waits for what becomes of it. When it has been open for longer than a lease
- * (its process was killed, or hangs), or was given up (the queue refused), the id is free to be taken over:
+ * An id that was lost belongs to an older claim. If that claim is not in `open_claims`, it is confirmed and the event is a
+ * duplicate. While it is open, the loser waits for its outcome. A claim that was open for longer than a lease (its process
+ * was killed, or hangs), or that was given up (the queue refused), can be taken over:
  *
- * 4. One statement marks the old claim as given up, which locks its row, so either its owner has confirmed it before (then
- *    nothing is taken) or never can again (then its owner answers 503, and its clients send again). It gives the id the
- *    number of a new claim, which goes on with step 2. The old number may be in the queue or not: it is put down in
- *    `untold_voids`, in the same statement, and whoever reads that next tells ClickHouse, where reads leave it out.
+ * 4. One statement marks the old claim as given up and gives the id to a new claim, which continues with step 2. Marking
+ *    locks the row of the old claim. So either its owner has confirmed it before, and nothing is taken over, or its owner
+ *    can no longer confirm it, answers 503, and the client retries. The event of the old claim may be in the queue or not,
+ *    so the same statement adds its number to `untold_voids`. The next reader of that table sends it to ClickHouse as a
+ *    tombstone, and reads leave the event out.
  *
- * A claim that was given up stays in `open_claims` for ever, for ids that nobody has sent again still belong to it. There
- * are as many of these as rounds that failed.
+ * A claim that was given up stays in `open_claims` for ever, because ids that were not sent again still belong to it. There
+ * are as many of these as batches that failed.
  */
 export type ClaimedId = {
   modelId: bigint | number
@@ -30,18 +31,18 @@ export type ClaimedId = {
   idHash: string
 }
 
-/** What a prediction id is claimed by: its length does not matter, and an index of it is small. */
+/** The key that a prediction id is claimed by: of fixed length, so its index is small. */
 export function toIdHash(predictionId: string): string {
   return hash('sha256', predictionId, 'hex').slice(0, 32)
 }
 
-/** A claim, and the places in the list of those ids that it did not get. */
+/** A claim, and the indexes of the ids that it did not get. */
 export type Claimed = { claim: bigint; lost: number[] }
 
 /**
- * Claims ids for one round, each at its place in the list. No id may stand in the list twice.
+ * Claims ids for one batch; each is numbered by its index in the list. The list must not hold an id twice.
  *
- * Ids are inserted in their order, so two rounds that want the same ones wait for each other and never both.
+ * Ids are inserted in sorted order, so two batches that claim the same ids wait for each other and do not deadlock.
  */
 export async function claimEvents(queries: Queries, ids: readonly ClaimedId[]): Promise<Claimed> {
   const row = await queries.row<Claimed>(
@@ -58,14 +59,10 @@ export async function claimEvents(queries: Queries, ids: readonly ClaimedId[]): 
   return row as Claimed
 }
 
-/** Whose an id is. One whose model is gone has nobody. */
+/** The claim that holds an id. An id of a deleted model has none. */
 export type Holder = { claim: bigint; state: 'confirmed' | 'open' | 'free' }
 
-/**
- * To whom ids belong that were lost, in their order; undefined for one that nobody has.
- *
- * @param leaseMs how long a claim may be open before its ids are free
- */
+/** The holders of lost ids, in their order; undefined for an id that no claim holds. */
 export async function findHolders(
   queries: Queries,
   ids: readonly ClaimedId[],
@@ -88,8 +85,8 @@ const isFree = (claim: string, leaseMs: string) =>
   `(${claim}.is_given_up OR ${claim}.opened_at < clock_timestamp() - ${leaseMs} * interval '1 millisecond')`
 
 /**
- * Takes ids over from claims that are free, for one new round. `lost` are the places of those that somebody else was quicker
- * to take, or whose claim was confirmed after all.
+ * Takes ids over from free claims, for one new batch. `lost` are the indexes of the ids that another batch took first, or
+ * whose claim was confirmed after all.
  */
 export async function takeOverEvents(
   queries: Queries,
@@ -117,7 +114,10 @@ export async function takeOverEvents(
   return row as Claimed
 }
 
-/** Confirms claims whose events are all in the queue; those that somebody took ids from are not among the answer. */
+/**
+ * Confirms claims whose events are all in the queue. Returns those that were confirmed: none that another claim took ids
+ * from.
+ */
 export async function confirmClaims(queries: Queries, claims: readonly bigint[]): Promise<Set<bigint>> {
   const rows = await queries.rows<{ claim: bigint }>(
     'DELETE FROM open_claims WHERE claim = ANY($1::bigint[]) AND NOT is_given_up RETURNING claim',
@@ -126,24 +126,24 @@ export async function confirmClaims(queries: Queries, claims: readonly bigint[])
   return new Set(rows.map((it) => it.claim))
 }
 
-/** Gives a claim up whose events are not, or not all, in the queue: its ids can be taken at once. */
+/** Gives up a claim whose events are not all in the queue: its ids can be taken over at once. */
 export async function giveUpClaim(queries: Queries, claim: bigint): Promise<void> {
   await queries.row('UPDATE open_claims SET is_given_up = true WHERE claim = $1', [claim])
 }
 
-/** The number of an event that must not be read. */
+/** The number of an event that reads leave out. */
 export type Tombstone = { claim: bigint; place: number; modelId: bigint; kind: number }
 
-/** Some numbers that ClickHouse has not been told of. */
-export async function listUntoldTombstones(queries: Queries, limit: number): Promise<Tombstone[]> {
+/** Tombstones that are not yet in the queue to ClickHouse. */
+export async function listUnsentTombstones(queries: Queries, limit: number): Promise<Tombstone[]> {
   return await queries.rows<Tombstone>(
     'SELECT claim, place, model_id AS "modelId", kind FROM untold_voids ORDER BY claim, place LIMIT $1',
     [limit],
   )
 }
 
-/** Forgets numbers that are in the queue to ClickHouse. */
-export async function deleteUntoldTombstones(queries: Queries, tombstones: readonly Tombstone[]): Promise<void> {
+/** Deletes tombstones that are in the queue to ClickHouse. */
+export async function deleteUnsentTombstones(queries: Queries, tombstones: readonly Tombstone[]): Promise<void> {
   await queries.row(
     `DELETE FROM untold_voids v USING unnest($1::bigint[], $2::integer[]) AS told(claim, place)
      WHERE (v.claim, v.place) = (told.claim, told.place)`,
@@ -151,7 +151,7 @@ export async function deleteUntoldTombstones(queries: Queries, tombstones: reado
   )
 }
 
-/** The number under which an event of a prediction id is stored, if there is one. */
+/** The number of the stored event of a prediction id; undefined if there is none. */
 export async function findEventNumber(
   queries: Queries,
   { modelId, kind, idHash }: ClaimedId,
@@ -163,7 +163,7 @@ export async function findEventNumber(
   ])
 }
 
-/** Arrays as Postgres writes them: none of these needs quotes, and the driver would quote each. */
+/** Array literals for Postgres, without the quotes that the driver would add: none of these values needs them. */
 function toArrays(ids: readonly ClaimedId[]): string[] {
   const models: (bigint | number)[] = []
   const kinds: number[] = []

@@ -1,20 +1,20 @@
 import type { Queries } from '../database.ts'
 
-/** The same fault of events of the same model, on one day (UTC): how often, and one sample of where. */
+/** The same error in events of one model on one day (UTC): its count and one sample. */
 export type IngestionError = {
   workspaceId: string
-  /** As it was sent; empty when it was not, or for faults of too many kinds to be told apart. */
+  /** The name as it was sent; empty if there was none, or if the errors were of too many kinds to list each. */
   modelName: string
   call: string
   fault: string
-  /** The prediction id of one of them, or where it stood. */
+  /** The prediction id of one such event, or its index in the request. */
   sample: string
   count: number
   firstAtMs: number
   lastAtMs: number
 }
 
-/** Counts faults in one statement. Those of workspaces that are gone are passed over. */
+/** Adds errors in one statement. Those of deleted workspaces are skipped. */
 export async function addIngestionErrors(queries: Queries, errors: IngestionError[]): Promise<void> {
   await queries.row(
     `INSERT INTO ingestion_errors AS e
@@ -46,7 +46,7 @@ export type ListedError = Omit<IngestionError, 'workspaceId' | 'count' | 'firstA
   lastAtMs: bigint
 }
 
-/** What was wrong with the events of a workspace, or of one model of it, the last one first. */
+/** The errors in the events of a workspace, or of one of its models, newest first. */
 export async function listIngestionErrors(
   queries: Queries,
   { workspaceId, modelName, limit }: { workspaceId: string; modelName: string | undefined; limit: number },
@@ -60,7 +60,7 @@ export async function listIngestionErrors(
   )
 }
 
-/** Takes away what is older than some days. */
+/** Deletes errors that are older than `keptDays`. */
 export async function deleteIngestionErrors(queries: Queries, keptDays: number): Promise<void> {
   await queries.row(`DELETE FROM ingestion_errors WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::integer`, [
     keptDays,

@@ -1,6 +1,6 @@
 import type { Queries } from '../database.ts'
 
-/** A model that reports from production, or a data set. `id` is what its rows in ClickHouse carry. */
+/** A monitored model or a data set. Its rows in ClickHouse carry `id`. */
 export type MonitoredModel = { id: bigint; name: string }
 
 /** A model of a workspace by its name. */
@@ -15,7 +15,7 @@ export async function findMonitoredModel(
   )
 }
 
-/** The models of a workspace by name, those after a name. */
+/** The models of a workspace after a name, ordered by name. */
 export async function listMonitoredModels(
   queries: Queries,
   { workspaceId, afterName, limit }: { workspaceId: string; afterName: string; limit: number },
@@ -28,9 +28,9 @@ export async function listMonitoredModels(
 }
 
 /**
- * A model by its name, which is made when it is not there.
+ * Finds a model by name, or creates it.
  *
- * @returns undefined when it would be one more than the workspace may have
+ * @returns undefined when the workspace has reached its limit of models
  */
 export async function ensureMonitoredModel(
   queries: Queries,
@@ -47,10 +47,10 @@ export async function ensureMonitoredModel(
   return made ?? (await findMonitoredModel(queries, workspaceId, name))
 }
 
-/** How many more of the events of a model were accepted, came again, or were refused by a limit. */
+/** The increase in a model's counts: accepted, duplicate and throttled events. */
 export type ModelCountedMore = { modelId: bigint; accepted: number; duplicates: number; throttled: number }
 
-/** Adds to the counters of many models in one statement. Models that are gone are passed over. */
+/** Adds to the counters of many models in one statement. Deleted models are skipped. */
 export async function addToModelCounters(queries: Queries, counted: ModelCountedMore[]): Promise<void> {
   await queries.row(
     `INSERT INTO monitored_model_counters AS c (model_id, accepted, duplicates, throttled)
@@ -70,7 +70,7 @@ export async function addToModelCounters(queries: Queries, counted: ModelCounted
 
 export type ModelCounters = { modelId: bigint; accepted: bigint; duplicates: bigint; throttled: bigint }
 
-/** What was counted for some models; those that nothing was counted for are absent. */
+/** The counters of models; a model without counts is absent. */
 export async function listModelCounters(queries: Queries, modelIds: bigint[]): Promise<ModelCounters[]> {
   return await queries.rows<ModelCounters>(
     `SELECT model_id AS "modelId", accepted, duplicates, throttled FROM monitored_model_counters

@@ -1,9 +1,9 @@
 import type { Queries } from '../database.ts'
 
-/** A data set that was uploaded as a reference for a model; `modelVersion` is empty when it is for all of them. */
+/** A data set that is a reference for a model. An empty `modelVersion` means all versions. */
 export type ReferenceSet = { dataSetId: bigint; dataSetName: string; modelVersion: string; uploadedAtMs: bigint }
 
-/** Remembers what a data set is a reference for; told again, only the time changes. */
+/** Stores that a data set is a reference for a model. A repetition updates only the time. */
 export async function upsertReferenceSet(
   queries: Queries,
   set: { dataSetId: bigint; modelName: string; modelVersion: string; uploadedAtMs: number },
@@ -15,7 +15,7 @@ export async function upsertReferenceSet(
   )
 }
 
-/** The data sets that are references for a model, the last uploaded one first. */
+/** The reference data sets of a model, the last uploaded one first. */
 export async function listReferenceSets(
   queries: Queries,
   model: { workspaceId: string; modelName: string },

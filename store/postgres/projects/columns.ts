@@ -13,7 +13,7 @@ const isNumber = `value ~ '^\\s*[+-]?(\\d+\\.?\\d*|\\.\\d+)([eE][+-]?\\d+)?\\s*$
 /** The experiments of the project `$1`, archived or not (`$2`), those symlinked into it included. */
 const ofProject = `e.archived = $2 AND e.deleted_at IS NULL AND ${isShownIn('e', '$1')}`
 
-/** The names of parameters and others that the experiments of a project have, each with the type that fits all its values. */
+/** The names of the parameters and others in a project, each with the type that fits all its values. */
 export async function listValueColumns(queries: Queries, projectId: string, archived: boolean): Promise<ValueColumn[]> {
   return await queries.rows<ValueColumn>(
     `SELECT v.kind, v.name, CASE WHEN bool_and(lower(value) IN ('true', 'false')) THEN 'boolean'

@@ -27,9 +27,9 @@ export type PanelContent = {
 }
 
 /**
- * Keeps a new panel. Its object must have been announced by `insertOrphanedObject`.
+ * Inserts a panel. Its object must have been announced by `insertOrphanedObject`.
  *
- * @returns its id; undefined when the workspace has `panelsMax` already: nothing is kept then
+ * @returns its id; undefined, and nothing is stored, when the workspace has `panelsMax` panels
  */
 export async function insertPanel(
   database: Database,
@@ -55,9 +55,9 @@ export async function insertPanel(
 }
 
 /**
- * Puts other content in the place of a panel's; the object before becomes loose.
+ * Replaces the content of a panel; the previous object becomes orphaned.
  *
- * @returns false when the workspace has no such panel: nothing is kept then
+ * @returns false, and nothing is stored, when the workspace has no such panel
  */
 export async function updatePanel(
   database: Database,

@@ -35,7 +35,7 @@ export async function insertProject(queries: Queries, project: NewProject): Prom
   return row as { id: string }
 }
 
-/** The id of the project of this name, which is created when the workspace has none. */
+/** The id of the project of this name; creates the project when the workspace has none. */
 export async function ensureProject(
   queries: Queries,
   project: { workspaceId: string; userId: string; name: string },
@@ -86,14 +86,14 @@ export async function updateProject(queries: Queries, projectId: string, changes
   )
 }
 
-/** The project that the experiments of deleted projects move to. */
+/** The project that receives the experiments of deleted projects. */
 const leftoversName = 'Uncategorized Experiments'
 
 type Deletion = { projectId: string; userId: string; deleteExperiments: boolean }
 
 /**
- * Deletes a project. Its experiments go to a project for leftovers in the same workspace: deleted with it, from where they
- * can be restored for a while, or as they are.
+ * Deletes a project. Its experiments move to the leftovers project of the workspace: either deleted too, and restorable for
+ * a while, or unchanged.
  */
 export async function deleteProject(
   database: Database,
@@ -112,7 +112,7 @@ export async function deleteProject(
         userId,
         name: leftoversName,
       })
-      // The project for leftovers itself is only emptied.
+      // The leftovers project itself is only emptied.
       if (deleteExperiments) {
         await queries.row('UPDATE experiments SET deleted_at = now() WHERE project_id = $1 AND deleted_at IS NULL', [
           projectId,

@@ -26,7 +26,7 @@ export type RegistryChange = {
   action: RegistryAction
   /** After the change; for a deletion, before it. */
   model: Pick<LockedModel, 'id' | 'workspaceId' | 'workspaceName' | 'name'>
-  /** Likewise; absent for changes of the model alone. */
+  /** As `model`; absent if only the model changed. */
   version?: Pick<RegistryVersion, 'id' | 'version' | 'stages' | 'experimentModelId' | 'experimentKey'>
   /** The stages before the change, when it changed them. */
   stagesBefore?: string[]
@@ -40,9 +40,8 @@ export type RegistryChange = {
 }
 
 /**
- * Keeps that a change was made. Every change of the registry passes here, in the transaction that makes it, while its model
- * is locked; so whoever is to be told of changes is told of each that was kept, in order, and of no other: webhooks are put
- * into their outbox here.
+ * Records a change and adds its webhook deliveries to the outbox, in the transaction of the change. All registry changes
+ * call this while their model is locked, so webhooks report every committed change, in order, and no other.
  */
 export async function recordRegistryChange(queries: Queries, change: RegistryChange): Promise<void> {
   const { model, version } = change
@@ -128,13 +127,13 @@ type EventPage = {
   /** Absent: from the newest. */
   beforeId: bigint | undefined
   limit: number
-  /** A page ends early when what was changed gets longer than this; it has one event at least. */
+  /** A page ends early when its changes are longer than this; it always has at least one event. */
   charactersMax: number
 }
 
 /**
- * What was done in a workspace, the newest first: of all models, or of those that have a name, or had it when they were
- * deleted. `hasMore` tells whether there is more than is answered.
+ * The registry changes of a workspace, newest first: of all models, or of those that have a name or had it when they were
+ * deleted. `hasMore`: there are older ones.
  */
 export async function listRegistryEvents(
   queries: Queries,

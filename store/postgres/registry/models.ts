@@ -26,7 +26,7 @@ const modelColumns = `${lockedColumns}, u.user_name AS "userName", m.created_at_
 const visibleModels = `FROM registry_models m JOIN workspaces w ON w.id = m.workspace_id JOIN users u ON u.id = m.user_id
   WHERE ${mayReadOfWorkspace('m', 'w')}`
 
-/** The values of `$1` and `$2`: a share code opens nothing here. */
+/** The values of `$1` and `$2`: share codes do not apply here. */
 const toValues = ({ userId, organizationId }: Viewer) => [userId, organizationId]
 
 /** The registered models of a workspace that the viewer may see, by name. */
@@ -56,7 +56,7 @@ export async function findRegistryModel(
   ])
 }
 
-/** How a caller names the model that a change is about: by itself, or by one of its versions. */
+/** How a caller refers to the model to change: by name, by id, or by one of its versions. */
 export type RegistryReference = ModelName | { modelId: string } | { versionId: string }
 
 /** The fields that a change needs of its model. */
@@ -66,8 +66,8 @@ export type LockedModel = Pick<
 >
 
 /**
- * A registered model that the viewer may see, locked until the end of the transaction: changes of one model and of its
- * versions are made one after the other.
+ * A registered model that the viewer may see, locked until the transaction ends. This serializes the changes of a model and
+ * of its versions.
  */
 export async function lockRegistryModel(
   queries: Queries,
@@ -128,7 +128,7 @@ export async function updateRegistryModel(
   ])
 }
 
-/** Stores when a model, or anything of it, was last changed. */
+/** Stores when a model, or one of its versions, was last changed. */
 export async function touchRegistryModel(queries: Queries, modelId: string, nowMs: number): Promise<void> {
   await queries.row('UPDATE registry_models SET updated_at_ms = $2 WHERE id = $1', [modelId, nowMs])
 }

@@ -9,7 +9,7 @@ export type RegistryVersion = {
   version: string
   comment: string
   stages: string[]
-  /** The experiment that it was made from, which may be deleted since. */
+  /** The source experiment, which may have been deleted. */
   experimentModelId: string
   experimentModelName: string
   experimentKey: string
@@ -27,7 +27,7 @@ const versions = 'FROM registry_versions v JOIN users u ON u.id = v.user_id'
 
 const highestFirst = 'v.precedence DESC, v.place DESC'
 
-/** The model of an experiment that a version is made from. */
+/** The experiment model that a version is created from. */
 export type ExperimentModelSource = {
   id: string
   name: string
@@ -40,8 +40,8 @@ export type ExperimentModelSource = {
 }
 
 /**
- * A model of an experiment that the viewer may see. Until the end of the transaction the experiment is not swept away and
- * no asset of it is replaced. Of a deleted experiment there are none.
+ * A model of an experiment that the viewer may see; undefined if the experiment is deleted. Until the transaction ends, the
+ * experiment is not purged and its assets are not replaced.
  */
 export async function lockExperimentModel(
   queries: Queries,
@@ -71,15 +71,15 @@ type NewVersion = {
 }
 
 /**
- * Makes a version with the files that its source has now, which must be locked, and answers its id and how many files there
- * are. Fails with a unique violation when the model has this version.
+ * Creates a version with the current files of its source, which must be locked. Returns its id and the number of files.
+ * Fails with a unique violation when the model has this version.
  */
 export async function insertRegistryVersion(
   queries: Queries,
   { modelId, userId, version, comment, stages, source, nowMs }: NewVersion,
 ): Promise<{ id: string; files: bigint }> {
   const parsed = parseSemver(version)
-  if (!parsed) throw new Error(`${version} is no semantic version`)
+  if (!parsed) throw new Error(`${version} is not a semantic version`)
   const made = await queries.row<{ id: string }>(
     `INSERT INTO registry_versions (model_id, user_id, version, precedence, comment, stages, experiment_model_id,
        experiment_model_name, experiment_key, created_at_ms, updated_at_ms)
@@ -98,7 +98,7 @@ export async function insertRegistryVersion(
     ],
   )
   const { id } = made as { id: string }
-  // An asset that is locked is not deleted before the version that refers to its object can be seen.
+  // An asset stays locked until the version that refers to its object is visible.
   const kept = await queries.row<{ files: bigint }>(
     `WITH kept AS (
        INSERT INTO registry_files (version_id, id, place, file_name, type, content_type, size, sha256, object_key, link,
@@ -119,7 +119,7 @@ export async function findNextVersion(queries: Queries, modelId: string): Promis
   return parsed ? nextPatch(parsed) : '1.0.0'
 }
 
-/** The versions of a model, the highest last. */
+/** The versions of a model, in ascending order. */
 export async function listRegistryVersions(queries: Queries, modelId: string): Promise<RegistryVersion[]> {
   return await queries.rows<RegistryVersion>(
     `SELECT ${versionColumns} ${versions} WHERE v.model_id = $1 ORDER BY v.precedence, v.place`,
@@ -127,7 +127,7 @@ export async function listRegistryVersions(queries: Queries, modelId: string): P
   )
 }
 
-/** The highest version of each of some models that have any. */
+/** The highest version of each model that has one. */
 export async function listLatestVersions(queries: Queries, modelIds: string[]): Promise<RegistryVersion[]> {
   return await queries.rows<RegistryVersion>(
     `SELECT DISTINCT ON (v.model_id) ${versionColumns} ${versions} WHERE v.model_id = ANY($1)
@@ -175,7 +175,7 @@ export async function updateRegistryVersion(
   ])
 }
 
-/** The objects of its files are deleted later. */
+/** Deletes a version. The objects of its files are deleted later. */
 export async function deleteRegistryVersion(queries: Queries, versionId: string): Promise<void> {
   await queries.row('DELETE FROM registry_versions WHERE id = $1', [versionId])
 }
@@ -210,7 +210,7 @@ type RegistryRecord = Pick<RegistryVersion, 'experimentModelId' | 'id' | 'modelI
   modelName: string
 }
 
-/** The versions made from some experiment models that the viewer may see, oldest first. */
+/** The versions created from experiment models, as far as the viewer may see them, oldest first. */
 export async function listRegistryRecords(
   queries: Queries,
   { userId, organizationId }: Viewer,
