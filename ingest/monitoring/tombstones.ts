@@ -1,7 +1,7 @@
 import { repeat } from '../../runtime/poll.ts'
 import type { tombstonesTable } from '../../store/clickhouse/monitoring/tables.ts'
 import type { Queries } from '../../store/postgres/database.ts'
-import { deleteUntoldTombstones, listUntoldTombstones } from '../../store/postgres/monitoring/event-claims.ts'
+import { deleteUnsentTombstones, listUnsentTombstones } from '../../store/postgres/monitoring/event-claims.ts'
 import type { Committer } from '../committer.ts'
 
 type Settings = {
@@ -23,7 +23,7 @@ export function createTombstones({ queries, committer, everyMs, onError }: Setti
 
   async function flushAll() {
     for (;;) {
-      const tombstones = await listUntoldTombstones(queries, tombstonesPerBlock)
+      const tombstones = await listUnsentTombstones(queries, tombstonesPerBlock)
       if (tombstones.length === 0) return
       await committer.commit(Date.now(), (block) => {
         for (const { claim, place, modelId, kind } of tombstones) {
@@ -34,7 +34,7 @@ export function createTombstones({ queries, committer, everyMs, onError }: Setti
           block.endRow()
         }
       })
-      await deleteUntoldTombstones(queries, tombstones)
+      await deleteUnsentTombstones(queries, tombstones)
       if (tombstones.length < tombstonesPerBlock) return
     }
   }

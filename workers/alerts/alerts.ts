@@ -7,10 +7,10 @@ import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
   type AlertRule,
-  endAlertRound,
-  holdAlertRound,
-  keepEvaluation,
+  claimAlertLease,
+  insertEvaluation,
   listDueAlertRules,
+  releaseAlertLease,
 } from '../../store/postgres/monitoring/alerts.ts'
 import { evaluateWindow } from './evaluate.ts'
 
@@ -42,10 +42,10 @@ export function createEvaluator({ database, clickhouse, eventReader, now, onFire
     const first = Math.max(due.evaluatedToMs, end - missedWindowsMax * windowMs)
     let rule = due
     for (let fromMs = first; fromMs < end; fromMs += windowMs) {
-      if (stop.aborted || !(await holdAlertRound(database, holder))) return
+      if (stop.aborted || !(await claimAlertLease(database, holder))) return
       const window = { fromMs, toMs: fromMs + windowMs }
       const { found, problem } = await evaluateWindow({ queries: database, clickhouse, eventReader }, rule, window)
-      if (await keepEvaluation(database, rule, { ...window, found, problem, nowMs: now() })) onFired()
+      if (await insertEvaluation(database, rule, { ...window, found, problem, nowMs: now() })) onFired()
       rule = { ...rule, evaluatedToMs: window.toMs }
     }
   }
@@ -53,7 +53,7 @@ export function createEvaluator({ database, clickhouse, eventReader, now, onFire
   return {
     /** Evaluates all rules that are due, unless another worker does. A rule that fails is tried again in the next round. */
     async round(stop: AbortSignal): Promise<void> {
-      if (!(await holdAlertRound(database, holder))) return
+      if (!(await claimAlertLease(database, holder))) return
       for (const rule of await listDueAlertRules(database, now(), rulesAtOnce)) {
         if (stop.aborted) return
         await evaluateRule(rule, stop).catch((error: unknown) => onError(error, rule))
@@ -61,7 +61,7 @@ export function createEvaluator({ database, clickhouse, eventReader, now, onFire
     },
 
     /** Lets another worker take over at once. */
-    end: () => endAlertRound(database, holder),
+    end: () => releaseAlertLease(database, holder),
   }
 }
 

@@ -7,7 +7,7 @@ import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block
 import { eventsTable, eventValuesTable } from '../../../store/clickhouse/monitoring/tables.ts'
 import type { Table } from '../../../store/clickhouse/table.ts'
 import { type Database, openDatabase } from '../../../store/postgres/database.ts'
-import { listUntoldTombstones, toIdHash } from '../../../store/postgres/monitoring/event-claims.ts'
+import { listUnsentTombstones, toIdHash } from '../../../store/postgres/monitoring/event-claims.ts'
 import { ensureMonitoredModel } from '../../../store/postgres/monitoring/models.ts'
 import { createUser, openOwnStores, uniqueName } from '../../kit/service.ts'
 
@@ -72,7 +72,7 @@ function openProcess(queue: Queue, leaseMs = 60_000, pauseMs = 0) {
 }
 
 const works: Queue = { commit: async () => undefined }
-const voidsOfModel = async () => (await listUntoldTombstones(database, 1_000)).filter((it) => it.modelId === modelId)
+const voidsOfModel = async () => (await listUnsentTombstones(database, 1_000)).filter((it) => it.modelId === modelId)
 
 it('the first of an id is stored, and only that; in one call, in calls at once, and later', async () => {
   const { store, rows } = openProcess(works)

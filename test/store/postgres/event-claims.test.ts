@@ -4,11 +4,11 @@ import {
   type ClaimedId,
   claimEvents,
   confirmClaims,
-  deleteUntoldTombstones,
+  deleteUnsentTombstones,
   findEventNumber,
   findHolders,
   giveUpClaim,
-  listUntoldTombstones,
+  listUnsentTombstones,
   takeOverEvents,
   toIdHash,
 } from '../../../store/postgres/monitoring/event-claims.ts'
@@ -60,7 +60,7 @@ it('an id is not taken over while its claim is open, nor when it was confirmed',
   await confirmClaims(database, [claim])
   expect((await takeOverEvents(database, from(claim, 'a'), 0)).lost).toEqual([0])
   expect(await findEventNumber(database, id('a'))).toEqual({ claim, place: 0 })
-  expect((await listUntoldTombstones(database, 1_000)).filter((it) => it.modelId === modelId)).toEqual([])
+  expect((await listUnsentTombstones(database, 1_000)).filter((it) => it.modelId === modelId)).toEqual([])
 })
 
 it('a claim that is open for too long is taken over: it can no longer be confirmed, and its number is void', async () => {
@@ -70,10 +70,10 @@ it('a claim that is open for too long is taken over: it can no longer be confirm
   expect(taken.lost).toEqual([])
   expect(await confirmClaims(database, [old.claim])).toEqual(new Set())
   expect(await findEventNumber(database, id('a'))).toEqual({ claim: taken.claim, place: 0 })
-  const tombstones = (await listUntoldTombstones(database, 1_000)).filter((it) => it.modelId === modelId)
+  const tombstones = (await listUnsentTombstones(database, 1_000)).filter((it) => it.modelId === modelId)
   expect(tombstones).toEqual([{ claim: old.claim, place: 1, modelId, kind: 1 }])
-  await deleteUntoldTombstones(database, tombstones)
-  expect((await listUntoldTombstones(database, 1_000)).filter((it) => it.modelId === modelId)).toEqual([])
+  await deleteUnsentTombstones(database, tombstones)
+  expect((await listUnsentTombstones(database, 1_000)).filter((it) => it.modelId === modelId)).toEqual([])
   // The other id of the claim is nobody's either: its owner was told to send again.
   expect(await findHolders(database, [id('z'), id('a')], long)).toEqual([
     { claim: old.claim, state: 'free' },
@@ -89,7 +89,7 @@ it('a claim that was given up is taken over at once, also when that one is given
   const third = await takeOverEvents(database, from(second.claim, 'a'), long)
   expect(third.lost).toEqual([])
   expect(await confirmClaims(database, [third.claim])).toEqual(new Set([third.claim]))
-  const tombstones = (await listUntoldTombstones(database, 1_000)).filter((it) => it.modelId === modelId)
+  const tombstones = (await listUnsentTombstones(database, 1_000)).filter((it) => it.modelId === modelId)
   expect(tombstones.map((it) => it.claim)).toEqual([first.claim, second.claim])
 })
 
@@ -113,7 +113,7 @@ it('of those that take the same ids over at once exactly one gets each', async (
     }),
   )
   expect(results.flat().toSorted()).toEqual(names.toSorted())
-  const tombstones = (await listUntoldTombstones(database, 1_000)).filter((it) => it.modelId === modelId)
+  const tombstones = (await listUnsentTombstones(database, 1_000)).filter((it) => it.modelId === modelId)
   expect(tombstones.map((it) => it.place)).toEqual(names.map((_, at) => at))
 })
 
