@@ -23,16 +23,16 @@ import { copyLaterDeadLetters, copyPostgres, readSequences } from './postgres-co
 import { checkSpace } from './space.ts'
 
 /**
- * A backup has everything that was acknowledged before it began, though the service goes on. What makes it so is the order:
+ * A backup contains everything acknowledged before it began, although the service runs on. This order makes it consistent:
  *
- * 1. Postgres, in one snapshot. Whatever is confirmed there (an event's prediction id, say) had its rows in the queue before.
- * 2. The queue: the blocks that are in it at one moment. What is no longer in it is in ClickHouse.
- * 3. ClickHouse, and then what was set aside as dead letters meanwhile.
- * 4. Objects, of which none is freed from before the snapshot until they are all copied.
+ * 1. Postgres, in one snapshot. Rows of anything confirmed there (such as a prediction id) were in the queue before.
+ * 2. The queue: its blocks at one moment. Blocks that have left it are in ClickHouse.
+ * 3. ClickHouse, then the dead letters that were added meanwhile.
+ * 4. Objects. None is freed between the snapshot and the end of the copy.
  *
- * So each store may know of more than those before it, and never of less. What is too much (rows of experiments and events
- * that Postgres does not know of) is taken out by `restore`, which also stores the blocks of the queue: those that were
- * half-way stored become whole, as rows that are stored twice are one. What ClickHouse derives is made anew.
+ * So each store may contain more than the stores before it, never less. `restore` deletes the surplus (rows of experiments and
+ * events that Postgres does not know), stores the blocks of the queue (rows stored twice are merged), and rebuilds the derived
+ * tables of ClickHouse.
  */
 export type Stores = {
   clickhouseUrl: string
@@ -42,7 +42,7 @@ export type Stores = {
   queuePrefix: string
 }
 
-/** Shows what is being done; `say` tells how far it is. */
+/** Runs a step and shows it; `say` reports its progress. */
 export type Step = <T>(what: string, work: (say: (text: string) => void) => Promise<T>) => Promise<T>
 
 type Settings = {
@@ -50,15 +50,15 @@ type Settings = {
   target: ObjectStore
   targetUrl: string
   route: ClickHouseRoute
-  /** Of svc. */
+  /** The version of svc. */
   version: string
   step: Step
 }
 
-/** One backup of a service is made at a time. */
+/** Allows one backup of a service at a time. */
 const backupLock = 7_392_005
 
-/** Makes a backup, and answers its manifest once all of it is in its place. */
+/** Makes a backup. Resolves with its manifest once everything is written. */
 export async function makeBackup({ stores, target, targetUrl, route, version, step }: Settings): Promise<Manifest> {
   const closers = createClosers()
   const onError = () => undefined
@@ -76,10 +76,10 @@ export async function makeBackup({ stores, target, targetUrl, route, version, st
     const startedAt = new Date()
     const id = createBackupId(startedAt)
     const files = createFiles(target, id)
-    let isWhole = false
-    // What was broken off is no backup; there is no need to keep half of one either.
+    let isComplete = false
+    // An interrupted backup is deleted.
     closers.push(async () => {
-      if (!isWhole) for await (const { key } of target.list(toFileKey(id, ''))) await target.delete(key)
+      if (!isComplete) for await (const { key } of target.list(toFileKey(id, ''))) await target.delete(key)
     })
     const copied = await step('Postgres', () => copyPostgres(postgresUrl, files))
     const { masterKey, objectKeys, deadLetters, ...postgres } = copied
@@ -109,14 +109,14 @@ export async function makeBackup({ stores, target, targetUrl, route, version, st
       files: files.files,
     }
     await target.put(toFileKey(id, 'manifest.json'), toStream(`${JSON.stringify(manifest, null, 2)}\n`))
-    isWhole = true
+    isComplete = true
     return manifest
   } finally {
     await closers.closeAll().catch(() => undefined)
   }
 }
 
-/** Keeps objects from being freed, and other backups from being made, until what it answers is called. */
+/** Prevents the freeing of objects and other backups until the returned function is called. */
 async function holdLocks(postgresUrl: string): Promise<() => Promise<void>> {
   const client = new pg.Client({ connectionString: postgresUrl, connectionTimeoutMillis: 10_000, keepAlive: true })
   client.on('error', () => undefined)
@@ -124,7 +124,7 @@ async function holdLocks(postgresUrl: string): Promise<() => Promise<void>> {
   const { rows } = await client.query('SELECT pg_try_advisory_lock($1) AS "isHeld"', [backupLock])
   if (!rows[0]?.isHeld) {
     await client.end()
-    throw new Error('Another backup of this service is being made: wait for its end.')
+    throw new Error('Another backup of this service is running. Wait until it has ended.')
   }
   await client.query('SELECT pg_advisory_lock($1)', [keepingLock])
   return () => client.end()
@@ -148,7 +148,7 @@ type Objects = { keys: string[]; source: ObjectStore; target: ObjectStore; files
 
 const objectsAtOnce = 4
 
-/** Copies those objects that no earlier backup has put into the pool. */
+/** Copies the objects that are not yet in the pool. */
 async function copyObjects({ keys, source, target, files, say }: Objects): Promise<Manifest['objects']> {
   const earlier = await findEarlier(target)
   const pool = new Map<string, number>()
@@ -181,16 +181,16 @@ async function copyObject(key: string, source: ObjectStore, target: ObjectStore)
   try {
     return { key, ...(await target.put(toPoolKey(key), await source.get(key))) }
   } catch (error) {
-    // One that is not there cannot be copied, and is no reason not to keep the others.
+    // A missing object must not prevent the backup of the others.
     const { code, name } = error as NodeJS.ErrnoException
     if (code === 'ENOENT' || name === 'NoSuchKey') return undefined
     throw error
   }
 }
 
-/** What the newest whole backup says of the objects in the pool. */
+/** The objects in the pool, from the list of the newest complete backup. */
 async function findEarlier(target: ObjectStore): Promise<Map<string, KeptObject>> {
-  const newest = (await listBackups(target)).filter((it) => it.isWhole).at(-1)
+  const newest = (await listBackups(target)).filter((it) => it.isComplete).at(-1)
   const found = new Map<string, KeptObject>()
   if (!newest) return found
   try {
@@ -199,7 +199,7 @@ async function findEarlier(target: ObjectStore): Promise<Map<string, KeptObject>
     return found
   } catch (error) {
     if (error instanceof Error && error.name === 'StoreAway') throw error
-    // A damaged one is of no help: all are copied again.
+    // The list is damaged: copy all objects again.
     return new Map()
   }
 }

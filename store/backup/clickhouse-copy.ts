@@ -12,14 +12,13 @@ import type { Files } from './files.ts'
 import { type ClickHousePlace, type Manifest, toFileKey } from './manifest.ts'
 
 /**
- * ClickHouse copies itself (`BACKUP`), into a place that it can write to:
+ * ClickHouse copies itself (`BACKUP`) to a place that it can write to:
  *
- * - a folder that it and this command both see (the embedded engine has one): an archive, which then becomes a file of the
- *   backup;
- * - the bucket of the backups, when that is where they are kept;
+ * - a folder that this command can read too (the embedded engine has one): an archive, which becomes a file of the backup;
+ * - the bucket of the backups;
  * - a disk of its own, by name.
  *
- * What can be made again of other tables is left out.
+ * Derived tables are left out.
  */
 export type ClickHouseRoute = { folder: string } | { disk: string } | { bucketUrl: string }
 
@@ -42,8 +41,8 @@ export async function copyClickHouse(
   )
   if (tables.some((it) => it.engine === 'Distributed')) {
     throw new Error(
-      'ClickHouse runs as a cluster, whose shards this command cannot copy: have ClickHouse do it (BACKUP ... ON CLUSTER), as ' +
-        'docs/backups.md tells.',
+      'ClickHouse is a cluster, which this command cannot copy. Use BACKUP ... ON CLUSTER of ClickHouse instead, see ' +
+        'docs/backups.md.',
     )
   }
   const isLeftOut = (it: { name: string; engine: string }) =>
@@ -71,7 +70,7 @@ export async function copyClickHouse(
     return { ...about, place: { kind: 's3' } }
   }
   await mkdir(route.folder, { recursive: true, mode: 0o700 })
-  // One backup is made at a time: others were broken off.
+  // Only one backup runs at a time: other archives are leftovers.
   for (const name of await readdir(route.folder)) {
     if (isArchive(name)) await rm(path.join(route.folder, name), { force: true })
   }
@@ -89,7 +88,7 @@ export async function copyClickHouse(
 const toArchiveName = (id: string) => `svc-backup-${id}.tar`
 const isArchive = (name: string) => /^svc-backup-.*\.tar(\.lock)?$/.test(name)
 
-/** Puts the tables of a backup in the place of the whole database. */
+/** Replaces the database by the tables of a backup. */
 export async function restoreClickHouse(
   clickhouse: ClickHouse,
   route: ClickHouseRoute,
@@ -121,10 +120,10 @@ export async function restoreClickHouse(
 
 function explainPlace({ kind }: ClickHousePlace): string {
   return kind === 's3'
-    ? 'ClickHouse wrote its part of this backup into the bucket itself, and the ClickHouse to restore into cannot read from ' +
-        'there: restore it into a ClickHouse server (CLICKHOUSE_URL).'
-    : 'The part of ClickHouse is a file of this backup, and the ClickHouse to restore into must see it: name a folder that ' +
-        'both see with SVC_BACKUP_CLICKHOUSE (see docs/backups.md).'
+    ? 'The part of ClickHouse is in the bucket, which this ClickHouse cannot read. Restore into a ClickHouse server ' +
+        '(CLICKHOUSE_URL).'
+    : 'The part of ClickHouse is a file of this backup, which ClickHouse must be able to read. Set SVC_BACKUP_CLICKHOUSE to ' +
+        'a folder that it shares with this command (see docs/backups.md).'
 }
 
 const toDisk = ({ disk, path }: { disk: string; path: string }) => `Disk(${text(disk)}, ${text(path)})`
@@ -139,7 +138,7 @@ const pollMs = 300
 const quote = (name: string) => `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``
 const text = (value: string) => `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
 
-/** Has ClickHouse run a BACKUP or RESTORE, which may take hours, and waits for its end. */
+/** Starts a BACKUP or RESTORE in ClickHouse and waits for its end. It may take hours. */
 async function runInside(clickhouse: ClickHouse, statement: string, say: (text: string) => void): Promise<void> {
   const id = randomUUID()
   try {
@@ -150,7 +149,7 @@ async function runInside(clickhouse: ClickHouse, statement: string, say: (text: 
          FROM system.backups WHERE id = {id:String}`,
         { id },
       )
-      if (!row) throw new Error('ClickHouse was restarted meanwhile: try again.')
+      if (!row) throw new Error('ClickHouse was restarted meanwhile. Try again.')
       if (/^(BACKUP_CREATED|RESTORED)$/.test(row.status)) return
       if (/FAILED|CANCELLED/.test(row.status)) throw new Error(row.error || row.status)
       say(`${row.done} of ${row.size}`)
@@ -163,11 +162,13 @@ async function runInside(clickhouse: ClickHouse, statement: string, say: (text: 
 
 function explainError(error: unknown): Error {
   const message = error instanceof Error ? error.message : String(error)
-  const said = message.replace(/, Stack trace[\s\S]*$/, '').replace(/^Code: \d+\. DB::Exception: /, '')
-  const advice = /allowed_(disk|path)/.test(said)
+  const reason = message.replace(/, Stack trace[\s\S]*$/, '').replace(/^Code: \d+\. DB::Exception: /, '')
+  const advice = /allowed_(disk|path)/.test(reason)
     ? ' Let ClickHouse write there: its configuration needs the setting "backups" (see docs/backups.md).'
-    : /No space left|NOT_ENOUGH_SPACE|errno: 28/.test(said)
-      ? ' The disk that ClickHouse writes to is full: free some space, and try again.'
+    : /No space left|NOT_ENOUGH_SPACE|errno: 28/.test(reason)
+      ? ' The disk that ClickHouse writes to is full. Free some space and try again.'
       : ''
-  return new Error(`ClickHouse says: ${said.trim()}${/[.)]$/.test(said.trim()) ? '' : '.'}${advice}`, { cause: error })
+  return new Error(`ClickHouse reports: ${reason.trim()}${/[.)]$/.test(reason.trim()) ? '' : '.'}${advice}`, {
+    cause: error,
+  })
 }

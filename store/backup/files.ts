@@ -6,27 +6,27 @@ import zlib from 'node:zlib'
 import type { ObjectStore, StoredObject } from '../objects/object-store.ts'
 import { type BackupFile, toFileKey } from './manifest.ts'
 
-/** Writes the files of one backup and keeps account of them. */
+/** Writes the files of one backup and lists them. */
 export function createFiles(target: ObjectStore, id: string) {
   const files: BackupFile[] = []
   return {
     files,
 
-    /** Keeps a stream as a file. */
+    /** Writes a stream to a file. */
     async put(name: string, content: Readable): Promise<StoredObject> {
       const stored = await target.put(toFileKey(id, name), content)
       files.push({ name, ...stored })
       return stored
     },
 
-    /** Keeps a stream compressed. When the stream fails, so does this, and nothing is kept. */
+    /** Writes a stream compressed. Rejects when the stream fails, and then writes nothing. */
     async putCompressed(name: string, content: Readable): Promise<StoredObject> {
       const compressed = zlib.createZstdCompress()
       const [stored] = await Promise.all([this.put(name, compressed), pipeline(content, compressed)])
       return stored
     },
 
-    /** Keeps values, a line of JSON each. */
+    /** Writes values as JSON lines. */
     putLines(name: string, values: AsyncIterable<unknown> | Iterable<unknown>): Promise<StoredObject> {
       return this.putCompressed(name, Readable.from(toLines(values), { objectMode: false }))
     },
@@ -37,7 +37,7 @@ export type Files = ReturnType<typeof createFiles>
 
 const chunkCharacters = 64 * 1024
 
-/** Some lines at a time. */
+/** Groups lines into chunks. */
 async function* toLines(values: AsyncIterable<unknown> | Iterable<unknown>) {
   let chunk = ''
   for await (const value of values) {
@@ -57,20 +57,20 @@ export async function openCompressed(target: ObjectStore, id: string, name: stri
   return opened
 }
 
-/** The values of a file of lines. */
+/** Reads the values of a file of JSON lines. */
 export async function* readLines<T>(target: ObjectStore, id: string, name: string): AsyncGenerator<T> {
   const content = await openCompressed(target, id, name)
-  let fault: unknown
+  let readError: unknown
   content.once('error', (error) => {
-    fault = error
+    readError = error
   })
   for await (const line of createInterface({ input: content, crlfDelay: Number.POSITIVE_INFINITY })) {
     if (line !== '') yield JSON.parse(line) as T
   }
-  if (fault) throw fault
+  if (readError) throw readError
 }
 
-/** What a stream turned out to be. */
+/** Reads a stream to its end, and returns its size and hash. */
 export async function measure(content: Readable): Promise<StoredObject> {
   const hash = createHash('sha256')
   let bytes = 0

@@ -9,13 +9,12 @@ import type { Files } from './files.ts'
 import type { Manifest } from './manifest.ts'
 
 /**
- * Postgres, copied table by table in one snapshot. Not with pg_dump: it must be as new as the server, and the embedded
- * server comes without one. What the tables are like is not part of the copy but made by the migrations, so that it can be
- * restored into any version of Postgres.
+ * Copies Postgres table by table in one snapshot. Not with pg_dump: it must be as new as the server, and the embedded server
+ * has none. The copy has only rows; the migrations make the schema, so it restores into any version of Postgres.
  */
 type PostgresCopy = Manifest['postgres'] & { masterKey: string | null; objectKeys: string[]; deadLetters: string[] }
 
-/** Tables that say how the others came to be. */
+/** Tables about the state of the schema. */
 const notCopied = ['svc_migrations', restoreMark]
 
 const lockWaitMs = 5_000
@@ -24,19 +23,19 @@ const connectWaitMs = 10_000
 
 async function connect(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: connectWaitMs, keepAlive: true })
-  // The query under way fails with it, or else the next one.
+  // The current or the next query fails with the same error.
   client.on('error', () => undefined)
   await client.connect()
   return client
 }
 
-/** Copies all tables as they are at one moment. No event is claimed at that moment, so that all claims up to the last are there. */
+/** Copies all tables in one snapshot. No event is claimed at that moment, so no claim up to `lastClaim` is missing. */
 export async function copyPostgres(url: string, files: Files): Promise<PostgresCopy> {
   const client = await connect(url)
   try {
-    const lastClaim = await whileNothingIsClaimed(url, async () => {
+    const lastClaim = await withClaimsLocked(url, async () => {
       await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
-      // The first query is what the snapshot is taken at.
+      // The first query takes the snapshot.
       return await readText(
         client,
         "SELECT coalesce(max(last_value), 0)::text FROM pg_sequences WHERE sequencename = 'open_claims_claim_seq' AND schemaname = current_schema()",
@@ -59,7 +58,7 @@ export async function copyPostgres(url: string, files: Files): Promise<PostgresC
       version: await readText(client, "SELECT current_setting('server_version')"),
       migrations: migrations.map((it) => it.name),
       tables,
-      // As of now and not of the snapshot: what was numbered meanwhile may be in the other stores.
+      // Filled in at the end: the other stores may contain ids that are newer than the snapshot.
       sequences: {},
       lastClaim,
       masterKey: await readText(client, "SELECT max(encode(fingerprint, 'hex')) FROM master_key"),
@@ -74,7 +73,7 @@ export async function copyPostgres(url: string, files: Files): Promise<PostgresC
 }
 
 /**
- * Copies what was set aside since the tables were copied: it was in the queue then, and may have left it before the queue
+ * Copies the dead letters added since the snapshot: their blocks were in the queue then, and may have left it before the queue
  * was copied.
  */
 export async function copyLaterDeadLetters(
@@ -98,7 +97,7 @@ export async function copyLaterDeadLetters(
   }
 }
 
-/** The last number that each sequence has given. */
+/** The last value of each sequence. */
 export async function readSequences(url: string): Promise<Record<string, string>> {
   const client = await connect(url)
   try {
@@ -112,8 +111,8 @@ export async function readSequences(url: string): Promise<Record<string, string>
   }
 }
 
-/** Waits for claims that are being made, and lets none begin until `work` is done: some milliseconds. */
-async function whileNothingIsClaimed<T>(url: string, work: () => Promise<T>): Promise<T> {
+/** Waits for claims in progress, and blocks new ones during `work`: some milliseconds. */
+async function withClaimsLocked<T>(url: string, work: () => Promise<T>): Promise<T> {
   const locking = await connect(url)
   try {
     for (let attempt = 1; ; attempt++) {
@@ -145,7 +144,7 @@ async function listTables(client: pg.Client): Promise<{ name: string; columns: s
   return rows
 }
 
-/** What stands in the way of restoring into a database: who else uses it, and what is in it. */
+/** What prevents a restore into a database: other connections, and its contents. */
 export async function examinePostgres(
   url: string,
 ): Promise<{ connections: number; isRestoring: boolean; holds: string[] }> {
@@ -169,7 +168,7 @@ export async function examinePostgres(
   }
 }
 
-/** How many rows there are in the tables of a database that nobody has used yet: the first start makes an admin. */
+/** The rows of an unused database: the first start makes an admin. */
 const signsOfUse = {
   experiments: 0,
   monitored_models: 0,
@@ -184,7 +183,7 @@ const signsOfUse = {
 }
 
 /**
- * Takes all that is in the database away and marks it: until the mark is taken away no role starts on it.
+ * Deletes everything in the database and marks it: no role starts on it until the mark is removed.
  */
 export async function clearPostgres(url: string, backupId: string): Promise<void> {
   const client = await connect(url)
@@ -210,8 +209,8 @@ export async function clearPostgres(url: string, backupId: string): Promise<void
   }
 }
 
-/** Lets roles start on the database again. */
-export async function takeMarkAway(url: string): Promise<void> {
+/** Removes the mark, so that roles start on the database again. */
+export async function removeMark(url: string): Promise<void> {
   const client = await connect(url)
   try {
     await client.query(`DROP TABLE IF EXISTS ${restoreMark}`)
@@ -220,17 +219,17 @@ export async function takeMarkAway(url: string): Promise<void> {
   }
 }
 
-/** Fails when the migrations of a backup are not the first ones of this version. */
+/** Throws unless the migrations of the backup are the first ones of this version. */
 export function checkMigrations({ migrations }: Manifest['postgres']): void {
   const unknown = migrations.filter((name, at) => migrationNames()[at] !== name)
   if (unknown.length === 0) return
   throw new Error(
-    `The backup was made by a newer version of svc, whose migrations this one does not have (${unknown.join(', ')}): ` +
-      'restore it with that version, or a later one.',
+    `The backup was made by a newer version of svc, with unknown migrations (${unknown.join(', ')}). Restore it with that ` +
+      'version or a later one.',
   )
 }
 
-/** Makes the tables as they were and fills them, in one transaction, and brings them to this version. */
+/** Makes the tables of the backup's version, fills them in one transaction, and migrates them to this version. */
 export async function restorePostgres(
   url: string,
   { migrations, tables, sequences }: Manifest['postgres'],
@@ -242,7 +241,7 @@ export async function restorePostgres(
     await client.query('BEGIN')
     const names = new Set(tables.map((it) => it.name))
     if (names.size > 0) await client.query(`TRUNCATE ${[...names].map(quote).join(', ')}`)
-    // References go in a circle, so no order of tables keeps them: they are checked when all rows are there.
+    // Foreign keys form a circle, so no order of tables satisfies them: add them after all rows.
     const { rows: references } = await client.query<{ table: string; name: string; definition: string }>(
       `SELECT conrelid::regclass::text AS "table", quote_ident(conname) AS name, pg_get_constraintdef(oid) AS definition
        FROM pg_constraint WHERE contype = 'f' AND connamespace = current_schema()::regnamespace`,

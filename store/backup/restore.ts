@@ -16,20 +16,20 @@ import type { Step, Stores } from './backup.ts'
 import { type ClickHouseRoute, restoreClickHouse } from './clickhouse-copy.ts'
 import { openCompressed, readLines } from './files.ts'
 import { type KeptObject, type Manifest, toPoolKey } from './manifest.ts'
-import { checkMigrations, clearPostgres, examinePostgres, restorePostgres, takeMarkAway } from './postgres-copy.ts'
+import { checkMigrations, clearPostgres, examinePostgres, removeMark, restorePostgres } from './postgres-copy.ts'
 
 /**
- * Restoring can be repeated as often as it is broken off: Postgres is marked from the first change to the last, and no role
- * starts on it meanwhile (`restore-mark.ts`).
+ * An interrupted restore can be repeated. Postgres carries a mark from the first change to the last, and no role starts on it
+ * meanwhile (`restore-mark.ts`).
  */
 type Settings = {
   stores: Stores
   target: ObjectStore
   route: ClickHouseRoute
   manifest: Manifest
-  /** Also into stores that hold something, which is then gone. */
+  /** Delete the contents of stores that are not empty. */
   replace: boolean
-  /** Stores blocks of the queue in a table; what ClickHouse refuses for good it sets aside. */
+  /** Inserts blocks of a queue; quarantines rows that ClickHouse refuses for good. */
   storeBlocks(name: QueueName, blocks: Block[], to: { clickhouse: ClickHouse; database: Database }): Promise<void>
   step: Step
 }
@@ -49,8 +49,8 @@ export async function restoreBackup(settings: Settings): Promise<void> {
     const found = await examinePostgres(postgresUrl)
     if (found.connections > 0) {
       throw new Error(
-        `${found.connections} other connections to the database in Postgres are open: stop every role of svc (ingest, ` +
-          'worker, api) and whatever else uses it, and try again.',
+        `${found.connections} other connections to the database in Postgres are open. Stop every role of svc (ingest, ` +
+          'worker, api) and all other clients, and try again.',
       )
     }
     const mayReplace = settings.replace || found.isRestoring
@@ -58,8 +58,8 @@ export async function restoreBackup(settings: Settings): Promise<void> {
     if (redisUrl !== undefined) holds.push(...(await listQueued(stores)))
     if (holds.length > 0 && !mayReplace) {
       throw new Error(
-        `The stores are not empty, they hold ${holds.join(', ')}: restore into empty ones, or let "--replace" delete all ` +
-          'that they hold.',
+        `The stores are not empty, they contain ${holds.join(', ')}. Restore into empty ones, or pass "--replace" to ` +
+          'delete their contents.',
       )
     }
 
@@ -82,22 +82,22 @@ export async function restoreBackup(settings: Settings): Promise<void> {
       }
       for (const { name, file } of manifest.queue) {
         const isKnown = (queueNames as string[]).includes(name)
-        if (!isKnown) throw new Error(`There is no queue "${name}" in this version.`)
+        if (!isKnown) throw new Error(`This version has no queue "${name}".`)
         await storeQueue(settings, name as QueueName, file, { clickhouse, database }, say)
       }
     })
     await step('summaries', async (say) => {
-      await takeOutUnknown(clickhouse, database, BigInt(postgres.lastClaim))
+      await deleteUnknownRows(clickhouse, database, BigInt(postgres.lastClaim))
       await rebuildDerived(clickhouse, say)
     })
     await step('objects', (say) => restoreObjects(settings, objects, say))
-    await takeMarkAway(postgresUrl)
+    await removeMark(postgresUrl)
   } finally {
     await closers.closeAll().catch(() => undefined)
   }
 }
 
-/** What there is in ClickHouse, when there is anything. */
+/** The tables in ClickHouse that are not empty. */
 async function listRows(clickhouse: ClickHouse): Promise<string[]> {
   const rows = await clickhouse.rows<{ name: string; rows: string }>(
     `SELECT name, total_rows AS rows FROM system.tables
@@ -107,7 +107,7 @@ async function listRows(clickhouse: ClickHouse): Promise<string[]> {
   return rows.map((it) => `${it.rows} rows of ${it.name.replaceAll('_', ' ')}`)
 }
 
-/** The queue in Postgres goes with Postgres. */
+/** The queues in Redis that are not empty. A queue in Postgres is part of Postgres. */
 async function listQueued({ redisUrl, postgresUrl, queuePrefix: prefix }: Stores): Promise<string[]> {
   const backend = openQueueBackend({ redisUrl, postgresUrl, prefix, onError: () => undefined })
   try {
@@ -152,17 +152,17 @@ async function storeQueue(
   await flush()
 }
 
-/** Rows of what came into being after Postgres was copied: there is nothing that they belong to. */
-async function takeOutUnknown(clickhouse: ClickHouse, database: Database, lastClaim: bigint): Promise<void> {
+/** Deletes rows of experiments and events that are newer than the copy of Postgres. */
+async function deleteUnknownRows(clickhouse: ClickHouse, database: Database, lastClaim: bigint): Promise<void> {
   const { database: name } = clickhouse
   const known = await database.rows<{ id: bigint }>('SELECT id FROM experiments')
   const ids = new Set(known.map((it) => it.id))
-  const strangers = new Set<bigint>()
+  const unknown = new Set<bigint>()
   for (const table of experimentTables) {
     const rows = await clickhouse.rows<{ id: string }>(`SELECT DISTINCT experiment_id AS id FROM ${name}.${table.name}`)
-    for (const { id } of rows) if (!ids.has(BigInt(id))) strangers.add(BigInt(id))
+    for (const { id } of rows) if (!ids.has(BigInt(id))) unknown.add(BigInt(id))
   }
-  if (strangers.size > 0) await deleteExperimentRows(clickhouse, [...strangers])
+  if (unknown.size > 0) await deleteExperimentRows(clickhouse, [...unknown])
   for (const table of monitoringTables) {
     await clickhouse.command(`ALTER TABLE ${name}.${table.name} DELETE WHERE claim > ${lastClaim}`, {
       mutations_sync: 2,
@@ -172,7 +172,7 @@ async function takeOutUnknown(clickhouse: ClickHouse, database: Database, lastCl
 
 const objectsAtOnce = 4
 
-/** Those that are there already, from an attempt that was broken off, are left alone. */
+/** Skips objects that an interrupted restore has already written. */
 async function restoreObjects({ target, manifest }: Settings, objects: ObjectStore, say: (text: string) => void) {
   const there = new Map<string, number>()
   for await (const { key, bytes } of objects.list('')) there.set(key, bytes)

@@ -4,12 +4,12 @@ import type { ClickHouse } from '../clickhouse/connection.ts'
 import { tablesNotBackedUp } from '../clickhouse/derived-tables.ts'
 import type { ClickHouseRoute } from './clickhouse-copy.ts'
 
-/** Room for what else is written, which is compressed. */
+/** Space for the other, compressed files. */
 const spareBytes = 64_000_000
 
 /**
- * Fails when a folder that is to be written to has not the room for what ClickHouse holds: before hours of copying, and
- * before the disk of the embedded stores is full.
+ * Throws when a target folder lacks the space for the data of ClickHouse: before hours of copying, and before the disk of the
+ * embedded stores is full.
  */
 export async function checkSpace(clickhouse: ClickHouse, route: ClickHouseRoute, targetUrl: string): Promise<void> {
   if (!('folder' in route)) return
@@ -33,7 +33,7 @@ export async function checkSpace(clickhouse: ClickHouse, route: ClickHouseRoute,
     if (bavail * bsize >= bytes) continue
     throw new Error(
       `Only ${toMegabytes(bavail * bsize)} MB are free on the disk of ${folder}, and the backup needs ` +
-        `${toMegabytes(bytes)} MB there: free some space, or choose another place with --to.`,
+        `${toMegabytes(bytes)} MB there. Free some space, or choose another place with --to.`,
     )
   }
 }

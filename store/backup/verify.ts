@@ -2,16 +2,16 @@ import type { ObjectStore } from '../objects/object-store.ts'
 import { measure, readLines } from './files.ts'
 import { type BackupFile, type KeptObject, type Manifest, toFileKey, toPoolKey } from './manifest.ts'
 
-/** A file of a backup that is gone or not as it was written. */
+/** A missing or changed file of a backup. */
 export type Damage = { file: string; what: string }
 
 const atOnce = 4
 
 /**
- * Reads everything a backup has and compares it with what was written. What lies on a disk of ClickHouse cannot be read from
- * here; of what it has put into S3 the sizes and tags are compared.
+ * Reads all files of a backup and compares them with the manifest. Cannot read a disk of ClickHouse; of files that ClickHouse
+ * wrote to S3 it compares size and ETag.
  *
- * @param say is told how much has been read
+ * @param say called with the number of bytes read so far
  */
 export async function verifyBackup(
   target: ObjectStore,
@@ -31,7 +31,7 @@ export async function verifyBackup(
     bytes += file.bytes
     say(bytes)
   }
-  // Where their list is damaged that is said already, and it cannot be read.
+  // The list of objects may be damaged too.
   if (damages.length > 0) return damages
   const pool = readLines<KeptObject>(target, manifest.id, manifest.objects.file)
   const readOn = async () => {

@@ -5,14 +5,14 @@ import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createMeasure, type ListedObject, type ObjectStore, storeAway } from './object-store.ts'
 
-/** Where objects are written until they are whole. A rename within one file system is all or nothing. */
+/** The folder for incomplete objects: a rename within one file system is atomic. */
 const incomingFolder = '.incoming'
-/** No upload is that old: one that sends nothing for a minute is ended. */
+/** No running upload is that old: one that sends nothing for a minute is aborted. */
 const abandonedAfterMs = 60 * 60_000
 
 /**
- * Objects as files of a folder, which several processes may share. An object is written under another name, synced to the
- * disk and then renamed. Files that a killed process left half-written are deleted at the next start.
+ * Stores objects as files of a folder, which several processes may share. An object is written under another name, synced to
+ * disk and renamed. The next start deletes incomplete files of killed processes.
  */
 export async function openFolder(folder: string): Promise<ObjectStore> {
   const incoming = path.join(folder, incomingFolder)
@@ -60,7 +60,7 @@ export async function openFolder(folder: string): Promise<ObjectStore> {
     },
 
     async *list(prefix) {
-      // A prefix may end within a name: start at the folder above.
+      // A prefix may end within a name, so start at its folder.
       const top = path.dirname(`${prefix}x`)
       yield* walk(folder, top === '.' ? '' : top, prefix)
     },
@@ -73,7 +73,7 @@ export async function openFolder(folder: string): Promise<ObjectStore> {
   }
 }
 
-/** Leaves out files that are deleted meanwhile. */
+/** Skips files that are deleted meanwhile. */
 async function* walk(folder: string, below: string, prefix: string): AsyncGenerator<ListedObject> {
   const entries = await readdir(path.join(folder, below), { withFileTypes: true }).catch(emptyIfAbsent)
   for (const entry of entries) {
@@ -93,7 +93,7 @@ function emptyIfAbsent(error: NodeJS.ErrnoException): never[] {
   throw storeAway(error)
 }
 
-/** Deletes the files of processes that are gone. */
+/** Deletes incomplete files of dead processes. */
 async function sweep(incoming: string) {
   const now = Date.now()
   for (const name of await readdir(incoming)) {
@@ -104,12 +104,12 @@ async function sweep(incoming: string) {
   }
 }
 
-/** Names the writer of a draft. Whether a writer on another machine is gone shows only in the age of the file. */
+/** The name of a draft contains its writer. For a writer on another machine only the age of the file shows whether it is dead. */
 function toOwner(): string {
   return `${hostname()}.${process.pid}`
 }
 
-/** True when its writer was a process of this machine that is gone. A file with our own pid is of an earlier process. */
+/** True when the writer was a process of this machine and is dead. A file with our own pid is of an earlier process. */
 function isOrphan(name: string): boolean {
   const [, host, pid] = /^(.*)\.(\d+)\.[^.]+$/.exec(name) ?? []
   if (host !== hostname()) return false
@@ -118,12 +118,12 @@ function isOrphan(name: string): boolean {
     process.kill(Number(pid), 0)
     return false
   } catch (error) {
-    // EPERM: it runs, as another user.
+    // EPERM: it is alive, as another user.
     return (error as NodeJS.ErrnoException).code === 'ESRCH'
   }
 }
 
-/** Or else the new name may be gone after a power cut. */
+/** Without this the new name may be lost in a power cut. */
 async function syncFolder(folder: string) {
   const handle = await open(folder)
   try {
@@ -137,7 +137,7 @@ function rethrowAway(error: unknown): never {
   throw storeAway(error)
 }
 
-/** A missing object is our own error, not the store's: its key was known. */
+/** A missing object is not an outage of the store, so the error stays as it is. */
 function rethrowUnlessAbsent(error: NodeJS.ErrnoException): never {
   throw error.code === 'ENOENT' ? error : storeAway(error)
 }

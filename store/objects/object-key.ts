@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 /**
- * A unique key that says nothing about the content. The first two digits spread the files over 256 folders.
+ * A unique key, independent of the content. The first two digits spread the files over 256 folders.
  */
 export function createObjectKey(): string {
   const id = randomUUID()

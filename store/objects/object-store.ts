@@ -8,31 +8,31 @@ export type StoredObject = {
   sha256: string
 }
 
-/** What a store lists of an object; `etag` changes with the content, in stores that have it. */
+/** A listed object; `etag` changes with the content, if the store has ETags. */
 export type ListedObject = { key: string; bytes: number; etag?: string }
 
-/** The first and the last byte, both included. */
+/** The first and the last byte, inclusive. */
 export type ByteRange = { start: number; end: number }
 
 /**
- * Stores the bytes of assets under keys that its callers choose (see `object-key.ts`). All calls fail with an error named
- * `StoreAway` when the store cannot be reached.
+ * Stores the bytes of assets under keys chosen by the caller (see `object-key.ts`). All calls reject with an error named
+ * `StoreAway` when the store is unreachable.
  */
 export type ObjectStore = {
-  /** Stores the whole stream, or nothing when the stream or the store fails. */
+  /** Stores the whole stream, or nothing if the stream or the store fails. */
   put(key: string, content: Readable): Promise<StoredObject>
-  /** Fails when there is no such object. The stream fails when the store goes away meanwhile. */
+  /** Rejects if the object does not exist. The stream fails if the store goes down meanwhile. */
   get(key: string, range?: ByteRange): Promise<Readable>
-  /** Succeeds when there is no such object. */
+  /** Succeeds too if the object does not exist. */
   delete(key: string): Promise<void>
-  /** The objects whose keys begin with the prefix, in no order. */
+  /** The objects whose keys begin with the prefix, unordered. */
   list(prefix: string): AsyncIterable<ListedObject>
   /** Resolves when objects can be stored and read. */
   check(): Promise<void>
   close(): Promise<void>
 }
 
-/** Passes a stream through and measures it; `result` holds once it has ended. */
+/** Measures a stream that passes through; `result` is valid once it has ended. */
 export function createMeasure(): { through: Transform; result(): StoredObject } {
   const hash = createHash('sha256')
   let bytes = 0

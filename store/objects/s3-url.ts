@@ -1,4 +1,4 @@
-/** Parses the address. Without a key in it, the library looks in the usual places of AWS. */
+/** Parses the address. Without credentials in it, the library uses the default ones of AWS. */
 export function parseS3Url(url: string, setting: string) {
   const { username, password, host, hostname, pathname, searchParams } = new URL(url)
   const [bucket = '', ...folders] = pathname.slice(1).split('/').map(decodeURIComponent)
@@ -11,7 +11,7 @@ export function parseS3Url(url: string, setting: string) {
     prefix: prefix.join(''),
     endpoint: `${searchParams.get('tls') === 'false' ? 'http' : 'https'}://${host}`,
     region: searchParams.get('region') ?? 'us-east-1',
-    // AWS puts the bucket into the host name; others do not, as their host may be an address.
+    // AWS puts the bucket into the host name; others do not, because their host may be an IP address.
     forcePathStyle: !hostname.endsWith('.amazonaws.com'),
     ...(username !== '' && {
       credentials: { accessKeyId: decodeURIComponent(username), secretAccessKey: decodeURIComponent(password) },

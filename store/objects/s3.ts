@@ -13,17 +13,17 @@ import { Upload } from '@aws-sdk/lib-storage'
 import { createMeasure, type ObjectStore, storeAway } from './object-store.ts'
 import { parseS3Url } from './s3-url.ts'
 
-/** S3 takes 10,000 parts of an object: 78 GiB with parts of this size. */
+/** S3 allows 10,000 parts per object: 78 GiB with this part size. */
 const partBytes = 8 * 1024 * 1024
-/** Parts of one upload that are held in memory while they are sent. */
+/** Parts of one upload in memory while they are sent. */
 const partsAtOnce = 2
-/** No upload is that old. */
+/** No running upload is that old. */
 const abandonedAfterMs = 24 * 60 * 60_000
 const connectWaitMs = 2_000
 const silenceMsMax = 30_000
 
 /**
- * Objects in a bucket of any S3-compatible store. An upload with a part that fails is aborted with all its parts. Uploads of a
+ * Stores objects in a bucket of any S3-compatible store. If a part of an upload fails, the whole upload is aborted. Uploads of a
  * killed process are aborted at a later start, a day after they began.
  */
 export async function openS3(url: string, setting: string): Promise<ObjectStore> {
@@ -47,7 +47,7 @@ export async function openS3(url: string, setting: string): Promise<ObjectStore>
   }
 
   async function abortAbandoned() {
-    // Not every S3-compatible server lists them, and a bucket's own lifecycle rule may do the same.
+    // Not every S3-compatible server can list uploads; a lifecycle rule of the bucket may delete them instead.
     const { Uploads = [] } = await s3
       .send(new ListMultipartUploadsCommand({ Bucket: bucket, Prefix: prefix }))
       .catch(() => ({ Uploads: [] }))
@@ -118,7 +118,7 @@ function explainError(
 ): string {
   const status = error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined
   if (status === 404)
-    return `The object store at ${host} has no bucket "${bucket}": make it, or name another in ${setting}.`
+    return `The object store at ${host} has no bucket "${bucket}". Create it, or set another one in ${setting}.`
   if (status === 403) return `The object store at ${host} refuses the key of ${setting} for the bucket "${bucket}".`
   const reason = error instanceof Error && error.message ? error.message : String(error)
   return `The object store at ${host} cannot be used: ${reason}`
@@ -128,7 +128,7 @@ function rethrowAway(error: unknown): never {
   throw toError(error)
 }
 
-/** An answer of 4xx is our own error; no answer, 5xx and 429 mean that the store is away. */
+/** 4xx is our own error; 5xx, 429 and no answer mean that the store is unavailable. */
 function toError(error: unknown): unknown {
   const status = error instanceof S3ServiceException ? (error.$metadata.httpStatusCode ?? 0) : 0
   return status >= 400 && status < 500 && status !== 429 ? error : storeAway(error)

@@ -18,7 +18,7 @@ export const producerOptions: Omit<QueueOptions, 'connection'> = {
 
 export const consumerOptions = workerOptions
 
-/** All states of a job that is not done. */
+/** All states of an unfinished job. */
 export const unfinished: JobType[] = ['wait', 'active', 'delayed', 'prioritized', 'waiting-children', 'failed']
 const jobsReadAtOnce = 50
 
@@ -33,8 +33,8 @@ type ProducerSettings = {
 }
 
 /**
- * Resolves when the queue can be used. BullMQ never connects again when its first connection fails, so that fails the start
- * of the process instead.
+ * Resolves when the queue is ready. BullMQ never reconnects when its first connection fails, so that error must fail the start
+ * of the process.
  */
 export async function startProducer({
   queue,
@@ -63,7 +63,7 @@ export async function startProducer({
   }
 }
 
-/** Takes jobs from when it resolves; see `startProducer` for why it waits. */
+/** Takes jobs once it has resolved; see `startProducer`. */
 export async function startConsumer(worker: Worker<JobData>, onError: (error: Error) => void): Promise<Consumer> {
   worker.on('error', onError)
   await worker.waitUntilReady()

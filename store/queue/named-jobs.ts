@@ -4,17 +4,17 @@ import type { NamedJobs } from './queue.ts'
 
 export type NamedJob = { name: string }
 
-// BullMQ takes no second job of an id while the first is there. If a killed worker left one behind, its name could never be
-// requested again. So ids change after a while.
+// BullMQ accepts no second job with the id of an existing one. A job left behind by a killed worker would block its name forever,
+// so ids change after a while.
 const jobIdLifetimeMs = 10_000
 
-// Those who request jobs look again and again for what is due: the queue repeats none of them.
+// Callers request due jobs again and again, so the queue does not retry them.
 export const namedJobOptions: Omit<QueueOptions, 'connection'> = {
   defaultJobOptions: { attempts: 1, removeOnComplete: true, removeOnFail: true },
   streams,
 }
 
-/** Takes jobs from when it resolves; see `startProducer` for why it waits. */
+/** Takes jobs once it has resolved; see `startProducer`. */
 export async function startNamedJobs(
   queue: Queue<NamedJob>,
   worker: Worker<NamedJob>,
@@ -27,7 +27,7 @@ export async function startNamedJobs(
   return {
     async request(names) {
       const period = Math.floor(Date.now() / jobIdLifetimeMs)
-      // The name and the id stand in the store: processes of an older version must find the same.
+      // Name and id are stored: processes of an older version must find the same ones.
       const toJob = (name: string) => ({ name: 'errand', data: { name }, opts: { jobId: `errand-${name}-${period}` } })
       await queue.addBulk(names.map(toJob))
     },

@@ -15,7 +15,7 @@ export function openQueueBackend(settings: QueueSettings): QueueBackend {
       if (open) return open
       const opening = backend.openProducer(name)
       producers.set(name, opening)
-      // One that could not connect may be opened again.
+      // A producer that could not connect may be opened again.
       opening.catch(() => producers.delete(name))
       return opening
     },

@@ -1,6 +1,6 @@
 import pg from 'pg'
 
-/** Longest wait for Postgres to take a block before the request is refused. */
+/** The longest wait for Postgres before the request is refused. */
 const commandWaitMs = 5_000
 const connectWaitMs = 3_000
 
@@ -22,22 +22,22 @@ export function openPool(postgresUrl: string, connectionsMax: number) {
 }
 
 /**
- * Gives every error that means "Postgres is away" the code ECONNREFUSED. BullMQ waits before it tries again only after
- * that code. After any other it tries again at once, and when such an error needs no waiting, that loop blocks the process.
+ * Gives every error that means "Postgres is down" the code ECONNREFUSED. Only after that code does BullMQ wait before it tries
+ * again. After others it retries at once, and that loop can block the process.
  */
 function nameConnectionErrors(run: (...args: never[]) => unknown) {
   return (...args: never[]) => {
     const result = run(...args)
     if (!(result instanceof Promise)) return result
     return result.catch((error: unknown) => {
-      if (error instanceof Error && isAway(error)) Object.assign(error, { code: 'ECONNREFUSED' })
+      if (error instanceof Error && isDown(error)) Object.assign(error, { code: 'ECONNREFUSED' })
       throw error
     })
   }
 }
 
 /** Time-outs of the pool have no code; SQLSTATE classes 08, 53 and 57P are connection, resources and shutdown. */
-function isAway(error: Error): boolean {
+function isDown(error: Error): boolean {
   if (!('code' in error)) return true
   return typeof error.code === 'string' && /^(E[A-Z]+|(08|53)...|57P..)$/.test(error.code)
 }

@@ -19,7 +19,7 @@ import { queueNames } from './queues.ts'
 /** Each consumer holds one connection to listen for new jobs; all of them share the others. */
 const consumingConnectionsMax = queueNames.length + 6
 
-/** BullMQ's own tables in Postgres. Safe to repeat. */
+/** Makes BullMQ's tables in Postgres. Safe to repeat. */
 export async function migrateQueue(postgresUrl: string): Promise<void> {
   const pool = openPool(postgresUrl, 1)
   const client = await pool.connect()
@@ -34,7 +34,7 @@ export async function migrateQueue(postgresUrl: string): Promise<void> {
 export function openPostgresQueue({ postgresUrl, onError }: QueueSettings): QueueBackend {
   const closers = createClosers()
   const producing = openPool(postgresUrl, 8)
-  // Every queue listens to it.
+  // Every queue adds a listener.
   producing.setMaxListeners(0)
   producing.on('error', onError)
   closers.push(() => producing.end())
@@ -49,7 +49,7 @@ export function openPostgresQueue({ postgresUrl, onError }: QueueSettings): Queu
     shared = pool
     return pool
   }
-  /** On Postgres BullMQ always lists the newest jobs first: the oldest would be at the end of a long list. */
+  /** By SQL: on Postgres BullMQ always lists the newest jobs first, so the oldest is at the end of a long list. */
   async function findOldest({ name }: Queue<JobData>): Promise<number | undefined> {
     const states = ['active', 'waiting', 'delayed']
     const firsts = states.map((_, at) => {
@@ -62,7 +62,7 @@ export function openPostgresQueue({ postgresUrl, onError }: QueueSettings): Queu
     ])
     return answer.rows[0]?.ms ?? undefined
   }
-  // BullMQ's types know classes bound to a backend; its constructors take the backend as a last argument.
+  // BullMQ's constructors take the backend as a last argument, which its types lack.
   const backend = createPostgresBackend as never
 
   return {
@@ -97,7 +97,7 @@ export function openPostgresQueue({ postgresUrl, onError }: QueueSettings): Queu
     async *readBlocks(name) {
       const queue = new Queue<JobData>(name, { connection: producing as never, streams }, backend)
       try {
-        // BullMQ reads each state by itself, and a job may change its state between two of those reads.
+        // BullMQ reads each state separately, and a job may change its state between two reads.
         const { rows } = await producing.query<{ id: string }>(
           `SELECT id FROM job WHERE queue = $1 AND state <> 'completed'`,
           [name],

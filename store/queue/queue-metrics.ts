@@ -1,8 +1,8 @@
 import { Gauge, type Registry } from 'prom-client'
 
 /**
- * What is known of the queue. Ingest tells it as it looks whether it may go on, and workers as they look at all stores: one
- * process may be both.
+ * The metrics of the queue. Ingest reports them when it checks for overload, workers with the metrics of all stores. One process
+ * may be both, so a metric may exist already.
  */
 export function openQueueMetrics(metricsRegistry: Registry) {
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[]) =>

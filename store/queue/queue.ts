@@ -1,8 +1,8 @@
 import type { QueueName } from './queues.ts'
 
 /**
- * The queue between ingest and the workers: BullMQ on Redis, or on Postgres where there is no Redis. A job carries one
- * block: rows encoded for ClickHouse and compressed, which nobody opens on the way.
+ * The queue between ingest and the workers: BullMQ on Redis, or on Postgres without Redis. A job carries one block:
+ * rows encoded for ClickHouse and compressed, which are not decoded on the way.
  */
 export type QueueBackend = {
   kind: 'redis' | 'postgres'
@@ -10,41 +10,40 @@ export type QueueBackend = {
   openConsumer(settings: ConsumerSettings): Promise<Consumer>
   openNamedJobs(settings: NamedJobSettings): Promise<NamedJobs>
   /**
-   * Reads the blocks that are in a queue at the moment of the call and still are when they are read. Some may be stored
-   * already.
+   * Reads the blocks in a queue at the moment of the call, except those that leave it meanwhile. Some may be stored already.
    */
   readBlocks(name: QueueName): AsyncIterable<Block>
-  /** Takes all blocks out of a queue, for good. */
+  /** Deletes all blocks of a queue. */
   discardBlocks(name: QueueName): Promise<void>
-  /** Resolves when the queue works and is durable; rejects with what to change. */
+  /** Resolves when the queue works and is durable; rejects with advice. */
   check(): Promise<void>
-  /** What would make the queue more durable; undefined when there is nothing. */
+  /** Advice to make the queue more durable, or undefined. */
   findWeakness(): Promise<string | undefined>
   close(): Promise<void>
 }
 
 export type Block = {
   rows: number
-  /** When the first of its rows was accepted, in ms since the Unix epoch. */
+  /** The acceptance of its first row, in ms since the Unix epoch. */
   receivedMs: number
   /** One zstd frame. */
   bytes: Buffer
-  /** The `traceparent` under which the traces of its requests go on; absent when none of them is traced. */
+  /** The `traceparent` that continues the traces of its requests; absent if none is traced. */
   trace?: string
 }
 
 export type Producer = {
-  /** Resolves once the queue has stored the block; rejects when it may not have. */
+  /** Resolves once the queue has stored the block; rejects when it may not have stored it. */
   add(block: Block): Promise<void>
   load(): Promise<QueueLoad>
-  /** When the oldest block that is not stored yet was accepted, in ms since the Unix epoch; undefined when there is none. */
+  /** The acceptance of the oldest queued block, in ms since the Unix epoch; undefined if the queue is empty. */
   oldestReceivedMs(): Promise<number | undefined>
 }
 
 export type QueueLoad = {
   /** Blocks that wait or are being stored. */
   blocks: number
-  /** The share of its memory limit that Redis uses; 0 where the queue is on disk. */
+  /** The share of its memory limit that Redis uses; 0 for a queue in Postgres. */
   memoryShare: number
 }
 
@@ -61,11 +60,11 @@ type ConsumerSettings = {
   onError(error: Error): void
 }
 
-/** Jobs that carry a name and nothing else. */
+/** Jobs that carry only a name. */
 export type NamedJobs = {
   /**
-   * Runs the job of each name once more, unless the same was requested in the last seconds. A job of the same name that was
-   * requested earlier may still run: `run` must keep the two apart where that matters.
+   * Runs the job of each name, unless it was requested in the last seconds. An earlier job of the same name may still run: `run`
+   * must prevent conflicts itself.
    */
   request(names: string[]): Promise<void>
   /** Starts no more jobs and waits for those in progress. */
@@ -74,9 +73,9 @@ export type NamedJobs = {
 
 type NamedJobSettings = {
   queue: string
-  /** How many this process runs at once. */
+  /** The number of jobs that this process runs at once. */
   jobsAtOnce: number
-  /** The job is over when this resolves or rejects. It runs again when the process is killed. */
+  /** The job ends when this resolves or rejects. It is repeated if the process is killed. */
   run(name: string): Promise<void>
   onError(error: Error): void
 }
@@ -86,9 +85,9 @@ export type QueueSettings = {
   postgresUrl: string
   /** Lets several deployments share one Redis. */
   prefix: string
-  /** Into how many shards each queue of blocks is divided, for the masters of a Redis Cluster. */
+  /** The number of shards of each queue of blocks, for the masters of a Redis Cluster. */
   shards?: number | undefined
-  /** On how many replicas of Redis a block must be before it is acknowledged; see `store/redis/durability.ts`. */
+  /** The number of Redis replicas that must have a block before it is acknowledged; see `store/redis/durability.ts`. */
   replicas?: number | undefined
   onError(error: Error): void
 }

@@ -25,11 +25,11 @@ import type { QueueBackend, QueueSettings } from './queue.ts'
 import type { QueueName } from './queues.ts'
 import { noteShards, spreadOver } from './shards.ts'
 
-/** Longest wait for Redis to take a block before the request is refused. */
+/** The longest wait for Redis before the request is refused. */
 const commandWaitMs = 5_000
 const connectWaitMs = 3_000
 const replicasWaitMs = 2_000
-/** ioredis alone would wait longer each time: writes would be refused for seconds after Redis is back. */
+/** The default of ioredis waits longer each time: writes would be refused for seconds after Redis is up again. */
 const reconnectAfterMs = 200
 
 export function openRedisQueue(
@@ -43,7 +43,7 @@ export function openRedisQueue(
     closers.push(async () => redis.disconnect())
     return redis
   }
-  // Refuse at once while Redis is away: a request gets 503 now and does not wait in memory for Redis to come back.
+  // Refuse at once while Redis is down: a request gets 503 and does not wait in memory.
   const producing = connect({
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
@@ -51,7 +51,7 @@ export function openRedisQueue(
     lazyConnect: true,
   })
   let connecting: Promise<void> | undefined
-  /** Before the first command, which does not wait for a connection. */
+  /** Called before the first command, which does not wait for a connection. */
   const connectOnce = () => {
     connecting ??= producing.connect().catch((error: unknown) => {
       connecting = undefined
@@ -60,11 +60,11 @@ export function openRedisQueue(
     return connecting
   }
   const onCluster = isCluster(producing)
-  /** On a cluster each queue has a hash tag of its own: its keys must be in one slot. */
+  /** On a cluster each queue has its own hash tag: its keys must be in one slot. */
   const toPrefix = (name: string, shard = 0) => (onCluster ? toHashTag(`${prefix}:${name}`, shard) : prefix)
   const toName = (name: string, shard: number) => (shard === 0 ? name : `${name}-${shard}`)
   const shardsKey = `${prefix}:queue-shards`
-  /** All shards of a queue, also those that it had with an earlier setting: they may still hold jobs. */
+  /** All shards of a queue, including those of an earlier setting: they may still hold jobs. */
   async function openShards(name: QueueName): Promise<Queue<JobData>[]> {
     await connectOnce()
     const all = Math.max(shards, await noteShards(producing, shardsKey, shards))
@@ -134,7 +134,7 @@ export function openRedisQueue(
     async *readBlocks(name) {
       for (const queue of await openShards(name)) {
         try {
-          // One script reads the ids of a shard: no job changes its state meanwhile.
+          // One script reads the ids of a shard, so no job changes its state meanwhile.
           yield* readJobs(queue, await queue.getRanges(unfinished, 0, -1))
         } finally {
           await queue.close()
@@ -150,11 +150,11 @@ export function openRedisQueue(
   }
 }
 
-/** Looks at the first job of each state: jobs are taken in the order they came, except those that are repeated. */
+/** Reads the first job of each state: jobs run in the order of arrival, except repeated ones. */
 async function findOldestJob(queue: Queue<JobData>): Promise<number | undefined> {
   const states = ['active', 'waiting', 'delayed'] as const
   const jobs = await Promise.all(states.map((state) => queue.getJobs(state, 0, 0, true)))
-  // A job that was done meanwhile is gone.
+  // A job may have been completed meanwhile.
   const times = jobs.flat().flatMap((job) => job?.data?.receivedMs ?? [])
   return times.length > 0 ? Math.min(...times) : undefined
 }

@@ -1,21 +1,21 @@
 import type { RedisConnection } from '../redis/connect.ts'
 import type { Producer } from './queue.ts'
 
-/** How long a shard that refused a block is tried last. */
+/** A shard that refused a block is tried last for this time. */
 const avoidedMs = 10_000
 
-/** Remembers the most shards that the queues ever had, and answers with it. */
+/** Stores and returns the largest number of shards that the queues ever had. */
 export async function noteShards(redis: RedisConnection, key: string, shards: number): Promise<number> {
   const known = Number((await redis.get(key)) ?? 0)
-  // Two processes that start at once with different numbers may store the smaller one: the other stores its own when it
-  // starts again, or all processes get the larger one anyway.
+  // Two processes that start at once with different numbers may store the smaller one. The larger one is stored at the next
+  // start with it.
   if (shards > known) await redis.set(key, String(shards))
   return Math.max(shards, known)
 }
 
 /**
- * A queue in several shards, which lie on different masters of a cluster, filled in turn. A block that one shard refuses goes
- * to another. If both have it after all, its rows collapse.
+ * Spreads the blocks of a queue over its shards, on different masters of a cluster, in turn. A block that one shard refuses goes
+ * to another. If both have it in the end, reads merge its rows.
  */
 export function spreadOver(producers: Producer[]): Producer {
   if (producers.length === 1) return producers[0] as Producer
@@ -25,9 +25,9 @@ export function spreadOver(producers: Producer[]): Producer {
     async add(block) {
       const first = turn++ % producers.length
       const order = producers.map((_, at) => (first + at) % producers.length)
-      // Those that refused lately come last: each of them may take its time to refuse again.
-      const isAway = (at: number) => performance.now() - (refusedAt[at] as number) < avoidedMs
-      const sorted = [...order.filter((it) => !isAway(it)), ...order.filter(isAway)]
+      // Shards that refused lately come last: each may take seconds to refuse again.
+      const isAvoided = (at: number) => performance.now() - (refusedAt[at] as number) < avoidedMs
+      const sorted = [...order.filter((it) => !isAvoided(it)), ...order.filter(isAvoided)]
       const errors: unknown[] = []
       for (const at of sorted) {
         try {
@@ -41,7 +41,7 @@ export function spreadOver(producers: Producer[]): Producer {
     },
     async load() {
       const asked = producers.map((it) => it.load())
-      // What waits on a master that is away is unknown, and goes on waiting.
+      // Skips masters that are down: the depth of their shards is unknown.
       const loads = (await Promise.allSettled(asked)).flatMap((it) => (it.status === 'fulfilled' ? [it.value] : []))
       if (loads.length === 0) await asked[0]
       return {

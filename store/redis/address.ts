@@ -1,8 +1,8 @@
 /**
- * Where Redis is: one server, a Redis Cluster, or a server that Sentinels know the address of.
+ * The address of Redis: one server, a Redis Cluster, or Sentinels that know the server.
  *
  *     redis://user:password@host:6379/0                         one server; rediss:// for TLS
- *     redis+cluster://user:password@host-a:6379,host-b:6379     a cluster, by some of its nodes
+ *     redis+cluster://user:password@host-a:6379,host-b:6379     some nodes of a cluster
  *     redis+sentinel://user:password@host-a:26379,host-b:26379/0?master=mymaster&sentinelPassword=..
  */
 export type RedisAddress = {
@@ -12,7 +12,7 @@ export type RedisAddress = {
   username: string | undefined
   password: string | undefined
   database: number
-  /** What Sentinels call the server. */
+  /** The name that the Sentinels use for the server. */
   master: string
   sentinelPassword: string | undefined
 }
@@ -24,7 +24,7 @@ const form = /^(rediss?)(?:\+(cluster|sentinel))?:\/\/(?:([^@/]*)@)?([^@/?#]+)(?
 const nodeForm = /^(\[[^\]]+\]|[^:[\]]+)(?::(\d{1,5}))?$/
 const defaultPorts = { single: 6379, cluster: 6379, sentinel: 26_379 }
 
-/** @throws Error that names the forms an address may have */
+/** @throws Error that lists the valid forms */
 export function parseRedisAddress(url: string): RedisAddress {
   const [, scheme, suffix, credentials = '', hosts = '', database, query] = form.exec(url) ?? []
   const kind = (suffix ?? 'single') as RedisAddress['kind']
@@ -32,8 +32,8 @@ export function parseRedisAddress(url: string): RedisAddress {
     const [, host, port] = nodeForm.exec(it.trim()) ?? []
     return { host: host?.replace(/^\[|\]$/g, '') ?? '', port: Number(port ?? defaultPorts[kind]) }
   })
-  const isWhole = scheme !== undefined && nodes.every((it) => it.host !== '' && it.port > 0 && it.port < 65_536)
-  if (!isWhole || (kind === 'single' && nodes.length > 1)) throw new Error(`must be ${redisAddressForms}`)
+  const isValid = scheme !== undefined && nodes.every((it) => it.host !== '' && it.port > 0 && it.port < 65_536)
+  if (!isValid || (kind === 'single' && nodes.length > 1)) throw new Error(`must be ${redisAddressForms}`)
   const [username, password] = splitOnce(credentials).map((it) => decodeURIComponent(it))
   const parameters = new URLSearchParams(query)
   return {
@@ -53,7 +53,7 @@ function splitOnce(text: string): [string, string] {
   return at === -1 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)]
 }
 
-/** The hosts of an address, without what is secret in it. */
+/** The hosts and ports of an address, without credentials. */
 export function describeRedisAddress(url: string): string {
   return parseRedisAddress(url)
     .nodes.map((it) => `${it.host}:${it.port}`)

@@ -7,13 +7,13 @@ type Options = Pick<
   RedisOptions,
   'commandTimeout' | 'connectTimeout' | 'maxRetriesPerRequest' | 'lazyConnect' | 'keyPrefix' | 'enableOfflineQueue'
 > & {
-  /** When to try again; null: never. */
+  /** The delay before a reconnect; null: no reconnect. */
   retryAfterMs?: number | null
 }
 
 const retryAfterMsDefault = 200
 
-/** Connects to one server, to the master that Sentinels name, or to a cluster. A command on a cluster must stay in one slot. */
+/** Connects to a server, to the master behind Sentinels, or to a cluster. A command on a cluster must use keys of one slot. */
 export function connectRedis(
   url: string,
   { retryAfterMs = retryAfterMsDefault, ...options }: Options,
@@ -49,21 +49,20 @@ export function connectRedis(
     ...(isTls && { enableTLSForSentinelMode: true, sentinelTLS: {} }),
     retryStrategy,
     sentinelRetryStrategy: retryStrategy,
-    // A master that was demoted while we were connected to it: ask the Sentinels again, and send the command again.
+    // READONLY means that our master was demoted: ask the Sentinels again, and repeat the command.
     reconnectOnError: (error) => (error.message.startsWith('READONLY') ? 2 : false),
   })
 }
 
 export const isCluster = (redis: RedisConnection): redis is Cluster => redis.isCluster
 
-/** The servers that take writes. */
+/** The servers that accept writes. */
 export const listMasters = (redis: RedisConnection): Redis[] => (isCluster(redis) ? redis.nodes('master') : [redis])
 
 /**
- * Runs `ask` on each master over a connection of its own. Masters of a cluster that cannot be reached are left out: the others
- * go on without them.
+ * Runs `ask` on each master over a separate connection. Skips unreachable masters of a cluster, because the others still work.
  *
- * @throws what `ask` throws, or why none could be reached
+ * @throws the error of `ask`, or the reason why no master is reachable
  */
 export async function askMasters<T>(
   url: string,
@@ -82,16 +81,16 @@ export async function askMasters<T>(
     })
     const masters = listMasters(redis)
     const pings = await Promise.allSettled(masters.map((it) => it.ping()))
-    const away = pings.find((it) => it.status === 'rejected')
+    const failed = pings.find((it) => it.status === 'rejected')
     const reached = masters.filter((_, at) => pings[at]?.status === 'fulfilled')
-    if (reached.length === 0) throw reason ?? away?.reason ?? new Error('there is no master')
+    if (reached.length === 0) throw reason ?? failed?.reason ?? new Error('there is no master')
     return await Promise.all(reached.map(ask))
   } finally {
     redis.disconnect()
   }
 }
 
-/** A cluster's own error says only that it cannot be reached. */
+/** The error of a cluster only says that it is unreachable; this one has the reason. */
 function toCause(error: Error & { lastNodeError?: Error }): Error {
   return error.lastNodeError ?? error
 }

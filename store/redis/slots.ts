@@ -1,6 +1,6 @@
 /**
- * The slot of a key in a Redis Cluster: one of 16,384, by the CRC16 of the key's hash tag, which stands in braces. All keys of
- * a queue must be in one slot, so each queue has a hash tag of its own.
+ * The slot of a key in a Redis Cluster: one of 16,384, by the CRC16 of the key's hash tag, the part in braces. All keys of a
+ * queue must be in one slot, so each queue has its own hash tag.
  */
 const slotCount = 16_384
 
@@ -9,7 +9,7 @@ export function toSlot(key: string): number {
   return crc16(Buffer.from(tag)) % slotCount
 }
 
-/** CRC-16/XMODEM, as the cluster specification of Redis has it. */
+/** CRC-16/XMODEM, as in the cluster specification of Redis. */
 function crc16(bytes: Buffer): number {
   let crc = 0
   for (const byte of bytes) {
@@ -19,13 +19,13 @@ function crc16(bytes: Buffer): number {
   return crc
 }
 
-/** Multiples of it, as fractions, divide a circle evenly however many they are. */
+/** The golden ratio: the fractional parts of its multiples are spread evenly over 0 to 1. */
 const golden = 0.618_033_988_749_895
 const nearby = slotCount / 64
 
 /**
- * The hash tag of a shard of a queue. The shards of a queue are in slots far from each other, so that they are on different
- * masters however many there are. The first shards keep their slots when more are added.
+ * The hash tag of a shard of a queue. The shards of a queue are in distant slots, so that they are on different masters. Shards
+ * keep their slots when more are added.
  */
 export function toHashTag(queue: string, shard: number): string {
   const first = `${queue}-${shard}`

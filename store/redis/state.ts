@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis'
 import { askMasters } from './connect.ts'
 
-/** What an operator of Redis has to watch. */
+/** The state of a Redis server, for `svc doctor`. */
 export type RedisState = {
   address: string
   version: string
   usedBytes: number
-  /** 0 without a limit. */
+  /** `maxmemory`; 0: no limit. */
   maxBytes: number
   systemBytes: number
   isMaster: boolean
@@ -17,7 +17,7 @@ export type RedisState = {
 
 const connectWaitMs = 3_000
 
-/** Reads each master once, over a connection of its own. */
+/** Reads the state of each master over a separate connection. */
 export async function readRedisStates(url: string): Promise<RedisState[]> {
   return await askMasters(url, connectWaitMs, readState)
 }

@@ -1,32 +1,32 @@
 import { connectRedis, type RedisConnection } from './connect.ts'
 
 /**
- * Token buckets that several processes share. A process takes tokens in bulk and spends them in memory, so a point costs
- * no trip to Redis.
+ * Token buckets shared by several processes. A process takes tokens in bulk and spends them in memory, so a point needs no
+ * request to Redis.
  */
 type Grant = {
   granted: number
-  /** Tokens left; below zero while a request larger than the bucket is being paid off. */
+  /** Tokens left; negative after a request larger than the bucket. */
   remaining: number
 }
 
 export type SharedBuckets = {
   /**
-   * Takes up to `want` tokens when there are at least `need`, else none. A bucket holds a minute's worth; a `need`
-   * beyond that is granted by a full bucket, and its debt is paid off before the next grant.
+   * Takes up to `want` tokens if there are at least `need`, else none. A bucket holds the tokens of a minute. A full bucket
+   * also grants a larger `need`, becomes negative, and refills before the next grant.
    *
-   * Rejects while Redis is away.
+   * Rejects while Redis is down.
    */
   take(id: string, perMinute: number, need: number, want: number): Promise<Grant>
   close(): Promise<void>
 }
 
-/** A slow answer is as good as none: whoever asks goes on without it. */
+/** After this time the caller goes on without the answer. */
 const answerWaitMs = 500
 
 /**
- * KEYS[1]: the bucket. ARGV: tokens a minute, need, want. The clock is Redis's own, the same for all processes. A bucket
- * that would be full again is forgotten.
+ * KEYS[1]: the bucket. ARGV: tokens a minute, need, want. Uses the clock of Redis, which all processes share. A bucket expires
+ * when it would be full again.
  */
 const takeScript = `
 local perMinute, need, want = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -59,7 +59,7 @@ type ScriptedRedis = RedisConnection & {
   takeTokens(key: string, perMinute: number, need: number, want: number): Promise<[granted: number, remaining: number]>
 }
 
-/** Opens the buckets. Redis being away is no hindrance: `take` then rejects until it is back. */
+/** Opens the buckets, also while Redis is down: `take` then rejects until it is up. */
 export async function openSharedBuckets({ url, prefix, onError }: Settings): Promise<SharedBuckets> {
   const redis = connectRedis(url, {
     lazyConnect: true,

@@ -107,7 +107,7 @@ describe.skipIf(!canRunRedis)('a Redis Cluster', () => {
       return openQueueBackend(settings)
     }
     const [one, none] = [open(1), open(0)]
-    await expect(one.check()).rejects.toThrow(/has 0 replicas, and a write is acknowledged when 1 have it/)
+    await expect(one.check()).rejects.toThrow(/has 0 replicas, but SVC_QUEUE_REPLICAS requires 1/)
     await none.check()
     expect(await none.findWeakness()).toMatch(/SVC_QUEUE_REPLICAS is 0/)
     const last = redis.nodes.at(-1)?.ask
