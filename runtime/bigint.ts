@@ -1,4 +1,4 @@
-/** `Math.min` and `Math.max` do not take bigints. */
+/** `Math.min` and `Math.max` do not accept bigints. */
 export function minBigInt(a: bigint, b: bigint): bigint {
   if (b < a) return b
   return a

@@ -1,5 +1,5 @@
 /**
- * Collects the closers of what was opened, and calls them in reverse order: all of them, even when one fails.
+ * Collects closers and calls them in reverse order: all of them, even if one fails.
  */
 export function createClosers() {
   const closers: (() => Promise<unknown>)[] = []

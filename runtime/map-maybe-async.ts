@@ -3,7 +3,7 @@
  */
 export function mapMaybeAsync<T, Result>(
   value: T | Promise<T>,
-  goOn: (value: T) => Result | Promise<Result>,
+  next: (value: T) => Result | Promise<Result>,
 ): Result | Promise<Result> {
-  return value instanceof Promise ? value.then(goOn) : goOn(value)
+  return value instanceof Promise ? value.then(next) : next(value)
 }

@@ -1,7 +1,7 @@
 import { createLruCache } from './lru-cache.ts'
 
 type Settings<Found, Context> = {
-  /** Reads the store; undefined when it has no such thing. */
+  /** Reads the store; undefined if it has no entry for the id. */
   find(id: string, context: Context): Promise<Found | undefined>
   /** How long an entry is used before the store is read again. */
   freshForMs: { found: number; absent: number }
@@ -25,8 +25,8 @@ const never = Number.NEGATIVE_INFINITY
 
 /**
  * Caches what a store answers for a short time, or for longer with a feed of changes, so that no point needs a read. While the
- * store is away, entries stay in use unless they have changed. A look-up without an entry then fails with the store's error:
- * "away" must never look like "absent".
+ * store is down, entries stay in use unless they have changed. A look-up without an entry then fails with the store's error:
+ * an outage must never look like "absent".
  *
  * @returns a function that answers at once from the cache, or with a promise when it reads the store
  */
@@ -38,7 +38,7 @@ export function createReadThroughCache<Found, Context>({
 }: Settings<Found, Context>) {
   let changesReported = 0
   const entries = createLruCache<Entry<Found>>(entriesMax)
-  /** The read in progress for each id: there is never a second one. */
+  /** The read in progress for each id: there is at most one. */
   const asking = new Map<string, Promise<Found | undefined>>()
 
   async function ask(id: string, context: Context): Promise<Found | undefined> {
@@ -48,14 +48,14 @@ export function createReadThroughCache<Found, Context>({
       const found = await find(id, context)
       const freshMs = found === undefined ? freshForMs.absent : freshForMs.found
       // A change reported meanwhile may concern this id and be newer than what was read: then the next look-up reads again.
-      const isStill = changesReported === reportedBefore
-      const freshUntilMs = isStill ? askedAtMs + freshMs : never
-      entries.set(id, { found, askedAtMs: isStill ? askedAtMs : never, freshUntilMs, hasChanged: false })
+      const isUnchanged = changesReported === reportedBefore
+      const freshUntilMs = isUnchanged ? askedAtMs + freshMs : never
+      entries.set(id, { found, askedAtMs: isUnchanged ? askedAtMs : never, freshUntilMs, hasChanged: false })
       return found
     } catch (error) {
       const known = entries.peek(id)
       if (known?.found === undefined || known.hasChanged) throw error
-      // Expires soon: the store may be back.
+      // Expires soon: the store may be up again.
       entries.set(id, { ...known, freshUntilMs: performance.now() + freshForMs.absent })
       return known.found
     } finally {

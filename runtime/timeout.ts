@@ -1,4 +1,4 @@
-/** Settles as the work does, or rejects with `reason()` after the time. The work itself goes on. */
+/** Settles with the work, or rejects with `reason()` after the time. The work itself goes on. */
 export async function withTimeout<T>(work: Promise<T>, timeoutMs: number, reason: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
@@ -7,7 +7,7 @@ export async function withTimeout<T>(work: Promise<T>, timeoutMs: number, reason
   return await Promise.race([work, late]).finally(() => clearTimeout(timer))
 }
 
-/** Waits for the work, but no longer than the time. Rejects when the work does. The work itself goes on. */
+/** Waits for the work, at most for the time. Rejects if the work rejects. The work itself goes on. */
 export async function waitAtMost(work: Promise<unknown>, timeoutMs: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise((resolve) => {

@@ -3,7 +3,7 @@
  * that is not sampled has no span.
  */
 export type Span = {
-  /** Its id in the form of the header `traceparent`, for the spans of other processes to continue from. */
+  /** Its id in the form of the header `traceparent`, for spans of other processes. */
   readonly traceparent: string
   /** Links another span, perhaps of another trace. */
   link(traceparent: string): void
@@ -24,7 +24,7 @@ export type Tracing = {
     name: string,
     options: { kind: SpanKind; from?: string; links?: string[]; attributes?: Attributes },
   ): Span | undefined
-  /** Runs work with the span, or none, as the one that `current` answers, also in what the work starts. */
+  /** Runs the work with the span, or none, as the `current` one, also for everything that the work starts. */
   within<T>(span: Span | undefined, work: () => T): T
   current(): Span | undefined
 }

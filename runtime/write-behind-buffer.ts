@@ -3,7 +3,7 @@ import { repeat } from './poll.ts'
 type Settings<Entry> = {
   /** Entries with the same id are merged. */
   idOf(entry: Entry): string | bigint
-  /** Adds `more` to the entry that is there. */
+  /** Merges `more` into `entry`. */
   merge(entry: Entry, more: Entry): void
   /** Stores many entries in one statement. */
   write(entries: Entry[]): Promise<void>
@@ -13,7 +13,7 @@ type Settings<Entry> = {
 
 /**
  * Keeps entries in memory and writes them every `everyMs`, merged by id: a thousand small facts a second become one
- * statement. Entries that could not be written stay for the next time. There is one for each id, so they stay few.
+ * statement. Entries that could not be written are kept for the next write. There is one per id, so they stay few.
  */
 export function createWriteBehindBuffer<Entry>({ idOf, merge, write, everyMs, onError }: Settings<Entry>) {
   let entries = new Map<string | bigint, Entry>()
@@ -40,7 +40,7 @@ export function createWriteBehindBuffer<Entry>({ idOf, merge, write, everyMs, on
 
   return {
     add,
-    /** Writes what is left, once. */
+    /** Writes the remaining entries, once. */
     async close() {
       await writing.close()
       await flush()

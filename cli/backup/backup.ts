@@ -65,8 +65,8 @@ async function list({ target }: Place, { json }: Parts): Promise<void> {
   const found = await listBackups(target)
   const whole: ReturnType<typeof summarize>[] = []
   const unfinished: string[] = []
-  for (const { id, isWhole } of found) {
-    if (isWhole) whole.push(summarize(await readManifest(target, id)))
+  for (const { id, isComplete } of found) {
+    if (isComplete) whole.push(summarize(await readManifest(target, id)))
     else unfinished.push(id)
   }
   if (json) return print(JSON.stringify({ backups: whole, unfinished }))

@@ -10,7 +10,7 @@ import type { RouteParts } from './parts.ts'
 
 const orphanedObjectsEveryMs = 60_000
 
-/** Reads, and writes of everything relational. @param appUrl where the service is for whoever is sent there */
+/** Answers all calls but the writes of the stream. @param appUrl the address of the service in links */
 export async function openApi(parts: RouteParts, appUrl: string) {
   const { stores, settings, database, clickhouse, eventReader, backend, secrets, heartbeats, throttle, counters } =
     parts
@@ -62,7 +62,7 @@ export async function openApi(parts: RouteParts, appUrl: string) {
 
 export type Api = Awaited<ReturnType<typeof openApi>>
 
-/** Counts what waits in each queue. */
+/** Counts the blocks in each queue. */
 async function openQueueDepth(backend: QueueBackend): Promise<(name: QueueName) => Promise<number>> {
   // One by one: all at once would open a connection for each.
   const producers = new Map(

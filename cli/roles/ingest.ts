@@ -2,7 +2,7 @@ import type { Route } from '../../http/route.ts'
 import { createIngest } from '../../ingest/ingest.ts'
 import type { RouteParts } from './parts.ts'
 
-/** Takes what is logged and reported, and puts it into the queue. */
+/** Takes writes of the stream and monitoring events, and puts them into the queue. */
 export async function openIngest(parts: RouteParts): Promise<Route[]> {
   const { settings, database, clickhouse, backend, heartbeats, throttle, counters } = parts
   const { metricsRegistry, tracing, closers, onStoreError, nameQueueError } = parts

@@ -12,16 +12,16 @@ import type { Counters } from '../../throttle/counters.ts'
 import type { Throttle } from '../../throttle/throttle.ts'
 import type { Settings, StoreUrls } from '../settings.ts'
 
-/** How often a role looks, where that is no setting: tests do not wait as long. */
+/** Intervals without a setting; tests use shorter ones. */
 export type Intervals = {
   storeMetricsMs?: number
   liveMs?: number
   webhooksMs?: number
-  /** What a stopping worker waits for webhooks that are under way. */
+  /** How long a stopping worker waits for webhooks that it is sending. */
   webhooksFinishMs?: number
 }
 
-/** What every role is given. Each pushes its closers, and leaves what it was given open. */
+/** The dependencies of every role. A role pushes closers for what it opens, and closes nothing else. */
 export type Parts = {
   stores: StoreUrls
   settings: Settings
@@ -36,9 +36,9 @@ export type Parts = {
   closers: Closers
   log: Logger
   onStoreError(store: string): (error: unknown) => void
-  /** Has a fault of the queue name the store and its address. */
+  /** Adds the store and its address to an error of the queue. */
   nameQueueError<T>(work: Promise<T>): Promise<T>
 }
 
-/** What a role with routes is given as well. */
+/** The further dependencies of a role with routes. */
 export type RouteParts = Parts & { heartbeats: Heartbeats; throttle: Throttle; counters: Counters }

@@ -4,7 +4,7 @@ import { startStoreMetrics } from '../../workers/store-metrics.ts'
 import { startWorker } from '../../workers/worker.ts'
 import type { Parts } from './parts.ts'
 
-/** Stores what the queue has, and does what there is to do in the background. */
+/** Moves the queue into ClickHouse and runs the background jobs. */
 export async function openWorker(parts: Parts): Promise<void> {
   const {
     settings,

@@ -84,7 +84,7 @@ function listPresent(environment: Record<string, string | undefined>): string {
   return `${lines.slice(1).join('\n')}\n`
 }
 
-/** Addresses carry passwords: before the @, or as a parameter (`sentinelPassword`). */
+/** Hides the passwords in addresses: before the @, or in a parameter (`sentinelPassword`). */
 function describeGiven(value: string, { isSecret }: About): string {
   if (isSecret) return '(set)'
   return value.replace(/:\/\/.*@/g, '://***@').replace(/([?&][^=&]*(?:pass|secret|key|token)[^=&]*=)[^&]*/gi, '$1***')

@@ -8,13 +8,13 @@ import { parseRedisAddress } from '../../store/redis/address.ts'
  * (`npm run --silent svc -- settings --markdown > docs/settings.md`).
  */
 
-/** What `.meta` of a setting holds. */
+/** The metadata of a setting. */
 export type About = {
   type: string
   description: string
-  /** Who would change it, and for what. */
+  /** Who would change it, and why. */
   change: string
-  /** What holds when it is not set, for a setting without a default. */
+  /** The effect when it is not set, for a setting without a default. */
   unset?: string
   /** True when its value must never be printed. */
   isSecret?: boolean
@@ -198,7 +198,7 @@ const stores = {
         type: 'URL',
         description: 'Where `svc backup` keeps backups. The forms are those of `OBJECTS_URL`.',
         change: 'Everyone with data to keep: [backups](backups.md).',
-        unset: '`--to` and `--from` say it',
+        unset: '`--to` or `--from` is required',
       }),
     ),
   SVC_BACKUP_CLICKHOUSE: z
@@ -220,7 +220,7 @@ const security = {
     .string()
     .min(16, 'must have 16 characters or more')
     .regex(/^[\x21-\x7e]+$/, 'must have visible ASCII characters only')
-    .refine((key) => !isMistyped(key), 'looks like a key of svc, but its checksum is wrong: it was not copied whole')
+    .refine((key) => !isMistyped(key), 'looks like a key of svc, but its checksum is wrong: part of it is missing')
     .optional()
     .meta(
       about({
@@ -444,7 +444,7 @@ const limits = {
     .meta(
       about({
         type: 'bytes',
-        description: 'The largest asset. Above 78 GiB an upload would have too many parts for S3.',
+        description: 'The largest asset; in S3 at most 78 GiB.',
         change: 'Operators with larger files.',
       }),
     ),
@@ -477,7 +477,7 @@ const retention = {
     .meta(
       about({
         type: 'days',
-        description: 'How long a deleted experiment can be restored. Afterwards it is gone everywhere.',
+        description: 'How long a deleted experiment can be restored. Then it is deleted everywhere.',
         change: 'Operators who must delete sooner.',
       }),
     ),
@@ -490,7 +490,7 @@ const retention = {
         change: 'Operators who look at them less often.',
       }),
     ),
-  // What is taken over has to be sent again, so it must exceed the time that the queue ever takes.
+  // Must exceed the longest write to the queue, or a claim could be taken over while its event is still on its way.
   SVC_EVENT_LEASE_MS: count(1)
     .default(10_000)
     .meta(
@@ -498,7 +498,7 @@ const retention = {
         type: 'ms',
         description:
           'A stale claim on a prediction id expires after this time. It must be longer than a write to the queue ever takes.',
-        change: 'Nobody as a rule. Shorter, and clients wait less after a process was killed.',
+        change: 'Usually nobody. A shorter time makes clients wait less after a process was killed.',
       }),
     ),
 }
@@ -509,7 +509,7 @@ const processes = {
     .meta(
       about({
         type: 's',
-        description: 'How long a process may take after SIGTERM to finish what it has begun.',
+        description: 'How long a process may take after SIGTERM to finish open work.',
         change: 'Operators whose supervisor waits longer or shorter.',
       }),
     ),
@@ -518,8 +518,7 @@ const processes = {
     .meta(
       about({
         type: 's',
-        description:
-          'How long a process goes on serving after SIGTERM while `/readyz` says no. The drain begins afterwards.',
+        description: 'How long a process still serves after SIGTERM, while `/readyz` answers 503. Then it drains.',
         change: 'Anyone behind a load balancer: longer than it takes to notice.',
       }),
     ),
@@ -530,7 +529,7 @@ const processes = {
       about({
         type: '`fatal`, `error`, `warn`, `info`, `debug`, `trace` or `silent`',
         description: 'The least severe log lines to print. `debug` adds stack traces to failed commands.',
-        change: 'Anyone who looks for a fault.',
+        change: 'Anyone who looks for an error.',
         unset: '`info`; `warn` for `svc up`',
       }),
     ),
@@ -669,12 +668,15 @@ function checkRedisAddress(url: string, context: z.RefinementCtx): void {
   }
 }
 
-/** In the spelling that URLs come out in; the port only where one was given. */
+/** The host in the normal form of URLs; with a port only if one was given. */
 function toPrivateHost(text: string, context: z.RefinementCtx): string {
   const url = URL.parse(`https://${text}`)
   const isHost = url && url.username === '' && url.pathname === '/' && url.search === '' && url.hash === ''
   if (!isHost || /[*/@?#]/.test(text)) {
-    context.addIssue({ code: 'custom', message: `must list hosts, or host:port, and not ${JSON.stringify(text)}` })
+    context.addIssue({
+      code: 'custom',
+      message: `must be a list of host or host:port, but contains ${JSON.stringify(text)}`,
+    })
     return z.NEVER
   }
   return /:\d+$/.test(text.replace(/^\[[^\]]*\]/, '')) ? `${url.hostname}:${url.port || '443'}` : url.hostname
@@ -684,7 +686,7 @@ function readCertificates(file: string, context: z.RefinementCtx): string {
   try {
     const pem = readFileSync(file, 'utf8')
     if (pem.includes('-----BEGIN CERTIFICATE-----')) return pem
-    context.addIssue({ code: 'custom', message: 'must be a file of certificates in PEM' })
+    context.addIssue({ code: 'custom', message: 'must be a PEM file of certificates' })
   } catch (error) {
     context.addIssue({ code: 'custom', message: `cannot be read: ${(error as Error).message}` })
   }

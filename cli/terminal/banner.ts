@@ -2,19 +2,19 @@ import path from 'node:path'
 import type { Settings } from '../settings.ts'
 import type { Terminal } from './terminal.ts'
 
-/** What a person needs to know of a service that has started. */
+/** The facts about a started service. */
 type Started = {
   settings: Settings
-  /** Where this machine reaches it. */
+  /** Its address on this machine. */
   url: string
-  /** The first key, when it was made now: it cannot be shown again. */
+  /** The first API key, if it was made now: it cannot be shown again. */
   newKey: string | undefined
   tookMs: number
 }
 
 /**
- * Where the service is, where its data is, how to stop it, and a first point from the shell and from Python. The
- * snippets stand at the left edge and name the key, so that they work as they are copied.
+ * The text after the start: address, data folder, how to stop, and snippets that log a first point from the shell and Python. The
+ * snippets are not indented and contain the key, so that they can be pasted.
  */
 export function describeStarted({ settings, url, newKey, tookMs }: Started, terminal: Terminal): string {
   const row = (name: string, value: string) => `  ${terminal.paint('dim', name.padEnd(12))} ${value}\n`
@@ -27,7 +27,7 @@ export function describeStarted({ settings, url, newKey, tookMs }: Started, term
     row('Reference', `${url}/reference`),
     hasEmbedded ? row('Data folder', path.resolve(settings.dataFolder)) : '',
     row('API key', describeKey(settings, newKey, terminal)),
-    row('Stop', 'Ctrl-C (what was acknowledged is kept)'),
+    row('Stop', 'Ctrl-C (acknowledged writes are kept)'),
     heading('Log a first point from the shell and read it back:'),
     curlSnippet(url, settings, newKey),
     heading('Or from Python:'),
@@ -44,7 +44,7 @@ function describeKey({ bootstrapApiKey }: Settings, newKey: string | undefined, 
     : 'as printed at the first start (lost? SVC_BOOTSTRAP_API_KEY adds one)'
 }
 
-/** A key that was set is not printed: this goes to logs as well as to terminals. */
+/** Does not print a key that was set: the output may go to logs. */
 function curlSnippet(url: string, { bootstrapApiKey }: Settings, newKey: string | undefined): string {
   const known = bootstrapApiKey ? 'SVC_BOOTSTRAP_API_KEY' : 'SVC_API_KEY'
   return `export SVC_API_KEY="${newKey ?? `\${${known}:-<your API key>}`}"

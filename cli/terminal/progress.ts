@@ -1,9 +1,9 @@
 import type { Output, Terminal } from './terminal.ts'
 
-/** Tells a person what is going on while it goes on. */
+/** Shows a step while it runs. */
 export type Progress = <T>(what: string, work: () => Promise<T>) => Promise<T>
 
-/** One line for each step: what is being done while it is done, then how long it took, or that it failed. */
+/** Prints one line per step: its name while it runs, then its duration or that it failed. */
 export function createProgress(out: Output, terminal: Terminal): Progress {
   const [done, failed] = terminal.isUnicode ? ['✓', '✗'] : ['ok', 'failed']
   const clear = terminal.isTty ? '\r\u001b[K' : ''

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util'
 
-/** Where the demo prints: a terminal, a file, a pipe. */
+/** The output of a command: a terminal, a file or a pipe. */
 export type Output = NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
 
 export type Colour = 'blue' | 'cyan' | 'green' | 'red' | 'yellow' | 'bold' | 'dim'
@@ -13,7 +13,7 @@ export interface Terminal {
   paint(colour: Colour, text: string): string
 }
 
-/** What the stream and the environment (NO_COLOR, TERM, LC_ALL, LC_CTYPE, LANG) allow. */
+/** The abilities of the output, from the stream and the environment (NO_COLOR, TERM, LC_ALL, LC_CTYPE, LANG). */
 export function describeTerminal(out: Output, env: NodeJS.ProcessEnv): Terminal {
   const isTty = out.isTTY === true && env.TERM !== 'dumb'
   const isColoured = isTty && !env.NO_COLOR

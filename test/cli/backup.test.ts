@@ -96,8 +96,8 @@ describe('a backup', () => {
       await killAt(['backup', '--to', own], at)
       const { backups, unfinished } = JSON.parse((await run(['backup', 'list', '--to', own, '--json'])).stdout)
       expect([backups.length, unfinished.length]).toEqual([0, 1])
-      await fail(['restore', '--from', own], /There is no whole backup here/, await newFolder(onClose))
-      await fail(['backup', 'verify', unfinished[0], '--to', own], /There is no whole backup .*there is none/)
+      await fail(['restore', '--from', own], /There is no complete backup here/, await newFolder(onClose))
+      await fail(['backup', 'verify', unfinished[0], '--to', own], /There is no complete backup .*there is none/)
 
       // The one that was killed may be held to be going on for a moment.
       await eventually(async () => run(['backup', '--to', own]), 30_000)
@@ -154,7 +154,7 @@ describe('a backup', () => {
     }
     await fail(
       ['backup', '--to', small],
-      /^svc: Only \d+ MB are free on the disk of .*: free some space, or choose another/,
+      /^svc: Only \d+ MB are free on the disk of .*\. Free some space, or choose another/,
     )
     expect(JSON.parse((await run(['backup', 'list', '--to', small, '--json'])).stdout)).toEqual({
       backups: [],
@@ -216,8 +216,8 @@ describe('a restore', () => {
     const otherKey = await clientOf(other, apiKey).createExperiment()
     other.kill('SIGTERM')
     await other.ended
-    await fail(['restore', '--from', place], /The stores are not empty, they hold 1 experiments.*--replace/, own)
-    await fail(['restore', 'absent', '--from', place], /There is no whole backup "absent" here: there are/, own)
+    await fail(['restore', '--from', place], /The stores are not empty, they contain 1 experiments.*--replace/, own)
+    await fail(['restore', 'absent', '--from', place], /There is no complete backup "absent" here: there are/, own)
 
     await run(['restore', '--from', place, '--replace'], own)
     await expectRestored(own)

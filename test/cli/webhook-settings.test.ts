@@ -23,7 +23,7 @@ it.each(['https://a.internal', 'a.internal/path', 'user@a.internal', 'a:b', '10.
   'names %s, which is no host',
   (host) => {
     const parse = () => parseSettings({ SVC_WEBHOOK_PRIVATE_HOSTS: `a.internal,${host}` })
-    expect(parse).toThrow(`must list hosts, or host:port, and not ${JSON.stringify(host)}`)
+    expect(parse).toThrow(`must be a list of host or host:port, but contains ${JSON.stringify(host)}`)
   },
 )
 
@@ -33,5 +33,5 @@ it('a certificate authority is read when the settings are; a file that is none i
   const other = path.join(tmpdir(), uniqueName('none'))
   expect(() => parseSettings({ SVC_WEBHOOK_CA_FILE: other })).toThrow(/SVC_WEBHOOK_CA_FILE: cannot be read: ENOENT/)
   await writeFile(other, 'x')
-  expect(() => parseSettings({ SVC_WEBHOOK_CA_FILE: other })).toThrow('must be a file of certificates in PEM')
+  expect(() => parseSettings({ SVC_WEBHOOK_CA_FILE: other })).toThrow('must be a PEM file of certificates')
 })

@@ -159,7 +159,7 @@ describe.skipIf(cannotRun)('with Redis and S3', () => {
     expect((await client.get(`/mpm/v2/event?${query}`)).body).toMatchObject({ features: [{ name: 'x', value: 1 }] })
     // A database that is in use is left alone.
     const inUse = await svc(['restore', made.id, '--replace'], toEnv(filled), onClose)
-    expectPlainFailure(inUse, /other connections to the database in Postgres are open: stop every role/)
+    expectPlainFailure(inUse, /other connections to the database in Postgres are open\. Stop every role/)
   })
 })
 
