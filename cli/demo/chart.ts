@@ -1,13 +1,13 @@
 import type { Colour, Terminal } from '../terminal/terminal.ts'
 
 // A line chart in text, both axes logarithmic. A series is drawn either with braille dots (2 x 4 to a character) or
-// with a mark of its own, so that two series can be told apart without colours. What cannot be placed is not hidden:
+// with a mark of its own, so that two series can be told apart without colours. Values outside the plot are not hidden:
 // values above the top are shown at the top edge, NaN in a row of its own below, and the line has a gap there.
 
 export interface ChartSeries {
   name: string
   points: { x: number; y: number }[]
-  /** The character that draws the line, or braille where the terminal can. */
+  /** The character that draws the line, or braille if the terminal supports it. */
   mark: string | 'braille'
   colour: Colour
 }
@@ -35,7 +35,7 @@ const DOTS = [
   [0x08, 0x10, 0x20, 0x80],
 ]
 
-/** Draws the series, later ones over earlier ones, and answers the lines from the title to the legend. */
+/** Draws the series, later ones over earlier ones. Returns the lines from the title to the legend. */
 export function renderChart(
   series: ChartSeries[],
   frame: ChartFrame,
@@ -106,7 +106,7 @@ function drawSeries(cells: (Cell | undefined)[][], series: ChartSeries, frame: C
     last = { column, row }
     if (isNan[column]) last = undefined
   }
-  // Over the line: a value above the top is no value at the top.
+  // Drawn over the line: a value above the top must not look like one at the top.
   for (let column = 0; column < columns; column++) {
     if ((means[column] ?? 0) <= frame.y[1]) continue
     const top = cells[0] as (Cell | undefined)[]
@@ -114,7 +114,7 @@ function drawSeries(cells: (Cell | undefined)[][], series: ChartSeries, frame: C
   }
 }
 
-// The mean of the values in each column, where there are any, and whether a NaN is among them.
+// The mean of the values in each column, if any, and whether a NaN is among them.
 function toColumns(points: ChartSeries['points'], range: [number, number], columns: number) {
   const sums = new Float64Array(columns)
   const counts = new Uint32Array(columns)
@@ -174,7 +174,7 @@ function toAxis({ x, width, xLabel }: ChartFrame): string {
   return line.padEnd(end) + xLabel
 }
 
-// One stretch of a colour is painted at once, or else each character would carry its own escape codes.
+// Paints runs of one colour at once, or each character would have its own escape codes.
 function paintRow(row: (Cell | undefined)[], paint: Terminal['paint']): string {
   let line = ''
   for (let at = 0; at < row.length; ) {

@@ -4,8 +4,8 @@ import type { z } from 'zod'
 import { DemoError } from './errors.ts'
 
 // One request at a time, as a trainer's client would send it. A write carries an Idempotency-Key that stays the
-// same however often it is sent, so that a retry after a lost answer never stores a point twice. "Busy" answers
-// wait as long as Retry-After says; a service that cannot be reached gets a few more chances, then the person is told.
+// same however often it is sent, so that a retry after a lost answer never stores a point twice. After a
+// "busy" answer it waits as long as Retry-After says. If the service is unreachable, it retries a few times, then fails.
 
 const REQUEST_MS_MAX = 30_000
 const BUSY_MS_MAX = 90_000
@@ -14,26 +14,26 @@ const NETWORK_TRIES_MAX = 5
 const FIRST_PAUSE_MS = 250
 
 export interface Client {
-  /** Reads `path` (below /api/rest/v2/) and answers the checked body; rejects with DemoError. */
+  /** Reads `path` (below /api/rest/v2/) and returns the checked body; rejects with DemoError. */
   get<Schema extends z.ZodType>(path: string, query: Query, schema: Schema): Promise<z.infer<Schema>>
-  /** Writes `body` to `path` and answers the checked body; retries stay one write; rejects with DemoError. */
+  /** Writes `body` to `path` and returns the checked body; retries stay one write; rejects with DemoError. */
   post<Schema extends z.ZodType>(path: string, body: object, schema: Schema): Promise<z.infer<Schema>>
 }
 
 export type Query = Record<string, string | number>
 
 export interface ClientDeps {
-  /** Where the service answers, such as http://localhost:8080. */
+  /** The address of the service, such as http://localhost:8080. */
   url: string
   apiKey: string
   signal: AbortSignal
-  /** Told in a few words whenever a request has to wait. */
+  /** Called with a short text whenever a request has to wait. */
   onWait: (reason: string) => void
 }
 
-/** A client of the service's HTTP interface; throws DemoError when the url is none. */
+/** A client of the service's HTTP interface; throws DemoError if the URL is invalid. */
 export function createClient({ url, apiKey, signal, onWait }: ClientDeps): Client {
-  if (!URL.canParse(url)) throw new DemoError(`"${url}" is not a URL: give one such as --url http://localhost:8080`)
+  if (!URL.canParse(url)) throw new DemoError(`"${url}" is not a URL. Use one such as --url http://localhost:8080`)
   const base = new URL('api/rest/v2/', url.endsWith('/') ? url : `${url}/`)
 
   async function send(target: URL, init: RequestInit, schema: z.ZodType): Promise<unknown> {
@@ -67,7 +67,7 @@ export function createClient({ url, apiKey, signal, onWait }: ClientDeps): Clien
         continue
       }
       if (answer.status === 401) {
-        throw new DemoError(`${url} does not know this API key (HTTP 401): give yours with --key <API key>`)
+        throw new DemoError(`${url} does not know this API key (HTTP 401). Pass a valid one with --key <API key>`)
       }
       if (answer.status !== 200) throw new DemoError(`${what}: HTTP ${answer.status}: ${messageOf(answer.body)}`)
       const checked = schema.safeParse(answer.body)

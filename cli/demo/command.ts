@@ -3,7 +3,7 @@ import { DemoError } from './errors.ts'
 
 type Options = Record<string, string | boolean | undefined>
 
-/** Runs the demo against a running service; the exit code says whether everything was read back as it was logged. */
+/** Runs the demo against a running service; the exit code is 0 only if everything was read back as logged. */
 export async function demo(options: Options): Promise<void> {
   const text = (name: string) => (typeof options[name] === 'string' ? options[name] : undefined)
   const number = (name: string) => {
@@ -13,7 +13,10 @@ export async function demo(options: Options): Promise<void> {
     return Number(given)
   }
   const apiKey = text('key') ?? process.env.SVC_API_KEY ?? process.env.SVC_BOOTSTRAP_API_KEY
-  if (!apiKey) throw new DemoError('give the API key that "svc up" printed: --key KEY, or SVC_API_KEY=KEY.')
+  if (!apiKey)
+    throw new DemoError(
+      'the API key is missing: pass the one that "svc up" printed with --key KEY, or set SVC_API_KEY.',
+    )
   const stop = new AbortController()
   process.once('SIGINT', () => stop.abort())
   const report = await runDemo({

@@ -20,12 +20,12 @@ const TRAIN_SHARE = 0.8
 const BROKEN_STEPS_MAX = 150
 
 export interface DemoOptions {
-  /** Where the service answers, such as http://localhost:8080. */
+  /** The address of the service, such as http://localhost:8080. */
   url: string
   apiKey: string
   /** The key's default workspace when absent. */
   workspace?: string | undefined
-  /** Made when there is none of that name; `demo` when absent. */
+  /** Created if missing; `demo` when absent. */
   project?: string | undefined
   /** Passes over the images, 30 when absent. */
   epochs?: number | undefined
@@ -53,7 +53,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
     return report
   } catch (error) {
     progress.clear()
-    if (signal.aborted) throw new DemoError('interrupted: what was logged until now is kept by the service')
+    if (signal.aborted) throw new DemoError('interrupted: the service keeps what was logged so far')
     throw error
   }
 }
@@ -62,7 +62,7 @@ async function trainAndCompare(
   { url, apiKey, workspace, project = 'demo', epochs = 30, seed = 7, signal }: DemoOptions,
   progress: typeof silentProgress,
 ): Promise<{ report: DemoReport; runs: RunOutcome[] }> {
-  if (!Number.isInteger(epochs) || epochs < 1) throw new DemoError('--epochs takes a whole number from 1 on')
+  if (!Number.isInteger(epochs) || epochs < 1) throw new DemoError('--epochs must be a whole number of 1 or more')
   const client = createClient({ url, apiKey, signal, onWait: progress.say })
   const workspaceName = workspace ?? (await client.get('account-details', {}, accountAnswer)).defaultWorkspaceName
   const plan: Omit<TrainingPlan, 'learningRate'> = {

@@ -1,4 +1,4 @@
-/** Something the person at the terminal can put right; the message says how, a stack trace would add nothing. */
+/** An error that the user can fix; the message says how, so no stack trace is printed. */
 export class DemoError extends Error {
   override name = 'DemoError'
 }

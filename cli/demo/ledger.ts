@@ -10,7 +10,7 @@ export interface Point {
   timestamp: number
 }
 
-/** Everything one experiment was told, kept to be compared with what the service answers later. */
+/** Everything logged to one experiment, to compare with the later reads. */
 export interface Ledger {
   experimentKey: string
   experimentName: string

@@ -1,6 +1,6 @@
 import { cpus, freemem, loadavg, totalmem } from 'node:os'
 
-/** What this machine was doing at a moment. */
+/** A sample of this machine's load. */
 export interface MachineSample {
   /** Milliseconds since the Unix epoch. */
   timestamp: number
@@ -10,11 +10,11 @@ export interface MachineSample {
   totalRam: number
   /** Bytes. */
   usedRam: number
-  /** Mean number of processes that wanted to run in the last minute. */
+  /** Load average of the last minute. */
   loadAverage: number
 }
 
-/** Answers a function that takes a sample; the cores' times count from one call to the next, at first from here. */
+/** Returns a function that takes a sample. CPU times count from the previous sample, at first from this call. */
 export function createMachineSampler(): () => MachineSample {
   let before = readCores()
   return () => {
@@ -27,7 +27,7 @@ export function createMachineSampler(): () => MachineSample {
     if (counted) before = now
     return {
       timestamp: Date.now(),
-      // A core's two clocks (busy, idle) are not read in one moment, so a share may come out just outside 0 to 100.
+      // Busy and idle times are not read at the same moment, so a share may be slightly outside 0 to 100.
       cpuPercent: counted ? cpuPercent.map((percent) => Math.min(100, Math.max(0, percent))) : [],
       totalRam: totalmem(),
       usedRam: totalmem() - freemem(),

@@ -134,7 +134,7 @@ function createActivations(network: Network): Float64Array[] {
   return [new Float64Array(network[0]?.inputs ?? 0), ...network.map((layer) => new Float64Array(layer.outputs))]
 }
 
-// Fills the activations for one sample and answers its cross-entropy.
+// Fills the activations for one sample and returns its cross-entropy.
 function forward(network: Network, samples: Samples, sample: number, activations: Float64Array[]): number {
   const features = activations[0] as Float64Array
   const start = sample * features.length
@@ -154,7 +154,7 @@ function forward(network: Network, samples: Samples, sample: number, activations
   return softmax(activations.at(-1) as Float64Array, samples.labels[sample] as number)
 }
 
-// Logits become probabilities in place; answers -ln(probability of the label), computed from the logits, so that
+// Logits become probabilities in place; returns -ln(probability of the label), computed from the logits, so that
 // it stays exact where the probability itself would round to zero.
 function softmax(logits: Float64Array, label: number): number {
   let top = -Infinity

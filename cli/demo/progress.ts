@@ -1,7 +1,7 @@
 import type { Output, Terminal } from '../terminal/terminal.ts'
 import type { RunProgress } from './run.ts'
 
-// A bar that is drawn over itself on a terminal; a plain line now and then where there is none.
+// On a terminal a bar that is redrawn in place, elsewhere a plain line now and then.
 
 const BAR_INTERVAL_MS = 100
 const LINE_INTERVAL_MS = 2000
@@ -11,11 +11,11 @@ export interface Progress {
   update(progress: RunProgress): void
   /** Prints a line above the bar. */
   say(line: string): void
-  /** Takes the bar away. */
+  /** Removes the bar. */
   clear(): void
 }
 
-/** Shows how far a run is on `out`. */
+/** Shows the progress of a run on `out`. */
 export function createProgress(out: Output, terminal: Terminal): Progress {
   let shownAt = -Infinity
   let isBarShown = false
@@ -46,7 +46,7 @@ export function createProgress(out: Output, terminal: Terminal): Progress {
   }
 }
 
-/** Shows nothing: for an output that a program reads. */
+/** Shows nothing, for output that a program reads. */
 export const silentProgress: Progress = { update: () => {}, say: () => {}, clear: () => {} }
 
 function toWords({ epoch, epochs, step, steps, loss, accuracy, acknowledged, elapsedMs }: RunProgress): string {

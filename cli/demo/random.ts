@@ -17,7 +17,7 @@ export function gaussian(random: Random): number {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
 }
 
-/** Shuffles a list in place (Fisher-Yates) and answers it. */
+/** Shuffles a list in place (Fisher-Yates) and returns it. */
 export function shuffle(list: Uint32Array, random: Random): Uint32Array {
   for (let last = list.length - 1; last > 0; last--) {
     const other = Math.floor(random() * (last + 1))

@@ -26,7 +26,7 @@ export interface ReadBack {
   pointsRead: number
   /** Reads that were compared. */
   reads: number
-  /** What differs, one line each; empty when all that was logged was read back. */
+  /** The differences, one line each; empty if there are none. */
   mismatches: string[]
   durationMs: number
 }
@@ -41,11 +41,11 @@ interface ReadBackDeps {
 
 interface Check {
   what: string
-  /** Reads once and answers what differs from the ledger. */
+  /** Reads once and returns the differences from the ledger. */
   run(): Promise<string[]>
 }
 
-/** Compares all that the ledger holds with what the service answers; rejects with DemoError when it does not answer. */
+/** Compares the whole ledger with the reads; rejects with DemoError if the service does not answer. */
 export async function readBack({ client, ledger, signal, waitMsMax = WAIT_MS_MAX }: ReadBackDeps): Promise<ReadBack> {
   const startedAt = performance.now()
   const { experimentKey } = ledger
@@ -151,7 +151,7 @@ async function untilEqual(check: Check, deadline: number, signal: AbortSignal): 
   }
 }
 
-/** What differs between the points logged and the points read, in words: values bit for bit, and their number. */
+/** Describes the differences between logged and read points: values bit for bit, and their number. */
 export function comparePoints(logged: Point[], read: ReadPoint[]): string[] {
   const differences: string[] = []
   if (read.length !== logged.length) differences.push(`${logged.length} points logged, ${read.length} read back`)
@@ -170,7 +170,7 @@ export function comparePoints(logged: Point[], read: ReadPoint[]): string[] {
   return shorten(differences)
 }
 
-/** The same for a series thinned out to `maxPoints`: nothing invented, and its lowest and highest number kept. */
+/** The same for a series thinned to `maxPoints`: no invented points, lowest and highest value kept. */
 export function compareThinned(logged: Point[], read: ReadPoint[], maxPoints: number): string[] {
   if (logged.length <= maxPoints) return comparePoints(logged, read)
   const differences: string[] = []
@@ -261,13 +261,13 @@ function compareText(what: string, logged: string, read: string | undefined): st
   return logged === read ? [] : [`${what}: logged ${describe(logged)}, read back ${describe(read)}`]
 }
 
-// Where a point is: all of it but its value.
+// Everything of a point but its value.
 function placeOf(point: Point | ReadPoint): string {
   const context = ('runContext' in point ? point.runContext : 'context' in point ? point.context : null) || 'no context'
   return `${context}, step ${point.step ?? '-'}, epoch ${point.epoch ?? '-'}, at ${point.timestamp}`
 }
 
-// The service answers numbers as strings; anything else than a string is no number here, and so is an empty one.
+// The service returns numbers as strings; anything else, and an empty string, is not a number.
 function toNumber(value: unknown): number | undefined {
   if (typeof value !== 'string' || value.trim() === '') return undefined
   if (/^nan$/i.test(value)) return Number.NaN

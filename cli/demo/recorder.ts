@@ -12,7 +12,7 @@ const REQUESTS_MAX = 6
 
 export interface Recorder {
   readonly ledger: Ledger
-  /** What the service answered but should not have: refused or throttled points, in words. */
+  /** Refused or throttled points, as texts; there should be none. */
   readonly refusals: string[]
   /** Points of metrics, the machine's included, whose request was answered with 200. */
   acknowledged(): number
@@ -26,7 +26,7 @@ export interface Recorder {
   output(line: string, stderr: boolean): Promise<void>
   machine(sample: MachineSample): Promise<void>
   startEndTime(startTimeMillis: number, endTimeMillis: number): Promise<void>
-  /** Sends what waits, and resolves when everything is answered; rejects with the first error there was. */
+  /** Sends the waiting points and resolves when all requests are answered; rejects with the first error. */
   drain(): Promise<void>
 }
 
@@ -37,7 +37,7 @@ export interface NewExperiment {
   experimentName: string
 }
 
-/** Creates an experiment at the service (and its project, when there is none) and answers its recorder. */
+/** Creates an experiment at the service (and its project if missing) and returns its recorder. */
 export async function createRecorder({ client, ...names }: NewExperiment): Promise<Recorder> {
   const created = await client.post('write/experiment/create', names, createdAnswer)
   const { experimentKey } = created
@@ -62,7 +62,7 @@ export async function createRecorder({ client, ...names }: NewExperiment): Promi
   let batchSince = 0
   let lines: { output: string; stderr: boolean; localTimestamp: number; offset: number }[] = []
 
-  // Resolves as soon as the request is under way; its error comes out of the next send, or of drain.
+  // Resolves once the request is sent; its error is thrown by the next send, or by drain.
   async function send(request: () => Promise<void>): Promise<void> {
     while (underWay.size >= REQUESTS_MAX) await Promise.race(underWay)
     if (failure) throw failure.error

@@ -26,14 +26,14 @@ export interface ExperimentReport {
   durationMs: number
   readBackMs: number
   readsCompared: number
-  /** What the service refused, or answered differently from what was logged; empty when all is well. */
+  /** Refused points and differences between logged and read values; empty if there are none. */
   mismatches: string[]
-  /** Where its loss can be read. */
+  /** The URL of its loss. */
   getMetricUrl: string
 }
 
 export interface DemoReport {
-  /** Whether all that was logged was read back, value for value. */
+  /** True if everything logged was read back, value for value. */
   ok: boolean
   url: string
   workspaceName: string
@@ -44,7 +44,7 @@ export interface DemoReport {
   experiments: ExperimentReport[]
 }
 
-/** What is told of one experiment. */
+/** The report of one experiment. */
 export function toExperimentReport(url: string, run: RunOutcome, read: ReadBack): ExperimentReport {
   const { ledger } = run
   const query = new URLSearchParams({ experimentKey: ledger.experimentKey, metricName: 'train_loss', maxPoints: '100' })
@@ -71,12 +71,12 @@ export function toExperimentReport(url: string, run: RunOutcome, read: ReadBack)
   }
 }
 
-/** The report as lines for a terminal: a table, a chart of the losses, what the comparison found, where to look. */
+/** The report as lines for a terminal: a table, a chart of the losses, the result of the comparison, and URLs. */
 export function renderReport(report: DemoReport, runs: RunOutcome[], terminal: Terminal): string[] {
   const { paint } = terminal
   const outcome = report.ok
-    ? paint('green', `All that was logged was read back, value for value (${countReads(report)} reads compared).`)
-    : paint('red', 'What was read back differs from what was logged:')
+    ? paint('green', `Everything logged was read back, value for value (${countReads(report)} reads compared).`)
+    : paint('red', 'Read values differ from logged values:')
   return [
     '',
     ...renderTable(report.experiments, terminal),

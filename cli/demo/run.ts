@@ -14,7 +14,7 @@ import { stepsPerEpoch, type TrainingEnd, type TrainingEvent, type TrainingPlan,
 const SAMPLES_MIN = 3
 const SAMPLE_INTERVAL_MS_MAX = 500
 
-/** How far a run is, for a progress bar. */
+/** The progress of a run. */
 export interface RunProgress {
   name: string
   epoch: number
@@ -55,7 +55,7 @@ export interface RunDeps extends NewExperiment {
   signal: AbortSignal
 }
 
-/** Trains by the plan and logs it all to a new experiment; rejects with DemoError when the service does not take it. */
+/** Trains by the plan and logs everything to a new experiment; rejects with DemoError if the service refuses it. */
 export async function runExperiment({ plan, tags, onProgress, signal, ...experiment }: RunDeps): Promise<RunOutcome> {
   const recorder = await createRecorder(experiment)
   const { experimentKey } = recorder.ledger
@@ -110,7 +110,7 @@ export async function runExperiment({ plan, tags, onProgress, signal, ...experim
         state.bestValidateAccuracy = Math.max(state.bestValidateAccuracy ?? 0, value.validate.accuracy)
       }
       await logEvent(recorder, value, plan.epochs)
-      // The requests under way and the timers get their turn; or else they would all wait for the training's end.
+      // Lets pending requests and timers run, or they would wait for the end of the training.
       await breathe()
       signal.throwIfAborted()
     }
@@ -189,8 +189,8 @@ interface Beat {
   stop(): void
 }
 
-// Signals twice in each period the service asks for. The first one must succeed; a later one that fails is left to the
-// next, and to the writes beside it, which report the same trouble.
+// Signals twice in each period that the service asks for. The first signal must succeed. A later failure is ignored: the writes
+// report the same problem.
 async function keepAlive(client: Client, experimentKey: string, signal: AbortSignal): Promise<Beat> {
   const status = () => client.get('write/experiment/set-status', { experimentKey }, statusAnswer)
   const first = await status()
@@ -203,7 +203,7 @@ async function keepAlive(client: Client, experimentKey: string, signal: AbortSig
       try {
         stopRequested = (await status()).stopRequested ?? false
       } catch {
-        // Told by the writes.
+        // The writes report it.
       } finally {
         running = false
       }
@@ -218,7 +218,7 @@ async function keepAlive(client: Client, experimentKey: string, signal: AbortSig
 }
 
 interface Monitor {
-  /** Takes the last sample, and some more where the run was too short for `samplesMin` of them. */
+  /** Takes the last sample, and more if a short run has fewer than `samplesMin`. */
   finish(samplesMin: number): Promise<void>
   stop(): void
 }
@@ -231,7 +231,7 @@ function watchMachine(recorder: Recorder, intervalMs: number, signal: AbortSigna
   const take = () => {
     samples++
     sampledAt = performance.now()
-    // An error of these writes stays with the recorder, which throws it to the training.
+    // The recorder throws an error of these writes to the training.
     last = Promise.all([last, recorder.machine(sample()).catch(() => {})]).then(() => {})
   }
   const timer = setInterval(take, intervalMs)

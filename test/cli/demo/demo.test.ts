@@ -44,14 +44,14 @@ describe('svc demo against a running service', () => {
     )
 
     expect(code).toBe(0)
-    expect(stdout).toContain('All that was logged was read back')
+    expect(stdout).toContain('Everything logged was read back')
     expect(stdout).not.toMatch(/(?!\n)\p{Cc}/u)
   })
 
   it('says that the key is not known', async () => {
     const outcome = await svc(['demo', '--url', up.url, '--key', 'another-key-than-mine'], {}, onClose)
 
-    expectPlainFailure(outcome, /does not know this API key \(HTTP 401\): give yours with --key/)
+    expectPlainFailure(outcome, /does not know this API key \(HTTP 401\)\. Pass a valid one with --key/)
     expect(outcome.stderr).not.toContain('another-key-than-mine')
   })
 
@@ -77,7 +77,7 @@ describe('svc demo says what it needs', () => {
   })
 
   it.each([
-    ['without a key', ['demo'], /give the API key .*--key KEY/],
+    ['without a key', ['demo'], /the API key is missing.*--key KEY/],
     ['when the address is none', ['demo', '--key', 'k', '--url', 'nowhere'], /"nowhere" is not a URL/],
     [
       'when a number is none',
