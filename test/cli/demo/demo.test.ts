@@ -63,7 +63,7 @@ describe('svc demo against a running service', () => {
     demo.kill('SIGINT')
 
     const { code } = await demo.ended
-    expectPlainFailure({ code, stdout: demo.stdout(), stderr: demo.stderr() }, /interrupted: .*is kept/)
+    expectPlainFailure({ code, stdout: demo.stdout(), stderr: demo.stderr() }, /interrupted: the service keeps/)
   })
 })
 
