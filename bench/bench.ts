@@ -12,8 +12,8 @@ import { renderReport } from './report/report.ts'
 import { describeMachine, keepResults, resultsFolder } from './report/results.ts'
 
 /**
- * `npm run bench [-- NAME ...]`: measures points per second stored through the whole service, and what they cost.
- * README.md tells how to read what it prints.
+ * `npm run bench [-- NAME ...]`: measures points per second stored through the whole service, and their cost. README.md
+ * explains the output.
  */
 
 const usage = `Usage: npm run bench -- [options] [NAME ...]

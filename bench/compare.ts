@@ -21,8 +21,8 @@ import { type Compared, renderComparison } from './report/report.ts'
 import { describeMachine, keepResults } from './report/results.ts'
 
 /**
- * `npm run bench:compare [-- NAME ...]`: us, our baselines and others' servers in one run, alternated round by round.
- * README.md tells how to read what it prints.
+ * `npm run bench:compare [-- NAME ...]`: compares the service, our baselines and other servers, alternating round by round.
+ * README.md explains the output.
  */
 const usage = `Usage: npm run bench:compare -- [options] [NAME ...]
 
@@ -67,7 +67,7 @@ async function main(closers: Closers) {
   if (options.install) {
     for (const wanted of [mlflowPackage, trackioPackage]) {
       say(`Installing ${wanted.name} ${wanted.version} from PyPI, unless it is there`)
-      // Without it, the rest can still be compared.
+      // A failed install skips only this peer.
       await installPackage(wanted).catch((error: Error) => say(`It could not be installed: ${error.message}`))
     }
   }
@@ -80,7 +80,7 @@ async function main(closers: Closers) {
     try {
       const compared = await compare(comparison, options, closersOfRun)
       results.push(compared)
-      // Each by itself, so that those that are done stay when a later one fails.
+      // One file per comparison, so that a later failure loses no results.
       await keepResults('compare', { rounds, seconds, fsync, without }, [compared])
       if (!options.json) process.stdout.write(renderComparison(comparison, compared, terminal))
     } finally {
@@ -122,7 +122,7 @@ async function compare(comparison: Comparison, options: Options, closers: Closer
   return { comparison: comparison.name, measured, absent: [...new Set(absent)] }
 }
 
-/** On the queue in Postgres where there is no Redis; undefined when it cannot do without. */
+/** Uses the queue in Postgres if there is no Redis; undefined if the side requires Redis. */
 async function openSide(side: Side, options: Options, closers: Closers): Promise<Contender | undefined> {
   const scenario = scenarioOf(side)
   const { rounds, seconds } = options

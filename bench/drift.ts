@@ -13,9 +13,9 @@ import { startSystem } from './contenders/system.ts'
 import { median } from './report/report.ts'
 
 /**
- * `npm run bench:drift`: how long reads of distributions, drift and label quality take over many events of 20 features. The
- * events are made inside ClickHouse, in the order in which production would send them, and read over HTTP. A folder that is
- * given is kept, and its events are read again.
+ * `npm run bench:drift`: measures reads of distributions, drift and label quality over many events of 20 features. The
+ * events are generated inside ClickHouse, in the order in which production would send them, and read over HTTP. With
+ * `--folder`, the data is kept and read again by the next run.
  */
 const usage =
   'Usage: npm run bench:drift -- [--events N] [--reference N] [--rounds N] [--read NAME] [--folder FOLDER] [--json]\n'
@@ -153,7 +153,10 @@ type Made = {
   to: number
 }
 
-/** 14 floats, 2 integers, a boolean and 3 categories; the first drifts in the second half of the time. Every tenth event is labelled. */
+/**
+ * 14 floats, 2 integers, a boolean and 3 categories. The first feature drifts in the second half of the period. Every tenth
+ * event is labelled.
+ */
 async function makeEvents({ run, database, id, kind, from, to }: Made) {
   const numbers = `numbers(${from}, ${to - from})`
   const number = (at: string) => `1000 + intDiv(${at}, ${eventsPerClaim}), ${at} % ${eventsPerClaim}`
@@ -190,7 +193,7 @@ async function makeEvents({ run, database, id, kind, from, to }: Made) {
 
 const rollupsMsMax = 900_000
 
-/** Waits until the worker has summed up all events but the last few. */
+/** Waits until the worker has rolled up all events but the last few. */
 async function waitForRollups(
   { rows, database }: ReturnType<typeof openClickHouse>,
   { modelId, kind }: { modelId: bigint; kind: number },
@@ -211,7 +214,7 @@ async function waitForRollups(
 
 const mergesMsMax = 120_000
 
-/** Waits for merges: they would share the cores with what is measured. */
+/** Waits for merges to end: they would compete for the cores. */
 async function settle(clickhouse: ReturnType<typeof openClickHouse>) {
   const deadline = performance.now() + mergesMsMax
   while (performance.now() < deadline) {
@@ -226,7 +229,7 @@ type Result = {
   medianMs: number
   leastMs: number
   greatestMs: number
-  /** Of ClickHouse; undefined where that cannot be told. */
+  /** CPU of ClickHouse; undefined without /proc. */
   cpuMs: number | undefined
 }
 

@@ -14,8 +14,8 @@ import { median } from './report/report.ts'
 import { type Kept, keepResults, readResults } from './report/results.ts'
 
 /**
- * `npm run bench:growth`: points a second and the 99th percentile of the requests against the number of writers, the size
- * of batches and the number of series, as plots in `bench/plots/`.
+ * `npm run bench:growth`: plots points per second and the 99th percentile of requests against the number of writers, the
+ * batch size and the number of series, into `bench/plots/`.
  */
 const usage = `Usage: npm run bench:growth -- [options] [writers|batch|series ...]
 

@@ -11,9 +11,9 @@ import { median, renderTable, spread } from './report/report.ts'
 import { describeMachine, keepResults } from './report/results.ts'
 
 /**
- * `npm run bench:latency`: how long an acknowledged point takes until a read finds it. A probe sends a point every 10 ms
- * and looks for all that were acknowledged and not yet found, while a load goes on beside it at 10,000 points a second,
- * and at 80 % of what was stored without a limit just before.
+ * `npm run bench:latency`: measures the time from the acknowledgement of a point until a read finds it. A probe sends a
+ * point every 10 ms and polls for all acknowledged points that were not found yet. A load runs at the same time: at 10,000
+ * points/s, and at 80 % of the unlimited rate measured just before.
  */
 const usage = `Usage: npm run bench:latency -- [--rounds N] [--seconds N] [--fsync always|everysec] [--json]\n`
 
@@ -75,7 +75,7 @@ await runCommand(async (closers) => {
   say(`Written to ${file}`)
 })
 
-/** Writes points of its own, one at a time, and sees when each can be read. */
+/** Writes its own points one at a time, and records when each can be read. */
 async function openProbe(service: ServiceContender, stores: BenchStores, closers: Closers) {
   const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl })
   closers.push(() => clickhouse.close())
@@ -96,7 +96,7 @@ async function openProbe(service: ServiceContender, stores: BenchStores, closers
   }
 
   return {
-    /** @returns milliseconds from each answer until the point was found, in order of size */
+    /** @returns the sorted times from each answer until its point was found, in ms */
     async run(seconds: number): Promise<number[]> {
       const waiting = new Map<number, number>()
       const tookMs: number[] = []

@@ -14,8 +14,8 @@ import { describeCpuProfiles } from './report/profile.ts'
 import { median } from './report/report.ts'
 
 /**
- * `npm run bench:monitoring`: what events of deployed models cost, from the request to the rows, and whether each prediction
- * id is there exactly once afterwards.
+ * `npm run bench:monitoring`: measures the cost of events of deployed models from request to rows, and verifies that each
+ * prediction id is stored exactly once.
  */
 const usage = `Usage: npm run bench:monitoring -- [--events N] [--rounds N] [--batch N] [--connections N]
                                       [--queue redis|postgres] [--kills N] [--profile] [--json]\n
@@ -57,7 +57,7 @@ async function main() {
     say('Starting the stores and the service')
     const stores = await openBenchStores(closers)
     queue = (values.queue as typeof queue) ?? (stores.urls.redisUrl ? 'redis' : 'postgres')
-    // What is verified afterwards is every value.
+    // The verification reads every value.
     const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl, readTimeoutMs: 300_000 })
     closers.push(() => clickhouse.close())
     const database = openDatabase({ url: stores.urls.postgresUrl, onError: () => undefined })
@@ -127,7 +127,7 @@ function toNumbers<T extends Record<string, string | boolean | undefined>>(value
   return Object.fromEntries(Object.entries(values).map(([name, it]) => [name, Number(it)])) as Record<keyof T, number>
 }
 
-/** @throws Error when the work was over too soon for all of them */
+/** @throws Error if the work ended before all kills */
 async function killNowAndThen(work: Promise<unknown>, kills: number, kill: () => Promise<void>) {
   let isOver = false
   const over = work.finally(() => {
@@ -168,7 +168,7 @@ async function findModel(database: Database, name: string): Promise<bigint> {
   return row?.id as bigint
 }
 
-/** `once` counts what came twice once, as after a kill: that takes longer than the load itself may. */
+/** `once` counts repeated deliveries once, for after a kill. That query takes longer than the load may take. */
 async function waitUntilStored(clickhouse: ClickHouse, modelId: bigint, events: number, { once }: { once: boolean }) {
   const deadline = performance.now() + storedWaitMsMax
   const count = async (table: string) =>
@@ -205,7 +205,7 @@ async function verify(clickhouse: ClickHouse, modelId: bigint, events: number) {
 
 type Disk = { events: number; bytesPerEvent: Record<string, number> }
 
-/** Bytes on disk by table: as the load left them, and once all parts are merged. */
+/** Bytes on disk by table, before and after all parts are merged. */
 async function readDisk(clickhouse: ClickHouse, database: Database): Promise<Disk> {
   const tables = ['events', 'event_values'] as const
   const size = async (table: string) => {

@@ -11,15 +11,15 @@ import { startLoadProcess } from './load/start-load-process.ts'
 import { median } from './report/report.ts'
 
 /**
- * `npm run bench:neighbour`: what a runaway experiment does to a quiet one. The quiet one sends a point every 20 ms, alone
- * and with a neighbour that sends batches of 1,000 points as fast as it can and never waits as it is told; the two are
- * measured in turn. By the default limit the neighbour may store 20,000 points a second.
+ * `npm run bench:neighbour`: measures the effect of a runaway experiment on a quiet one. The quiet one sends a point every
+ * 20 ms, alternately alone and beside a neighbour that sends batches of 1,000 points as fast as it can and ignores
+ * Retry-After. By the default limit the neighbour may store 20,000 points/s.
  */
 const usage = `Usage: npm run bench:neighbour -- [--rounds N] [--seconds N] [--json]\n`
 
 const quietEveryMs = 20
 const runawayConnections = 8
-/** Long enough to use up the burst that a bucket begins with. */
+/** Long enough to use up the initial burst of a bucket. */
 const warmUpSeconds = 6
 
 type QuietRound = { tookMs: number[]; readableMs: number }
@@ -80,7 +80,7 @@ async function main() {
       const startedAt = performance.now()
       for (let at = startedAt; at < startedAt + roundSeconds * 1_000; at += quietEveryMs) {
         await sleep(Math.max(0, at - performance.now()))
-        // From when it was due: a wait for the one before it is a wait all the same.
+        // Measured from when the point was due, so a wait for the previous one counts.
         await sendPoint()
         tookMs.push(performance.now() - at)
       }

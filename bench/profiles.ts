@@ -14,15 +14,15 @@ import { median } from './report/report.ts'
 import { describeMachine, resultsFolder } from './report/results.ts'
 
 /**
- * `npm run bench:profile`: where the microseconds go. Runs scenarios with the profiler of Node, draws a flame graph of each
- * process into `bench/profiles/`, and writes the table of it into `bench/README.md` between its markers.
+ * `npm run bench:profile`: shows where CPU time goes. Runs scenarios with Node's profiler, draws a flame graph of each
+ * process into `bench/profiles/`, and writes a table into `bench/README.md` between its markers.
  */
 const usage = `Usage: npm run bench:profile -- [--rounds N] [--seconds N] [--fsync always|everysec] [single rows columns ...]\n`
 
 const flamesFolder = fileURLToPath(new URL('./profiles/', import.meta.url))
 const readme = new URL('./README.md', import.meta.url)
 const markers = { begin: '<!-- profile: npm run bench:profile -->', end: '<!-- /profile -->' }
-/** What takes less than this part of a point is added up as the rest of its process. */
+/** Entries below this share of a point are summed up as others. */
 const shareLeast = 0.01
 
 await runCommand(async (closers) => {
@@ -64,7 +64,7 @@ await runCommand(async (closers) => {
       })
       measured = (await measure({ contenders: [contender], rounds, seconds, progress: say }))[0]
     } finally {
-      // A process writes its profile when it ends.
+      // A process writes its profile when it exits.
       await closersOfRun.closeAll()
     }
     if (!measured) continue
@@ -112,7 +112,7 @@ function renderTable(measured: Measured, profiles: ProcessProfile[], about: stri
   ].join('\n')
 }
 
-/** The measured microseconds of a process by where its samples were taken. */
+/** Distributes the measured microseconds of a process by where its samples were taken. */
 function shareOut({ process, microsPerPoint, root }: ProcessProfile, all: number): [string, string, number][] {
   const parts = [...sumBy(root, toPlace)]
     .map(([where, micros]): [string, string, number] => [process, where, (micros / root.totalMicros) * microsPerPoint])

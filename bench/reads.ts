@@ -15,9 +15,9 @@ import { renderTable, spread } from './report/report.ts'
 import { describeMachine, keepResults } from './report/results.ts'
 
 /**
- * `npm run bench:reads`: how long reads take, called one after the other over HTTP until the answer is read to its end:
- * a series of 10 million points as 1,000 buckets, one of 400 points, and the summary of 10,000 metrics. Beside the first,
- * alternated with it, the plainest query that asks the engine itself for 1,000 buckets.
+ * `npm run bench:reads`: measures sequential reads over HTTP until the end of each answer: a series of 10 million points as
+ * 1,000 buckets, one of 400 points, and the summary of 10,000 metrics. The first alternates with the simplest query that
+ * returns 1,000 buckets directly from ClickHouse.
  */
 const usage = `Usage: npm run bench:reads -- [--rounds N] [--seconds N] [--json]\n`
 
@@ -110,7 +110,7 @@ await runCommand(async (closers) => {
   say(`Written to ${file}`)
 })
 
-/** Writes series as blocks straight into the table, as if they had come in requests of 1,000 points. */
+/** Inserts blocks directly into the table, as if they had come in requests of 1,000 points. */
 async function write(clickhouse: ClickHouse, experimentId: bigint, size: { metrics: number; steps: number }) {
   const block = createNativeBlock(pointsTable)
   const insert = async () => await clickhouse.insertBlocks(pointsTable, [await compress(block.take())])
@@ -138,7 +138,7 @@ async function write(clickhouse: ClickHouse, experimentId: bigint, size: { metri
   if (block.rows > 0) await insert()
 }
 
-/** Calls one after the other for so long. */
+/** Repeats a call for this many seconds. */
 async function repeat(call: () => Promise<unknown>, seconds: number): Promise<ReadRound> {
   const tookMs: number[] = []
   const endsAt = performance.now() + seconds * 1_000

@@ -7,9 +7,9 @@ import { median, totalCpu } from './report/report.ts'
 import { type Kept, readResults } from './report/results.ts'
 
 /**
- * `npm run bench:report`: every figure we want to reach beside what was measured last, as Markdown. It reads what
- * `bench:compare`, `bench:latency` and `bench:reads` left in `bench/results/` and measures nothing. Ratios are medians of
- * the ratios of each round, for the sides of a round ran one after the other.
+ * `npm run bench:report`: prints every target beside its last measurement, as Markdown. It reads the results of
+ * `bench:compare`, `bench:latency` and `bench:reads` in `bench/results/` and measures nothing. A ratio is the median of the
+ * ratios per round, because the sides of a round ran one after the other.
  */
 type Figure = {
   figure: string
@@ -296,7 +296,7 @@ function toRate({ pointsPerSecond }: Round): number {
   return pointsPerSecond
 }
 
-/** Round by round: the sides of one ran one after the other. */
+/** The ratio per round: the sides of a round ran one after the other. */
 function ratio(ours: Measured | undefined, other: Measured | undefined, of: (round: Round) => number = toRate) {
   if (!ours || !other) return undefined
   return median(ours.rounds.map((round, at) => of(round) / of(other.rounds[at] as Round)))
@@ -317,7 +317,7 @@ function toLine({ figure, unit = '', measured, target, stretch, isMost = false, 
   const goal = `${sign} ${text(target)}${stretch === undefined ? '' : ` (${text(stretch)})`}`
   if (measured === undefined || Number.isNaN(measured)) return `| ${figure} | not measured | ${goal} | |`
   const reaches = (limit: number) => (isMost ? measured <= limit : measured >= limit)
-  // How far it is from the target: above 1 it is better, whichever way better is.
+  // The distance from the target: above 1 is better, for minimum and maximum targets.
   const share = isMost ? target / measured : measured / target
   const verdict = stretch !== undefined && reaches(stretch) ? 'stretch' : reaches(target) ? 'reached' : 'not reached'
   return `| ${figure} | ${text(measured)} | ${goal} | ${verdict}, ${share.toFixed(2)} of the target |`

@@ -9,8 +9,8 @@ import { startSystem } from './contenders/system.ts'
 import { median } from './report/report.ts'
 
 /**
- * `npm run bench:webhooks`: how soon a receiver hears of a change, alone and beside receivers that never answer. The two are
- * measured in turn: from the answer to a change of a stage to its arrival at the receiver.
+ * `npm run bench:webhooks`: measures webhook latency, from the answer to a stage change until the delivery arrives.
+ * Alternates between one receiver alone and the same receiver beside unreachable ones.
  */
 const usage = `Usage: npm run bench:webhooks -- [--rounds N] [--seconds N] [--dead N] [--json]\n`
 
@@ -121,7 +121,7 @@ function createCaller(url: string, apiKey: string): Call {
   }
 }
 
-/** A registered model with several versions; their ids. */
+/** Registers a model with several versions, and returns their ids. */
 async function registerVersions(call: Call): Promise<string[]> {
   const { experimentKey } = await call('POST', '/write/experiment/create', { workspaceName, projectName: 'bench' })
   const asset = { link: 's3://bucket/weights', type: 'model-element', groupingName: 'net', isRemote: 'true' }

@@ -1,6 +1,6 @@
 import fastify from 'fastify'
 
-/** What HTTP and JSON alone cost: a route that parses a point and answers, and keeps nothing. */
+/** The cost of HTTP and JSON alone: a route that parses a point, answers and stores nothing. */
 const app = fastify()
 app.get('/readyz', () => 'ok')
 app.post('/api/rest/v2/write/experiment/metric', () => ({ msg: 'Saved' }))

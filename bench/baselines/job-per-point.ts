@@ -9,8 +9,8 @@ import { pointsTable } from '../../store/clickhouse/points/tables.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 
 /**
- * The straightforward design: one BullMQ job for every point. `ingest` adds the job and answers; `worker` gathers the
- * points of many jobs into one insert, as ours does, and completes each job after it. Keys are not checked, nor limits.
+ * The simplest design: one BullMQ job per point. `ingest` adds the job and answers; `worker` combines the points of many
+ * jobs into one insert, like our worker, and then completes the jobs. It checks neither keys nor limits.
  *
  * Usage: node job-per-point.ts ingest|worker
  */

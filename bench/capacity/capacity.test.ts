@@ -22,7 +22,7 @@ it('a plan follows from the costs: ten times the load takes ten times what it co
   expect(small.bytesPerDay).toBeCloseTo(20_000 * assumptions.pointsPerGpu * 86_400 * costs.bytesPerPoint)
   const cores = (plan: typeof small, name: string) => plan.parts.find((it) => it.name === name)?.cores ?? 0
   expect(Math.abs(cores(large, 'ingest') - 10 * cores(small, 'ingest'))).toBeLessThan(10)
-  // What is full at the peak has more than one process, and what is not has not.
+  // A component that is saturated at the peak has several processes; one that is not has the minimum.
   for (const { what, share } of large.limits.filter((it) => it.what.endsWith('process'))) {
     const processes = large.parts.find((it) => what.includes(it.name))?.processes ?? 0
     expect(processes).toBe(Math.max(2, Math.ceil(share)))

@@ -5,8 +5,8 @@ import { assumptions, planCapacity } from './plan.ts'
 import { describeCapacity } from './report.ts'
 
 /**
- * `npm run capacity`: what training clusters need, from what the bench measured. Without options it prints
- * `docs/capacity.md`.
+ * `npm run capacity`: sizes a deployment for training clusters from the measurements of the bench. Without options it
+ * prints `docs/capacity.md`.
  */
 const usage = `Usage: npm run capacity -- [--gpus N[,N]] [--measured] [--json] [assumptions]
 

@@ -3,7 +3,7 @@ import type { Compared } from '../report/report.ts'
 import { median } from '../report/report.ts'
 import { readResults } from '../report/results.ts'
 
-/** What points cost, as the bench measured it: CPU of each process in µs a point, by how the points come. */
+/** The measured cost of points: CPU of each process in µs per point, by request format. */
 export type Costs = {
   source: string
   cpuMicros: Record<Scenario, Record<ProcessName, number>>
@@ -22,9 +22,9 @@ export type ProcessName = (typeof processNames)[number]
 const readme = new URL('../README.md', import.meta.url)
 
 /**
- * The costs that stand in `bench/README.md`, where `bench:profile` and `bench:report` put them.
+ * Reads the costs that `bench:profile` and `bench:report` wrote into `bench/README.md`.
  *
- * @throws Error when one of them is missing there
+ * @throws Error if one of them is missing
  */
 export async function readWrittenCosts(): Promise<Costs> {
   const text = await readFile(readme, 'utf8')
@@ -45,7 +45,7 @@ export async function readWrittenCosts(): Promise<Costs> {
   }
 }
 
-/** Adds up the lines of each process in the table of a scenario. */
+/** Sums the rows of each process in the table of a scenario. */
 function toProcesses(text: string, scenario: Scenario): Record<ProcessName, number> {
   const from = text.indexOf(`\n**${scenario}** (`)
   const table = from === -1 ? '' : (text.slice(from).split('\n\n')[1] ?? '')
@@ -59,10 +59,7 @@ function toProcesses(text: string, scenario: Scenario): Record<ProcessName, numb
   return sums
 }
 
-/**
- * The same of the newest runs of `npm run bench:compare` on this machine, where there are some; what they say nothing of
- * stays as it is written.
- */
+/** Like `readWrittenCosts`, but the newest results of `npm run bench:compare` on this machine take precedence. */
 export async function readMeasuredCosts(): Promise<Costs> {
   const costs = await readWrittenCosts()
   const kept = (await readResults()).filter((it) => it.command === 'compare')

@@ -1,35 +1,38 @@
 import { type Costs, type ProcessName, processNames, scenarioNames } from './costs.ts'
 
-/** What is assumed of a training cluster, of machines and of their prices. Each is an option of `npm run capacity`. */
+/** Assumptions about a training cluster, its machines and their prices. Each is an option of `npm run capacity`. */
 export type Assumptions = {
-  /** All points of a GPU on average: its share of a run's metrics, and its resource usage. */
+  /** Average points/s per GPU: its share of the run's metrics, and its resource usage. */
   pointsPerGpu: number
-  /** The busiest minutes, by the average. */
+  /** The peak rate as a multiple of the average. */
   peakFactor: number
-  /** How points come; the rest comes as columns. The Python client sends columns. */
+  /** The shares of request formats; the rest is columns, as the Python client sends them. */
   singleShare: number
   rowsShare: number
   retentionDays: number
-  /** How busy a processor may be at the peak. */
+  /** The maximum CPU utilization at the peak. */
   busyMax: number
   outageHours: number
-  /** Of a point that waits in Redis: what `npm run outage` measured of single points; batches take less. */
+  /** Memory in Redis per queued point: measured by `npm run outage` with single points; batches need less. */
   bytesPerWaitingPoint: number
   clickhouseReplicas: number
-  /** Cores of a ClickHouse server, and its memory for each. */
+  /** Cores of a ClickHouse server, and memory per core. */
   clickhouseCores: number
   clickhouseGiBPerCore: number
-  /** GiB of data for which a server has a core more, for merges and reads, and which one server has at most. */
+  /** A server gets one more core per this many GiB of data, for merges and reads; and the maximum of data per server. */
   dataGiBPerCore: number
   dataGiBPerServer: number
-  /** How much more disk than data: merges write before they delete. */
+  /** Disk space as a multiple of the data: merges write before they delete. */
   diskFactor: number
   pricePerCore: number
   pricePerGiBMemory: number
   pricePerGiBDisk: number
 }
 
-/** Prices are a round middle of what public clouds asked in US dollars a month, without a term. Yours are options. */
+/**
+ * Prices are rounded typical prices of public clouds in US dollars per month, without a commitment. Override them with
+ * yours.
+ */
 export const assumptions: Assumptions = {
   pointsPerGpu: 10,
   peakFactor: 3,
@@ -62,26 +65,26 @@ export type Plan = {
   redisMemoryGiB: number
   parts: Part[]
   dollarsPerMonth: number
-  /** What one of each bears at the peak, the least first. */
+  /** The capacity of one instance of each component at the peak, the smallest first. */
   limits: Limit[]
 }
 
 type Limit = { what: string; pointsPerSecond: number; share: number }
 
-/** At least two of what answers requests or takes jobs: one may be restarted. */
+/** At least two of each role that answers requests or takes jobs, so that one can be restarted. */
 const processesLeast = 2
-/** A process of Node does its work on one thread, Redis its commands on one. */
+/** Node runs JavaScript on one thread, and Redis runs commands on one. */
 const coresOfProcess = 1
 const gib = 2 ** 30
-/** For its files and its log, which is rewritten beside itself. */
+/** For its files and its log, which is copied while it is rewritten. */
 const redisDiskPerMemory = 3
-/** Reads and the relational side do not grow with points. Not measured: a start, to be watched. */
+/** Reads and Postgres do not grow with points. Not measured: a starting point to monitor. */
 const fixed = {
   api: { cores: 2, memoryGiB: 1 },
   postgres: { cores: 4, memoryGiB: 16, diskGiB: 100 },
 } as const
 
-/** µs of each process for a point as points come. */
+/** µs of each process per point, for a mix of request formats. */
 export function mixCosts({ cpuMicros }: Costs, { singleShare, rowsShare }: Assumptions): Record<ProcessName, number> {
   const shares = { single: singleShare, rows: rowsShare, columns: 1 - singleShare - rowsShare }
   const ofProcess = (name: ProcessName) =>
@@ -101,7 +104,7 @@ export function planCapacity(gpus: number, costs: Costs, assumed: Assumptions): 
   const ingests = processesOf('ingest', processesLeast)
   const workers = processesOf('worker', processesLeast)
   const redisMasters = processesOf('redis', 1)
-  // Writes are refused while more than three quarters of it are used.
+  // Writes are rejected while more than three quarters of its memory are used.
   const waiting = peakPerSecond * 3_600 * assumed.outageHours * assumed.bytesPerWaitingPoint
   const redisMemoryGiB = waiting / 0.75 / gib + 0.25 * redisMasters
   const { clickhouseReplicas: replicas, clickhouseCores, clickhouseGiBPerCore } = assumed
@@ -182,7 +185,7 @@ export function planCapacity(gpus: number, costs: Costs, assumed: Assumptions): 
   }
 }
 
-/** What one of each bears when it is as busy as it may be, and how much of that the peak is. */
+/** The capacity of one instance of each component at maximum utilization, and the share of it that the peak uses. */
 function findLimits(micros: Record<ProcessName, number>, assumed: Assumptions, peakPerSecond: number): Limit[] {
   const limit = (what: string, name: ProcessName, cores: number): Limit => {
     const pointsPerSecond = (cores * assumed.busyMax * 1e6) / micros[name]

@@ -1,7 +1,7 @@
 import { type Costs, processNames } from './costs.ts'
 import { type Assumptions, mixCosts, type Plan } from './plan.ts'
 
-/** The plans as Markdown: what `docs/capacity.md` holds. */
+/** The plans as Markdown, as in `docs/capacity.md`. */
 export function describeCapacity(plans: Plan[], costs: Costs, assumed: Assumptions, command: string): string {
   const micros = mixCosts(costs, assumed)
   const columnsShare = 1 - assumed.singleShare - assumed.rowsShare
@@ -134,7 +134,7 @@ also carried the load; that they stay the same with many processes is assumed.
 `
 }
 
-/** As the formatter of this project leaves it: the first column is text, the others are numbers. */
+/** Formatted like the formatter of this project does: the first column is text, the others are numbers. */
 function toTable(rows: string[][]): string {
   const widths = (rows[0] ?? []).map((_, at) => Math.max(3, ...rows.map((it) => it[at]?.length ?? 0)))
   const fit = (cell: string, at: number) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))

@@ -7,8 +7,8 @@ import { victoriaMetrics, victoriaMetricsInflux } from '../peers/victoria-metric
 import type { QueueKind } from './scenarios.ts'
 
 /**
- * All sides of a comparison alternate in one run, each on its own stores. Peers get the data and the connections of our
- * first side.
+ * All sides of a comparison alternate in one run, each on its own stores. Peers get the data set and the number of
+ * connections of our first side.
  */
 export type Comparison = {
   name: string
@@ -23,7 +23,7 @@ export type Comparison = {
 export type Side = {
   scenario: string
   queue: QueueKind | 'none'
-  /** Overrides the fsync policy of Redis that the command was given. */
+  /** Overrides the fsync policy of Redis given on the command line. */
   fsync?: AppendFsync
   /** Connections that slow clients hold at the same time. */
   slowClients?: number

@@ -8,7 +8,7 @@ import type { QueueKind } from './scenarios.ts'
  */
 export type Contender = {
   runRound(seconds: number): Promise<Round>
-  /** Seconds of CPU so far, by process; undefined where there is no /proc. */
+  /** Seconds of CPU so far, by process; undefined without /proc. */
   readCpu(): Promise<Cpu>
   /** Compares stored and acknowledged points, and measures the disk space. */
   finish(): Promise<Finished>
@@ -35,7 +35,7 @@ export type Round = {
   pointsPerSecond: number
   p50Ms: number
   p99Ms: number
-  /** Microseconds of CPU per point, by process; absent where there is no /proc. */
+  /** Microseconds of CPU per point, by process; absent without /proc. */
   cpuMicros?: Record<string, number>
   unclearPoints: number
 }

@@ -3,7 +3,7 @@ import type { Shape } from '../load/dialects.ts'
 
 export type QueueKind = 'redis' | 'postgres'
 
-/** `service`: each role is a process of its own; `up`: all roles in one process; the others are baselines. */
+/** `service`: one process per role; `up`: all roles in one process; the others are baselines. */
 export type Target = 'service' | 'up' | 'jobPerPoint' | 'rawInserts' | 'bareRoute'
 
 export type Scenario = {
@@ -13,10 +13,10 @@ export type Scenario = {
   queues: (QueueKind | 'none')[]
   shape: Shape
   data: DataSet
-  /** Each pass writes further steps to the same experiments instead of creating new experiments. */
+  /** Each pass adds steps to the same experiments instead of creating new ones. */
   keepsExperiments?: boolean
   connections: number
-  /** Enough experiments are created for this rate; a faster round ends early, and its rate is still true. */
+  /** Enough experiments are created for this rate. A faster round ends early; its measured rate is still correct. */
   pointsPerSecondMax: number
 }
 

@@ -3,13 +3,13 @@ import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { summaryTable } from '../../store/clickhouse/points/summary.ts'
 import { pointsTable } from '../../store/clickhouse/points/tables.ts'
 
-/** Asks ClickHouse itself about the points: cheap, and covers all of them. */
+/** Counts points in ClickHouse: cheap, and it covers all of them. */
 const pollMs = 10
 const quietMs = 1_000
 const stalledMsMax = 60_000
 const mergesMsMax = 15_000
 
-/** Waits until so many rows can be read; rejects when their number has not grown for a minute. */
+/** Waits until this many rows can be read; rejects if the number does not grow for a minute. */
 export async function waitUntilStored(clickhouse: ClickHouse, rowsExpected: number): Promise<void> {
   let rows = -1
   let changedAt = performance.now()
@@ -35,7 +35,7 @@ export async function waitUntilQuiet(clickhouse: ClickHouse): Promise<void> {
   }
 }
 
-/** Counts readable rows. A row that was delivered twice counts twice until it is merged. */
+/** Counts readable rows. Repeated deliveries count again until they are merged. */
 async function countRows(clickhouse: ClickHouse): Promise<number> {
   const found = await clickhouse.rows<{ rows: string }>(`SELECT count() AS rows FROM ${table(clickhouse)}`)
   return Number(found[0]?.rows)

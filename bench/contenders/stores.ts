@@ -17,23 +17,23 @@ import { readCpuSeconds } from '../../test/kit/processes/usage.ts'
 import { type AppendFsync, startRedisServer } from '../../test/kit/stores/redis.ts'
 
 export type BenchStores = {
-  /** Removed when the stores are closed, unless it was given. */
+  /** Deleted when the stores are closed, unless it is `kept`. */
   folder: string
-  /** Includes the URL of Redis whenever there is one, also for a queue in Postgres. */
+  /** Includes the URL of Redis if there is one, also for a queue in Postgres. */
   urls: StoreUrls
   apiKey: string
   masterKey: string
-  /** Separates our keys in a Redis that others use too. */
+  /** Separates our keys in a shared Redis. */
   queuePrefix: string
-  /** Seconds of CPU of each store so far; undefined where there is no /proc. */
+  /** Seconds of CPU of each store so far; undefined without /proc. */
   readCpu(): Promise<Record<string, number> | undefined>
   /** Versions, and the fsync policy of Redis. */
   describe(): Promise<{ clickhouse: string; postgres: string; redis?: { version: string; appendFsync: string } }>
 }
 
 /**
- * Starts ClickHouse and Postgres in a temporary folder, and uses Redis at REDIS_URL or starts one. They are never those
- * of a deployment, because scenarios empty the tables. A `kept` folder is reused and stays.
+ * Starts ClickHouse and Postgres in a temporary folder, and uses Redis at REDIS_URL or starts one. Never uses the stores of
+ * a deployment, because scenarios empty the tables. A `kept` folder is reused and stays.
  */
 export async function openBenchStores(
   closers: Closers,

@@ -27,11 +27,11 @@ const drainMsMax = 40_000
 export type System = {
   writeUrl: string
   readUrl: string
-  /** Seconds of CPU used so far, by process; undefined where there is no /proc. */
+  /** Seconds of CPU so far, by process; undefined without /proc. */
   readCpu(): Promise<Record<string, number> | undefined>
-  /** Peak memory of each of our processes in MiB; undefined where there is no /proc. */
+  /** Peak memory of each of our processes in MiB; undefined without /proc. */
   readPeakMiB(): Promise<Record<string, number> | undefined>
-  /** Kills the process of a role and starts another one, whose CPU counts from 0. */
+  /** Kills the process of a role and starts a new one, whose CPU counts from 0. */
   replace(name: Role): Promise<void>
 }
 
@@ -91,7 +91,7 @@ export async function startSystem(options: Settings): Promise<System> {
     return await startServer({ name, script, args, environment, nodeOptions })
   }
 
-  /** Drains it, and passes on what it logged: only warnings and errors, but for the banner of `up`. */
+  /** Drains the process and prints what it logged: only warnings and errors, without the banner of `up`. */
   async function stop({ name, server }: (typeof servers)[number]) {
     await server.stop('SIGTERM', drainMsMax)
     if (server.output() !== '' && name !== 'up') process.stderr.write(`${name} logged:\n${server.output()}\n`)

@@ -1,23 +1,23 @@
 import { contextOf, type DataSet, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
 
 /**
- * The same points as each server wants them: ours, and those of the peers by the fastest of their documented ways that
- * speak HTTP. A request holds a step (or some steps) of all metrics of one experiment, or one point.
+ * The same points in the format of each server: ours, and the fastest documented HTTP API of each peer. A request holds one
+ * or more steps of all metrics of one experiment, or one point.
  */
 export type Dialect = {
-  /** All keys of experiments have so many characters. */
+  /** The length of all experiment keys. */
   keyCharacters: number
   toRequests(settings: Payload, part: Part): string[]
-  /** Whether an answer says that all points were taken. */
+  /** True if an answer confirms all points. */
   isAccepted(status: number, body: string, points: number): boolean
 }
 
 export type Shape = { kind: 'single' } | { kind: 'rows' | 'columns'; stepsPerRequest: number }
 
-/** The points to send, how many in a request, and the key they are sent with. */
+/** The points to send, the number of points per request, and the API key. */
 export type Payload = { shape: Shape; apiKey: string; data: DataSet }
 
-/** A part of the data set: so many steps (by the shape) of one experiment. */
+/** The points of one request: some steps (by the shape) of one experiment. */
 type Part = { experiment: number; firstStep: number; key: string }
 
 export type DialectName = keyof typeof dialects
@@ -36,7 +36,7 @@ export const dialects = {
     isAccepted: (status, body, points) => status === 200 && (points === 1 || JSON.parse(body).accepted === points),
   },
 
-  /** A line for each point: its value and nothing else. */
+  /** One line per point with only its value. */
   influxLines: {
     keyCharacters: 8,
     toRequests: (settings, part) =>
@@ -44,7 +44,7 @@ export const dialects = {
     isAccepted: (status) => status === 204,
   },
 
-  /** A line for each point, with its step as a second field: what a tracker has to keep. */
+  /** One line per point with its step as a second field, which a tracker needs. */
   influxLinesWithStep: {
     keyCharacters: 8,
     toRequests: (settings, part) =>
@@ -52,21 +52,21 @@ export const dialects = {
     isAccepted: (status) => status === 204,
   },
 
-  /** A line for all metrics of a step and the step itself: the form that InfluxDB takes fastest. */
+  /** One line per step with all metrics and the step: InfluxDB's fastest form. */
   influxFields: {
     keyCharacters: 8,
     toRequests: (settings, part) => fieldRequests(settings, part, (step) => `,step=${step}i`),
     isAccepted: (status) => status === 204,
   },
 
-  /** The same without the step, for a server to which every field is a series. */
+  /** The same without the step, for servers that store every field as a series. */
   influxFieldsOnly: {
     keyCharacters: 8,
     toRequests: (settings, part) => fieldRequests(settings, part, () => ''),
     isAccepted: (status) => status === 204,
   },
 
-  /** A line of JSON for each series, with all its values and times: https://docs.victoriametrics.com `/api/v1/import`. */
+  /** One line of JSON per series with all its values and times: https://docs.victoriametrics.com `/api/v1/import`. */
   victoriaMetricsImport: {
     keyCharacters: 8,
     toRequests(settings, part) {
@@ -82,7 +82,7 @@ export const dialects = {
     isAccepted: (status) => status === 204,
   },
 
-  /** The call of MLflow's own client; 1,000 metrics are the most that it takes. */
+  /** The call that MLflow's client makes. It takes at most 1,000 metrics. */
   mlflowBatch: {
     keyCharacters: 32,
     toRequests(settings, part) {
@@ -98,7 +98,7 @@ export const dialects = {
     isAccepted: (status) => status === 200,
   },
 
-  /** The call of trackio's own client: an entry for each step with all its metrics. */
+  /** The call that trackio's client makes: one entry per step with all its metrics. */
   trackioBulk: {
     keyCharacters: 8,
     toRequests(settings, part) {

@@ -2,16 +2,16 @@ import { once } from 'node:events'
 import http from 'node:http'
 
 /**
- * Events as production sends them: 20 features (floats, integers, categories, booleans, a string of many values) and a
- * prediction. The bodies of some batches are made before the clock starts; ids, times and digits are written anew for each
- * request, so that making the load costs little and no two events are alike.
+ * Events as production sends them: 20 features (floats, integers, categories, booleans, a string with many values) and a
+ * prediction. The bodies of some batches are prepared before the clock starts. Ids, times and digits are overwritten for
+ * each request, so the generator needs little CPU and no two events are equal.
  */
 export const featuresPerEvent = 20
 /** With the two of the prediction. */
 export const valuesPerEvent = featuresPerEvent + 2
 const templates = 24
 const idCharacters = 36
-/** Every hundredth event has an id that was sent before, and another content. */
+/** Every hundredth event repeats an earlier id with other content. */
 const repeatedEvery = 100
 
 type Load = {
@@ -26,10 +26,10 @@ type Load = {
 
 export type LoadResult = { accepted: number; duplicates: number; bytesSent: number; answeredMs: number[] }
 
-/** How many different ids a load of so many events has. */
+/** The number of distinct ids in a load of this many events. */
 export const distinctIds = (events: number) => events - Math.floor(events / repeatedEvery)
 
-/** Sends all events, some requests at a time, and resolves when all were answered. */
+/** Sends all events with several concurrent requests. Resolves when all were answered. */
 export async function sendEvents(load: Load): Promise<LoadResult> {
   const bodies = Array.from({ length: templates }, (_, at) => makeBody(load, at))
   const agent = new http.Agent({ keepAlive: true, maxSockets: load.connections })
@@ -73,7 +73,7 @@ async function post({ url, apiKey }: Load, agent: http.Agent, body: Buffer) {
 
 type Body = { bytes: Buffer; idOffsets: number[]; timeOffsets: number[]; digitOffsets: number[] }
 
-/** Each `#` becomes a digit of its own in every request. */
+/** Each `#` is replaced by a digit in every request. */
 function makeBody({ workspaceName, modelName, eventsPerRequest }: Load, template: number): Body {
   const range = (length: number, of: (at: number) => string) => Array.from({ length }, (_, at) => of(at))
   const events = range(eventsPerRequest, (at) => {
@@ -112,7 +112,7 @@ function findAll(bytes: Buffer, what: string): number[] {
   return offsets
 }
 
-/** A copy, for the one before may still be on its way. */
+/** A copy, because the previous one may still be in flight. */
 function fillIn({ bytes, idOffsets, timeOffsets, digitOffsets }: Body, first: number): Buffer {
   const body = Buffer.from(bytes)
   idOffsets.forEach((offset, at) => {
@@ -127,7 +127,7 @@ function fillIn({ bytes, idOffsets, timeOffsets, digitOffsets }: Body, first: nu
   return body
 }
 
-/** As random as a UUID, and the same for the same number. */
+/** Looks as random as a UUID, but the same number always gives the same id. */
 function toId(number: number): string {
   const random = createRandom(number + 1_000_003)
   const hex = Array.from({ length: 4 }, () =>

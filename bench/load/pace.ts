@@ -1,10 +1,10 @@
 /**
- * Lets so many through each second, evenly, in the order in which they asked: those who ask while none is due wait. What
- * was not asked for in time is not made up for beyond one round of the clock's hand, so a pause is not followed by a burst.
+ * A rate limiter for the load: calls `send` callbacks evenly, in order, at a fixed rate. Unused capacity is kept only up to
+ * a small burst, so a pause is not followed by a large one.
  */
 export type Pace = {
   whenDue(send: () => void): void
-  /** Lets all through at once that wait, and that ask from now on. */
+  /** Stops limiting: all waiting and later callbacks run at once. */
   end(): void
 }
 

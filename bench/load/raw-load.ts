@@ -8,8 +8,9 @@ import { contextOf, dataSet, nameOf, timestampAt, valueAt } from '../../test/kit
 import type { LoadReport } from './load-report.ts'
 
 /**
- * The bound from below: the same rows as finished blocks, straight into the same table. No HTTP of ours, no checks, no
- * queue; encoding and compressing are done before the clock starts. A round is one data set, however long it takes.
+ * The lower bound of the cost: the same rows as encoded blocks, inserted directly into the same table. No HTTP of ours, no
+ * checks, no queue; blocks are encoded and compressed before the clock starts. A round is one data set, whatever its
+ * duration.
  */
 const compress = promisify(zlib.zstdCompress)
 const zstdFastest = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }

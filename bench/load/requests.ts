@@ -2,8 +2,8 @@ import type { DataSet } from '../../test/kit/curves.ts'
 import { type DialectName, dialects, type Payload } from './dialects.ts'
 
 /**
- * The data set as finished HTTP requests, written before the clock starts. When all have been sent they are sent again
- * to further experiments: only the keys in them are overwritten, which costs the generator next to nothing.
+ * The data set as complete HTTP requests, built before the clock starts. After a full pass they are sent again to other
+ * experiments: only the keys are overwritten, which costs the generator almost nothing.
  */
 export type RequestSettings = Payload & { dialect: DialectName }
 
@@ -11,7 +11,7 @@ export type RequestPool = {
   count: number
   /** The request at `index`, addressed to the experiment with this key. */
   take(index: number, experimentKey: string): Buffer
-  /** Which of the experiments of the data set it belongs to, from 0. */
+  /** The index of its experiment in the data set. */
   experimentOf(index: number): number
   pointsPerRequest: number
 }
@@ -29,7 +29,7 @@ export function createRequestPool(settings: RequestSettings): RequestPool {
   const placeholder = placeholderCharacter.repeat(dialect.keyCharacters)
   const writer = createPoolWriter(placeholder)
   const stepsPerRequest = shape.kind === 'single' ? 1 : shape.stepsPerRequest
-  // As it comes from trainings that run side by side: a step (or some steps) of each experiment in turn.
+  // The order of concurrent trainings: one or more steps of each experiment in turn.
   for (let firstStep = 0; firstStep < data.steps; firstStep += stepsPerRequest) {
     for (let experiment = 0; experiment < data.experiments; experiment++) {
       for (const request of dialect.toRequests(settings, { experiment, firstStep, key: placeholder })) {
@@ -46,7 +46,7 @@ function createPoolWriter(placeholder: string) {
   let used = 0
   const starts: number[] = []
   const experiments: number[] = []
-  /** Where keys stand, of all requests one after the other; those of a request begin at its `keyStarts`. */
+  /** The offsets of keys in all requests; those of a request begin at its `keyStarts`. */
   const keys: number[] = []
   const keyStarts: number[] = []
   return {
@@ -75,7 +75,7 @@ function createPoolWriter(placeholder: string) {
           const end = keyStarts[index + 1] as number
           for (let at = keyStarts[index] as number; at < end; at++) {
             const place = keys[at] as number
-            // A call of `copy` for each would cost more than eight bytes by hand.
+            // Calling `copy` for each key costs more than copying its bytes in a loop.
             for (let byte = 0; byte < key.length; byte++) bytes[place + byte] = key[byte] as number
           }
           return bytes.subarray(starts[index], starts[index + 1])

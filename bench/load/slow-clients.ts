@@ -4,10 +4,10 @@ import { holdConnections } from '../../test/kit/http/held-connections.ts'
 import type { Contender } from '../contenders/contender.ts'
 import type { ServiceContender } from '../contenders/service.ts'
 
-/** Long enough for all of them to connect. */
+/** Enough time for all clients to connect. */
 const settleMs = 1_500
 
-/** The same service, while `count` clients hold connections to it and send a byte a second, or nothing. */
+/** The same service while `count` slow clients hold connections: they send a byte per second, or nothing. */
 export function besideSlowClients(service: ServiceContender, apiKey: string, count: number): Contender {
   return {
     ...service,

@@ -7,8 +7,8 @@ import { ask, nameExperiments, type Peer, type PeerServer } from './peer.ts'
 import { type Program, readFolderBytes, startProgram } from './program.ts'
 
 /**
- * InfluxDB 1.6 over its line protocol. All settings are its defaults: an fsync of its log for every write, the index in
- * memory; it writes no line of log for each request, which would only cost it. What it has acknowledged it can read.
+ * InfluxDB 1.6 over its line protocol, with its defaults: an fsync of its WAL for every write, the index in memory. The log
+ * line per request is turned off, to its advantage. Acknowledged points can be read at once.
  */
 const durability = 'WAL fsync before each answer (wal-fsync-delay 0)'
 
@@ -78,7 +78,7 @@ async function startInfluxDb(folder: string, closers: Closers, kind: 'value' | '
     createExperiments: async (count) => nameExperiments(count),
     waitUntilReadable: async () => undefined,
     async countPoints() {
-      // One count for each field; a step that stands in a line of its own is not a point.
+      // One count per field. A step on a line of its own is not a point.
       const { results } = await query(
         kind === 'value' ? 'SELECT count(value) FROM /.*/' : 'SELECT count(*) FROM metrics',
       )
@@ -90,8 +90,8 @@ async function startInfluxDb(folder: string, closers: Closers, kind: 'value' | '
         .reduce((sum, { count }) => sum + count, 0)
     },
     /**
-     * By itself it would wait ten minutes for quiet to write what its log has to its files, and four hours to compact
-     * them fully: it is told not to wait. The last part of the log stays until the next write, and is counted no more.
+     * By default it waits ten minutes without writes before it flushes its WAL to files, and four hours before it compacts
+     * them fully: the settings shorten both. The rest of the WAL stays until the next write, and is not counted.
      */
     async flushToDisk() {
       await program.close()
@@ -108,14 +108,14 @@ async function startInfluxDb(folder: string, closers: Closers, kind: 'value' | '
         sizes = [...sizes, await readFolderBytes(files)].slice(-3)
         const isSettled = sizes.length === 3 && new Set(sizes).size === 1
         if (isSettled && (await findNewestFile(files)) > startedAgainAt) return sizes[0] as number
-        // Nothing was in its log any more, or it takes too long: what is in its files is what there is.
+        // The WAL was empty, or flushing takes too long: count the files as they are.
         if (performance.now() > deadline) return sizes.at(-1) as number
       }
     },
   }
 }
 
-/** When the newest file of points was written, in ms since the epoch. */
+/** The modification time of the newest data file, in ms since the epoch. */
 async function findNewestFile(folder: string): Promise<number> {
   const names = (await readdir(folder, { recursive: true })).filter((it) => it.endsWith('.tsm'))
   // A file may be compacted away meanwhile.

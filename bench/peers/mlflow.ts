@@ -56,7 +56,7 @@ async function startMlflow(folder: string, closers: Closers): Promise<PeerServer
     },
     // Its answer comes after the commit.
     waitUntilReadable: async () => undefined,
-    /** Its interface has no count; its own database, seen from another process, shows what any reader would get. */
+    /** Its API has no count. Another process reads its database, and sees what any reader would. */
     async countPoints() {
       const database = new DatabaseSync(file, { readOnly: true, timeout: 10_000 })
       try {

@@ -9,18 +9,18 @@ import { toData } from '../contenders/service.ts'
 import type { DialectName } from '../load/dialects.ts'
 import { startLoadProcess } from '../load/start-load-process.ts'
 
-/** How long it may take until points that can be counted are found, too. */
+/** The limit until acknowledged points are counted. */
 const countedMsMax = 20_000
 
 /** A running server of somebody else's. */
 export type PeerServer = {
   url: string
   pid(): number
-  /** What its requests carry, where it wants a key. */
+  /** The API key of requests, if it needs one. */
   apiKey?: string
-  /** Makes so many experiments, or names them where it makes them by itself. */
+  /** Creates experiments, or only names them if the peer creates them on first use. */
   createExperiments(count: number): Promise<string[]>
-  /** Resolves when so many points can be read, as far as it can tell cheaply; the count is made after it. */
+  /** Resolves when this many points can be read, by a cheap check; the exact count follows. */
   waitUntilReadable(points: number): Promise<void>
   /** Counts all points with a query of the peer. */
   countPoints(): Promise<number>
@@ -36,7 +36,7 @@ export type Peer = {
   durability: string
   /** Prepares load for this rate, for peers that are much slower. */
   pointsPerSecondMax?: number
-  /** Starts it in an empty folder. Throws PeerAbsent when it is not installed. */
+  /** Starts the peer in an empty folder. Throws PeerAbsent if it is not installed. */
   start(folder: string, closers: Closers): Promise<PeerServer>
 }
 
@@ -86,7 +86,7 @@ export async function openPeer(peer: Peer, settings: Settings): Promise<Contende
   async function checkCount() {
     const deadline = performance.now() + countedMsMax
     let found = await server.countPoints()
-    // A new series may show up a moment after its points are counted.
+    // A new series may become visible slightly after its points are counted.
     while (found < acknowledged && performance.now() < deadline) {
       await sleep(1_000)
       found = await server.countPoints()
@@ -115,7 +115,7 @@ export async function openPeer(peer: Peer, settings: Settings): Promise<Contende
       await server.waitUntilReadable(acknowledged)
       const wallSeconds = (performance.now() - startedAt) / 1_000 - report.preparingSeconds
       const round = toRound(report, wallSeconds, cpuBefore, await readCpu())
-      // Not on its clock: for some servers this query costs more than the points.
+      // Outside its measurement: for some servers this query costs more than the points.
       await checkCount()
       return round
     },
@@ -147,7 +147,7 @@ export async function ask(url: string, init?: RequestInit): Promise<string> {
       if (answer.ok) return text
       throw new Error(`${new URL(url).pathname} was answered ${answer.status}: ${text.slice(0, 500)}`)
     } catch (error) {
-      // `fetch` throws it when there is no answer: the server has just started, or closed an idle connection.
+      // `fetch` throws this without an answer: the server is starting, or closed an idle connection.
       if (!(error instanceof TypeError)) throw error
       if (tries === triesMax) throw new Error(`${url} does not answer: ${String(error.cause)}`, { cause: error })
       await sleep(retryMs)

@@ -35,9 +35,9 @@ const bytesPerBlock = 512
 export async function startProgram(options: ProgramOptions): Promise<Program> {
   const { command, args, environment = {}, workingFolder, readyUrl, install, closers } = options
   const running = start()
-  // Its process group, so that its children end with it.
+  // Signals the process group, so that its children end too.
   const signal = (name: NodeJS.Signals) => signalProcess(-running.pid, name)
-  // Also when an error that nobody caught ends us.
+  // Also ends it when an uncaught error ends this process.
   const endAtExit = () => signal('SIGKILL')
   process.once('exit', endAtExit)
   const close = async () => {

@@ -6,8 +6,8 @@ import { promisify } from 'node:util'
 import { PeerAbsent } from './program.ts'
 
 /**
- * Peers from PyPI live in a folder of their own (a venv each), which stays for the next run. They are installed only when
- * asked to, for that takes a while and the network.
+ * Peers from PyPI have one venv each in a folder that is kept for later runs. They are installed only on request, because
+ * that takes time and the network.
  */
 const run = promisify(execFile)
 const installMsMax = 600_000
@@ -17,7 +17,7 @@ const peersFolder = process.env.BENCH_PEERS || fileURLToPath(new URL('../.peers/
 
 export type PythonPackage = { name: string; version: string }
 
-/** Installs a package into a venv of its own, or does nothing when it is there. */
+/** Installs a package into its own venv, unless it is installed. */
 export async function installPackage({ name, version }: PythonPackage): Promise<void> {
   if (await isInstalled({ name, version })) return
   const folder = path.join(peersFolder, name)
@@ -27,15 +27,15 @@ export async function installPackage({ name, version }: PythonPackage): Promise<
   const requirement = `${name}==${version}`
   const options = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', requirement]
   await run(path.join(folder, 'bin', 'python'), options, { timeout: installMsMax, maxBuffer: 16 * 1024 * 1024 })
-  // Last, so that an install that was broken off is done again.
+  // Written last, so that an interrupted install is repeated.
   await writeFile(path.join(folder, 'installed.new'), version)
   await rename(path.join(folder, 'installed.new'), path.join(folder, 'installed'))
 }
 
 /**
- * Where the programs of a package are.
+ * Finds the programs of a package.
  *
- * @throws PeerAbsent when it is not installed
+ * @throws PeerAbsent if it is not installed
  */
 export async function findPrograms(wanted: PythonPackage): Promise<string> {
   if (await isInstalled(wanted)) return path.join(peersFolder, wanted.name, 'bin')

@@ -10,7 +10,7 @@ import { findPrograms, type PythonPackage } from './python.ts'
 
 export const trackioPackage: PythonPackage = { name: 'trackio', version: '0.43.0' }
 
-/** trackio's own server, and the call that its client makes. All metrics of a step are one row of JSON in SQLite. */
+/** trackio's server, and the call that its client makes. All metrics of a step are one JSON row in SQLite. */
 export const trackio: Peer = {
   name: 'trackio',
   about: 'trackio’s server, bulk_log with 20 steps of 50 metrics a call',
@@ -44,7 +44,7 @@ async function startTrackio(folder: string, closers: Closers): Promise<PeerServe
     install: '',
     closers,
   })
-  /** Its own queries may not look into the rows, which are JSON; another process may, and sees what any reader would. */
+  /** Its API cannot count points inside the JSON rows. Another process reads its database, and sees what any reader would. */
   const countPoints = async () => {
     const database = new DatabaseSync(path.join(folder, 'bench.db'), { readOnly: true, timeout: 10_000 })
     try {
@@ -60,7 +60,7 @@ async function startTrackio(folder: string, closers: Closers): Promise<PeerServe
     apiKey,
     version: `trackio ${trackioPackage.version}`,
     createExperiments: async (count) => nameExperiments(count),
-    /** It answers also when its database is busy, and then writes later. */
+    /** It acknowledges writes even while its database is busy, and stores them later. */
     async waitUntilReadable(points) {
       const deadline = performance.now() + stalledMsMax
       while ((await countPoints()) < points) {

@@ -6,8 +6,8 @@ import { ask, nameExperiments, type Peer, type PeerServer } from './peer.ts'
 import { readFolderBytes, startProgram } from './program.ts'
 
 /**
- * VictoriaMetrics, single node. It has no log: what it acknowledged is in memory for some seconds before it is written
- * to a file, without fsync. It keeps a time and a value; a step would have to be a second series, and is not sent.
+ * VictoriaMetrics, single node. It has no WAL: acknowledged points are in memory for some seconds before they are written
+ * to a file, without fsync. It stores a time and a value; a step would need a second series, and is not sent.
  */
 const durability = 'none for some seconds: no WAL, no fsync'
 
@@ -50,7 +50,7 @@ async function startVictoriaMetrics(folder: string, closers: Closers): Promise<P
   const readMetrics = async () => await ask(`${url}/metrics`)
   const version = /short_version="([^"]*)"/.exec(await readMetrics())?.[1] || 'of Debian'
 
-  /** Rows that queries see, as it counts them itself. */
+  /** The number of rows visible to queries, by its own metrics. */
   async function readRows() {
     const lines = (await readMetrics()).matchAll(/^vm_rows\{type="storage\/[^"]*"\} (\d+)/gm)
     return [...lines].reduce((sum, [, rows]) => sum + Number(rows), 0)
@@ -61,7 +61,7 @@ async function startVictoriaMetrics(folder: string, closers: Closers): Promise<P
     pid: () => pid,
     version: `VictoriaMetrics ${version}`,
     createExperiments: async (count) => nameExperiments(count),
-    /** New rows wait up to a second for a part that queries see; /internal/force_flush makes them visible at once. */
+    /** New rows wait up to a second until queries see them; /internal/force_flush makes them visible at once. */
     async waitUntilReadable(points) {
       await ask(`${url}/internal/force_flush`)
       const deadline = performance.now() + stalledMsMax
@@ -72,7 +72,7 @@ async function startVictoriaMetrics(folder: string, closers: Closers): Promise<P
       }
     },
     async countPoints() {
-      // Its caches would answer from before the last round.
+      // Its caches would return the count of the previous round.
       const parameters = { query: 'sum(count_over_time({__name__!="",experiment!=""}[1000d]))', nocache: '1' }
       const answer = await ask(`${url}/api/v1/query?${new URLSearchParams(parameters)}`)
       const { data } = JSON.parse(answer) as { data: { result: { value: [number, string] }[] } }

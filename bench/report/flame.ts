@@ -1,8 +1,8 @@
 import type { Frame, ProcessProfile } from './profile.ts'
 
 /**
- * A flame graph as one SVG file that needs nothing else: the callers above, what they called below them, as wide as the
- * time spent there. A title on each box tells the rest. What is narrower than a few pixels is left out.
+ * A flame graph as one self-contained SVG file: callers above, callees below, as wide as the time spent there. The title of
+ * a box has the details. Boxes narrower than a few pixels are left out.
  */
 const width = 1_200
 const rowHeight = 18

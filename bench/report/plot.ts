@@ -11,7 +11,10 @@ const width = 640
 const height = 200
 const colours = { rate: '#1b6ca8', wait: '#b8452f' }
 
-/** Points a second above, the 99th percentile below, over the same axis; median and the range of the rounds. */
+/**
+ * Two charts over the same axis: points per second above, the 99th percentile below; each with the median and the range of
+ * the rounds.
+ */
 export async function drawGrowth({ results, machine, at, options }: Kept<Growth>): Promise<string> {
   const { rounds, seconds, fsync, queue } = options as Record<string, string>
   const ticks = results.points.map((it) => it.at)
@@ -19,7 +22,7 @@ export async function drawGrowth({ results, machine, at, options }: Kept<Growth>
   const x = {
     field: 'at',
     type: 'quantitative',
-    // A little room on both sides, so that no label lies on an axis.
+    // Margins on both sides, so that no label overlaps an axis.
     scale: { type: 'log', nice: false, domain: [(ticks[0] as number) / edge, (ticks.at(-1) as number) * edge] },
     axis: { values: ticks, format: ',', labelOverlap: false, grid: true },
   } as const
@@ -32,7 +35,7 @@ export async function drawGrowth({ results, machine, at, options }: Kept<Growth>
       greatest: Math.max(...it[field]),
     }))
     const all = values.flatMap((it) => [it.least, it.greatest])
-    // A decade and more is read better by its ratios.
+    // A range of more than a decade is easier to read on a log scale.
     const isLog = Math.max(...all) > 12 * Math.min(...all)
     const scale = isLog
       ? ({

@@ -4,9 +4,9 @@ import type { Measured } from '../contenders/contender.ts'
 import { median } from './report.ts'
 
 /**
- * Reads the CPU profiles that Node wrote, and shares out each process's measured microseconds per point by where the
- * samples were taken: the package, or the file of ours, or the part of Node. Loading of modules is left out: it is over
- * before the first point.
+ * Reads the CPU profiles that Node wrote, and distributes the measured microseconds per point of each process by where its
+ * samples were taken: a package, a file of ours, or a part of Node. Module loading is left out, because it ends before the
+ * first point.
  */
 type Profile = {
   nodes: { id: number; callFrame: CallFrame; children?: number[] }[]
@@ -16,11 +16,11 @@ type Profile = {
 
 type CallFrame = { functionName: string; url: string; lineNumber: number }
 
-/** A function as it was called from the one above it. */
+/** A function called by its parent frame. */
 export type Frame = {
   name: string
   file: string
-  /** Microseconds of samples in itself, and in itself and all that it called. */
+  /** Microseconds in the function itself, and including its callees. */
   selfMicros: number
   totalMicros: number
   called: Frame[]
@@ -32,12 +32,12 @@ const linesMax = 28
 const idle = new Set(['(idle)', '(root)'])
 const loading = /^node:internal\/modules\/|^node:internal\/bootstrap/
 
-/** The profile of each process of ours that was measured. */
+/** The profile of each measured process of ours. */
 export function readProfiles(folder: string, measured: Measured): Promise<ProcessProfile[]> {
   return readCpuProfiles(folder, (process) => median(measured.rounds.flatMap((it) => it.cpuMicros?.[process] ?? [])))
 }
 
-/** @param microsOf what a process was measured to use for each point, or whatever else is counted */
+/** @param microsOf the measured microseconds per point of a process, or another total to distribute */
 async function readCpuProfiles(folder: string, microsOf: (process: string) => number): Promise<ProcessProfile[]> {
   const files = (await readdir(folder)).filter((name) => name.endsWith('.cpuprofile'))
   return await Promise.all(
@@ -53,7 +53,7 @@ export async function describeProfiles(folder: string, measured: Measured): Prom
   return describe(`${measured.scenario} on ${measured.queue}`, await readProfiles(folder, measured))
 }
 
-/** The same of processes that were measured otherwise. */
+/** Like `readProfiles`, for processes that were measured differently. */
 export async function describeCpuProfiles(
   folder: string,
   title: string,
@@ -84,7 +84,7 @@ function describeProfile(title: string, { root, microsPerPoint }: ProcessProfile
   ].join('\n')
 }
 
-/** Adds up what was spent in the functions themselves, by a name for each. */
+/** Sums the time of functions themselves (without callees) by name. */
 export function sumBy(root: Frame, toName: (frame: Frame) => string): Map<string, number> {
   const sums = new Map<string, number>()
   const visit = (frame: Frame) => {
@@ -104,7 +104,7 @@ function toTree({ nodes, samples, timeDeltas }: Profile): Frame {
     const [first] = ids.map((id) => byId.get(id)) as Profile['nodes']
     const { callFrame } = first as Profile['nodes'][number]
     const isIdle = idle.has(callFrame.functionName)
-    // The same function called from two lines of another is one frame.
+    // Calls of one function from several lines of its caller are one frame.
     const children = ids.flatMap((id) => byId.get(id)?.children ?? []).filter((id) => !isLoading(id))
     const groups = Map.groupBy(children, (id) => toKey(byId.get(id)?.callFrame as CallFrame))
     const called = [...groups.values()].map(toFrame).toSorted((a, b) => b.totalMicros - a.totalMicros)

@@ -2,10 +2,10 @@ import type { Terminal } from '../../cli/terminal/terminal.ts'
 import type { Comparison } from '../contenders/comparisons.ts'
 import type { Measured, Round } from '../contenders/contender.ts'
 
-/** The results of one comparison, and why some sides of it did not run. */
+/** The results of one comparison, and the reasons why some sides did not run. */
 export type Compared = { comparison: string; measured: Measured[]; absent: string[] }
 
-/** The table of medians, each with its least and greatest round, and where the CPU time goes. */
+/** The table of medians, each with its minimum and maximum round, and the distribution of CPU time. */
 export function renderReport(results: Measured[], terminal: Terminal): string {
   const head = ['scenario', 'queue', 'CPU µs/point', 'points/s stored', 'p50 ms', 'p99 ms', 'bytes/point']
   const rows = results.map((it) => [
@@ -78,7 +78,7 @@ function toText(value: number, digits: number): string {
   return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 }
 
-/** The first `left` columns are text, the others numbers. */
+/** The first `left` columns are text, the others are numbers. */
 export function renderTable(rows: string[][], terminal: Terminal, { left } = { left: 2 }): string {
   const widths = (rows[0] as string[]).map((_, column) =>
     Math.max(...rows.map((row) => (row[column] as string).length)),
@@ -94,7 +94,7 @@ export function renderTable(rows: string[][], terminal: Terminal, { left } = { l
     .join('\n')
 }
 
-/** A comparison as a table: each side with its rate as a multiple of the first side's, and its CPU as one. */
+/** A comparison as a table. Each side has its rate and its CPU as multiples of the first side's. */
 export function renderComparison(
   { name, about, isNoRace }: Comparison,
   { measured, absent }: Compared,

@@ -3,12 +3,12 @@ import { cpus, totalmem } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Every run of a command leaves a JSON file here; `npm run bench:report` reads them again. */
+/** Each run of a command writes a JSON file here, which `npm run bench:report` reads. */
 export const resultsFolder = fileURLToPath(new URL('../results/', import.meta.url))
 
 export type Kept<Results> = { command: string; at: string; machine: string; options: unknown; results: Results }
 
-/** @returns where it was written, from the working folder */
+/** @returns the path of the file, relative to the working folder */
 export async function keepResults(command: string, options: unknown, results: unknown): Promise<string> {
   const kept: Kept<unknown> = { command, at: new Date().toISOString(), machine: describeMachine(), options, results }
   const file = path.join(resultsFolder, `${kept.at.replaceAll(':', '-')}.json`)
