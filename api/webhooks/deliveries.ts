@@ -94,7 +94,7 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
       permission: 'caller',
       topic,
       summary:
-        'Makes a new secret that heartbeats what is sent to a receiver, and tells it this once; the old one heartbeats along for 24 ' +
+        'Creates a new secret that signs deliveries to a receiver, and returns it this once; the old one keeps signing for 24 ' +
         'hours. Signatures are those of Standard Webhooks.',
       body: object(receiver),
       answer: z.object({ signingSecret: z.string(), oldSecretSignsUntil: ms }),
