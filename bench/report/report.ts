@@ -94,7 +94,7 @@ export function renderTable(rows: string[][], terminal: Terminal, { left } = { l
     .join('\n')
 }
 
-/** A comparison as a table. Each side has its rate and its CPU as multiples of the first side's. */
+/** A comparison as a table. Each row ends with the rate and the CPU of the first side as multiples of that side's. */
 export function renderComparison(
   { name, about, isNoRace }: Comparison,
   { measured, absent }: Compared,
