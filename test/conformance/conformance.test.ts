@@ -97,15 +97,15 @@ it.each(built)('$name has its route, every field of it, and a test', ({ name, ro
   expect(findTests(row)).not.toEqual([])
 })
 
-it('what is said not to be built is not', () => {
+it('the routes listed as not built do not exist', () => {
   expect(rows.filter((row) => notBuilt.has(nameOf(row)) && findServed(row)).map(nameOf)).toEqual([])
 })
 
-it('the page tells every row, its route and its tests', async () => {
+it('the page lists every row with its route and its tests', async () => {
   await expect(toPage()).toMatchFileSnapshot('./README.md')
 })
 
-it('every route that is no row of the specification is told as well', () => {
+it('the page lists every route beyond the specification', () => {
   const page = toPage()
   for (const path of Object.keys(paths)) expect(page).toContain(`\`${path.replace(prefix, '')}\``)
 })

@@ -5,11 +5,11 @@ import { readChartFile } from '../kit/chart.ts'
 
 const readRepositoryFile = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
-it('the chart runs the version of svc that it lies beside', () => {
+it('the chart runs the version of svc in this repository', () => {
   expect(/^appVersion: (.*)$/m.exec(readChartFile('Chart.yaml'))?.[1]).toBe(version)
 })
 
-it('every value of the chart is told in its README', () => {
+it('the README of the chart documents every value', () => {
   const values = [...readChartFile('values.yaml').matchAll(/^(\w+):/gm)].map(([, name]) => name as string)
   const ofRoles = [...readChartFile('values.yaml').matchAll(/^worker:\n((?: {2}.*\n)+)/gm)]
     .flatMap(([, block]) => [...(block as string).matchAll(/^ {2}(\w+):/gm)])
@@ -20,7 +20,7 @@ it('every value of the chart is told in its README', () => {
   expect([...values, ...ofRoles].filter((name) => !table.includes(`\`${name}\``))).toEqual([])
 })
 
-it('every setting that the chart and its examples name is one of svc', () => {
+it('every setting in the chart and its examples exists', () => {
   const named = ['templates/_pods.tpl', 'templates/_stores.tpl', 'values.yaml', 'README.md']
     .concat(['1000-gpus', 'external-stores', 'single-node'].map((it) => `examples/${it}.yaml`))
     .flatMap((path) => [...readChartFile(path).matchAll(/\bSVC_[A-Z_]+\b/g)].map(([name]) => name))

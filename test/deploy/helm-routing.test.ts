@@ -36,7 +36,7 @@ it('no route of the api lies on or below a path that the chart sends to ingest',
   expect(taken).toEqual([])
 })
 
-it('each path that the chart sends to ingest is known there, by either prefix, and nowhere else', async () => {
+it('each path that the chart sends to ingest exists there, under both prefixes, and nowhere else', async () => {
   const statusOf = async (url: string) => {
     const answers = await Promise.all(['GET', 'POST'].map((method) => fetch(url, { method })))
     return answers.map((it) => it.status)

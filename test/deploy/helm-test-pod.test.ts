@@ -31,7 +31,7 @@ it('helm test writes a point and reads it back', async () => {
   expect(outcome.stdout).toMatch(/^Written: 0\.\d+.*\nRead back: the same, once\.\n$/)
 })
 
-it('helm test fails, and says so, when nothing is stored, with a wrong key, and without an answer', async () => {
+it('helm test fails with a reason when nothing is stored, with a wrong key, and without an answer', async () => {
   // In stores of its own: workers of other tests would take what is in the queue of the common ones.
   const service = await openTestService({
     stores: await openOwnStores('postgres'),

@@ -86,7 +86,7 @@ describe('parseExactJson', () => {
     expect(parseExactJson(text)).toStrictEqual(value)
   })
 
-  it('digits without end are a number that overflows, not a bigint that holds up everyone', () => {
+  it('very long digits overflow to a number, and do not block the process as a bigint', () => {
     expect(parseExactJson(`[${'9'.repeat(1_000_000)}]`)).toEqual([Number.POSITIVE_INFINITY])
   })
 })

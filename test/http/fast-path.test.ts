@@ -134,7 +134,7 @@ describe('a connection', () => {
     expect(await answers(300)).toEqual(bodies.map((body) => `quick ${body}`))
   })
 
-  it('goes to Node with all it has sent when a request is not plain, and stays there', async () => {
+  it('is handed to Node with all received bytes when a request is not plain, and stays there', async () => {
     const { send, answers } = await open()
     const odd = 'GET /now HTTP/1.1\r\nhost: x\r\n\r\n'
     send(request('1', { path: '/later' }) + request('2') + odd + request('3') + odd)
@@ -215,7 +215,7 @@ describe('a connection', () => {
     expect(held).toBe(0)
   })
 
-  it('goes to Node with a larger body that is not let in, and holds nothing', async () => {
+  it('is handed to Node with a larger body that is not admitted, and reserves no memory', async () => {
     hasRoom = false
     const [sync, asked] = [await open(), await open()]
     sync.send(request(large))
@@ -224,7 +224,7 @@ describe('a connection', () => {
     expect(await asked.answers(1)).toEqual([`node POST ${large}`])
   })
 
-  it('holds nothing any more of a larger body that does not come in time, or never as a whole', async () => {
+  it('releases the memory of a larger body that is late or incomplete', async () => {
     await hurry()
     const [slow, broken] = [await open(), await open()]
     slow.send(request(large).slice(0, -3))
@@ -238,7 +238,7 @@ describe('a connection', () => {
     expect(held).toBe(0)
   })
 
-  it('holds nothing of a larger body whose connection breaks before it is let in, or while it is answered', async () => {
+  it('releases the memory of a larger body when the connection breaks before admission or while it is answered', async () => {
     const release = Promise.withResolvers<void>()
     hold = release.promise
     const [asked, later] = [await open(), await open()]
@@ -252,7 +252,7 @@ describe('a connection', () => {
     await eventually(() => expect(held).toBe(0))
   })
 
-  it('goes to Node with the rest of a larger body when the lane lets go meanwhile', async () => {
+  it('is handed to Node within a larger body when the fast path is closed meanwhile', async () => {
     const { send, answers } = await open()
     send(request(large).slice(0, -3))
     await eventually(() => expect(held).toBe(bodyBytesMax))
@@ -262,7 +262,7 @@ describe('a connection', () => {
     expect(held).toBe(0)
   })
 
-  it('goes to Node when the rest of a request does not follow, or nothing comes', async () => {
+  it('is handed to Node when the rest of a request, or any request, does not arrive', async () => {
     await hurry()
     const [slow, silent] = [await open(), await open()]
     slow.send(request('12345').slice(0, -3))
@@ -273,7 +273,7 @@ describe('a connection', () => {
     expect(await silent.answers(1)).toEqual(['node POST 1'])
   })
 
-  it('goes to Node when it sends a request byte by byte, however seldom it is silent', async () => {
+  it('is handed to Node when it sends a request byte by byte without pauses', async () => {
     await hurry()
     const { send, answers } = await open()
     send(request('1'))
@@ -298,7 +298,7 @@ describe('a connection', () => {
     await eventually(() => expect(ofServer.destroyed).toBe(true))
   })
 
-  it('is closed when it asks nothing for long', async () => {
+  it('is closed when it is idle for long', async () => {
     const { send, answers, ended } = await open()
     send(request('1'))
     await answers(1)
@@ -318,7 +318,7 @@ describe('a connection', () => {
     await ended()
   })
 
-  it('that breaks while it is answered troubles nobody', async () => {
+  it('that breaks while it is answered affects no other', async () => {
     const release = Promise.withResolvers<void>()
     hold = release.promise
     const [broken, other] = [await open(), await open()]
@@ -331,7 +331,7 @@ describe('a connection', () => {
     expect(await other.answers(1)).toEqual(['quick 2'])
   })
 
-  it('that does not read its answers is not read from either, and has them all when it does', async () => {
+  it('that does not read its answers is paused, and gets all of them when it reads', async () => {
     const accepted = once(server, 'connection')
     const { socket, send, answers, received } = await open()
     const [ofServer] = (await accepted) as [Socket]
@@ -346,7 +346,7 @@ describe('a connection', () => {
     expect((await answers(count)).at(-1)).toBe(`quick ${body}`)
   })
 
-  it('is ended after its next answer while the process drains, and told so', async () => {
+  it('is closed after its next answer while the process drains, with Connection: close', async () => {
     const { send, answers, received, ended } = await open()
     send(request('1'))
     await answers(1)
@@ -378,7 +378,7 @@ describe('a connection', () => {
 })
 
 describe('a write', () => {
-  it('is answered the same by either way, whatever it is', async () => {
+  it('gets the same answer from the fast path and from Node', async () => {
     const service = await openTwoUsers({ settings: { SVC_POINTS_PER_MINUTE: '20' } })
     try {
       const { port } = new URL(service.url)

@@ -45,7 +45,7 @@ describe('the key', () => {
     expect((await ask({ authorization: key })).body.userName).toBe(service.userName)
   })
 
-  it('that was not sent answers 401 and says how to send it', async () => {
+  it('that is missing answers 401 with how to send it', async () => {
     const message = 'No API key was sent: set the header "Authorization: <API key>".'
     const wrong = [[], ['authorization', ''], ['authorization', ' '], ['x-unknown-key', service.apiKey]]
     for (const header of wrong) {
@@ -68,14 +68,14 @@ describe('the key', () => {
     expectRefusal(await ask({ authorization }), 401, codes.keyUnknown, 'This API key is not registered.')
   })
 
-  it('is checked before the body is looked at', async () => {
+  it('is checked before the body is read', async () => {
     const path = '/api/rest/v2/write/experiment/metric'
     const init = { method: 'POST', body: '{ not JSON' }
     expectRefusal(await ask({}, path, init), 401, codes.keyMissing, /^No API key/)
     expectRefusal(await ask({ authorization: 'x' }, path, init), 401, codes.keyUnknown, /not registered/)
   })
 
-  it('is not asked for by /livez, /readyz, /metrics, /openapi.json and the version call', async () => {
+  it('is not required by /livez, /readyz, /metrics, /openapi.json and the version call', async () => {
     for (const path of ['/livez', '/readyz', '/metrics', '/openapi.json', '/clientlib/isAlive/ver']) {
       expect((await fetch(service.url + path)).status).toBe(200)
     }

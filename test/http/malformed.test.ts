@@ -45,11 +45,11 @@ describe('at the whole service', () => {
     expect(JSON.parse(body)).toEqual(refusal)
   }
 
-  it('what is not HTTP at all is told so in an envelope', async () => {
+  it('answers non-HTTP bytes with an error envelope', async () => {
     await expectRefusal('this is not HTTP\r\n\r\n', /^The request is not valid HTTP \(HPE_\w+\)\.$/)
   })
 
-  it('what follows a whole request and is not HTTP does not get in the way of its answer', async () => {
+  it('answers a complete request even if garbage follows it', async () => {
     const right = `GET /api/rest/v2/account-details HTTP/1.1\r\nhost: x\r\nauthorization: ${service.apiKey}\r\n\r\n`
     for (let at = 0; at < 20; at++) {
       const answers = await sendRaw(service.url, `${right}this is not HTTP\r\n\r\n`, 'wait')
@@ -59,7 +59,7 @@ describe('at the whole service', () => {
     }
   })
 
-  it('a body that stops being HTTP is answered at once', async () => {
+  it('answers at once when a body stops being valid HTTP', async () => {
     const head = `POST /api/rest/v2/write/experiment/metric HTTP/1.1\r\nhost: x\r\nauthorization: ${service.apiKey}\r\n`
     await expectRefusal(
       `${head}transfer-encoding: chunked\r\n\r\n5\r\n{"a":\r\nnonsense\r\n\r\n`,
@@ -67,18 +67,18 @@ describe('at the whole service', () => {
     )
   })
 
-  it('headers that are too large are told so', async () => {
+  it('answers headers that are too large with the reason', async () => {
     await expectRefusal(
       `GET / HTTP/1.1\r\na: ${'x'.repeat(20_000)}\r\n\r\n`,
       /^The headers are over the limit of 16 KiB\.$/,
     )
   })
 
-  it('a request that names no host is refused with an envelope, too', async () => {
+  it('rejects a request without Host with an error envelope', async () => {
     await expectRefusal('GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n', /^The header Host is missing/)
   })
 
-  it('an Expect that is not known is taken as if it were not there', async () => {
+  it('ignores an unknown Expect header', async () => {
     const answer = await sendRaw(
       service.url,
       'GET /livez HTTP/1.1\r\nhost: x\r\nexpect: x\r\nconnection: close\r\n\r\n',
@@ -87,7 +87,7 @@ describe('at the whole service', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*\{"status":"ok"\}$/)
   })
 
-  it('callers that go away in the middle of a body are no fault of a store, and leave nothing behind', async () => {
+  it('clients that disconnect within a body do not count as store errors, and leave nothing behind', async () => {
     const key = await service.client.createExperiment()
     const body = JSON.stringify({ experimentKey: key, ...aPoint() })
     const head = `POST /api/rest/v2/write/experiment/metric HTTP/1.1\r\nhost: x\r\nauthorization: ${service.apiKey}\r\n`
@@ -150,7 +150,7 @@ describe('an answer that is long', () => {
     return socket
   }
 
-  it('and that nobody reads is ended, and gives back the connection to its store', async () => {
+  it('that the client does not read is ended, and its store connection is released', async () => {
     const { port, letGo } = await openEndless(200)
 
     ask(port).pause()
@@ -158,7 +158,7 @@ describe('an answer that is long', () => {
     await expect(letGo).resolves.toBeUndefined()
   })
 
-  it('is ended, and nothing put into it, when what follows its request is not HTTP', async () => {
+  it('is ended, without an error in its body, when garbage follows its request', async () => {
     const { port } = await openEndless(60_000)
     const socket = ask(port)
     let last = ''
@@ -177,7 +177,7 @@ describe('an answer that is long', () => {
 describe('the reading of bodies', () => {
   const mebibytes = (count: number) => count * 1024 * 1024
 
-  it('takes compressed ones in turn, so that many at once do not take all memory', async () => {
+  it('decompresses one after the other, so that many at once do not use up the memory', async () => {
     const readBody = createBodyReader(1)
     const order: string[] = []
     const read = async (name: string, body: Buffer) => {
@@ -194,7 +194,7 @@ describe('the reading of bodies', () => {
     expect(order).toEqual(['large', 'small', 'small, too'])
   })
 
-  it('goes on after one that is damaged', async () => {
+  it('continues after a damaged one', async () => {
     const readBody = createBodyReader(1)
 
     const damaged = readBody(Buffer.from('no gzip'), 'gzip', 1_000)

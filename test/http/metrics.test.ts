@@ -43,7 +43,7 @@ async function openService() {
   return service
 }
 
-it('docs/metrics.md lists each figure of ours as /metrics tells it, with its labels', async () => {
+it('docs/metrics.md lists every metric of /metrics with its labels', async () => {
   const { url, client } = await openService()
   const experimentKey = await client.createExperiment()
   await client.post('/write/experiment/metric', { experimentKey, ...aPoint() })
@@ -69,7 +69,7 @@ it('docs/metrics.md lists each figure of ours as /metrics tells it, with its lab
   }
 })
 
-it('counts and times requests by what was answered, whichever way they came', async () => {
+it('counts and times requests by answer, on the fast path and through Node', async () => {
   const { url, client } = await openService()
   const experimentKey = await client.createExperiment()
   const route = { tier: 'ingest', method: 'POST', route: '/write/experiment/metric' }
@@ -101,7 +101,7 @@ it('counts and times requests by what was answered, whichever way they came', as
 })
 
 describe.each(availableQueues())('with the queue in %s', (queue) => {
-  it('the age of the oldest block is known, also while no worker takes it', async () => {
+  it('reports the age of the oldest block, even without a worker', async () => {
     const own = await openOwnStores(queue)
     const prefix = uniqueName('queue')
     const backend = openQueueBackend({ ...own, prefix, onError: () => undefined })
@@ -131,7 +131,7 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
   })
 })
 
-it('dead letters are counted as long as they are there', async () => {
+it('counts the stored dead letters', async () => {
   const { url } = await openService()
   const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
   closers.push(() => database.close())

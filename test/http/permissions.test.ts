@@ -41,7 +41,7 @@ it.each(['anyone', 'reader', 'caller', 'admin'])('one with %j does', async (it) 
 
 const write = { ...thing, method: 'POST', body: z.object({}), handle: () => '{}' } as const
 
-it('a route of the fast path, which checks the key only, is for every caller, by its type', () => {
+it('the fast path, which checks only the key, accepts only routes for every caller', () => {
   expect(fastRoute({ ...write, permission: 'caller' }).handleFast).toBeTypeOf('function')
   // @ts-expect-error: what is for admins must not be on it.
   fastRoute({ ...write, permission: 'admin' })

@@ -64,7 +64,7 @@ async function openServer(way: Way, pressure: PressureLimits) {
 }
 
 describe.each(ways)('large bodies %s', (way) => {
-  it('over what all may take together are refused before they are read, small ones go on', async () => {
+  it('beyond their shared limit are rejected before they are read, while small ones pass', async () => {
     const { post, answer } = await openServer(way, { bodyBytesMax: 250_000 })
     const held = [post(100_000), post(100_000)]
     const refused = await eventually(async () => {
@@ -83,7 +83,7 @@ describe.each(ways)('large bodies %s', (way) => {
     expect((await post(100_000)).status).toBe(200)
   })
 
-  it('of a connection that breaks are given back', async () => {
+  it('release their memory when the connection breaks', async () => {
     const { post, answer, url } = await openServer(way, { bodyBytesMax: 250_000 })
     for (let round = 0; round < 5; round++) {
       const sending = request(url, { method: 'POST', headers: { 'content-length': 200_000 } })
@@ -96,14 +96,14 @@ describe.each(ways)('large bodies %s', (way) => {
     }
   })
 
-  it('a single one is always let in', async () => {
+  it('a single one is always admitted', async () => {
     const { post, answer } = await openServer(way, { bodyBytesMax: 10 })
     answer()
     expect((await post(100_000)).status).toBe(200)
   })
 })
 
-it('an ingest with little memory refuses what is too much for it, and lives', async () => {
+it('an ingest with little memory rejects excess load and survives', async () => {
   const stores = await openOwnStores('postgres')
   const ingest = await startRole('ingest', stores, { NODE_OPTIONS: '--max-old-space-size=128' })
   closers.push(async () => {

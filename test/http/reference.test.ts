@@ -176,13 +176,13 @@ it('/reference is a page', async () => {
   expect([answer.status, answer.headers.get('content-type')]).toEqual([200, expect.stringContaining('text/html')])
 })
 
-it('/livez says that the process lives', async () => {
+it('/livez answers while the process runs', async () => {
   const answer = await fetch(`${service.url}/livez`)
   expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/json'])
   expect(await answer.json()).toEqual({ status: 'ok' })
 })
 
-it('/readyz says what it needs to work, and that all of it can be used', async () => {
+it('/readyz lists the dependencies and whether each is available', async () => {
   const answer = await fetch(`${service.url}/readyz`)
   expect(answer.status).toBe(200)
   expect(await answer.json()).toEqual({
@@ -215,7 +215,7 @@ it('/clientlib/isAlive/ver tells a version of the interface that clients accept'
   expect(major * 1e6 + minor * 1e3 + patch).toBeGreaterThanOrEqual(1_002_078)
 })
 
-it('an api behind the same address as ingest documents the writes of the stream too, and serves none of them', async () => {
+it('an api that shares its address with ingest documents the stream writes but does not serve them', async () => {
   const api = await openTestService({ roles: new Set(['api']) })
   try {
     const answer = await fetch(`${api.url}/openapi.json`)

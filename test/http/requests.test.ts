@@ -74,7 +74,7 @@ describe('addresses', () => {
     }
   })
 
-  it('a wrong method answers 405 and says which are right, whatever the body', async () => {
+  it('a wrong method answers 405 with the right ones, whatever the body', async () => {
     const write = '/api/rest/v2/write/experiment/metric'
     const read = '/api/rest/v2/experiment/metadata'
     for (const method of ['GET', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
@@ -104,7 +104,7 @@ describe('addresses', () => {
     },
   )
 
-  it('a very long address is refused with an envelope', async () => {
+  it('a very long URL is rejected with an error envelope', async () => {
     const answer = await call('GET', `/${'x'.repeat(5_000)}`, {})
     expectRefusal(answer, 404, codes.routeUnknown, `There is no /${'x'.repeat(199)}: see /reference for what there is.`)
   })
@@ -188,20 +188,20 @@ describe('bodies', () => {
     expectRefusal(await send(body), 400, codes.badJson, message)
   })
 
-  it.each(['NaN', 'Infinity', '-Infinity'])('a bare %s is refused with how to send it', async (value) => {
+  it.each(['NaN', 'Infinity', '-Infinity'])('a bare %s is rejected with the right way to send it', async (value) => {
     const body = aBody().replace(/("metricValue":)[^,}]+/, `$1${value}`)
     const message = /^The body is not JSON: .+ Send NaN and Infinity as strings: "NaN", "Infinity", "-Infinity"\.$/
     expectRefusal(await send(body), 400, codes.badJson, message)
   })
 
-  it('bytes that are no UTF-8 are refused', async () => {
+  it('invalid UTF-8 is rejected', async () => {
     for (const bytes of [[0xff], [0xc3, 0x28], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xc0, 0x80]]) {
       const body = Buffer.concat([Buffer.from('{"experimentKey":"'), Buffer.from(bytes), Buffer.from('"}')])
       expectRefusal(await send(body), 400, codes.badJson, 'The body is not valid UTF-8.')
     }
   })
 
-  it('a byte order mark at the beginning is no fault', async () => {
+  it('a byte order mark is accepted', async () => {
     expect((await send(`\ufeff${aBody()}`)).text).toBe(saved)
   })
 
@@ -222,7 +222,7 @@ describe('bodies', () => {
     expect((await send(aBody())).text).toBe(saved)
   })
 
-  it('of a field given twice the last one counts, and an endless integer is refused quickly', async () => {
+  it('the last of repeated fields wins, and an endless integer is rejected quickly', async () => {
     expect((await send(aBody().replace('{', '{"metricValue":"x",'))).text).toBe(saved)
     const digits = aBody().replace(/("metricValue":)[^,}]+/, `$1${'9'.repeat(3_000_000)}`)
     expectRefusal(await send(digits), 400, codes.badRequest, 'metricValue: is beyond the range of a 64-bit float')
@@ -278,7 +278,7 @@ describe('sizes', () => {
     expectRefusal(await send(bomb, headers), 413, codes.tooLarge, tooLarge)
   })
 
-  it('after a refusal for size the same connection goes on working', async () => {
+  it('after a rejection for size the connection keeps working', async () => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     const post = (headers: Record<string, string>, body: string) =>
       call('POST', `/api/rest/v2${metric}`, { 'content-type': 'application/json', ...headers }, body, agent)
@@ -307,7 +307,7 @@ describe('Idempotency-Key', () => {
     expectRefusal(await post(''), 400, codes.badRequest, message)
   })
 
-  it('of one user never meets the same one of another', async () => {
+  it('of one user is independent of the same key of another user', async () => {
     const headers = { 'idempotency-key': 'the same of two users' }
     const other = await service.stranger.createExperiment({ workspaceName: service.stranger.workspaceName })
     const key = await service.client.createExperiment()

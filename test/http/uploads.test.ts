@@ -101,7 +101,7 @@ async function trickle(sent: ClientRequest, bytes: number, everyMs: number, time
 }
 
 describe('an upload', () => {
-  it('goes on as long as bytes keep coming, far beyond the time that other requests have', async () => {
+  it('may take longer than other requests as long as bytes arrive', async () => {
     const { base } = await openServer()
     const { sent, answer } = begin(`${base}/count`)
 
@@ -111,7 +111,7 @@ describe('an upload', () => {
     expect(await answer).toMatchObject({ status: 200, body: { bytes: 3_000 } })
   })
 
-  it('whose sender says too little in a while is cut off', async () => {
+  it('is cut off when its sender is too slow', async () => {
     const { base, faults } = await openServer()
     const { sent, answer } = begin(`${base}/count`)
     await trickle(sent, 1, 100, 10)
@@ -119,7 +119,7 @@ describe('an upload', () => {
     expect(faults).toMatchObject([{ kind: 'badRequest', message: expect.stringMatching(/^The upload was cut off/) }])
   })
 
-  it('that was answered before it was whole is read on for a while, so that its sender comes to the answer', async () => {
+  it('that was answered early is read on for a while, so that its sender receives the answer', async () => {
     const { base } = await openServer()
     const { sent, answer } = begin(`${base}/unread`)
     await trickle(sent, 1_000, 20, 5)
@@ -144,7 +144,7 @@ describe('an upload', () => {
     },
   )
 
-  it('over the limit is refused in its middle', async () => {
+  it('over the limit is rejected before its end', async () => {
     const { base } = await openServer()
     const { sent, answer } = begin(`${base}/count`)
     await trickle(sent, 2_000, 5, 10)
@@ -172,7 +172,7 @@ describe('an upload', () => {
     expect(await Promise.all(answers)).toEqual([413, 200])
   })
 
-  it('is refused with 503 while there are as many as there may be', async () => {
+  it('is rejected with 503 at the maximum of concurrent uploads', async () => {
     const { base } = await openServer({ ...limits, everyMs: 60_000 })
     const first = [begin(`${base}/count`), begin(`${base}/count`)]
     for (const { sent } of first) sent.write('x')
@@ -192,7 +192,7 @@ describe('an upload', () => {
   })
 })
 
-it('a request that is no upload is refused when it takes too long', async () => {
+it('a request that is not an upload is rejected when it takes too long', async () => {
   const { base } = await openServer()
   const { sent, answer } = begin(`${base}/json`, 'application/json')
   await trickle(sent, 1_000, 50, 10)

@@ -101,7 +101,7 @@ async function aDriftingModel(at: number) {
   return { modelName, id }
 }
 
-it('drift fires for the window and the feature where it is, and nowhere else', async () => {
+it('drift fires only for the window and feature that drifted', async () => {
   const at = past()
   const now = () => at + 3 * minute
   const { modelName } = await aDriftingModel(at)
@@ -118,7 +118,7 @@ it('drift fires for the window and the feature where it is, and nowhere else', a
   }
 })
 
-it('a window fires once, however many evaluators look at it at once, again, or after one was killed', async () => {
+it('a window fires once with concurrent, repeated and killed evaluators', async () => {
   const at = past()
   const now = () => at + 3 * minute
   const { modelName } = await aDriftingModel(at)
@@ -156,7 +156,7 @@ it('a window fires once, however many evaluators look at it at once, again, or a
   expect(await firings()).toHaveLength(1)
 })
 
-it('a missing feature fires, and a model of which nothing came', async () => {
+it('a missing feature fires, and so does a model without events', async () => {
   const at = past()
   const modelName = uniqueName('model')
   const id = await stored.model(workspaceName, modelName)
@@ -174,7 +174,7 @@ it('a missing feature fires, and a model of which nothing came', async () => {
   expect((await firings()).filter((it) => it.name === 'absent')).toHaveLength(1)
 })
 
-it('label quality fires where predictions were wrong', async () => {
+it('low label quality fires only in the window with wrong predictions', async () => {
   const at = past()
   const modelName = uniqueName('model')
   const id = await stored.model(workspaceName, modelName)
@@ -191,7 +191,7 @@ it('label quality fires where predictions were wrong', async () => {
   expect((await firings()).map((it) => [it.windowFrom, it.found[0]?.value])).toEqual([[at + minute, 0]])
 })
 
-it('a metric fires above its threshold, when it is NaN, and when nothing came for a while', async () => {
+it('a metric fires above its threshold, when it is NaN, and when it has no points', async () => {
   const at = past()
   const experimentKey = await service.client.createExperiment({ workspaceName })
   const row = await stored.database.row<{ id: bigint }>('SELECT id FROM experiments WHERE key = $1', [experimentKey])
@@ -218,7 +218,7 @@ it('a metric fires above its threshold, when it is NaN, and when nothing came fo
   ])
 })
 
-it('a window is looked at only when its grace is over; what was missed is made up for, within bounds', async () => {
+it('a window is evaluated after its grace period, and a limited number of missed windows later', async () => {
   const at = past()
   await aRule({ modelName: 'none', measure: 'events', graceMs: 30_000, from: at })
   await evaluate(() => at + minute + 29_999)
@@ -239,7 +239,7 @@ it('a window is looked at only when its grace is over; what was missed is made u
   expect(answer.body.nextPage).toBeNull()
 })
 
-it('a rule that is paused fires not, one that is resumed goes on with the present window, one that is deleted is gone', async () => {
+it('a paused rule does not fire, a resumed one continues with the current window, a deleted one is gone', async () => {
   const at = past()
   const alertId = await aRule({ modelName: 'none', measure: 'events', from: at })
   expect((await change(alertId, { paused: true })).status).toBe(200)
@@ -269,7 +269,7 @@ it('a rule that is paused fires not, one that is resumed goes on with the presen
   expectRefusal(await change(alertId, {}), 400, 8_000_102, /^The workspace has no alert rule/)
 })
 
-it('why a window could not be measured is told', async () => {
+it('a rule shows why a window could not be measured', async () => {
   const at = past()
   const modelName = uniqueName('model')
   await stored.write(await stored.model(workspaceName, modelName), 'EVENTS', eventsOf([1], at))
@@ -279,7 +279,7 @@ it('why a window could not be measured is told', async () => {
   expect(await firings()).toEqual([])
 })
 
-it('what is wrong with a rule is told by its field', async () => {
+it('an invalid rule is rejected with the field', async () => {
   const refused = async (fields: Record<string, unknown>, message: RegExp, code: number = codes.badRequest) =>
     expectRefusal(
       await service.client.post('/mpm/v2/alerts', {
@@ -307,7 +307,7 @@ it('what is wrong with a rule is told by its field', async () => {
   await refused({ ...metric, experimentKey: 'a'.repeat(32) }, /^There is no experiment/, codes.experimentUnknown)
 })
 
-it('a stranger finds neither rules nor firings, and cannot change them', async () => {
+it('a user outside the workspace can neither read nor change rules and firings', async () => {
   const alertId = await aRule({ modelName: 'none', measure: 'events' })
   const { stranger } = service
   const query = new URLSearchParams({ workspaceName })
@@ -332,7 +332,7 @@ it('a stranger finds neither rules nor firings, and cannot change them', async (
 })
 
 describe('with a worker', () => {
-  it('what fires is told to the receivers of the model and of the workspace, signed, once', async () => {
+  it('a firing is delivered once, signed, to the receivers of the model and of the workspace', async () => {
     const certificate = await createCertificate()
     const own = await openOwnStores('postgres')
     const worker = await openTestService({

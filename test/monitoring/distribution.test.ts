@@ -95,7 +95,7 @@ it('features, predictions and labels are listed with types, counts and the share
   expect(await read('features', { modelName })).toEqual({ features: [] })
 })
 
-it('a numeric feature is read as a histogram with what sums it up, in windows, whatever came twice', async () => {
+it('a numeric feature has a histogram and statistics per window, and repeated deliveries count once', async () => {
   const { modelName, id } = await aModel()
   const written = await stored.write(id, 'EVENTS', [
     ...eventsOf([0, 1, 2, 3, 4, 5, 6, 7, 8, 10, null, 'text', Number.POSITIVE_INFINITY]),
@@ -137,7 +137,7 @@ it('a numeric feature is read as a histogram with what sums it up, in windows, w
   expect((given.windows as Record<string, unknown>[])[0]).toMatchObject({ counts: [1, 4], rest: 6 })
 })
 
-it('a categorical feature has its most frequent values, the rest as one, and how many different ones', async () => {
+it('a categorical feature has its most frequent values, the count of the others, and the number of distinct ones', async () => {
   const { modelName, id } = await aModel()
   const values = Array.from({ length: 3_000 }, (_, at) => (at % 3 === 0 ? "it's" : at % 3 === 1 ? 'b\\' : `v${at}`))
   await stored.write(id, 'EVENTS', [...eventsOf(values), ...eventsOf(['b\\', true], start + hour)])
@@ -150,7 +150,7 @@ it('a categorical feature has its most frequent values, the rest as one, and how
   expect(second).toMatchObject({ counts: [1, 0], rest: 1, distinct: 2, isExact: true, missing: 0 })
 })
 
-it('more events than can be sorted have the same counts, and quantiles to 10 bits', async () => {
+it('very many events have exact counts, and quantiles to 10 bits', async () => {
   const { modelName, id } = await aModel()
   const { database } = stored.clickhouse
   const count = 1_100_000
@@ -169,7 +169,7 @@ it('more events than can be sorted have the same counts, and quantiles to 10 bit
   expect(Math.abs((window?.quantiles['0.95'] as number) - 1e6 - 0.95)).toBeLessThan(3e-4)
 })
 
-it('what is not there, or wrong, is told by its field', async () => {
+it('an absent or invalid value is rejected with its field', async () => {
   const { modelName, id } = await aModel()
   expect(await read('features', { modelName })).toEqual({ features: [] })
   await stored.write(id, 'EVENTS', eventsOf([1]))

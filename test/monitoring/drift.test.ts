@@ -60,7 +60,7 @@ async function readWindows(query: Record<string, string | number>): Promise<Wind
 
 const feature = (window: Window | undefined, name = 'x') => window?.features.find((it) => it.name === name) as Feature
 
-describe('every measure is what scipy and evidently say, to 1e-6', () => {
+describe('every measure equals that of scipy and evidently, to 1e-6', () => {
   it.each(Object.entries(cases))('%s', async (_, { reference, current, values }) => {
     const { modelName } = await aModel(toEvents(reference), toEvents(current))
     const [window] = await readWindows({ modelName, feature: 'x' })
@@ -80,7 +80,7 @@ describe('every measure is what scipy and evidently say, to 1e-6', () => {
 
 const ramp = (count: number, from = 0) => Array.from({ length: count }, (_, at) => from + ((at * 7.3) % 40))
 
-it('each window is compared by itself, and each version', async () => {
+it('each window and each version is compared separately', async () => {
   const same = ramp(200)
   const moved = ramp(200, 30)
   const { modelName } = await aModel(toEvents(same), [
@@ -105,7 +105,7 @@ it('each window is compared by itself, and each version', async () => {
   ])
 })
 
-it('what was delivered twice changes no figure, on either side, and what was voided is in none', async () => {
+it('repeated deliveries change no measure on either side, and tombstoned events are in none', async () => {
   const { modelName, id, training, events } = await aModel(toEvents(ramp(300)), toEvents(ramp(250, 5)))
   const query = { modelName, feature: 'x' }
   const before = await readWindows(query)
@@ -128,7 +128,7 @@ it('what was delivered twice changes no figure, on either side, and what was voi
   expect(await readWindows(bounded)).toEqual(before)
 })
 
-it('bins are frozen on the reference, with open outer ones, and missing values are one of their own', async () => {
+it('bins come from the reference alone, the outer ones are open, and missing values have their own', async () => {
   const reference = Array.from({ length: 100 }, (_, at) => at)
   const { modelName } = await aModel(toEvents(reference), [
     ...toEvents([-1_000, 5, 5, 1_000, 1_000]),
@@ -163,7 +163,7 @@ it('infinities are in the outer bins and in no distance; NaN is missing', async 
   expect(sum).toBe(102)
 })
 
-it('a type that changed, a feature that is gone and one that is new are told', async () => {
+it('a changed type, a removed feature and a new feature are reported', async () => {
   const both = (it: number) => ({ changed: it, gone: it, stays: it })
   const { modelName } = await aModel(
     ramp(100).map((it, at) => ({ predictionId: `r${at}`, timestamp: start, features: both(it) })),
@@ -201,7 +201,7 @@ it('a measure and a threshold can be chosen', async () => {
   expect(await judged({ measure: 'wasserstein', wassersteinThreshold: '99' })).toEqual(['wasserstein', false])
 })
 
-it('a data set can be named; the last one uploaded for the model is taken else, and adding to it is told', async () => {
+it('a data set can be named; the default is the last one uploaded, and its growth is visible', async () => {
   const { modelName, dataSet, dataSetName } = await aModel(toEvents(ramp(100)), toEvents(ramp(100)))
   const other = await aModel(toEvents(ramp(100, 500)), [])
   const named = await get({ modelName, datasetName: other.dataSetName })
@@ -224,7 +224,7 @@ it('labels are compared with the labels of the reference', async () => {
   })
 })
 
-it('more values than can be sorted are rounded, which moves no measure by a thousandth, and bins not at all', async () => {
+it('rounding of many values changes measures by less than a thousandth, and bins not at all', async () => {
   const modelName = uniqueName('model')
   const id = await stored.model(service.workspaceName, modelName)
   const { database } = stored.clickhouse
@@ -256,7 +256,7 @@ it('more values than can be sorted are rounded, which moves no measure by a thou
   expect(measured.bins.reduce((sum, it) => sum + it.current, 0)).toBe(count)
 })
 
-it('what is not there is told, by what to do; foreign looks the same as absent', async () => {
+it('an absent resource answers with what to do; a foreign one looks the same', async () => {
   const { modelName } = await aModel(toEvents(ramp(40)), toEvents(ramp(40)))
   const lonely = uniqueName('model')
   await stored.write(await stored.model(service.workspaceName, lonely), 'EVENTS', toEvents(ramp(40)))

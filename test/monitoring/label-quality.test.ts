@@ -77,7 +77,7 @@ it.each(['classes', 'booleans', 'numbers'] as const)('%s are judged as scikit-le
   expect(windows[0]).toMatchObject({ predictions: actual.length, labelled: actual.length, unlabelledShare: 0 })
 })
 
-it('windows are of the predictions; what came twice, or was voided, counts for nothing', async () => {
+it('windows follow the predictions; repeated and tombstoned events do not count', async () => {
   const { actual, predicted, values } = quality.classes
   const { modelName, id, add, events, told } = await aModel(predicted, actual)
   await add(['cat', 'cat', 'dog', 'dog'], ['cat', 'dog'], start + 2 * hour)
@@ -110,7 +110,7 @@ it('windows are of the predictions; what came twice, or was voided, counts for n
   expect((await read(query)).windows[0]).toMatchObject({ labelled: 0, unlabelledShare: 1, accuracy: null })
 })
 
-it('integers are errors unless they are said to be classes; booleans and numbers are compared as numbers', async () => {
+it('integers are regression unless the caller asks for classes; booleans and numbers are compared as numbers', async () => {
   const { modelName } = await aModel([1, 2, 3], [1, 2, 7])
   expect((await read({ modelName })).windows[0]).toMatchObject({ bias: -4 / 3, accuracy: null })
   const { windows } = await read({ modelName, task: 'classification' })
@@ -121,7 +121,7 @@ it('integers are errors unless they are said to be classes; booleans and numbers
   })
 })
 
-it('infinities and NaN are in no error; without a label nothing is said', async () => {
+it('infinities and NaN are in no error; without labels there is no quality', async () => {
   const infinite = [Number.POSITIVE_INFINITY, 2, Number.NaN]
   const { modelName } = await aModel(infinite, [1, 1, 1])
   expect((await read({ modelName })).windows[0]).toMatchObject({ meanAbsoluteError: 1, bias: 1 })
@@ -129,7 +129,7 @@ it('infinities and NaN are in no error; without a label nothing is said', async 
   expect(await read({ modelName: bare.modelName })).toEqual({ label: null, prediction: null, task: null, windows: [] })
 })
 
-it('which label is meant has to be said when it cannot be told', async () => {
+it('an ambiguous label must be named', async () => {
   const modelName = uniqueName('model')
   const id = await stored.model(service.workspaceName, modelName)
   const both = { price: 1, demand: 2 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createBatchLoader } from '../../runtime/batch-loader.ts'
 
-it('what is asked for at once is asked together, in questions that are not too long', async () => {
+it('concurrent requests are loaded in batches of limited size', async () => {
   const asked: number[][] = []
   const askFor = createBatchLoader(async (ids: number[]) => {
     asked.push(ids)
@@ -13,7 +13,7 @@ it('what is asked for at once is asked together, in questions that are not too l
   expect(asked.map((it) => it.length)).toEqual([1_000, 1_000, 500])
 })
 
-it('what is asked for while a question is under way is asked together after it', async () => {
+it('requests that arrive during a query are loaded together after it', async () => {
   const asked: string[][] = []
   const turns: (() => void)[] = []
   const askFor = createBatchLoader(async (ids: string[]) => {
@@ -32,7 +32,7 @@ it('what is asked for while a question is under way is asked together after it',
   expect(asked).toEqual([['a'], ['b', 'c']])
 })
 
-it('a question that fails fails for those who asked it, and the next one is asked', async () => {
+it('a failed query rejects only its own requests, and the next query runs', async () => {
   let isAway = true
   const askFor = createBatchLoader(async () => {
     if (isAway) throw new Error('away')

@@ -26,7 +26,7 @@ function createHeldWork() {
   }
 }
 
-it('work is repeated, also after it failed, and not after the end', async () => {
+it('work is repeated, also after a failure, and not after close', async () => {
   const errors: unknown[] = []
   let runs = 0
   const polling = repeat({
@@ -45,7 +45,7 @@ it('work is repeated, also after it failed, and not after the end', async () => 
   expect(errors).toEqual([new Error('away')])
 })
 
-it('two runs never overlap, and the end waits for the one in progress', async () => {
+it('runs never overlap, and close waits for the one in progress', async () => {
   const held = createHeldWork()
   const polling = repeat({ everyMs: 1, work: held.work, onError })
   await eventually(() => expect(held.runs()).toBe(1))
@@ -61,7 +61,7 @@ it('two runs never overlap, and the end waits for the one in progress', async ()
   expect([held.runs(), held.overlaps()]).toEqual([1, 0])
 })
 
-it('work that is asked for during a run is done in one further run, which all who asked wait for', async () => {
+it('all requests during a run share one more run, and wait for it', async () => {
   const held = createHeldWork()
   const polling = repeat({ everyMs: 60_000, work: held.work, onError })
   const first = polling.now()

@@ -4,7 +4,7 @@ import { eventually } from '../kit/eventually.ts'
 
 const freshForMs = { found: 5, absent: 5 }
 
-it('what is known is answered at once, without asking', async () => {
+it('a cached value is returned without a query', async () => {
   let asked = 0
   const lookUp = createReadThroughCache({
     find: async () => ++asked,
@@ -15,13 +15,13 @@ it('what is known is answered at once, without asking', async () => {
   expect(lookUp('a', undefined)).toBe(1)
 })
 
-it('many who ask for the same at once are one question', async () => {
+it('concurrent lookups of one key share a query', async () => {
   let asked = 0
   const lookUp = createReadThroughCache({ find: async () => ++asked, freshForMs, entriesMax: 10 })
   expect(await Promise.all([1, 2, 3].map(() => lookUp('a', undefined)))).toEqual([1, 1, 1])
 })
 
-it('while the store is away what is known goes on, and what is not known fails with its error, never as absent', async () => {
+it('while the store is down, cached keys are served and others fail with its error, never as absent', async () => {
   const away = new Error('away')
   let answers = (id: string): Promise<string | undefined> => Promise.resolve(id === 'absent' ? undefined : id)
   let refusals = 0
@@ -43,7 +43,7 @@ it('while the store is away what is known goes on, and what is not known fails w
   await eventually(async () => expect(await lookUp('known', undefined)).toBe('known again'))
 })
 
-it('what was absent is found soon after it was made', async () => {
+it('an absent key is found soon after it is created', async () => {
   let found: string | undefined
   const lookUp = createReadThroughCache({ find: async () => found, freshForMs, entriesMax: 10 })
   expect(await lookUp('a', undefined)).toBeUndefined()
@@ -91,7 +91,7 @@ it('with changes told, an answer is used until its change is told; one that was 
   expect(await lookUp('a', undefined)).toBe('fourth')
 })
 
-it('what is known to have changed is not used while the store is away', async () => {
+it('a value that has changed is not served while the store is down', async () => {
   let drop: (id: string) => void = () => undefined
   const changes = {
     onChange(listener: typeof drop) {

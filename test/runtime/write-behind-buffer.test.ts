@@ -18,7 +18,7 @@ function openGatherer(write: (entries: Entry[]) => Promise<void>, everyMs = 60_0
   return { gatherer, errors }
 }
 
-it('what is about one thing becomes one entry, and what is left is written at the end', async () => {
+it('entries of one key are merged, and close writes the rest', async () => {
   const written: Entry[][] = []
   const { gatherer } = openGatherer(async (entries) => void written.push(entries))
   for (let at = 0; at < 1_000; at++) gatherer.add({ id: at % 2 === 0 ? 'a' : 'b', count: 1 })
@@ -31,7 +31,7 @@ it('what is about one thing becomes one entry, and what is left is written at th
   ])
 })
 
-it('what could not be written is kept for the next time, with what came meanwhile', async () => {
+it('entries of a failed write are written again, merged with newer ones', async () => {
   const written: Entry[][] = []
   let isAway = true
   const { gatherer, errors } = openGatherer(async (entries) => {

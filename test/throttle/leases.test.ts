@@ -23,7 +23,7 @@ async function openProcesses(count: number, url = inject('stores').redisUrl as s
 const perMinute = 1_000
 
 describe.skipIf(!availableQueues().includes('redis'))('buckets shared by several processes', () => {
-  it('admit one burst between them, not one each, and nearly all of it', async () => {
+  it('admit nearly one burst in total, not one per process', async () => {
     const processes = await openProcesses(4)
     const startedAt = performance.now()
     let admitted = 0
@@ -37,7 +37,7 @@ describe.skipIf(!availableQueues().includes('redis'))('buckets shared by several
     expect(admitted).toBeGreaterThanOrEqual(perMinute - processes.length * 0.015 * perMinute)
   })
 
-  it('keep the bound when requests come all at once', async () => {
+  it('keep the limit with concurrent requests', async () => {
     const processes = await openProcesses(3)
     const startedAt = performance.now()
     const takes = processes.flatMap((it) => Array.from({ length: 400 }, () => it.take('experiment', perMinute, 2)))
@@ -47,7 +47,7 @@ describe.skipIf(!availableQueues().includes('redis'))('buckets shared by several
     expect(admitted).toBeGreaterThanOrEqual(perMinute * 0.95)
   })
 
-  it('tell what is missing and for how long', async () => {
+  it('return the missing tokens and the time to wait', async () => {
     const [bucket] = (await openProcesses(1)) as [TokenBuckets]
     expect(await bucket.take('experiment', perMinute, 990)).toBe(undefined)
     const shortage = await bucket.take('experiment', perMinute, 110)
@@ -58,7 +58,7 @@ describe.skipIf(!availableQueues().includes('redis'))('buckets shared by several
     expect(await bucket.take('another', perMinute, 1_000)).toBe(undefined)
   })
 
-  it('let in more than a burst when they are full, and have it paid off by all', async () => {
+  it('admit more than a burst when full, and all processes pay the debt', async () => {
     const [one, other] = (await openProcesses(2)) as [TokenBuckets, TokenBuckets]
     expect(await one.take('experiment', perMinute, 3_000)).toBe(undefined)
     const shortage = await other.take('experiment', perMinute, 1)
@@ -66,7 +66,7 @@ describe.skipIf(!availableQueues().includes('redis'))('buckets shared by several
     expect(shortage?.retryAfterMs).toBeGreaterThan(110_000)
   })
 
-  it('spend a lease without asking, and take back what was not used', async () => {
+  it('spend a lease without Redis, and return the rest', async () => {
     const [bucket] = (await openProcesses(1)) as [TokenBuckets]
     expect(await bucket.take('experiment', 100_000, 1)).toBe(undefined)
     expect(bucket.take('experiment', 100_000, 1_000)).toBe(undefined)
@@ -75,7 +75,7 @@ describe.skipIf(!availableQueues().includes('redis'))('buckets shared by several
   })
 })
 
-it('a lease that nobody spends is given up after some seconds, and leased anew', async () => {
+it('an unused lease is returned after some seconds', async () => {
   let nowMs = 0
   const asked: number[] = []
   const bucket = createLeasedBuckets({
@@ -96,7 +96,7 @@ it('a lease that nobody spends is given up after some seconds, and leased anew',
   expect(asked).toEqual([1, 2])
 })
 
-it('while Redis is away every process goes by a bucket of its own', async () => {
+it('while Redis is down every process uses its own bucket', async () => {
   const [one, other] = (await openProcesses(2, 'redis://127.0.0.1:1')) as [TokenBuckets, TokenBuckets]
   for (const bucket of [one, other]) {
     expect(await bucket.take('experiment', perMinute, perMinute)).toBe(undefined)

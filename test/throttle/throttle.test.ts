@@ -66,13 +66,13 @@ const refused = (seconds: number, remaining: number, limit = 60) => ({
 })
 
 describe('a throttle', () => {
-  it('lets a burst of a minute in at once, and refuses the next point', () => {
+  it('admits a burst of one minute at once, and rejects the next point', () => {
     const { admit } = openThrottle()
     for (let at = 0; at < 6; at++) expect(admit(10)).toBe('ok')
     expect(admit(1)).toEqual(refused(1, 0))
   })
 
-  it('fills at the rate, and Retry-After is exactly when it will admit', () => {
+  it('refills at the rate, and Retry-After is exact', () => {
     const { admit, pass } = openThrottle()
     admit(60)
     expect(admit(7)).toEqual(refused(7, 0))
@@ -83,21 +83,21 @@ describe('a throttle', () => {
     expect(admit(1)).toEqual(refused(1, 0))
   })
 
-  it('never holds more than a minute of rest gives', () => {
+  it('never holds more than one minute of its rate', () => {
     const { admit, pass } = openThrottle()
     pass(86_400)
     expect(admit(60)).toBe('ok')
     expect(admit(1)).toEqual(refused(1, 0))
   })
 
-  it('what is refused takes nothing', () => {
+  it('a rejected request takes no tokens', () => {
     const { admit } = openThrottle()
     expect(admit(50)).toBe('ok')
     for (let at = 0; at < 100; at++) expect(admit(11)).toEqual(refused(1, 10))
     expect(admit(10)).toBe('ok')
   })
 
-  it('a request larger than the burst is let in when nothing is owed, and its debt is paid off before the next', () => {
+  it('a request larger than the burst is admitted without debt, and its debt is paid off before the next', () => {
     const { admit, pass } = openThrottle()
     expect(admit(1)).toBe('ok')
     expect(admit(600)).toEqual(refused(1, 59))
@@ -110,7 +110,7 @@ describe('a throttle', () => {
     expect(admit(1)).toBe('ok')
   })
 
-  it('types, experiments and keys have each their own', () => {
+  it('types, experiments and keys have separate buckets', () => {
     const { admit } = openThrottle()
     for (const type of ['metrics', 'systemMetrics', 'output', 'parameters', 'other'] as const) {
       for (const experiment of [1n, 2n]) expect(admit(60, { type, experiment })).toBe('ok')
@@ -119,7 +119,7 @@ describe('a throttle', () => {
     expect(admit(1, { experiment: 3n })).toBe('ok')
   })
 
-  it('a key has a limit over all its experiments, which takes nothing from theirs', () => {
+  it('the limit of a key covers all its experiments, and is separate from theirs', () => {
     const { admit, pass } = openThrottle({ perKey: 120 })
     expect(admit(60, { experiment: 1n })).toBe('ok')
     expect(admit(60, { experiment: 2n })).toBe('ok')
@@ -130,7 +130,7 @@ describe('a throttle', () => {
     expect(admit(60, { experiment: 5n })).toBe('ok')
   })
 
-  it('limits that were set for the experiment or the key go before the settings', () => {
+  it('limits of the experiment or the key override the settings', () => {
     const { admit } = openThrottle()
     expect(admit(100, { limits: { metricsPerMinute: 100 } })).toBe('ok')
     expect(admit(1, { limits: { metricsPerMinute: 100 } })).toEqual(refused(1, 0, 100))
@@ -141,7 +141,7 @@ describe('a throttle', () => {
     expect(admit(1, { experiment: 3n, key: 'slow', keyLimits })).toEqual(refused(6, 0, 10))
   })
 
-  it('what is given back can be taken again', () => {
+  it('returned tokens can be taken again', () => {
     const { admit, giveBack } = openThrottle()
     expect(admit(60)).toBe('ok')
     giveBack(30)
@@ -149,7 +149,7 @@ describe('a throttle', () => {
     expect(admit(30)).toBe('ok')
   })
 
-  it('counts what it refuses, with the limit that refused it', () => {
+  it('counts rejected points by the limit that rejected them', () => {
     const { admit, throttled } = openThrottle({ perKey: 100 })
     admit(60)
     admit(7)
@@ -160,7 +160,7 @@ describe('a throttle', () => {
     ])
   })
 
-  it('holds back the answer to whoever comes again before the time it was told', () => {
+  it('delays the answer to a client that retries before Retry-After', () => {
     const { admit, pass, holds } = openThrottle()
     admit(60)
     admit(10)
@@ -173,7 +173,7 @@ describe('a throttle', () => {
     expect(holds).toEqual([0, 500, 0])
   })
 
-  it('over any hour admits no more than the rate and one burst', () => {
+  it('admits at most the rate plus one burst in any hour', () => {
     const { admit, pass } = openThrottle()
     let admitted = 0
     for (let second = 0; second < 3_600; second++) {
@@ -201,7 +201,7 @@ describe('over HTTP', () => {
   const points = (count: number, metricName: string) =>
     Array.from({ length: count }, (_, step) => aPoint({ metricName, step }))
 
-  it('what is over the limit answers 429 with its headers, and nothing of it is stored', async () => {
+  it('a request over the limit answers 429 with its headers, and is not stored', async () => {
     const user = await createUser(storesWith('postgres'))
     const client = createClient(service.url, user)
     const experimentKey = await client.createExperiment()
@@ -262,7 +262,7 @@ describe('over HTTP', () => {
     expect(Object.keys(quiet)).not.toContain('throttleMessage')
   })
 
-  it('a client that does not wait as it was told waits for its answers, and others do not', async () => {
+  it('a client that ignores Retry-After waits for its answers, and others do not', async () => {
     const user = await createUser(storesWith('postgres'))
     const client = createClient(service.url, user)
     const [runaway, quiet] = [await client.createExperiment(), await client.createExperiment()]
@@ -300,7 +300,7 @@ describe('over HTTP', () => {
     )
   })
 
-  it('a key that sends too much over many experiments is told that it is the key', async () => {
+  it('a key over its limit across many experiments is told that the key is the reason', async () => {
     const user = await createUser(storesWith('postgres'))
     const client = createClient(service.url, user)
     const answers = []

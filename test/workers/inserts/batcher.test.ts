@@ -40,7 +40,7 @@ function aBlock(name: string, rows = 1): Block {
 }
 
 describe('a batcher', () => {
-  it('gathers blocks that come while others are being inserted into one insert', async () => {
+  it('combines blocks that arrive during an insert into the next one', async () => {
     const first = Promise.withResolvers<void>()
     const { batcher, inserts } = openBatcher({}, ({ blocks }) =>
       blocks.includes('a') ? first.promise : Promise.resolve(),
@@ -56,7 +56,7 @@ describe('a batcher', () => {
     expect(inserts.map((it) => it.blocks)).toEqual([['a'], ['b', 'c', 'd']])
   })
 
-  it('tells a block done only after its insert is done', async () => {
+  it('completes a block only after its insert', async () => {
     const insert = Promise.withResolvers<void>()
     const { batcher } = openBatcher({}, () => insert.promise)
     let isDone = false
@@ -71,7 +71,7 @@ describe('a batcher', () => {
     expect(isDone).toBe(true)
   })
 
-  it('does not wait for company when it has enough rows, or all the blocks that can come', async () => {
+  it('inserts at once when it has enough rows, or all blocks that can arrive', async () => {
     const never = { gapMs: 10 ** 9, gapMsMax: 10 ** 9 }
     const byRows = openBatcher({ ...never, rowsMax: 10 })
     await byRows.batcher.add(aBlock('first'))
@@ -84,7 +84,7 @@ describe('a batcher', () => {
     expect(byBlocks.inserts.at(-1)?.blocks).toEqual(['a', 'b'])
   })
 
-  it('waits longer for company after an insert that took long', async () => {
+  it('waits longer for further blocks after a slow insert', async () => {
     let tookMs = 500
     const { batcher, inserts } = openBatcher({ gapMs: 1, gapMsMax: 10 ** 9 }, () => sleep(tookMs))
     await batcher.add(aBlock('slow'))
@@ -97,7 +97,7 @@ describe('a batcher', () => {
     expect(inserts.map((it) => it.blocks)).toEqual([['slow'], ['a', 'b']])
   })
 
-  it('does not wait longer where little comes', async () => {
+  it('does not wait longer at low rates', async () => {
     let tookMs = 500
     const { batcher, inserts } = openBatcher(
       { gapMs: 1, gapMsMax: 10 ** 9, busyRowsPerSecond: Number.POSITIVE_INFINITY },
@@ -112,7 +112,7 @@ describe('a batcher', () => {
     expect(inserts.map((it) => it.blocks)).toEqual([['slow'], ['a'], ['b']])
   })
 
-  it('soon forgets that much came, however much it was', async () => {
+  it('returns to short waits soon after a burst of any size', async () => {
     const { batcher, inserts } = openBatcher({ gapMs: 1, gapMsMax: 10 ** 9, busyRowsPerSecond: 1_000 }, ({ blocks }) =>
       sleep(blocks.includes('burst') ? 0 : 500),
     )
@@ -139,7 +139,7 @@ describe('a batcher', () => {
     expect(inserts.map((it) => it.blocks)).toEqual(Array(4).fill(['a']))
   })
 
-  it('hands only the poison block on, and stores its neighbours', async () => {
+  it('quarantines only the poison block, and stores the others', async () => {
     const poison: string[] = []
     const { batcher, inserts } = openBatcher(
       {
@@ -164,7 +164,7 @@ describe('a batcher', () => {
     expect(inserts.map((it) => it.blocks)).toContainEqual(['better'])
   })
 
-  it('gives the job back when what was refused can be neither stored nor set aside now', async () => {
+  it('returns the job when poison rows can be neither stored nor quarantined now', async () => {
     const { batcher } = openBatcher(
       {
         storeAround: async () => {
@@ -178,7 +178,7 @@ describe('a batcher', () => {
     await expect(batcher.add(aBlock('bad'))).rejects.toBe(passing)
   })
 
-  it('flushes what waits when it is closed', async () => {
+  it('flushes waiting blocks on close', async () => {
     const { batcher, inserts } = openBatcher({ gapMs: 10 ** 9, gapMsMax: 10 ** 9 })
     await batcher.add(aBlock('first'))
     const waiting = batcher.add(aBlock('a'))
@@ -187,7 +187,7 @@ describe('a batcher', () => {
     expect(inserts.at(-1)?.blocks).toEqual(['a'])
   })
 
-  it('gives up when it is closed while ClickHouse is away, so that the job goes back to the queue', async () => {
+  it('gives up on close while ClickHouse is down, so that the job returns to the queue', async () => {
     const { batcher } = openBatcher({}, async () => {
       throw passing
     })

@@ -22,7 +22,7 @@ async function openService() {
   return { stores, database, clickhouse }
 }
 
-it('rows that ClickHouse refuses for good are set aside with the reason, and all their neighbours are stored', async () => {
+it('rows that ClickHouse can never store become dead letters with the reason, and all others are stored', async () => {
   const { stores, database, clickhouse } = await openService()
   await clickhouse.command(
     `ALTER TABLE ${clickhouse.database}.points ADD CONSTRAINT no_thirteens CHECK reinterpretAsFloat64(value_bits) != 13 AND metric != 'bad'`,
@@ -61,7 +61,7 @@ it('rows that ClickHouse refuses for good are set aside with the reason, and all
   expect(all[13]).toMatchObject({ step: 13, runContext: 'train' })
 })
 
-it('a damaged block is set aside whole, and its neighbours are stored', async () => {
+it('a damaged block becomes one dead letter, and other blocks are stored', async () => {
   const { stores, database } = await openService()
   const pool = new pg.Pool({ connectionString: stores.postgresUrl, options: '-c search_path=bullmq' })
   closers.push(() => pool.end())

@@ -65,7 +65,7 @@ async function replayAll() {
   closers.push(service.close)
 }
 
-it('a block that is refused as a whole is one dead letter after few inserts, and a replay stores each row once', async () => {
+it('a block that is rejected whole becomes one dead letter after few inserts, and a replay stores each row once', async () => {
   const rows = 65_000
   await alterPoints('RENAME COLUMN received TO received_elsewhere')
   await storeRefused(rows, aBlockOfPoints(rows))
@@ -88,7 +88,7 @@ describe('poison rows all over a block', () => {
   const aBlockWith = (poison: Set<number>) => aBlockOfPoints(rows, (step) => (poison.has(step) ? -1 : 1))
   const refuseNegative = () => alterPoints('ADD CONSTRAINT not_negative CHECK reinterpretAsFloat64(value_bits) >= 0')
 
-  it('are dead letters of their own up to the limit, and all their neighbours are stored', async () => {
+  it('become one dead letter each up to the limit, and all other rows are stored', async () => {
     await refuseNegative()
     const poison = spread(poisonRowsMax)
     await storeRefused(rows, aBlockWith(poison))
@@ -99,7 +99,7 @@ describe('poison rows all over a block', () => {
     expect(await readSteps()).toEqual(range(rows).filter((step) => !poison.has(step)))
   })
 
-  it('are one dead letter with their block beyond the limit, and a replay stores each row once', async () => {
+  it('beyond the limit become one dead letter with their block, and a replay stores each row once', async () => {
     await refuseNegative()
     await storeRefused(rows, aBlockWith(spread(poisonRowsMax + 1)))
 
@@ -130,7 +130,7 @@ describe('poison rows all over a block', () => {
   })
 })
 
-it('a search in which ClickHouse refuses ranges but takes their halves ends after a bounded number of inserts', async () => {
+it('the search ends after a bounded number of inserts when ClickHouse rejects a range but accepts its halves', async () => {
   const rows = 1_000
   await alterPoints('ADD CONSTRAINT none CHECK value_bits != value_bits')
   const refusal = await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(1)]).catch((error: unknown) => error)

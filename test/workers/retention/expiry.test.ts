@@ -86,7 +86,7 @@ const summaryOf = async (experimentKey: string) => {
   return (body.values as Record<string, unknown>[]).map((it) => [it.name, it.valueMin, it.valueMax, it.valueCurrent])
 }
 
-it('everything is kept for ever until an admin says otherwise', async () => {
+it('without retention settings everything is kept for ever', async () => {
   expect((await read()).body).toEqual({ keptDays: {}, deletions: [] })
   const experimentKey = await anOldExperiment()
 
@@ -94,7 +94,7 @@ it('everything is kept for ever until an admin says otherwise', async () => {
   expect(await service.client.readMetric(experimentKey, 'loss')).toHaveLength(2)
 })
 
-it('what was accepted longer ago than a workspace keeps it is gone, type by type, and summaries are of what is left', async () => {
+it('data beyond the retention of its type is deleted, and summaries cover the rest', async () => {
   const experimentKey = await anOldExperiment()
   const elsewhere = uniqueName('elsewhere')
   await service.client.post('/write/workspace/new', { name: elsewhere })
@@ -131,7 +131,7 @@ it('what was accepted longer ago than a workspace keeps it is gone, type by type
   await set({ metrics: null, systemMetrics: null, output: null })
 })
 
-it('a sweep that was broken off before its summaries were made is repeated', async () => {
+it('a sweep that was interrupted before it rebuilt summaries is repeated', async () => {
   const experimentKey = await anOldExperiment()
   await set({ metrics: 30 })
   // Of another day, so that it was not swept before.
@@ -156,7 +156,7 @@ it('a sweep that was broken off before its summaries were made is repeated', asy
   await set({ metrics: null })
 })
 
-it('events go with their values, their features with them, and their prediction ids stay taken', async () => {
+it('events are deleted with their values and features, and their prediction ids stay taken', async () => {
   const { client, workspaceName } = service
   const modelName = uniqueName('model')
   const query = (more: Record<string, string> = {}) => new URLSearchParams({ workspaceName, modelName, ...more })
@@ -188,7 +188,7 @@ it('events go with their values, their features with them, and their prediction 
   await set({ events: null })
 })
 
-it('only admins set it, of workspaces of their own organization, in days of a sensible number, and it is audited', async () => {
+it('only admins set retention, for workspaces of their organization, within bounds, and it is audited', async () => {
   expectRefusal(await set({ points: 3 }), 400, codes.badRequest, /there are only metrics, systemMetrics/)
   for (const wrong of [0, -1, 1.5, '3', 36_501]) {
     expectRefusal(await set({ metrics: wrong }), 400, codes.badRequest, /^keptDays\.metrics/)

@@ -132,7 +132,7 @@ function openRetention(ids: bigint[], keptForMs: number) {
   })
 }
 
-it('an experiment whose time to be restored has passed is gone everywhere; all others stay as they are', async () => {
+it('an experiment past its restore period is deleted everywhere, and all others are unchanged', async () => {
   const [expired, recent, kept] = [await aFullExperiment(), await aFullExperiment(), await aFullExperiment()]
   for (const { experimentKey } of [expired, recent]) {
     await service.client.get(`/write/experiment/delete?experimentKey=${experimentKey}`)
@@ -168,7 +168,7 @@ it('an experiment whose time to be restored has passed is gone everywhere; all o
   expect(await service.client.readMetric(recent.experimentKey, 'loss')).toHaveLength(1)
 })
 
-it('a sweep that ends half-way is taken up again, and one that finds nothing asks for nothing', async () => {
+it('an interrupted sweep is resumed, and a sweep without work queries no further', async () => {
   const deeds: string[] = []
   let left = [1n, 2n]
   let isAway = true
@@ -194,7 +194,7 @@ it('a sweep that ends half-way is taken up again, and one that finds nothing ask
   expect(deeds).toEqual(['rows 1,2', 'rows 1,2', 'experiments 1,2'])
 })
 
-it('sweeps by itself, and goes on after a sweep that failed', async () => {
+it('sweeps periodically, and continues after a failed sweep', async () => {
   let left = [1n]
   const errors: unknown[] = []
   const retention = createRetention({

@@ -215,7 +215,7 @@ describe('a sender', () => {
   const own = Object.values(networkInterfaces()).flatMap((it) => (it ?? []).map(({ address }) => address))
   const local = own.filter((it) => !isPublicAddress(it))
 
-  it('the listening socket hears of connections to this machine', async () => {
+  it('the test socket sees connections to this machine', async () => {
     const limits = { connectMsMax: 2_000, answerMsMax: 2_000 }
     const resolve = async () => [toAddress('127.0.0.1')]
     const privateHosts = new Set(['hook.example'])
@@ -242,7 +242,7 @@ describe('a sender', () => {
     expect(connections).toBe(0)
   })
 
-  it('asks for a name once, so that a second answer changes nothing', async () => {
+  it('resolves a name once, so that a second DNS answer changes nothing', async () => {
     let asked = 0
     const send = openSender(async () => {
       asked += 1
@@ -254,7 +254,7 @@ describe('a sender', () => {
     expect(connections).toBe(0)
   })
 
-  it('connects to what it has checked, though the name leads elsewhere by then', async () => {
+  it('connects to the checked address, even if the name resolves to another one by then', async () => {
     let asked = 0
     const resolve: Resolve = async () => {
       asked += 1
@@ -268,7 +268,7 @@ describe('a sender', () => {
     connections = 0
   })
 
-  it('waits for a name no longer than for a connection', async () => {
+  it('limits the time of resolving like that of connecting', async () => {
     const limits = { connectMsMax: 50, answerMsMax: 60_000 }
     const never: Resolve = () => new Promise(() => undefined)
     const send = createSender({ privateHosts: none, resolvePublic: never, resolvePrivate: never, ...limits })

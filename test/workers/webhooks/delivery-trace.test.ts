@@ -32,7 +32,7 @@ const message = {
 }
 const never = new AbortController().signal
 
-it('each try of a delivery is a span that tells the receiver’s host and answer, and nothing secret', async () => {
+it('each attempt of a delivery is a span with the host and answer of the receiver, without secrets', async () => {
   const { spans, tracing } = openNotes()
   const send: Send = async () => ({ status: 204, retryAfter: undefined })
 
@@ -48,7 +48,7 @@ it('each try of a delivery is a span that tells the receiver’s host and answer
   expect(JSON.stringify(spans)).not.toMatch(/secret|private|services/)
 })
 
-it('one that fails ends its span as failed, and fails as it did', async () => {
+it('a failed attempt marks its span as failed and keeps its error', async () => {
   const { spans, tracing } = openNotes()
   const fault = new Undeliverable('no answer in time')
 

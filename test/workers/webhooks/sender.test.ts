@@ -36,7 +36,7 @@ function openSender({
 }
 const message = { headers: { 'x-a': 'b' }, body: '{"a":"ä"}' }
 
-it('what is sent arrives to the byte, and of the answer the status comes back', async () => {
+it('a request arrives byte for byte, and the status of its answer is returned', async () => {
   const receiver = await openWith({ status: 202, headers: { 'retry-after': '7' }, body: 'thanks' })
 
   expect(await openSender()({ ...message, url: receiver.url })).toEqual({ status: 202, retryAfter: '7' })
@@ -44,7 +44,7 @@ it('what is sent arrives to the byte, and of the answer the status comes back', 
   expect(receiver.received[0]?.headers).toMatchObject({ host: `localhost:${receiver.port}`, 'content-length': '10' })
 })
 
-it('an address instead of a name is checked by the certificate too', async () => {
+it('the certificate is also checked for an IP address', async () => {
   const receiver = await openWith({ status: 200 })
   const url = `https://127.0.0.1:${receiver.port}/`
 
@@ -59,7 +59,7 @@ it('a redirect is an answer like any other: nobody follows it', async () => {
   expect(target.received).toEqual([])
 })
 
-it('a certificate of nobody known, or of another name, is not trusted, and nothing is sent', async () => {
+it('with an unknown or mismatched certificate nothing is sent', async () => {
   const receiver = await openWith({ status: 200 })
   const stranger = await createCertificate()
 
@@ -70,7 +70,7 @@ it('a certificate of nobody known, or of another name, is not trusted, and nothi
   expect(receiver.received).toEqual([])
 })
 
-it('an answer without an end is read no further than a few KB, and its status counts', async () => {
+it('an endless answer is read up to a few KB, and its status counts', async () => {
   let written = 0
   const receiver = await openReceiver(certificate)
   await receiver.close()
@@ -94,7 +94,7 @@ it('an answer without an end is read no further than a few KB, and its status co
   expect(written).toBeLessThan(64 * 1024 * 1024)
 })
 
-it('a receiver that never answers is left when its time is over', async () => {
+it('a receiver that never answers times out', async () => {
   const receiver = await openWith('hang')
 
   const sent = openSender({ answerMsMax: 1_000 })({ ...message, url: receiver.url })
@@ -103,7 +103,7 @@ it('a receiver that never answers is left when its time is over', async () => {
   expect(receiver.received).toHaveLength(1)
 })
 
-it('an answer whose rest never comes counts when the time is over', async () => {
+it('an incomplete answer counts at the time-out', async () => {
   const { createServer: createHttps } = await import('node:https')
   const server = createHttps(certificate, (_request, response) => {
     response.writeHead(200, { 'content-length': '100' })
@@ -121,7 +121,7 @@ it('an answer whose rest never comes counts when the time is over', async () => 
   expect((await sent).status).toBe(200)
 })
 
-it('a sender that is stopped leaves at once, with the reason it was stopped for', async () => {
+it('a stopped sender aborts at once, with the reason', async () => {
   const stop = new AbortController()
   const receiver = await openReceiver(certificate, () => {
     stop.abort(new Error('stopped'))
@@ -146,7 +146,7 @@ it.each([
   await expect(openSender()({ ...message, url: receiver.url })).rejects.toThrow(failure)
 })
 
-it('a server that does not speak TLS is a failed connection', async () => {
+it('a server without TLS is a failed connection', async () => {
   const server = createServer((socket) => void socket.end('HTTP/1.1 200 OK\r\n\r\n', () => socket.destroy()))
   closers.push(() => new Promise((resolve) => server.close(resolve)))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
