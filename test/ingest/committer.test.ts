@@ -56,7 +56,7 @@ function commit(committer: ReturnType<typeof openCommitter>['committer'], rows =
 const rowsOf = (block: Block) => readNativeBlock(zlib.zstdDecompressSync(block.bytes)).rows
 
 describe('group commit', () => {
-  it('makes one block of requests that come together, with all their rows', async () => {
+  it('puts concurrent requests with all their rows into one block', async () => {
     const { committer, blocks } = openCommitter()
 
     await Promise.all([commit(committer, 2, 7), commit(committer, 3, 8), commit(committer, 1, 9)])
@@ -64,7 +64,7 @@ describe('group commit', () => {
     expect(blocks.map((it) => [it.rows, rowsOf(it), it.receivedMs])).toEqual([[6, 6, 7]])
   })
 
-  it('answers nobody before the queue has the block', async () => {
+  it('acknowledges no request before the queue has its block', async () => {
     const queue = Promise.withResolvers<void>()
     const { committer, blocks } = openCommitter({ add: () => queue.promise })
     let answered = 0
@@ -77,7 +77,7 @@ describe('group commit', () => {
     expect(answered).toBe(2)
   })
 
-  it('refuses everyone in a block that the queue does not take, and goes on with the next', async () => {
+  it('rejects all requests of a block that the queue rejects, and continues with the next', async () => {
     let isAway = true
     const { committer, blocks } = openCommitter({
       add: async () => {
@@ -92,7 +92,7 @@ describe('group commit', () => {
     expect(blocks.at(-1)?.rows).toBe(4)
   })
 
-  it('lets the open block grow while every way to the queue is busy', async () => {
+  it('lets the open block grow while all queue writes are busy', async () => {
     const queue = Promise.withResolvers<void>()
     const { committer, blocks } = openCommitter({ add: () => queue.promise })
     const answers: Promise<void>[] = []
@@ -108,7 +108,7 @@ describe('group commit', () => {
     expect(blocks.map((it) => it.rows)).toEqual([1, 1, 10])
   })
 
-  it('waits longer for company after a block of many requests', async () => {
+  it('increases the group-commit delay after a block of many requests', async () => {
     const { committer, blocks } = openCommitter({ waitMs: 1_000 })
     await Promise.all(Array.from({ length: 16 }, () => commit(committer)))
 
@@ -125,7 +125,7 @@ describe('group commit', () => {
     expect(blocks.map((it) => it.rows)).toEqual([25])
   })
 
-  it('refuses before it takes anything when the queue is too deep, or too much is on its way', async () => {
+  it('rejects requests early when the queue is too deep, or too much is in flight', async () => {
     const deep = openCommitter({ load: { blocks: 101, memoryShare: 0 } })
     await eventually(() => expect(commit(deep.committer)).rejects.toMatchObject({ status: 503 }))
     const queue = Promise.withResolvers<void>()
@@ -137,7 +137,7 @@ describe('group commit', () => {
     await first
   })
 
-  it('refuses while the queue holds too many bytes, reckoned from the blocks that were sent', async () => {
+  it('rejects requests while the queue holds too many bytes, estimated from the sent blocks', async () => {
     const load = { blocks: 3, memoryShare: 0 }
     const { committer, blocks } = openCommitter({ load, queueMax: { blocks: 100, bytes: 1_000 } })
     await commit(committer)
@@ -148,7 +148,7 @@ describe('group commit', () => {
     await eventually(() => commit(committer))
   })
 
-  it('refuses before the memory of Redis is full, and takes writes again when there is room', async () => {
+  it('rejects requests before the memory of Redis is full, and accepts them again when there is space', async () => {
     const load = { blocks: 0, memoryShare: 0.76 }
     const { committer } = openCommitter({ load })
     await eventually(() => expect(commit(committer)).rejects.toMatchObject({ headers: { 'retry-after': '5' } }))
@@ -156,7 +156,7 @@ describe('group commit', () => {
     await eventually(() => commit(committer))
   })
 
-  it('refuses a block in which a row is there in part, and the next block is whole', async () => {
+  it('rejects a block with an incomplete row, and the next block is complete', async () => {
     const { committer, blocks } = openCommitter()
     const company = commit(committer)
     const broken = committer.commit(5, (block) => {
@@ -171,7 +171,7 @@ describe('group commit', () => {
     expect(blocks.map((it) => [it.rows, rowsOf(it)])).toEqual([[2, 2]])
   })
 
-  it('commits what is open when it is closed', async () => {
+  it('commits the open block on close', async () => {
     const { committer, blocks } = openCommitter({ waitMs: 10 ** 6 })
     const answer = commit(committer, 3)
     await committer.close()

@@ -3,7 +3,7 @@ import { createExperimentCheck } from '../../ingest/experiments.ts'
 
 const limits = {}
 
-it('asks for what a user sends to at once in one question, and never for two users in one', async () => {
+it('looks up the experiments of concurrent requests together, but per user', async () => {
   const asked: [string, string[]][] = []
   const findExperiment = createExperimentCheck(async (userId, keys) => {
     asked.push([userId, keys])

@@ -158,7 +158,7 @@ async function readBack(experimentKey: string, name: string): Promise<Point[]> {
     .filter((it) => it.name === name)
 }
 
-it('the points read are the points sent, bit for bit, whatever they are and however they were sent', async () => {
+it('any points are read as they were sent, bit for bit, by every route', async () => {
   await fc.assert(
     fc.asyncProperty(points, packings, async (sent, packing) => {
       const experimentKey = await service.client.createExperiment()
@@ -185,7 +185,7 @@ it('the points read are the points sent, bit for bit, whatever they are and howe
   )
 })
 
-it('a request sent many times at once with its Idempotency-Key is there once', async () => {
+it('concurrent copies of a request with one Idempotency-Key are stored once', async () => {
   await fc.assert(
     fc.asyncProperty(points, fc.integer({ min: 2, max: 6 }), async (sent, times) => {
       const { client } = service

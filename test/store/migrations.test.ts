@@ -77,7 +77,7 @@ describe('migrations of Postgres', () => {
     expect(new Set(done).size).toBe(done.length)
   })
 
-  it('a database without them is refused with what to do', async () => {
+  it('a database without them is rejected with what to do', async () => {
     const { database } = await createDatabase()
     await expect(checkPostgres(database)).rejects.toThrow(/older schema \(missing: .+\): run "svc migrate" first/)
   })
@@ -93,12 +93,12 @@ describe('migrations of ClickHouse', () => {
     await expect(checkClickHouse(clickhouse)).resolves.toBeUndefined()
   })
 
-  it('a database without its tables is refused with what to do', async () => {
+  it('a database without its tables is rejected with what to do', async () => {
     const clickhouse = openNewClickHouse()
     await expect(checkClickHouse(clickhouse)).rejects.toThrow(/has no table .+\.points: run "svc migrate" first/)
   })
 
-  it('a table that would keep repeated rows twice is refused with how it should be', async () => {
+  it('a table that would keep repeated rows is rejected with the right definition', async () => {
     const clickhouse = openNewClickHouse()
     await migrateClickHouse(clickhouse)
     await clickhouse.command(`DROP TABLE ${clickhouse.database}.output_lines`)

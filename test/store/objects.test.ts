@@ -58,7 +58,7 @@ describe.each(['folder', 's3'] as const)('objects in %s', (kind) => {
       await run()
     })
 
-  test('come back as they were put, with their size and SHA-256', async () => {
+  test('are read as they were stored, with their size and SHA-256', async () => {
     for (const size of [0, 1, 70_000, 9 * mebibyte + 1, 20 * mebibyte]) {
       const bytes = randomBytes(size)
       const key = createObjectKey()
@@ -70,7 +70,7 @@ describe.each(['folder', 's3'] as const)('objects in %s', (kind) => {
     }
   })
 
-  test('are listed by the beginning of their keys, with their sizes', async () => {
+  test('are listed by key prefix, with their sizes', async () => {
     const folder = createObjectKey()
     for (const name of ['a/1', 'a/2', 'ab', 'b']) await store.put(`${folder}/${name}`, Readable.from([name]))
     const list = async (prefix: string) => {
@@ -86,7 +86,7 @@ describe.each(['folder', 's3'] as const)('objects in %s', (kind) => {
     expect(all.filter(({ key }) => key.startsWith(folder))).toHaveLength(4)
   })
 
-  test('come back in part', async () => {
+  test('can be read in part', async () => {
     const bytes = randomBytes(100_000)
     const key = createObjectKey()
     await store.put(key, Readable.from([bytes]))
@@ -95,7 +95,7 @@ describe.each(['folder', 's3'] as const)('objects in %s', (kind) => {
     expect((await read(store, key, { start: 70_000, end: 99_999 })).equals(bytes.subarray(70_000))).toBe(true)
   })
 
-  test('are gone after they were deleted; one that was never there can be deleted', async () => {
+  test('are gone after deletion, and deleting an absent one succeeds', async () => {
     const key = createObjectKey()
     await store.put(key, Readable.from(['x']))
 
@@ -114,7 +114,7 @@ describe.each(['folder', 's3'] as const)('objects in %s', (kind) => {
     if (kind === 'folder') expect(await readdir(path.join(folder, 'objects', '.incoming'))).toEqual([])
   })
 
-  test('take many at once', async () => {
+  test('can be stored concurrently', async () => {
     const keys = Array.from({ length: 20 }, createObjectKey)
     await Promise.all(keys.map((key) => store.put(key, Readable.from([key]))))
     for (const key of keys) expect(String(await read(store, key))).toBe(key)
@@ -126,7 +126,7 @@ describe.each(['folder', 's3'] as const)('objects in %s', (kind) => {
 })
 
 describe('a folder', () => {
-  it('sweeps what a killed process left, and nothing of one that lives', async () => {
+  it('cleans up after a killed process, but not after a live one', async () => {
     const incoming = path.join(folder, 'swept', '.incoming')
     await mkdir(incoming, { recursive: true })
     const { pid: dead } = spawnSync('true')
@@ -147,12 +147,12 @@ describe('a folder', () => {
 })
 
 describe('an S3 store', () => {
-  it('that does not answer says where it was looked for', async () => {
+  it('that does not answer fails with its address', async () => {
     const url = `s3://access:secret@127.0.0.1:${await findFreePort()}/bucket?tls=false`
     await expect(openObjects(url)).rejects.toThrow(/The object store at 127\.0\.0\.1:\d+ cannot be used: /)
   })
 
-  it('without a bucket in its address says what to set', async () => {
+  it('without a bucket in its address fails with what to set', async () => {
     await expect(openObjects('s3://access:secret@127.0.0.1')).rejects.toThrow(
       /^OBJECTS_URL: must name a host and a bucket/,
     )
@@ -164,7 +164,7 @@ describe('an S3 store', () => {
     await expect(openObjects(s3Url.replace(/:[^:@]*@/, ':wrong@'))).rejects.toThrow(/refuses the key of OBJECTS_URL/)
   })
 
-  it('that goes away is told apart from our own faults', async (context) => {
+  it('that becomes unavailable is distinguished from our own errors', async (context) => {
     if (!s3Url) return context.skip('there is no S3 server here')
     const proxy = await openProxy(s3Url.replace('s3://', 'http://'))
     closers.push(proxy.close)

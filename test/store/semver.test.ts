@@ -80,7 +80,7 @@ describe('the precedence of versions', () => {
     expect(precedence('1.0.0+a')).toBe(precedence('1.0.0+b'))
   })
 
-  it('is the same as when each part is compared by itself', () => {
+  it('equals the comparison part by part', () => {
     const number = fc.bigInt({ min: 0n, max: 10n ** 20n }).map(String)
     const word = fc.stringMatching(/^[0-9a-zA-Z-]{0,3}[a-zA-Z-][0-9a-zA-Z-]{0,3}$/)
     const few = fc.array(fc.oneof(fc.constantFrom('0', '1', '10', 'a', 'A', '-'), number, word), { maxLength: 3 })

@@ -67,7 +67,7 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
     ])
   })
 
-  it('an integer that no float holds keeps its digits', async () => {
+  it('an integer beyond the precision of a float keeps its digits', async () => {
     const modelName = uniqueName('model')
     const body = JSON.stringify({ data: [{ workspaceName: service.workspaceName, ...anEvent({ modelName }) }] })
     const exact = body.replace('"age":42', '"age":9007199254740993,"most":-9223372036854775808')
@@ -138,7 +138,7 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
     ])
   })
 
-  it('both spellings, integers as strings and absent fields are taken', async () => {
+  it('both spellings, integers as strings and absent fields are accepted', async () => {
     const modelName = uniqueName('model')
     const sent = {
       modelName,
@@ -157,7 +157,7 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
     ])
   })
 
-  it('an event of 30,000 features is one like any other', async () => {
+  it('an event of 30,000 features is accepted', async () => {
     const modelName = uniqueName('model')
     const features = Object.fromEntries(Array.from({ length: 30_000 }, (_, at) => [`feature ${at}`, at / 7]))
     expect((await send([anEvent({ modelName, features, prediction: undefined })])).body).toMatchObject({ accepted: 1 })
@@ -165,7 +165,7 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
     expect(event?.values).toHaveLength(30_000)
   })
 
-  it('many requests at once with the same ids accept each once, and that one is read', async () => {
+  it('concurrent requests with the same ids store each id once, and the accepted event is read', async () => {
     const modelName = uniqueName('model')
     const ids = Array.from({ length: 20 }, (_, at) => `id-${at}`)
     const answers = await Promise.all(

@@ -74,7 +74,7 @@ function openProcess(queue: Queue, leaseMs = 60_000, pauseMs = 0) {
 const works: Queue = { commit: async () => undefined }
 const voidsOfModel = async () => (await listUnsentTombstones(database, 1_000)).filter((it) => it.modelId === modelId)
 
-it('the first of an id is stored, and only that; in one call, in calls at once, and later', async () => {
+it('only the first event of an id is stored, within a call, across concurrent calls, and later', async () => {
   const { store, rows } = openProcess(works)
   const [one, two] = await Promise.all([
     store([anEvent('a'), anEvent('a'), anEvent('b')]),
@@ -107,7 +107,7 @@ it('what the queue refuses is nobody’s: whoever sends it next is the first, un
   expect(takenOver).toHaveLength(2)
 })
 
-it('after the queue has refused nothing is claimed for a while', async () => {
+it('after the queue has rejected a block, nothing is claimed for a while', async () => {
   let tries = 0
   const { store } = openProcess(
     {
@@ -126,7 +126,7 @@ it('after the queue has refused nothing is claimed for a while', async () => {
   expect(await database.rows('SELECT 1 FROM event_claims WHERE model_id = $1', [modelId])).toHaveLength(1)
 })
 
-it('before a queue that is full nothing is claimed', async () => {
+it('while the queue is full, nothing is claimed', async () => {
   const full = openProcess({
     ...works,
     refuseWhenFull() {
@@ -137,7 +137,7 @@ it('before a queue that is full nothing is claimed', async () => {
   expect(await database.rows('SELECT 1 FROM event_claims WHERE model_id = $1', [modelId])).toEqual([])
 })
 
-it('who loses an id waits for what becomes of it', async () => {
+it('a loser of an id waits for the outcome of its claim', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const slow = openProcess({ commit: () => promise })
   const other = openProcess(works)
@@ -150,7 +150,7 @@ it('who loses an id waits for what becomes of it', async () => {
   expect(await voidsOfModel()).toEqual([])
 })
 
-it('who waits takes over when the first gives up', async () => {
+it('a waiting claim takes over when the first gives up', async () => {
   const { promise, reject } = Promise.withResolvers<void>()
   const slow = openProcess({ commit: () => promise })
   const other = openProcess(works)
@@ -164,7 +164,7 @@ it('who waits takes over when the first gives up', async () => {
   expect(await voidsOfModel()).toHaveLength(1)
 })
 
-it('a claim whose time is over is taken over, and who held it is not told that it was accepted', async () => {
+it('a stale claim is taken over, and its events are not acknowledged', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const hung = openProcess({ commit: () => promise }, 200)
   const [one, two] = [openProcess(works, 200), openProcess(works, 200)]
@@ -180,18 +180,18 @@ it('a claim whose time is over is taken over, and who held it is not told that i
   expect(await voidsOfModel()).toHaveLength(2)
 })
 
-it('a claim whose time is over, but which nobody wanted meanwhile, is confirmed all the same', async () => {
+it('a stale claim that nobody took over can still be confirmed', async () => {
   const slow = openProcess({ commit: () => sleep(200) }, 10)
   expect(await slow.store([anEvent('a')])).toEqual([true])
 })
 
-it('events of a model that is gone are refused', async () => {
+it('events of a deleted model are rejected', async () => {
   const { store } = openProcess(works)
   await database.row('DELETE FROM monitored_models WHERE id = $1', [modelId])
   await expect(store([anEvent('a')])).rejects.toMatchObject({ kind: 'unavailable' })
 })
 
-it('many events with many values go to the queue in parts', async () => {
+it('many events with many values are queued in several jobs', async () => {
   const { store, rows } = openProcess(works)
   const scalars = Object.fromEntries(Array.from({ length: 30_000 }, (_, at) => [`f${at}`, at]))
   const events = Array.from({ length: 7 }, (_, at) => ({ ...anEvent(`wide ${at}`), parts: [{ part: 1, scalars }] }))

@@ -37,7 +37,7 @@ const anError = (changes: Partial<IngestionError> = {}): IngestionError => ({
 })
 const list = (modelName?: string) => listIngestionErrors(database, { workspaceId, modelName, limit: 1_000 })
 
-it('faults of too many kinds are counted together, so that what is written stays bounded', async () => {
+it('beyond a limit, errors of different kinds are counted together', async () => {
   const written: IngestionError[] = []
   const log = createErrorLog({
     write: async (errors) => {
@@ -58,7 +58,7 @@ it('faults of too many kinds are counted together, so that what is written stays
   ])
 })
 
-it('the same fault of one day is one row, counted; another day is another', async () => {
+it('equal errors of one day share a row with a count; each day has its own', async () => {
   const now = Date.now()
   await addIngestionErrors(database, [anError({ count: 2, firstAtMs: now - 5, lastAtMs: now - 5 })])
   await addIngestionErrors(database, [
@@ -73,7 +73,7 @@ it('the same fault of one day is one row, counted; another day is another', asyn
   expect(await list()).toHaveLength(3)
 })
 
-it('what is older than the days it is kept goes away, and so does what is of a workspace that is gone', async () => {
+it('errors beyond their retention, and those of deleted workspaces, are deleted', async () => {
   const old = Date.now() - 9 * dayMs
   await addIngestionErrors(database, [
     anError({ modelName: 'old', firstAtMs: old, lastAtMs: old }),

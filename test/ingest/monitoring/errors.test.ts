@@ -91,7 +91,7 @@ describe('an item that is wrong', () => {
     expect((await post([good], '?enforceValidation=true')).body).toMatchObject({ accepted: 1, duplicates: 0 })
   })
 
-  it('every fault is named', async () => {
+  it('every error is listed', async () => {
     const answer = await post(
       [toItem({ predictionId: null, timestamp: 1, features: { a: {}, b: [] } }), 3, null, toItem({ modelName: 1 })],
       '?enforceValidation=true',
@@ -107,7 +107,7 @@ describe('an item that is wrong', () => {
     expect(answer.body.msg).toContain('[0] predictionId: is missing; [0] timestamp: is in the year 1970')
   })
 
-  it('of very many faults the first thousand are told, and all are counted', async () => {
+  it('the first thousand errors are listed, and all are counted', async () => {
     const items = Array.from({ length: 1_500 }, () => toItem({ predictionId: undefined }))
     const { body } = await post(items)
     expect(body).toMatchObject({ accepted: 0, rejected: 1_500 })
@@ -140,7 +140,7 @@ describe('a batch that is none', () => {
     expectRefusal(await service.client.post('/mpm/v2/events/batch', body), 400, codes.badRequest, msg)
   })
 
-  it('an empty one is fine', async () => {
+  it('an empty batch is accepted', async () => {
     expect((await post([])).body).toMatchObject({ code: 200, accepted: 0, duplicates: 0, rejected: 0 })
   })
 
@@ -164,7 +164,7 @@ describe('whose workspace it is', () => {
     )
   })
 
-  it('beside others, items of such a workspace are rejected', async () => {
+  it('items of such a workspace are rejected, and others accepted', async () => {
     const items = [toItem(), toItem({ workspaceName: 'nowhere' })]
     expect((await post(items)).body).toMatchObject({
       accepted: 1,
@@ -175,7 +175,7 @@ describe('whose workspace it is', () => {
     expect(refused.status).toBe(400)
   })
 
-  it('a service account restricted to other workspaces is told so', async () => {
+  it('a restricted service account gets an error that names the restriction', async () => {
     const other = await service.createWorkspace(uniqueName('other'))
     const { apiKey } = await service.createAccount(uniqueName('account'), {
       teamName: other,
@@ -192,7 +192,7 @@ describe('whose workspace it is', () => {
 })
 
 describe('limits', () => {
-  it('over the rate of a model nothing is kept, and what is told says when to come back', async () => {
+  it('beyond the rate of a model nothing is stored, and the answer has Retry-After', async () => {
     const workspaceName = await service.createWorkspace(uniqueName('limited'))
     const set = await service.client.send(
       'PUT',
@@ -211,7 +211,7 @@ describe('limits', () => {
   })
 })
 
-it('a ping answers whoever has a key', async () => {
+it('a ping answers any caller with a key', async () => {
   const answer = await service.client.get('/mpm/isAlive/ping')
   expect({ status: answer.status, body: answer.body }).toEqual({
     status: 200,

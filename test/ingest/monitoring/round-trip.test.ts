@@ -23,7 +23,7 @@ const scalar = fc.oneof(
 )
 const scalars = fc.dictionary(name, scalar, { maxKeys: 8, noNullPrototype: true })
 
-it('whatever a scalar is, it is read as it was sent, with its type', async () => {
+it('every scalar is read as it was sent, with its type', async () => {
   const sent = fc.sample(scalars, 200)
   const { workspaceName } = service
   const toEvent = (features: object, at: number) => ({
@@ -60,7 +60,7 @@ const read = (raw: unknown, labelsOnly = false) => {
   return { item: readItem(raw, labelsOnly, faults), faults }
 }
 
-it('any JSON is an item or has a fault that names a field, and never both', () => {
+it('any JSON is either a valid item or has an error that names a field', () => {
   const field = fc.constantFrom(
     ...['workspaceName', 'modelName', 'modelVersion', 'predictionId', 'timestamp', 'features', 'prediction'],
     ...['predictions', 'labels', 'value', 'other'],
@@ -76,7 +76,7 @@ it('any JSON is an item or has a fault that names a field, and never both', () =
   )
 })
 
-it('what the reference page says is right is taken', () => {
+it('everything that the reference page allows is accepted', () => {
   const id = name.filter((it) => it.length > 0)
   const time = fc.option(fc.integer({ min: 100_000_000_000, max: 100_000_000_000_000 }))
   const prediction = fc

@@ -7,7 +7,7 @@ import { openTestService } from '../../kit/service.ts'
 const read = (body: Record<string, unknown>) => readBatch(readEnvelope({ experimentKey: 'x', ...body } as never))
 
 describe('reading a batch', () => {
-  it('each bad point is named with its place and field, and the good ones keep theirs', () => {
+  it('each invalid point is named with its index and field, and valid ones keep their index', () => {
     const batch = read({
       metrics: [aPoint(), { ...aPoint(), step: 'x' }, null, 5, [], { metricName: 'a' }, aPoint({ step: 2 })],
       series: [{ metricName: 'b', steps: [1, 'x', 3], values: [1, 2, 'y'] }],
@@ -30,7 +30,7 @@ describe('reading a batch', () => {
     expect(batch.points.map((it) => it.step)).toEqual([1, 2, 1])
   })
 
-  it('a series whose columns have not one length is refused as a whole, and counted', () => {
+  it('a series with columns of different lengths is rejected as a whole, and counted', () => {
     const batch = read({
       series: [
         { metricName: 'a', steps: [1, 2], values: [1, 2, 3] },
@@ -61,7 +61,7 @@ describe('reading a batch', () => {
     expect(batch.rowIndexes).toEqual([6, 7, 10, 11])
   })
 
-  it('no two points of a batch have one place, and none is past what was counted', () => {
+  it('every point of a batch has its own index, below the number of points', () => {
     const envelope = readEnvelope({
       experimentKey: 'x',
       metrics: Array.from({ length: 10 }, (_, step) => ({ ...aPoint({ step }) })),
@@ -126,7 +126,7 @@ describe('metrics/batch', () => {
     expect(points.map((it) => it.step)).toEqual([0, 1, 2, 3, 4])
   })
 
-  it('refuses more points than a process should hold at once, however few bytes they came in', async () => {
+  it('rejects too many points, however few bytes they have', async () => {
     const { client } = service
     const experimentKey = await client.createExperiment()
     const values = Array(1_000_001).fill(1)
@@ -139,7 +139,7 @@ describe('metrics/batch', () => {
     )
   })
 
-  it('a batch without points is no fault, a batch without a place for them is', async () => {
+  it('an empty batch is accepted, a batch without the field for points is not', async () => {
     const { client } = service
     const experimentKey = await client.createExperiment()
 
@@ -151,7 +151,7 @@ describe('metrics/batch', () => {
     expectRefusal(nothing, 400, codes.badRequest, message)
   })
 
-  it('takes a body near its limit of 16 MiB, and refuses one over it with nothing stored', async () => {
+  it('accepts a body near the limit of 16 MiB, and rejects a larger one without storing anything', async () => {
     const { client } = service
     const experimentKey = await client.createExperiment()
     const bodyOf = (values: number) =>

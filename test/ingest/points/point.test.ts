@@ -105,7 +105,7 @@ it('the shortcut past the schema agrees with it on every input: the same points,
   )
 })
 
-it('a refused point is told by the name of its field', () => {
+it('the error of a rejected point names its field', () => {
   fc.assert(
     fc.property(raw, (value) => {
       const point = readPoint(value, () => '')

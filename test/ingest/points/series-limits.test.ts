@@ -50,7 +50,7 @@ function toPoint(name: string): Point {
 const times = (count: number, name: string) => Array<string>(count).fill(name)
 
 describe('limits by count', () => {
-  it('keep the points of the first names and drop those of any further one', async () => {
+  it('keep the points of the first names and drop those of further ones', async () => {
     const { send } = openLimits()
     expect(await send(['a', 'b', 'c', 'd', 'a', 'e'])).toEqual([['0 a', '1 b', '2 c', '4 a'], 2, 0])
     expect(await send(['d'])).toEqual([[], 1, 0])
@@ -66,19 +66,19 @@ describe('limits by count', () => {
     ])
   })
 
-  it('keep so many points of a metric, and all of its neighbours', async () => {
+  it('keep the allowed points of a metric, and all points of other metrics', async () => {
     const { send } = openLimits()
     expect(await send(times(8, 'a'))).toEqual([expect.anything(), 0, 0])
     expect(await send(['a', 'a', 'a', 'b', 'a'])).toEqual([['0 a', '1 a', '3 b'], 0, 2])
   })
 
-  it('count what was stored before this process began', async () => {
+  it('count points stored before this process started', async () => {
     const { send, asked } = openLimits({ a: 9, b: 1 })
     expect(await send(['a', 'a', 'c', 'd', 'b'])).toEqual([['0 a', '2 c', '4 b'], 1, 1])
     expect(asked).toEqual(['totals', 'names'])
   })
 
-  it('ask for the names only when the totals might reach a limit', async () => {
+  it('query the names only when the totals may reach a limit', async () => {
     const { send, asked } = openLimits({ a: 2 })
     await send(['a', 'b'])
     expect(asked).toEqual(['totals'])
@@ -87,7 +87,7 @@ describe('limits by count', () => {
     expect(asked).toEqual(['totals', 'names'])
   })
 
-  it('go by the limits set for the experiment, also when they are raised later', async () => {
+  it('follow the limits of the experiment, also after they are raised', async () => {
     const { send } = openLimits()
     expect(await send(['a', 'b'], { metricNamesMax: 1 })).toEqual([['0 a'], 1, 0])
     expect(await send(['a', 'b', 'c', 'd', 'e'], { metricNamesMax: 5 })).toEqual([expect.anything(), 0, 0])
@@ -98,7 +98,7 @@ describe('limits by count', () => {
     ])
   })
 
-  it('learn what other processes stored by asking again, once enough was added and some seconds have passed', async () => {
+  it('query again after enough points and some seconds, to count points of other processes', async () => {
     const stored: Record<string, number> = { a: 1 }
     const { send, asked, pass } = openLimits(stored)
     await send(['a', 'b'])
@@ -118,7 +118,7 @@ describe('limits by count', () => {
     expect(await send(['a', 'b', 'c', 'd'])).toEqual([['0 a', '1 b', '2 c'], 1, 0])
   })
 
-  it('a store that does not answer is waited for only briefly', async () => {
+  it('wait only briefly for a store that does not answer', async () => {
     const never = new Promise<never>(() => undefined)
     const limitSeries = createSeriesLimits({
       askTotals: () => never,
@@ -166,7 +166,7 @@ describe('over HTTP', () => {
     })
   })
 
-  it('a process that starts later counts on from what is stored', async () => {
+  it('a process that starts later counts from the stored points', async () => {
     const { client, apiKey } = service
     const steps = Array.from({ length: 15 }, (_, step) => step)
     const send = (to: typeof client, experimentKey: string, names: string[]) =>

@@ -98,7 +98,7 @@ describe('experiments', () => {
   })
   afterAll(() => service?.close())
 
-  it('lie whole on one shard each, spread over the shards, and every point is read once', async () => {
+  it('are on one shard each, spread over all shards, and every point is read once', async () => {
     for (const [nth, key] of keys.entries()) {
       const points = await service.client.readPoints(key, 'loss', 50)
       expect(points.map((it) => Number(it.metricValue))).toEqual(
@@ -140,7 +140,7 @@ describe('experiments', () => {
     expect(Object.keys(chart.body.experiments as object).toSorted()).toEqual(keys.toSorted())
   })
 
-  it('are deleted from every shard, and leave their neighbours as they are', async () => {
+  it('are deleted from every shard, and others are unchanged', async () => {
     const gone = keys.slice(0, 6)
     const [goneIds, keptIds] = [await experimentIds(gone), await experimentIds(keys.slice(6))]
     const before = await countOnNodes('points', `experiment_id IN (${keptIds})`)
@@ -155,7 +155,7 @@ describe('experiments', () => {
     expect(before.reduce((sum, it) => sum + it)).toBeGreaterThanOrEqual(300)
   })
 
-  it('are stored after a shard that was killed is back, each point once', async () => {
+  it('are stored after a killed shard is back, each point once', async () => {
     const writes: Promise<{ status: number }>[] = []
     const posted = keys.slice(6)
     await cluster.kill(1)
@@ -172,7 +172,7 @@ describe('experiments', () => {
 })
 
 describe('monitored models', () => {
-  it('are rolled up where they are, and what came twice counts once', async () => {
+  it('are rolled up on their shard, and repeated deliveries count once', async () => {
     const events = openStoredEvents(stores)
     try {
       const workspaceName = uniqueName('workspace')
@@ -212,7 +212,7 @@ describe('monitored models', () => {
 })
 
 describe('migrations', () => {
-  it('can be repeated, and find all tables there', async () => {
+  it('can be repeated, and all tables exist', async () => {
     await migrateClickHouse(clickhouse)
     await checkClickHouse(clickhouse)
     expect(cluster.statements.every((it) => / ON CLUSTER 'test_cluster'/.test(it))).toBe(true)
@@ -239,13 +239,13 @@ describe('migrations', () => {
     expect(tables).toEqual(others)
   })
 
-  it('say so when the server is of no such cluster', async () => {
+  it('fail with the reason when the server has no such cluster', async () => {
     const other = openClickHouse({ url: cluster.url, cluster: 'elsewhere' })
     await expect(migrateClickHouse(other)).rejects.toThrow(/knows no such cluster in remote_servers: test_cluster/)
     await other.close()
   })
 
-  it('do not take the tables of a cluster for those of a server, nor the other way', async () => {
+  it('do not use the tables of a cluster as those of a single server, or the reverse', async () => {
     const single = openClickHouse({ url: cluster.url })
     await expect(checkClickHouse(single)).rejects.toThrow(/are those of a cluster: set CLICKHOUSE_CLUSTER/)
     await single.close()
@@ -259,7 +259,7 @@ describe('migrations', () => {
     await wrong.close()
   })
 
-  it('make replicated tables in a real Keeper, one for each table, shard and replica', async ({ skip }) => {
+  it('create replicated tables in a real Keeper, one per table, shard and replica', async ({ skip }) => {
     const keeper = await startKeeper(path.join(folder, 'keeper'))
     if (!keeper) return skip('there is no ZooKeeper here (Debian: apt-get install zookeeper)')
     const replicated = await openClickHouseCluster({

@@ -72,7 +72,7 @@ async function readSummary(): Promise<Record<string, unknown>[]> {
 
 const asRead = ['0.1', '-0', 'NaN', 'Infinity', '5e-324', '-1.7976931348623157e308', '0.1']
 
-it('points of the version before are read bit for bit, and their summary is made anew', async () => {
+it('points of the previous version are read bit for bit, and their summary is rebuilt', async () => {
   await createFloatTables(clickhouse)
   await insertUnnamed('points', aBlock('loss'))
   await insertUnnamed('system_points', aBlock('sys.cpu', systemPointsTable))
@@ -103,7 +103,7 @@ it('points of the version before are read bit for bit, and their summary is made
   expect(await clickhouse.rows(`SHOW TABLES FROM ${clickhouse.database} LIKE '%earlier%'`)).toEqual([])
 })
 
-it('a copy that a version without a record of migrations was killed in is finished, and no role starts before', async () => {
+it('a copy that was killed in a version without recorded migrations is finished before any role starts', async () => {
   await createFloatTables(clickhouse)
   await insertUnnamed('points', aBlock('loss'))
   await migrateClickHouse(clickhouse)
@@ -125,7 +125,7 @@ it('a copy that a version without a record of migrations was killed in is finish
   expect((await readSummary()).map((it) => it.name)).toEqual(['train_accuracy', 'train_loss'])
 })
 
-it('a block that waited in the queue is stored by this version, and is refused to a worker of the one before', async () => {
+it('a queued block is stored by this version, and a worker of the previous one cannot insert it', async () => {
   await migrateClickHouse(clickhouse)
   const block = aBlock('loss')
 

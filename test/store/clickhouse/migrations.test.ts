@@ -63,7 +63,7 @@ async function readValues({ database, rows }: ClickHouse, table: string): Promis
 
 const thirds = Array.from({ length: 1_000 }, (_, nth) => nth / 3)
 
-it('every file with a number is in the list under its name, in order', () => {
+it('every numbered file is in the list under its name, in order', () => {
   const files = readdirSync(new URL('migrations', folder)).filter((it) => /^\d/.test(it))
   expect(migrations.map((it) => `${it.name}.ts`)).toEqual(files.toSorted())
 })
@@ -102,7 +102,7 @@ it('an installation without a record of migrations keeps its tables and parts, a
   expect(await readDefinitions(clickhouse)).toEqual(await readFreshDefinitions())
 })
 
-it('killed again and again after a few statements, it goes on and ends like a new one', async () => {
+it('a migration killed after every few statements continues and ends like a new installation', async () => {
   const { url, clickhouse } = await openFloatDatabase()
   const script = `
     import { openClickHouse } from '${new URL('connection.ts', folder)}'
@@ -133,7 +133,7 @@ it('killed again and again after a few statements, it goes on and ends like a ne
   expect(await readDefinitions(clickhouse)).toEqual(await readFreshDefinitions())
 })
 
-it('two at once run one after the other, and each migration once', async () => {
+it('concurrent runs are serialized, and each migration runs once', async () => {
   const { url, clickhouse } = await openFloatDatabase()
   const { postgresUrl } = inject('stores')
   const name = uniqueName('migrations').replaceAll('-', '_')

@@ -98,7 +98,7 @@ const rowsOf = (count: number, toRow: (at: number) => Partial<Row>) =>
   Array.from({ length: count }, (_, at) => aRow(toRow(at)))
 
 describe('a block', () => {
-  it('keeps the ends of every integer', async () => {
+  it('keeps the extremes of every integer type', async () => {
     const rows = [
       ...[0n, 1n, 2n ** 32n - 1n, 2n ** 32n, 2n ** 53n - 1n, 2n ** 53n, 2n ** 63n, 2n ** 64n - 1n].map((u64) =>
         aRow({ u64 }),
@@ -113,13 +113,13 @@ describe('a block', () => {
     expect(await writeAndRead(rows, [rows.length])).toStrictEqual(rows)
   })
 
-  it('keeps every float to the bit', async () => {
+  it('keeps every float bit for bit', async () => {
     const values = [0, -0, 5e-324, -5e-324, Number.MIN_VALUE, Number.MAX_VALUE, 0.1 + 0.2, NaN, Infinity, -Infinity]
     const rows = values.map((f64) => aRow({ f64 }))
     expect(await writeAndRead(rows, [rows.length])).toStrictEqual(rows)
   })
 
-  it('keeps empty, long and strange texts', async () => {
+  it('keeps empty, long and unusual texts', async () => {
     const texts = [
       '',
       ' ',
@@ -145,7 +145,7 @@ describe('a block', () => {
     },
   )
 
-  it('grows as far as it is filled, and is empty after it was taken', async () => {
+  it('grows as it is filled, and is empty after take', async () => {
     const rows = rowsOf(3_000, (at) => ({
       u64: BigInt(at),
       i64: BigInt(-at),
@@ -156,7 +156,7 @@ describe('a block', () => {
     expect(await writeAndRead(rows, [1, 255, 256, 257, 1_231, 1_000])).toStrictEqual(rows)
   })
 
-  it('says how large it will be, exactly enough to be held to a limit', () => {
+  it('estimates its size well enough to enforce a limit', () => {
     const table = toTable('any')
     const block = createNativeBlock(table)
     for (let at = 0; at < 1_000; at++) {
@@ -172,7 +172,7 @@ describe('a block', () => {
     expect(said - taken).toBeLessThan(16)
   })
 
-  it('many blocks, each a frame of zstd of its own, are one insert', async () => {
+  it('many blocks, each a zstd frame, form one insert', async () => {
     const text = fc.string({ unit: 'binary', maxLength: 20 }).filter((it) => !it.includes('\0'))
     const row = fc.record<Row>(
       {

@@ -43,7 +43,7 @@ async function countSeries(clickhouse: ClickHouse): Promise<number> {
   return Number(rows[0]?.series)
 }
 
-it('an insert that is repeated is read once', async () => {
+it('the rows of a repeated insert are read once', async () => {
   const { clickhouse } = await openOwnClickHouse()
 
   for (let time = 0; time < 3; time++) await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
@@ -51,7 +51,7 @@ it('an insert that is repeated is read once', async () => {
   expect(await readSteps(clickhouse)).toEqual([0, 1, 2])
 })
 
-it('a block that comes twice in one insert is read once, and kept once when parts are merged', async () => {
+it('a block that is twice in one insert is read once, and stored once after merges', async () => {
   const { clickhouse } = await openOwnClickHouse()
   const countRows = async () => {
     const [row] = await clickhouse.rows<{ rows: string }>(`SELECT count() AS rows FROM ${clickhouse.database}.points`)
@@ -66,7 +66,7 @@ it('a block that comes twice in one insert is read once, and kept once when part
   expect(await countRows()).toBe(3)
 })
 
-it('an event that comes twice in one insert is kept once from the first', async () => {
+it('an event that is twice in one insert is stored once at once', async () => {
   const { clickhouse } = await openOwnClickHouse()
   const block = createNativeBlock(tombstonesTable)
   for (const column of Object.values(block.columns)) column.fill(1, 2)
@@ -78,7 +78,7 @@ it('an event that comes twice in one insert is kept once from the first', async 
   expect(rows).toEqual([{ rows: '1' }])
 })
 
-it('an insert that a kill cut short after ClickHouse had noted it is stored by its repetition', async () => {
+it('an insert that was killed after ClickHouse had recorded it is stored by its retry', async () => {
   const { folder, engine, clickhouse } = await openOwnClickHouse()
   await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
 

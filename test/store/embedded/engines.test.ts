@@ -20,7 +20,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-test('ClickHouse answers at its url, and to nobody without the password', { timeout: minute }, async () => {
+test('ClickHouse answers at its url, and only with the password', { timeout: minute }, async () => {
   const { url } = await openClickHouse(aFolder())
   expect(await askClickHouse(url, 'SELECT currentUser(), currentDatabase(), timezone()')).toBe('svc\tsvc\tUTC')
 
@@ -59,7 +59,7 @@ test('ClickHouse that cannot start says why', { timeout: minute }, async () => {
   await expect(openClickHouse(folder)).rejects.toThrow(/Embedded ClickHouse did not start: .*Its output:\n.*metadata/s)
 })
 
-test('Postgres answers at its url, and to nobody without the password', { timeout: minute }, async () => {
+test('Postgres answers at its url, and only with the password', { timeout: minute }, async () => {
   const { url } = await openPostgres(aFolder())
   const settings = `SELECT current_user, current_database(), current_setting('fsync'), pg_encoding_to_char(encoding)
     FROM pg_database WHERE datname = current_database()`
@@ -81,7 +81,7 @@ test('Postgres keeps its rows and its url when it is killed and started again', 
   expect(await askPostgres(engine.url, 'SELECT name FROM projects')).toEqual([{ name: 'kept' }])
 })
 
-test('Postgres whose keeper is killed is ended and started again', { timeout: minute }, async () => {
+test('Postgres is restarted when its supervisor is killed', { timeout: minute }, async () => {
   const engine = await openPostgres(aFolder())
   const pid = engine.pid()
   process.kill(keeperOf(pid), 'SIGKILL')
@@ -91,7 +91,7 @@ test('Postgres whose keeper is killed is ended and started again', { timeout: mi
   expect(await askPostgres(engine.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
 })
 
-test('Postgres makes its files anew after an interrupted first start', { timeout: minute }, async () => {
+test('Postgres recreates its files after an interrupted first start', { timeout: minute }, async () => {
   const folder = aFolder()
   mkdirSync(join(folder, 'data.new-0000'))
   writeFileSync(join(folder, 'data.new-0000', 'PG_VERSION'), '18\n')
@@ -103,7 +103,7 @@ test('Postgres makes its files anew after an interrupted first start', { timeout
   expect(statSync(join(folder, 'password')).mode & 0o777).toBe(0o600)
 })
 
-test('Postgres starts although its old pid belongs to another process now', { timeout: minute }, async () => {
+test('Postgres starts even if its old pid now belongs to another process', { timeout: minute }, async () => {
   const folder = aFolder()
   await (await openPostgres(folder)).close()
   writeFileSync(join(folder, 'data', 'postmaster.pid'), `${process.pid}\n${join(folder, 'data')}\n`)
@@ -159,7 +159,7 @@ test('a data folder has one holder at a time', () => {
   expect(readdirSync(folder)).toEqual([])
 })
 
-test('where its stores are is told as long as their holder lives', () => {
+test('the addresses of its stores are published as long as their holder lives', () => {
   const folder = aFolder()
   const stores = { clickhouseUrl: 'http://a', postgresUrl: 'postgres://b', objectsUrl: 'file:///c' }
   const lock = lockDataFolder(folder)
@@ -188,7 +188,7 @@ test.each([
   lock.release()
 })
 
-test('a full disk is refused before anything starts on it', async () => {
+test('nothing starts on a full disk', async () => {
   const folder = aFolder()
   await checkFreeSpace(folder, 1)
   await expect(checkFreeSpace(folder, 2 ** 60)).rejects.toThrow(/Only \d+ MB are free for the data folder/)

@@ -13,7 +13,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true })
 })
 
-it('is made once in the data folder, for its owner alone, and found again', () => {
+it('is created once in the data folder, readable only by its owner, and found again', () => {
   const key = ensureMasterKey(folder)
   expect(key).toHaveLength(32)
   expect(statSync(path.join(folder, 'master-key')).mode & 0o777).toBe(0o600)
@@ -22,7 +22,7 @@ it('is made once in the data folder, for its owner alone, and found again', () =
   expect(Buffer.from(readFileSync(path.join(folder, 'master-key'), 'utf8'), 'base64')).toEqual(key)
 })
 
-it('is another one in each folder, which is made when it is not there', () => {
+it('differs per folder, and the folder is created when it is missing', () => {
   expect(ensureMasterKey(path.join(folder, 'a/b'))).not.toEqual(ensureMasterKey(path.join(folder, 'c')))
 })
 

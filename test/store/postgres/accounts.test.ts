@@ -39,7 +39,7 @@ describe('API keys', () => {
     }
   })
 
-  it('with one character changed are told apart from all others', () => {
+  it('with one wrong character are detected', () => {
     const key = createApiKey()
     for (let at = 4; at < key.length; at++) {
       const typo = key.slice(0, at) + (key[at] === 'x' ? 'y' : 'x') + key.slice(at + 1)
@@ -78,7 +78,7 @@ describe('API keys', () => {
     })
   })
 
-  it('one that is unknown or revoked belongs to nobody', async () => {
+  it('an unknown or revoked one has no owner', async () => {
     const { userId } = await createUser()
     const key = createApiKey()
     expect(await findAccount(database, toHash(key))).toBeUndefined()
@@ -88,7 +88,7 @@ describe('API keys', () => {
     expect(await findAccount(database, toHash(key))).toBeUndefined()
   })
 
-  it('one that is registered stays with its first user', async () => {
+  it('a registered one stays with its first user', async () => {
     const [first, second] = [await createUser(), await createUser()]
     const key = createApiKey()
     await insertApiKey(database, first.userId, key)
@@ -99,7 +99,7 @@ describe('API keys', () => {
 })
 
 describe('users', () => {
-  it('made twice are one, with one workspace', async () => {
+  it('created twice are one, with one workspace', async () => {
     const user = { userName: uniqueName('user'), workspaceName: uniqueName('workspace'), isAdmin: false }
     const organizationName = uniqueName('organization')
 
@@ -110,7 +110,7 @@ describe('users', () => {
 })
 
 describe('a first start', () => {
-  it('of many processes at once makes one admin and one key, which is shown once', async () => {
+  it('by many processes creates one admin and one key, which is shown once', async () => {
     const { postgresUrl } = await openOwnStores('postgres')
     const own = openDatabase({ url: postgresUrl, onError: () => undefined })
     await own.row('DELETE FROM api_keys')
@@ -129,7 +129,7 @@ describe('a first start', () => {
     await own.close()
   })
 
-  it('never brings back an admin who was removed; only when no admin has a key is one made, for who is there', async () => {
+  it('never restores a removed admin; it creates a key only if no admin has one', async () => {
     const { postgresUrl } = await openOwnStores('postgres')
     const own = openDatabase({ url: postgresUrl, onError: () => undefined })
     const { organizationId } = (await findOrganization(own, 'default')) as { organizationId: string }
@@ -153,7 +153,7 @@ describe('a first start', () => {
     await own.close()
   })
 
-  it('adds a key that a setting gives, as often as it is started', async () => {
+  it('adds the key from the settings, at each start', async () => {
     const { postgresUrl } = await openOwnStores('postgres')
     const own = openDatabase({ url: postgresUrl, onError: () => undefined })
     const key = uniqueName('given-key')
@@ -167,7 +167,7 @@ describe('a first start', () => {
 })
 
 describe('a transaction', () => {
-  it('keeps all of its work or nothing, and gives its connection back', async () => {
+  it('commits all of its work or nothing, and releases its connection', async () => {
     const own = openDatabase({ url: inject('stores').postgresUrl, connectionsMax: 1, onError: () => undefined })
     const name = uniqueName('organization')
     const count = async () =>

@@ -42,7 +42,7 @@ it.each([
   expect(await countActs(actor)).toBe(1)
 })
 
-it('acts of one organization happen one after the other, those of others meanwhile', async () => {
+it('actions of one organization are serialized, those of others run concurrently', async () => {
   const [{ actor }, { actor: other }] = [await createAdmin(), await createAdmin()]
   const order: string[] = []
   let goOn: () => void = () => undefined

@@ -35,7 +35,7 @@ const long = 60_000
 const id = (name: string, kind = 1): ClaimedId => ({ modelId, kind, idHash: toIdHash(name) })
 const from = (claim: bigint, ...names: string[]) => names.map((name) => ({ ...id(name), from: claim }))
 
-it('ids that nobody has are claimed; those that somebody has are told', async () => {
+it('free ids are claimed, and taken ones are returned', async () => {
   const first = await claimEvents(database, [id('a'), id('b')])
   expect(first.lost).toEqual([])
   const second = await claimEvents(database, [id('c'), id('b'), id('a', 3)])
@@ -54,7 +54,7 @@ it('a claim is open until it is confirmed, and confirmed once', async () => {
   expect(await confirmClaims(database, [claim])).toEqual(new Set())
 })
 
-it('an id is not taken over while its claim is open, nor when it was confirmed', async () => {
+it('an id is not taken over while its claim is open or confirmed', async () => {
   const { claim } = await claimEvents(database, [id('a')])
   expect((await takeOverEvents(database, from(claim, 'a'), long)).lost).toEqual([0])
   await confirmClaims(database, [claim])
@@ -81,7 +81,7 @@ it('a claim that is open for too long is taken over: it can no longer be confirm
   ])
 })
 
-it('a claim that was given up is taken over at once, also when that one is given up as well', async () => {
+it('a claim that was given up is taken over at once, repeatedly', async () => {
   const first = await claimEvents(database, [id('a')])
   await giveUpClaim(database, first.claim)
   const second = await takeOverEvents(database, from(first.claim, 'a'), long)
@@ -93,7 +93,7 @@ it('a claim that was given up is taken over at once, also when that one is given
   expect(tombstones.map((it) => it.claim)).toEqual([first.claim, second.claim])
 })
 
-it('of those that take the same ids over at once exactly one gets each', async () => {
+it('concurrent takeovers give each id to exactly one claim', async () => {
   const names = Array.from({ length: 50 }, (_, at) => `id ${at}`)
   const old = await claimEvents(
     database,
@@ -128,7 +128,7 @@ it('confirmed or taken over: never both, whichever comes first', async () => {
   }
 })
 
-it('of those that claim the same ids at once, in any order, exactly one gets each', async () => {
+it('concurrent claims of the same ids, in any order, give each id to exactly one', async () => {
   const names = Array.from({ length: 200 }, (_, at) => `id ${at}`)
   const attempts = Array.from({ length: 8 }, () => names.toSorted(() => Math.random() - 0.5))
   const results = await Promise.all(
@@ -144,7 +144,7 @@ it('of those that claim the same ids at once, in any order, exactly one gets eac
   expect(results.flat().toSorted()).toEqual(names.toSorted())
 })
 
-it('what is claimed goes with its model, and nothing is claimed for one that is gone', async () => {
+it('claims are deleted with their model, and a deleted model gets none', async () => {
   await claimEvents(database, [id('a'), id('b')])
   await database.row('DELETE FROM monitored_models WHERE id = $1', [modelId])
   expect(await database.rows('SELECT 1 FROM event_claims WHERE model_id = $1', [modelId])).toEqual([])

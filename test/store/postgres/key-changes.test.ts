@@ -59,7 +59,7 @@ async function open() {
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 describe('keys that a process remembers', () => {
-  it('are not asked for again as long as changes are told', async () => {
+  it('are not queried again while changes are reported', async () => {
     const { key } = await createUser()
     const { isKnown, asked } = await open()
     const until = performance.now() + 2_500
@@ -71,7 +71,7 @@ describe('keys that a process remembers', () => {
     expect(asked()).toBeLessThanOrEqual(2)
   })
 
-  it('are refused once revoked, and known once made, as soon as that is told', async () => {
+  it('are rejected when revoked, and accepted when created, as soon as the change is reported', async () => {
     const { userId, key } = await createUser()
     const { isKnown, changes } = await open()
     const later = createApiKey()
@@ -88,7 +88,7 @@ describe('keys that a process remembers', () => {
     expect([await isKnown(key), await isKnown(later)]).toEqual([false, true])
   })
 
-  it('are told of when their user is removed, made an admin, or given other limits', async () => {
+  it('are reported when their user is removed, made an admin, or given other limits', async () => {
     const { userId, key } = await createUser()
     const { changes } = await open()
     const told: string[] = []
@@ -141,7 +141,7 @@ describe('keys that a process remembers', () => {
     },
   )
 
-  it('that were revoked while nothing was told do not live longer because it is told again', async () => {
+  it('that were revoked during a lost connection are rejected after the reconnect', async () => {
     const { userId, key } = await createUser()
     const { proxy, isKnown, isListening } = await open()
     expect(await isKnown(key)).toBe(true)
@@ -152,7 +152,7 @@ describe('keys that a process remembers', () => {
     await eventually(async () => expect(await isKnown(key)).toBe(false), 1_000)
   })
 
-  it('a key whose checksum is wrong is refused without asking the store', async () => {
+  it('a key with a wrong checksum is rejected without a query', async () => {
     const { key } = await createUser()
     const { isKnown, asked } = await open()
     const typo = key.slice(0, -1) + (key.endsWith('x') ? 'y' : 'x')

@@ -3,7 +3,7 @@ import { freeOrphanedObjects } from '../../../store/postgres/assets/orphaned-obj
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { openOwnStores } from '../../kit/service.ts'
 
-it('orphaned objects are freed a few at a time, each once, also when there are suddenly many', async () => {
+it('orphaned objects are deleted in batches, each once, even if there are many', async () => {
   const { postgresUrl } = await openOwnStores('postgres')
   const database = openDatabase({ url: postgresUrl, onError: () => undefined })
   const total = 3_000

@@ -23,7 +23,7 @@ async function createOrganization() {
   return { organizationId: (row as { id: string }).id, userName: 'somebody' }
 }
 
-it('a secret is read back; under another name or in another organization there is none', async () => {
+it('a secret is found only under its name and in its organization', async () => {
   const secrets = openSecrets({ database, masterKey })
   const [one, other] = [await createOrganization(), await createOrganization()]
   await secrets.put(one, 'name', 'value')
@@ -32,7 +32,7 @@ it('a secret is read back; under another name or in another organization there i
   expect(await secrets.find(other.organizationId, 'name')).toBeUndefined()
 })
 
-it('two secrets of the same value have nothing in common, and nothing of it is in their rows', async () => {
+it('equal secrets have different ciphertexts, and no row contains their value', async () => {
   const secrets = openSecrets({ database, masterKey })
   const actor = await createOrganization()
   for (const name of ['a', 'b']) await secrets.put(actor, name, 'the same value')
@@ -45,7 +45,7 @@ it('two secrets of the same value have nothing in common, and nothing of it is i
   expect(a.includes('the same')).toBe(false)
 })
 
-it('a text that is kept elsewhere opens in its place and organization, and nowhere else', async () => {
+it('an encrypted text of another table decrypts only in its place and organization', async () => {
   const secrets = openSecrets({ database, masterKey })
   const [one, other] = [await createOrganization(), await createOrganization()]
   const texts = [
@@ -71,7 +71,7 @@ it('a text that is kept elsewhere opens in its place and organization, and nowhe
   ).rejects.toThrow('The master key is not the one')
 })
 
-it('a row that is renamed, moved to another organization, with its data key or without, or changed does not open', async () => {
+it('a row that is renamed, changed, or moved to another organization, with or without its data key, does not decrypt', async () => {
   const secrets = openSecrets({ database, masterKey })
   const [one, other] = [await createOrganization(), await createOrganization()]
   const refused = /^the secret ".+" does not open: its row was changed or moved$/

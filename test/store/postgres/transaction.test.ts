@@ -3,7 +3,7 @@ import { openDatabase } from '../../../store/postgres/database.ts'
 import { eventually } from '../../kit/eventually.ts'
 import { storesWith } from '../../kit/service.ts'
 
-it('a connection that ends between two statements of a transaction fails it, and neither the process nor the next one', async () => {
+it('a connection lost within a transaction fails only that transaction', async () => {
   const faults: Error[] = []
   const url = storesWith('postgres').postgresUrl
   const database = openDatabase({ url, connectionsMax: 1, onError: (error) => faults.push(error) })

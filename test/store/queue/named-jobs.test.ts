@@ -28,7 +28,7 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
     }
   }
 
-  it('every job is done by one of the processes, and not as often as it is requested', async () => {
+  it('each job runs in one of the processes, once for several requests', async () => {
     const done = new Map<string, number>()
     const { request } = await openJobs(2, async (name) => {
       await sleep(5)
@@ -42,7 +42,7 @@ describe.each(availableQueues())('with the queue on %s', (queue) => {
     for (const times of done.values()) expect(times).toBeLessThan(80)
   })
 
-  it('a job that is over can be requested again, also when it failed', async () => {
+  it('a finished or failed job can be requested again', async () => {
     let times = 0
     const { request } = await openJobs(1, async () => {
       times += 1

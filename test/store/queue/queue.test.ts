@@ -23,7 +23,7 @@ async function openBehindProxy() {
 
 const consumer = { name: 'metrics', jobsAtOnce: 1, store: async () => undefined, onError: () => undefined } as const
 
-it('a consumer that cannot connect fails the start, and never holds up the process', async () => {
+it('a consumer that cannot connect fails the start without blocking the process', async () => {
   const { proxy, backend } = await openBehindProxy()
   proxy.freeze()
 
@@ -45,7 +45,7 @@ it('a producer that cannot connect fails the start, and works when it is opened 
   expect(await producer.load()).toEqual({ blocks: 1, memoryShare: 0 })
 })
 
-it('a consumer of a queue that goes away and comes back takes up its jobs', async () => {
+it('a consumer resumes its jobs when the queue comes back', async () => {
   const { proxy, backend } = await openBehindProxy()
   const producer = await backend.openProducer('metrics')
   const taken = Promise.withResolvers<number>()

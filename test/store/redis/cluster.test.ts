@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-it('an address is one server, a cluster or Sentinels; what cannot be read is refused with the forms there are', () => {
+it('an address is one server, a cluster or Sentinels; any other form is rejected with the valid ones', () => {
   expect(parseRedisAddress('rediss://user:p%40ss@host/2')).toMatchObject({
     kind: 'single',
     nodes: [{ host: 'host', port: 6379 }],
@@ -78,7 +78,7 @@ describe.skipIf(!canRunRedis)('a Redis Cluster', () => {
     await redis?.close()
   })
 
-  it('carries what is written, over all of its masters', async () => {
+  it('stores writes across all of its masters', async () => {
     const { client } = service
     const experimentKey = await client.createExperiment()
     for (let step = 0; step < 30; step++) {
@@ -101,7 +101,7 @@ describe.skipIf(!canRunRedis)('a Redis Cluster', () => {
     await buckets.close()
   })
 
-  it('is refused when one of its masters could lose what was acknowledged', async () => {
+  it('is rejected when one of its masters could lose acknowledged writes', async () => {
     const open = (replicas: number) => {
       const settings = { redisUrl: redis.url, postgresUrl: '', prefix: 'x', onError: () => undefined, replicas }
       return openQueueBackend(settings)
@@ -118,7 +118,7 @@ describe.skipIf(!canRunRedis)('a Redis Cluster', () => {
     await Promise.all([one.close(), none.close()])
   })
 
-  it('that is reached when no replica has it does not acknowledge', async () => {
+  it('does not acknowledge a write that no replica has', async () => {
     const settings = { redisUrl: redis.url, postgresUrl: '', prefix: 'unkept', onError: () => undefined, replicas: 1 }
     const backend = openQueueBackend(settings)
     const producer = await backend.openProducer('metrics')
@@ -126,7 +126,7 @@ describe.skipIf(!canRunRedis)('a Redis Cluster', () => {
     await backend.close()
   })
 
-  it('has workers that empty also those parts of a queue that there no longer are', async () => {
+  it('has workers that also drain removed parts of a queue', async () => {
     const settings = { redisUrl: redis.url, postgresUrl: '', prefix: 'fewer', onError: () => undefined, replicas: 0 }
     const [four, one] = [4, 1].map((shards) => openQueueBackend({ ...settings, shards })) as [
       QueueBackend,
@@ -148,7 +148,7 @@ describe.skipIf(!canRunRedis)('a Redis Cluster', () => {
     await Promise.all([four.close(), one.close()])
   })
 
-  it('goes on taking writes when a master is lost, by those that are left', async () => {
+  it('accepts writes on the other masters when one is lost', async () => {
     const { client } = service
     const experimentKey = await client.createExperiment()
     await redis.nodes[2]?.kill()
@@ -175,7 +175,7 @@ describe.skipIf(!canRunRedis)('a Redis Cluster', () => {
 })
 
 describe.skipIf(!canRunRedis)('Redis behind Sentinels', () => {
-  it('takes writes again once a replica is in the place of a killed master, and has all that was acknowledged', async () => {
+  it('accepts writes after a failover, which loses no acknowledged write', async () => {
     const redis = await openRedisSentinel(folder)
     const stores = { ...(await openOwnStores('postgres')), redisUrl: redis.url }
     // No worker yet: what is acknowledged is in the queue, and nowhere else.

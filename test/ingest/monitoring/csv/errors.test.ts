@@ -118,7 +118,7 @@ function makeFile(bytes: number) {
   }
 }
 
-it('a file that is cut off and sent again ends as if it were sent once', async () => {
+it('a file that is interrupted and sent again is stored once', async () => {
   const stores = storesWith('postgres')
   const service = await openTestService({ stores })
   closers.push(service.close)
@@ -160,7 +160,7 @@ it('a file that is cut off and sent again ends as if it were sent once', async (
   expect(new Set(stored.map((it) => it.values[1])).size).toBe(12_000)
 })
 
-it('a file over the rate of its model is slowed down, not refused', async () => {
+it('a file over the rate of its model is slowed down, not rejected', async () => {
   const stores = storesWith('postgres')
   const service = await openTestService({ stores, settings: { SVC_EVENTS_PER_MINUTE: '6000' } })
   closers.push(service.close)
@@ -170,7 +170,7 @@ it('a file over the rate of its model is slowed down, not refused', async () => 
   expect(lines.at(-1)).toMatchObject({ code: 200, accepted: 6_100, rejected: 0 })
 })
 
-it('while the queue is full a file waits, and goes on when it is not', async () => {
+it('a file waits while the queue is full, and then continues', async () => {
   const stores = await openOwnStores('postgres')
   const settings = { SVC_QUEUE_BLOCKS_MAX: '1' }
   const ingest = await openTestService({ stores, settings, roles: new Set(['ingest']) })

@@ -16,7 +16,7 @@ async function read(text: string | Buffer, bytesAtOnce = 1_000_000, limits = csv
 const fieldsOf = (records: CsvRecord[]) => records.map((it) => it.fields)
 
 describe('a file that is right', () => {
-  it('quotes, ends of lines within them, a byte order mark, CRLF, lines with nothing in them', async () => {
+  it('has quotes, line breaks in quotes, a byte order mark, CRLF, empty lines', async () => {
     const text = '\ufeffa,b\r\n"x, ""y""","1\r\n2"\r\n\r\n,"é"\n"",'
     for (const bytesAtOnce of [1, 2, 3, 7, 1_000]) {
       expect(await read(text, bytesAtOnce)).toEqual([
@@ -28,7 +28,7 @@ describe('a file that is right', () => {
     }
   })
 
-  it('what one writer of CSV writes is read as another reader reads it', async () => {
+  it('the output of a CSV writer is read like another reader reads it', async () => {
     const value = fc.string({ unit: fc.constantFrom('a', 'é', '"', ',', '\n', '\r\n', ' ', '😀', ''), maxLength: 6 })
     const rows = fc.array(fc.array(value, { minLength: 2, maxLength: 4 }), { minLength: 1, maxLength: 8 })
     const lineEnd = fc.constantFrom('\n', '\r\n')
@@ -82,7 +82,7 @@ describe('a line that is wrong is told by its number, and costs no other', () =>
     ])
   })
 
-  it('a value in quotes that goes on for too many lines', async () => {
+  it('a quoted value over too many lines', async () => {
     const rest = Array.from({ length: 20 }, (_, at) => `${at},x`)
     const records = await read(`1,"open\n${rest.join('\n')}\n`, 10, { ...csvLimits, linesPerRecordMax: 5 })
     expect(records.map((it) => it.line)).toEqual(Array.from({ length: 21 }, (_, at) => at + 1))
@@ -102,7 +102,7 @@ describe('a line that is wrong is told by its number, and costs no other', () =>
     }
   })
 
-  it('whatever the bytes are, every line is a record, a part of one, or told', async () => {
+  it('with any bytes, each line is a record, a part of one, or a reported error', async () => {
     const piece = fc.constantFrom('"', '""', ',', '\n', '\r\n', 'a', 'é', '\ufeff')
     await fc.assert(
       fc.asyncProperty(fc.array(piece, { maxLength: 60 }), fc.integer({ min: 1, max: 9 }), async (pieces, size) => {

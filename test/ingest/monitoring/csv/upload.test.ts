@@ -120,7 +120,7 @@ it('a file becomes events: features, predictions and labels by the prefixes of t
   ])
 })
 
-it('which strings mean a missing value is as the caller says', async () => {
+it('the caller chooses the strings for missing values', async () => {
   const text = 'predictionId,feature_a\n1,-\n2,NA\n3,\n4,7\n'
   const typesWith = async (fields: Record<string, string>) => {
     const modelName = uniqueName('model')
@@ -133,7 +133,7 @@ it('which strings mean a missing value is as the caller says', async () => {
   expect(await typesWith({ NAValues: '-', keepDefaultNAValues: 'False' })).toEqual(['0', '4', '4', '1'])
 })
 
-it('a line without a time has the time it came; one without an id gets the same id whenever the file is sent', async () => {
+it('a line without a time gets the time of arrival; one without an id gets the same id in each upload', async () => {
   const modelName = uniqueName('model')
   const text = `feature_a,feature_b\n${Array.from({ length: 3_000 }, (_, at) => `${at % 7},x`).join('\n')}\n`
   const before = Date.now()
@@ -150,7 +150,7 @@ it('a line without a time has the time it came; one without an id gets the same 
   expect((await keyed()).last).toMatchObject({ accepted: 0, duplicates: 3_000 })
 })
 
-it('an id that stands in a file twice is the first of its lines', async () => {
+it('the first line of a repeated id is stored', async () => {
   const modelName = uniqueName('model')
   const lines = Array.from({ length: 10_000 }, (_, at) => `${at % 5_000},${at}`)
   const answer = await upload(`predictionId,feature_at\n${lines.join('\n')}`, { query: target(modelName) })
@@ -159,7 +159,7 @@ it('an id that stands in a file twice is the first of its lines', async () => {
   expect(events.filter((it) => it.values[0] !== `1 at 1 ${it.predictionId} `)).toEqual([])
 })
 
-it('a line that is wrong is told with its number, and does not stop the rest', async () => {
+it('an invalid line is reported with its number, and the others are stored', async () => {
   const modelName = uniqueName('model')
   const wrong = [
     [3, `${time},3`, /^has 2 values, but there are 4 columns/],
@@ -244,7 +244,7 @@ describe('how it is sent', () => {
     expect((await upload(text, { parts: after })).last).toMatchObject({ code: 200, accepted: 1 })
   })
 
-  it('after a large file they come too late, which is told', async () => {
+  it('fields after a large file are too late, and the error says so', async () => {
     const modelName = uniqueName('model')
     const large = `predictionId,feature_a\n${Array.from({ length: 40_000 }, (_, at) => `${at},${'x'.repeat(40)}`).join('\n')}\n`
     const after = await upload(large, { parts: toParts(target(modelName)).toReversed() })
@@ -284,7 +284,7 @@ describe('how it is sent', () => {
     ])
   })
 
-  it('a workspace that the key may not use is refused', async () => {
+  it('a workspace that the key may not use is rejected', async () => {
     const answer = await upload(text, { query: { ...target('refused'), workspaceName: 'nowhere' } })
     expect([answer.status, answer.last.sdk_error_code]).toEqual([400, codes.workspaceUnknown])
   })
