@@ -64,7 +64,7 @@ async function onReplica(sql: string) {
   await client.end()
 }
 
-it('what was just written is in every list, and the replica answers', async () => {
+it('the replica answers, and every list has the latest write', async () => {
   const { create, list, countReads } = await openService(servers.replicaUrl)
   const rounds = inForm({ short: 40, middle: 200, long: 1_000 })
   const made: string[] = []
@@ -126,7 +126,7 @@ it('a replica that stands still is passed over: the primary answers with the new
   expect(await list()).toEqual({ listed: made, queried: made })
 })
 
-it('lists of assets, columns, artifacts, registered models and the audit log are read there too', async () => {
+it('assets, columns, artifacts, registered models and the audit log are read there too', async () => {
   const { create, client, workspaceName, countReads, list } = await openService(servers.replicaUrl)
   const experimentKey = await create()
   const { projectId } = (await client.get(`/experiment/metadata?experimentKey=${experimentKey}`)).body as {
@@ -157,13 +157,13 @@ it('without the setting the primary answers everything', async () => {
   expect(await countReads()).toEqual({ primary: 2, replica: 0 })
 })
 
-it('the address of the primary itself is as good as none', async () => {
+it('the address of the primary counts as no replica', async () => {
   const { create, list } = await openService(servers.primaryUrl)
   const made = [await create()]
   expect(await list()).toEqual({ listed: made, queried: made })
 })
 
-it('a server of another system, or another database, refuses the start', async () => {
+it('a foreign server or database fails the start', async () => {
   const refusal = /POSTGRES_READ_URL \(127\.0\.0\.1:\d+\) is no replica of the one at POSTGRES_URL/
   await expect(openService(storesWith('postgres').postgresUrl)).rejects.toThrow(refusal)
   const other = new URL(servers.replicaUrl)
@@ -171,7 +171,7 @@ it('a server of another system, or another database, refuses the start', async (
   await expect(openService(other.href)).rejects.toThrow(refusal)
 })
 
-it('reads that the replica ends halfway are answered by the primary', async () => {
+it('reads that the replica cancels are answered by the primary', async () => {
   const { create, list, countReads } = await openService(servers.replicaUrl)
   const made = [await create()]
   let isReading = true
@@ -204,7 +204,7 @@ it('reads that the replica ends halfway are answered by the primary', async () =
   })
 })
 
-it('a replica that goes away, or is away at the start, is no fault that anyone notices', async () => {
+it('a replica that is down, also at the start, causes no errors', async () => {
   const { create, list, countReads } = await openService(servers.replicaUrl)
   const made = [await create()]
   await eventually(async () => {

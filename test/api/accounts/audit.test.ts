@@ -84,7 +84,7 @@ it('every administrative act is written down: who, when, what, on what; newest f
   expect(JSON.stringify(entries)).not.toContain(apiKey)
 })
 
-it('is read in pages, each entry once, and by the admins of the organization only', async () => {
+it('is paged, each entry once, and only for admins of the organization', async () => {
   const { entries } = await read()
   const paged: Entry[] = []
   for (let page: string | null = ''; page !== null; ) {
@@ -107,7 +107,7 @@ it.each([
   expectRefusal(await admin.get(`/admin/audit?${query}`), 400, codes.badRequest, message)
 })
 
-it('an act that is refused, or fails, leaves no entry, and one whose entry cannot be written does not happen', async () => {
+it('a rejected or failed action leaves no entry, and an action without an entry is rolled back', async () => {
   const own = await openOrganization()
   const database = openDatabase({ url: storesWith('postgres').postgresUrl, onError: () => undefined })
   const name = uniqueName('account')

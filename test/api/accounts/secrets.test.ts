@@ -43,7 +43,7 @@ describe('organization secrets', () => {
     expectRefusal(await remove(name), 400, 8000075, `secretName: there is no secret "${name}"`)
   })
 
-  it('keep any text, and have any name', async () => {
+  it('can have any text and any name', async () => {
     const values = ['x', ' ', 'ü\n漢\u{1f600}', '"}', 'x'.repeat(8_000)]
     const names = ['a/b', 'ü %41 漢', '..%2f', 'x:y?z#w'].map(uniqueName)
     names.push(uniqueName('long').padEnd(200, '漢'))
@@ -54,7 +54,7 @@ describe('organization secrets', () => {
     }
   })
 
-  it('of many who set one at the same time, one value is kept whole', async () => {
+  it('set concurrently have one whole value', async () => {
     const name = uniqueName('secret')
     const values = Array.from({ length: 8 }, (_, at) => String(at).repeat(1_000))
     const answers = await Promise.all(values.map((value) => put(name, value)))
@@ -81,7 +81,7 @@ describe('organization secrets', () => {
     expect(answer.text).not.toContain('hidden')
   })
 
-  it('of another organization, of none and of something that is no id answer the same, and nothing is kept', async () => {
+  it('of a foreign organization, an absent one and an invalid id answer the same, and store nothing', async () => {
     const { organizationId } = (await organization.stranger.get('/admin/users')).body
     const foreign = toPath(organizationId as string)
     const texts = []
@@ -93,7 +93,7 @@ describe('organization secrets', () => {
     expect((await remove('name', foreign, organization.stranger)).body.sdk_error_code).toBe(8000075)
   })
 
-  it('cannot be kept by a service without a master key, which says what to set', async () => {
+  it('are rejected by a service without a master key, with what to set', async () => {
     const service = await openTestService({ isAdmin: true, settings: { SVC_MASTER_KEY: '' } })
     const { organizationId } = (await service.client.get('/admin/users')).body
     const answer = await put('name', 'value', toPath(organizationId as string), service.client)

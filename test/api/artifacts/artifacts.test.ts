@@ -68,7 +68,7 @@ async function aClosedVersion(name = uniqueName('artifact'), fields: Record<stri
 }
 
 describe('an artifact', () => {
-  it('is opened, filled, closed and read as it was sent', async () => {
+  it('is read as it was opened, filled and closed', async () => {
     const name = uniqueName('artifact')
     const versionMetadata = '{"rows": 3,  "é":"\\u00e9"}'
     const answer = await upsert({
@@ -175,7 +175,7 @@ describe('an artifact', () => {
     }
   })
 
-  it('is changed where an upsert says something else of it', async () => {
+  it('is changed by an upsert with other fields', async () => {
     const name = uniqueName('artifact')
     const { artifactId } = await open(name, { description: 'first', isPublic: true })
     await open(name, { artifactType: 'model' })
@@ -185,7 +185,7 @@ describe('an artifact', () => {
     expect((body.versions as { artifactVersion: string }[]).map((it) => it.artifactVersion)).toEqual(['2.0.0', '1.0.0'])
   })
 
-  it('opened twenty times at once gets twenty numbers, and one number is given once', async () => {
+  it('opened twenty times concurrently gets twenty numbers, each once', async () => {
     const name = uniqueName('artifact')
     const twenty = Array.from({ length: 20 })
 
@@ -225,7 +225,7 @@ describe('an artifact', () => {
 })
 
 describe('a version', () => {
-  it('is read by the experiment that opened it alone, until it is closed', async () => {
+  it('is readable only by the experiment that opened it, until it is closed', async () => {
     const name = uniqueName('artifact')
     const { artifactVersionId: versionId } = await open(name)
     const assetId = await addFile(versionId, 'a', 'a')
@@ -311,7 +311,7 @@ describe('a version', () => {
     expect([await sizes('1.0.0'), await sizes('2.0.0')]).toEqual([[3], [5]])
   })
 
-  it('takes files only from the experiment that opened it', async () => {
+  it('accepts files only from the experiment that opened it', async () => {
     const { artifactVersionId } = await open(uniqueName('artifact'))
     const other = await service.client.createExperiment()
 
@@ -326,7 +326,7 @@ describe('a version', () => {
     expect(await lookInto(stores).findLeftovers()).toEqual([])
   })
 
-  it('has remote files too, by their links', async () => {
+  it('can have remote files, by their links', async () => {
     const { artifactId, artifactVersionId } = await open(uniqueName('artifact'))
     const remoteAssets = [{ artifactId, artifactVersionId, link: 's3://bucket/a.bin', fileName: 'a.bin' }]
     const sent = await service.client.post('/write/experiment/assets/remote/batch', { experimentKey, remoteAssets })
@@ -339,7 +339,7 @@ describe('a version', () => {
     expect(body.files).toMatchObject([remote])
   })
 
-  it('is read as a zip, and each of its files by whichever experiment uses it', async () => {
+  it('is readable as a zip, and file by file by each experiment that uses it', async () => {
     const { artifactVersionId, assetId } = await aClosedVersion()
     const consumer = await service.client.createExperiment()
 
@@ -389,7 +389,7 @@ describe('an alias', () => {
     expectRefusal(await readVersion({ artifactId, alias: 'none' }), 400, 624523, versionUnknown)
   })
 
-  it('and tags and metadata can be set later, lists as a whole', async () => {
+  it('can be set later, like tags and metadata; lists are replaced', async () => {
     const first = await aClosedVersion(undefined, { alias: ['a', 'b'], versionTags: ['x'], versionMetadata: '1' })
     const second = await aClosedVersion(first.name)
     const set = (fields: Record<string, unknown>) =>
@@ -416,7 +416,7 @@ describe('an alias', () => {
     expect(await find({ artifactId })).toEqual(['2.0.0', ['Latest']])
   })
 
-  it('given to many versions at once ends with one', async () => {
+  it('given to many versions concurrently stays with one', async () => {
     const first = await aClosedVersion()
     const versions = [first]
     for (let more = 0; more < 4; more++) versions.push(await aClosedVersion(first.name))
@@ -452,7 +452,7 @@ it('details of an artifact and of a version are set by either spelling of its id
 })
 
 describe('deletion', () => {
-  it('of a version frees its bytes, and its number is not given again', async () => {
+  it('of a version deletes its bytes, and its number is never used again', async () => {
     const { name, artifactId, artifactVersionId } = await aClosedVersion()
     const second = await aClosedVersion(name)
     const before = (await lookInto(stores).findFiles()).length
@@ -469,7 +469,7 @@ describe('deletion', () => {
     expectRefusal(twice, 400, 624523, versionUnknown)
   })
 
-  it('of an artifact frees everything of it', async () => {
+  it('of an artifact deletes all its bytes', async () => {
     const { name, artifactId } = await aClosedVersion()
     await aClosedVersion(name)
     const openVersion = await open(name)
@@ -483,7 +483,7 @@ describe('deletion', () => {
     expect((await open(name)).currentVersion).toBe('1.0.0')
   })
 
-  it('of the experiment leaves closed versions as they are, and takes the others’ files with it', async () => {
+  it('of the experiment keeps closed versions, and deletes the files of open ones', async () => {
     const own = await service.client.createExperiment()
     const name = uniqueName('artifact')
     const closed = await open(name, { experimentKey: own })
@@ -510,7 +510,7 @@ describe('deletion', () => {
 })
 
 describe('who may', () => {
-  it('a stranger sees an artifact as one that is not there', async () => {
+  it('for a foreign caller an artifact looks absent', async () => {
     const { artifactId, artifactVersionId, name, workspace } = await aClosedVersion(undefined, { isPublic: true })
     const { stranger } = service
     const queries = (id: string, versionId: string, artifactName: string) => [

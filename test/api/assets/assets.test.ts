@@ -29,7 +29,7 @@ const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest(
 const upload = '/write/experiment/upload-asset'
 
 describe('upload-asset', () => {
-  it('keeps a file of a form, byte for byte, with all that is said of it', async () => {
+  it('stores a file of a form byte for byte, with all its fields', async () => {
     const bytes = randomBytes(200_000)
     const metadata = '{"b": 1,  "a":[1.0, "é\\u00e9"]}'
     const query = { type: 'image', step: '7', epoch: '2', context: 'train', fileName: 'plots/loss.png' }
@@ -85,7 +85,7 @@ describe('upload-asset', () => {
     expect((await assets.read(experimentKey, answer.body.assetId as string)).bytes).toEqual(bytes)
   })
 
-  it('keeps files of no bytes, as a part and as a body', async () => {
+  it('stores empty files, as a part and as a body', async () => {
     for (const body of [aForm(Buffer.alloc(0)), { body: Buffer.alloc(0) }]) {
       const answer = await assets.upload({ experimentKey, fileName: 'empty.bin' }, body)
       expect(answer.status, answer.text).toBe(200)
@@ -94,7 +94,7 @@ describe('upload-asset', () => {
     }
   })
 
-  it('takes everything from the form alone, also when it comes after the file', async () => {
+  it('accepts all fields from the form, also after the file', async () => {
     const form = aForm(Buffer.from('x'), { experimentKey, fileName: 'late.txt', step: '3' })
     const answer = await assets.upload({}, form)
     expect(answer.status, answer.text).toBe(200)
@@ -117,7 +117,7 @@ describe('upload-asset', () => {
     expect(await nameOf({}, { body: Buffer.from('x') })).toMatch(/^asset-[0-9a-f]{8}$/)
   })
 
-  it('keeps two files of one name apart, and with overwrite lets one take the place of both', async () => {
+  it('stores two files of one name separately, and with overwrite replaces both', async () => {
     const own = await service.client.createExperiment()
     const put = (text: string, query = {}) =>
       assets.upload({ experimentKey: own, fileName: 'same.txt', ...query }, aForm(Buffer.from(text)))
@@ -132,7 +132,7 @@ describe('upload-asset', () => {
     expect(String((await assets.read(own, body.assetId as string)).bytes)).toBe('three')
   })
 
-  it('keeps an asset under an id of the caller’s, which replaces the one that has it', async () => {
+  it('stores an asset under the caller’s id, and replaces one with that id', async () => {
     const own = await service.client.createExperiment()
     const assetId = uniqueName('id')
     for (const text of ['one', 'two']) {
@@ -143,7 +143,7 @@ describe('upload-asset', () => {
     expect(String((await assets.read(own, assetId)).bytes)).toBe('two')
   })
 
-  it('keeps the link of a remote asset, from the query, a field or a part that is a file', async () => {
+  it('stores the link of a remote asset, from the query, a field or a file part', async () => {
     const link = 's3://bucket/a b.bin'
     const asFile = new FormData()
     asFile.set('link', new Blob([link]), 'link')
@@ -164,7 +164,7 @@ describe('upload-asset', () => {
     }
   })
 
-  it('refuses what is wrong by name, and keeps nothing of it', async () => {
+  it('rejects invalid fields by name, and stores nothing', async () => {
     const own = await service.client.createExperiment()
     const file = aForm(Buffer.from('x'))
     const two = new FormData()
@@ -203,7 +203,7 @@ describe('upload-asset', () => {
     expect(await lookInto(stores).findLeftovers()).toEqual([])
   })
 
-  it('refuses strangers before they send anything, and answers them as if there were no experiment', async () => {
+  it('rejects foreign callers before they send a body, as if the experiment did not exist', async () => {
     const path = `${upload}?experimentKey=${experimentKey}`
     const foreign = await service.stranger.postRaw(path, 'x')
     const absent = await service.stranger.postRaw(path.replace(experimentKey, 'a'.repeat(32)), 'x')
@@ -212,7 +212,7 @@ describe('upload-asset', () => {
     expectRefusal(await service.client.postRaw(path, 'x', { apiKey: 'no' }), 401, codes.keyUnknown, /not registered/)
   })
 
-  it('of one name at once, each with overwrite, end as one of them; no object is left over', async () => {
+  it('of one name, sent concurrently with overwrite, leaves one asset and no orphaned object', async () => {
     const own = await service.client.createExperiment()
     const texts = Array.from({ length: 12 }, (_, at) => `text ${at}`)
     const answers = await Promise.all(
@@ -231,7 +231,7 @@ describe('upload-asset', () => {
 })
 
 describe('asset/list', () => {
-  it('lists all in the order they came, or those of a type', async () => {
+  it('lists all in upload order, or those of a type', async () => {
     const own = await service.client.createExperiment()
     for (const type of ['image', 'curve', 'image', 'a type of our own']) {
       await assets.upload({ experimentKey: own, type, fileName: type }, aForm(Buffer.from('x')))
@@ -244,7 +244,7 @@ describe('asset/list', () => {
     expect(await typesOf('video')).toEqual([])
   })
 
-  it('says of a file of which nothing was said that it is an asset', async () => {
+  it('gives a file without a type the type asset', async () => {
     const own = await service.client.createExperiment()
     await assets.upload({ experimentKey: own }, aForm(Buffer.from('x')))
     const [asset] = await assets.list(own)
@@ -258,7 +258,7 @@ describe('asset/list', () => {
     })
   })
 
-  it('refuses a foreign experiment as one that is not there', async () => {
+  it('rejects a foreign experiment like an absent one', async () => {
     const answer = await service.stranger.get(`/experiment/asset/list?experimentKey=${experimentKey}`)
     expectRefusal(answer, 400, codes.experimentUnknown, /^There is no experiment /)
   })
@@ -273,7 +273,7 @@ describe('get-asset', () => {
   })
   const read = (headers: Record<string, string> = {}) => assets.read(experimentKey, assetId, headers)
 
-  it('sends the bytes to be saved, never to be shown by our origin', async () => {
+  it('sends the bytes as a download, never to be rendered on our origin', async () => {
     const { status, headers, bytes: sent } = await read()
     expect([status, String(sent)]).toEqual([200, '0123456789'])
     expect(Object.fromEntries(headers)).toMatchObject({
@@ -311,7 +311,7 @@ describe('get-asset', () => {
     expect(answer.headers.get('content-range')).toBe('bytes */10')
   })
 
-  it('sends nothing to who has it already, and all to who has something else', async () => {
+  it('sends nothing for a matching ETag, and everything for another one', async () => {
     const etag = `"${sha256(bytes)}"`
     for (const known of [etag, `W/${etag}`, `"x", ${etag}`]) {
       const { status, bytes: sent } = await read({ 'if-none-match': known })
@@ -341,7 +341,7 @@ describe('get-asset', () => {
     expect(answer.headers.get('content-length')).toBe('10')
   })
 
-  it('refuses an asset that is not there, and one of another experiment', async () => {
+  it('rejects an absent asset, and one of another experiment', async () => {
     const other = await service.client.createExperiment()
     for (const [key, id] of [
       [experimentKey, 'nothing'],
@@ -372,7 +372,7 @@ describe('asset/delete', () => {
 })
 
 describe('asset/tag', () => {
-  it('adds tags once each and in order; asset/tag/delete takes one away', async () => {
+  it('adds each tag once, in order; asset/tag/delete removes one', async () => {
     const assetId = (await assets.upload({ experimentKey }, aForm(Buffer.from('x')))).body.assetId as string
     const add = (tags: string[]) => service.client.post('/write/experiment/asset/tag', { experimentKey, assetId, tags })
     const tagsOf = async () => (await assets.find(experimentKey, assetId)).tags
@@ -389,7 +389,7 @@ describe('asset/tag', () => {
     expect((await tagsOf()).slice(0, 2)).toEqual(['b', 'c'])
   })
 
-  it('refuses an asset that is not there, and strangers', async () => {
+  it('rejects an absent asset and foreign callers', async () => {
     const body = { experimentKey, assetId: 'nothing', tags: ['x'] }
     expectRefusal(await service.client.post('/write/experiment/asset/tag', body), 400, 8000030, /has no asset/)
     const query = new URLSearchParams({ experimentKey, assetId: 'nothing', tag: 'x' })
@@ -419,7 +419,7 @@ describe('assets/remote/batch', () => {
     ])
   })
 
-  it('keeps none when one is wrong', async () => {
+  it('stores none when one is invalid', async () => {
     const own = await service.client.createExperiment()
     const body = { experimentKey: own, remoteAssets: [{ link: 's3://a/b' }, { fileName: 'x' }] }
     expectRefusal(await service.client.post(path, body), 400, codes.badRequest, 'remoteAssets[1].link: is missing')
@@ -435,7 +435,7 @@ describe('assets/remote/batch', () => {
 })
 
 describe('git/patch', () => {
-  it('keeps the bytes of a part or of the body; a later one replaces it', async () => {
+  it('stores the bytes of a part or of the body; a later patch replaces them', async () => {
     const own = await service.client.createExperiment()
     const path = `/experiment/git/patch?experimentKey=${own}`
     const write = `/write/experiment/git/patch?experimentKey=${own}`

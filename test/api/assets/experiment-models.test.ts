@@ -23,7 +23,7 @@ const addFile = async (modelName: string, fileName: string, bytes: Uint8Array<Ar
 const about = (modelName: string) => new URLSearchParams({ experimentKey, modelName })
 
 describe('a model of an experiment', () => {
-  it('is made by its first file, once', async () => {
+  it('is created once, by its first file', async () => {
     await addFile('listed', 'a.bin', Buffer.from('a'))
     await addFile('listed', 'b.bin', Buffer.from('b'))
 
@@ -56,7 +56,7 @@ describe('a model of an experiment', () => {
     expect(readZip(bytes)).toEqual(files.map(([name, content]) => ({ name, method: 8, bytes: content })))
   })
 
-  it('unpacks below its folder, whatever its files are called', async () => {
+  it('unpacks into its folder, whatever the names of its files', async () => {
     for (const name of ['../../etc/passwd', '/abs', 'C:\\x', 'a/../b', '..', 'same', 'same', 'same']) {
       await addFile('unsafe', name, Buffer.from(name))
     }
@@ -81,7 +81,7 @@ describe('a model of an experiment', () => {
     },
   )
 
-  it('that is not read on does not keep files open', async () => {
+  it('whose download stalls does not keep files open', async () => {
     for (let at = 0; at < 3; at++) await addFile('left', `${at}.bin`, randomBytes(5_000_000))
     const headers = { authorization: service.apiKey }
     const answer = await fetch(`${service.url}/api/rest/v2/experiment/model/download?${about('left')}`, { headers })
@@ -93,7 +93,7 @@ describe('a model of an experiment', () => {
   })
 })
 
-it('a project’s share code opens its assets, and nothing to write', async () => {
+it('a project’s share code allows reading its assets, not writing', async () => {
   const { client, url } = service
   const { body } = await client.get(`/experiment/metadata?experimentKey=${experimentKey}`)
   const shared = await client.get(`/write/project/add-share-link?projectId=${body.projectId}`)

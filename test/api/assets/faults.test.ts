@@ -71,7 +71,7 @@ describe('an upload that is cut off half-way leaves nothing behind,', () => {
 })
 
 describe('an api process', () => {
-  it('that is killed during an upload leaves nothing once it is started again', async () => {
+  it('that is killed during an upload leaves nothing behind after its restart', async () => {
     const stores = await openStores()
     const inside = lookInto(stores)
     const user = await createUser(stores)
@@ -139,7 +139,7 @@ describe('a store of objects that is away', () => {
   const takeAway = () => rename(folder, `${folder}-away`)
   const bringBack = () => rename(`${folder}-away`, folder)
 
-  it('is 503 for uploads, of which nothing is kept, and not ready', async () => {
+  it('answers 503 to uploads without storing anything, and is not ready', async () => {
     await takeAway()
     for (const body of [aForm(randomBytes(100_000)), { body: randomBytes(100_000) }]) {
       const answer = await assets.upload({ experimentKey }, body)
@@ -177,7 +177,7 @@ describe('a store of objects that is away', () => {
   })
 })
 
-it('with its experiment an asset’s object goes, too', async () => {
+it('an asset’s object is deleted with its experiment', async () => {
   const stores = await openStores()
   const inside = lookInto(stores)
   const service = await openTestService({ stores })

@@ -46,7 +46,7 @@ describe('an experiment', () => {
   })
   afterAll(() => typeClosers.closeAll())
 
-  it.each(limitedTypes)('may have only so many assets of type %s', async (type, code) => {
+  it.each(limitedTypes)('has a maximum of assets of type %s', async (type, code) => {
     const { assets, client, inside } = service
     const experimentKey = await client.createExperiment()
     const filesBefore = (await inside.findFiles()).length
@@ -69,7 +69,7 @@ describe('an experiment', () => {
     expect((await put('x', { experimentKey: other })).status).toBe(200)
   })
 
-  it('may not have them by way of a batch of remote ones either', async () => {
+  it('cannot exceed it with a batch of remote assets', async () => {
     const { assets, client } = service
     const experimentKey = await client.createExperiment()
     const remoteAssets = Array.from({ length: 3 }, (_, at) => ({ link: `s3://a/${at}`, type: 'image' }))
@@ -79,7 +79,7 @@ describe('an experiment', () => {
   })
 })
 
-it('a workspace may have only so many bytes; what is deleted makes room', async () => {
+it('a workspace has a maximum of bytes, and deletion frees space', async () => {
   const { assets, experimentKey, client, inside } = await open({ SVC_WORKSPACE_BYTES_MAX: '1000' })
   const first = await assets.upload({ experimentKey }, aForm(randomBytes(900)))
   const second = await client.createExperiment({ projectName: 'another' })
@@ -93,7 +93,7 @@ it('a workspace may have only so many bytes; what is deleted makes room', async 
   expect((await assets.upload({ experimentKey: second }, aForm(randomBytes(200)))).status).toBe(200)
 })
 
-it('bytes that only a registered version still has count once for the workspace, and make room with the last one', async () => {
+it('bytes that only registered versions refer to count once, until the last version is deleted', async () => {
   const service = await open({ SVC_WORKSPACE_BYTES_MAX: '1000' })
   const { assets, client } = service
   const registry = createRegistryClient(service)
@@ -112,7 +112,7 @@ it('bytes that only a registered version still has count once for the workspace,
   expect((await upload()).status).toBe(200)
 })
 
-it('a file may have only so many bytes, as a part and as a body', async () => {
+it('a file has a maximum of bytes, as a part and as a body', async () => {
   const { assets, experimentKey, inside } = await open({ SVC_ASSET_BYTES_MAX: '100000' })
   for (const body of [aForm(randomBytes(100_001)), { body: randomBytes(300_000) }]) {
     const answer = await assets.upload({ experimentKey }, body)

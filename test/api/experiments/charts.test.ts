@@ -60,7 +60,7 @@ async function anExperiment(points: ReturnType<typeof aPoint>[], fields: Record<
 /** Just enough of a series to compare. */
 const pairs = ({ steps, values }: Series) => steps.map((step, at) => [step, values[at]])
 
-it('shows metrics and parameters of many experiments, each with all that charts need', async () => {
+it('returns metrics and parameters of many experiments, with all fields of charts', async () => {
   const one = await anExperiment([
     aPoint({ step: 2, metricValue: 0.25, epoch: 1 }),
     aPoint({ step: 1, metricValue: 0.5 }),
@@ -122,7 +122,7 @@ it('keeps every bit of values, and every digit of steps', async () => {
   expect((await chart([key], { metrics: ['loss'] })).experiments[key]?.metrics).toEqual([series])
 })
 
-it('finds a metric in its contexts by its own name, and one of them by the summary name', async () => {
+it('finds a metric in all contexts by its name, and in one by its summary name', async () => {
   const key = await anExperiment([
     aPoint({ metricValue: 1 }),
     aPoint({ metricValue: 2, context: 'train' }),
@@ -167,7 +167,7 @@ describe('a long metric', () => {
   Object.assign(points[12_345] as object, { metricValue: -1_000 })
   Object.assign(points[500] as object, { metricValue: 'NaN' })
 
-  it('is thinned out to 500 points with its extremes and NaN, and comes whole with fetchFull', async () => {
+  it('is downsampled to 500 points with its extremes and NaN, and is whole with fetchFull', async () => {
     const key = await anExperiment([...points, aPoint({ metricName: 'short', metricValue: 1 })])
     const [thinned, short] = (await chart([key], { metrics: ['loss', 'short'] })).experiments[key]?.metrics ?? []
     expect(thinned?.values.length).toBeLessThanOrEqual(500)
@@ -182,7 +182,7 @@ describe('a long metric', () => {
     expect(pairs(whole as Series)).toEqual(points.map((it) => [it.step, it.metricValue]))
   })
 
-  it('without steps is thinned out by its times, and one of 500 points comes whole', async () => {
+  it('without steps is downsampled by time, and one of 500 points is whole', async () => {
     const withTimes = Array.from({ length: 2_000 }, (_, at) =>
       aPoint({ step: undefined, timestamp: 1_700_000_000_000 + at, metricValue: at }),
     )
@@ -196,7 +196,7 @@ describe('a long metric', () => {
   })
 })
 
-it('with independentMetrics false shows only the steps at which every metric has a value', async () => {
+it('with independentMetrics false returns only steps at which every metric has a value', async () => {
   const many = Array.from({ length: 3_000 }, (_, step) => aPoint({ step, metricValue: step }))
   const key = await anExperiment([
     ...many,
@@ -214,7 +214,7 @@ it('with independentMetrics false shows only the steps at which every metric has
   expect((await chart([key], { metrics: ['loss', 'absent'], independentMetrics: false })).empty).toBe(true)
 })
 
-it('has nothing to show for what is absent, deleted, foreign or without anything asked for', async () => {
+it('returns nothing for experiments that are absent, deleted, foreign or without the metrics', async () => {
   const key = await anExperiment([aPoint()])
   const gone = await anExperiment([aPoint()])
   await client.get(`/write/experiment/delete?experimentKey=${gone}`)
@@ -231,7 +231,7 @@ it('has nothing to show for what is absent, deleted, foreign or without anything
   expect(experiments[key]?.metrics).toHaveLength(1)
 })
 
-it('is read with the share code of the project too', async () => {
+it('can also be read with the share code of the project', async () => {
   const key = await anExperiment([aPoint()])
   const { projectId } = (await client.get(`/experiment/metadata?experimentKey=${key}`)).body
   const { shareCode } = (await client.get(`/write/project/add-share-link?projectId=${projectId}`)).body
@@ -243,7 +243,7 @@ it('is read with the share code of the project too', async () => {
   expect(Object.keys(answer.body.experiments as object)).toEqual([key])
 })
 
-it('refuses more points at once than fit into an answer, and shows them thinned out', async () => {
+it('rejects more points than fit into an answer, and returns them downsampled', async () => {
   const key = await anExperiment([aPoint({ step: 0 })])
   const { postgresUrl, clickhouseUrl } = storesWith('postgres')
   const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
@@ -262,7 +262,7 @@ it('refuses more points at once than fit into an answer, and shows them thinned 
   expect(thinned?.values).toHaveLength(500)
 })
 
-it('names what is wrong, and refuses what is too large', async () => {
+it('names invalid fields, and rejects requests that are too large', async () => {
   const keys = (count: number) => Array.from({ length: count }, (_, at) => `key${at}`)
   const refusals: [string[], Record<string, unknown>, number, string | RegExp][] = [
     [keys(1_001), {}, codes.badRequest, 'targetedExperiments: must have 1000 entries or fewer'],

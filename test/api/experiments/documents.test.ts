@@ -20,7 +20,7 @@ async function write(path: string, body: Record<string, unknown>, method = 'POST
 const awkward = '<p title="x">“ü”\r\n\t\u0001\\ </p> {"a":1,  "b":[]} \u{1f600}'
 
 describe('html', () => {
-  it('is added to, and replaced when override is true', async () => {
+  it('is appended to, and replaced when override is true', async () => {
     const experimentKey = await service.client.createExperiment()
     expect(await read('/experiment/html', experimentKey)).toEqual({ html: null })
     await write('/write/experiment/html', { experimentKey, html: '<p>one</p>' })
@@ -30,7 +30,7 @@ describe('html', () => {
     expect(await read('/experiment/html', experimentKey)).toEqual({ html: awkward })
   })
 
-  it('that would grow beyond 16 MiB is refused, and stays as it was', async () => {
+  it('that would exceed 16 MiB is rejected and unchanged', async () => {
     const experimentKey = await service.client.createExperiment()
     const html = 'x'.repeat(9 * 1024 * 1024)
     await write('/write/experiment/html', { experimentKey, html })
@@ -39,7 +39,7 @@ describe('html', () => {
     expect(((await read('/experiment/html', experimentKey)).html as string).length).toBe(html.length)
   })
 
-  it('of many writers at once is all there, each piece whole', async () => {
+  it('from concurrent writers is complete, each piece whole', async () => {
     const experimentKey = await service.client.createExperiment()
     const pieces = Array.from({ length: 20 }, (_, at) => `<i>${String(at).padStart(2, '0')}</i>`)
     await Promise.all(pieces.map((html) => write('/write/experiment/html', { experimentKey, html })))
@@ -50,7 +50,7 @@ describe('html', () => {
 })
 
 describe.each(['code', 'graph'])('%s', (name) => {
-  it('is read back byte for byte, the last one', async () => {
+  it('is read byte for byte as last written', async () => {
     const experimentKey = await service.client.createExperiment()
     expect(await read(`/experiment/${name}`, experimentKey)).toEqual({ [name]: null })
     await write(`/write/experiment/${name}`, { experimentKey, [name]: 'the first' })
@@ -61,7 +61,7 @@ describe.each(['code', 'graph'])('%s', (name) => {
   })
 })
 
-it('git metadata reads with nulls until it is there', async () => {
+it('git metadata has nulls until it is sent', async () => {
   const experimentKey = await service.client.createExperiment()
   const none = { user: null, root: null, branch: null, parent: null, origin: null }
   expect(await read('/experiment/git/metadata', experimentKey)).toEqual(none)
@@ -71,7 +71,7 @@ it('git metadata reads with nulls until it is there', async () => {
 })
 
 describe('system details', () => {
-  it('come in parts that add up, with what resource usage tells', async () => {
+  it('are merged from several requests, and from resource usage', async () => {
     const experimentKey = await service.client.createExperiment()
     const nothing = await read('/experiment/system-details', experimentKey)
     expect(new Set(Object.values(nothing))).toEqual(new Set([null, expect.any(Array)]))
@@ -118,7 +118,7 @@ describe('system details', () => {
   })
 })
 
-it('cloud details, dependencies and the file path are the last ones', async () => {
+it('cloud details, dependencies and the file path are as last written', async () => {
   const experimentKey = await service.client.createExperiment()
   expect(await read('/experiment/cloud-details', experimentKey)).toEqual({ provider: null, metadata: {} })
   await write('/write/experiment/cloud-details', {
@@ -148,7 +148,7 @@ it('cloud details, dependencies and the file path are the last ones', async () =
   })
 })
 
-it('update-status tells that a run goes on, and how it ended', async () => {
+it('update-status reports that a run continues, and how it ended', async () => {
   const experimentKey = await service.client.createExperiment()
   expect(Object.keys(await read('/experiment/metadata', experimentKey))).not.toContain('hasCrashed')
   await write('/write/experiment/update-status', { experimentKey, isAlive: true })
@@ -166,7 +166,7 @@ it('update-status tells that a run goes on, and how it ended', async () => {
   })
 })
 
-it('a run that is said to be over stays so, also when its last keep-alive is written afterwards', async () => {
+it('a finished run stays finished even if its last keep-alive is written later', async () => {
   const [over, other] = [await service.client.createExperiment(), await service.client.createExperiment()]
   const keepAlive = (key: string) => service.client.get(`/write/experiment/set-status?experimentKey=${key}`)
   await keepAlive(over)

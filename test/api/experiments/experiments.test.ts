@@ -22,7 +22,7 @@ const readMetadata = async (experimentKey: string) =>
 const randomKey = () => uniqueName('').replace('-', '').padEnd(32, '0')
 
 describe('experiment/create', () => {
-  it('makes the experiment, and its project when it is not there', async () => {
+  it('creates the experiment, and its project when absent', async () => {
     const projectName = uniqueName('a project / with %')
 
     const answer = await create({ projectName, experimentName: 'first try' })
@@ -46,7 +46,7 @@ describe('experiment/create', () => {
     expect(project.body).toMatchObject({ projectName, numberOfExperiments: 1 })
   })
 
-  it('without a name the service gives one, and keeps it as the only other', async () => {
+  it('without a name the service chooses one, and stores it as the only other', async () => {
     const { body } = await create({})
     const { experimentKey, name } = body as { experimentKey: string; name: string }
 
@@ -56,7 +56,7 @@ describe('experiment/create', () => {
     expect(others.body.values).toEqual([expect.objectContaining({ name: 'Name', valueCurrent: name })])
   })
 
-  it.each([32, 50])('takes a key of %i letters and digits that the caller chose', async (length) => {
+  it.each([32, 50])('accepts a key of %i letters and digits from the caller', async (length) => {
     const experimentKey = randomKey().padEnd(length, 'Z')
 
     expect((await create({ experimentKey })).body.experimentKey).toBe(experimentKey)
@@ -88,7 +88,7 @@ describe('experiment/create', () => {
     expect(await readMetadata(experimentKey)).toMatchObject({ experimentName: 'the first', projectName: 'project' })
   })
 
-  it('of many requests for one key at the same time exactly one makes it', async () => {
+  it('of concurrent requests for one key exactly one creates it', async () => {
     const experimentKey = randomKey()
 
     const answers = await Promise.all(Array.from({ length: 10 }, () => create({ experimentKey })))
@@ -96,7 +96,7 @@ describe('experiment/create', () => {
     expect(answers.map((it) => it.status).toSorted()).toEqual([200, ...Array(9).fill(400)])
   })
 
-  it('many experiments at the same time share one new project', async () => {
+  it('experiments created concurrently share one new project', async () => {
     const projectName = uniqueName('project')
 
     const answers = await Promise.all(Array.from({ length: 20 }, () => create({ projectName })))
@@ -133,7 +133,7 @@ describe('experiment/create', () => {
 })
 
 describe('experiment/metadata', () => {
-  it('has every field from the start', async () => {
+  it('has every field after creation', async () => {
     const before = Date.now()
     const experimentKey = await service.client.createExperiment({ experimentName: 'a name' })
 
@@ -175,7 +175,7 @@ describe('experiment/metadata', () => {
 })
 
 describe('experiment/set-status', () => {
-  it('answers the intervals, and the experiment is shown as running within 2 s', async () => {
+  it('returns the intervals, and the experiment is running within 2 s', async () => {
     const experimentKey = await service.client.createExperiment()
 
     const answer = await service.client.get(`/write/experiment/set-status?experimentKey=${experimentKey}`)
@@ -195,7 +195,7 @@ describe('experiment/set-status', () => {
     await eventually(async () => expect(await readMetadata(experimentKey)).toMatchObject({ running: true }), 2_000)
   })
 
-  it('logging alone does not make an experiment running', async () => {
+  it('logging alone does not set an experiment running', async () => {
     const experimentKey = await service.client.createExperiment()
     const other = await service.client.createExperiment()
 
@@ -211,7 +211,7 @@ describe('experiment/set-start-end-time', () => {
   const setTimes = (fields: Record<string, unknown>) =>
     service.client.post('/write/experiment/set-start-end-time', fields)
 
-  it('sets what is given and leaves the rest', async () => {
+  it('sets the given fields and keeps the others', async () => {
     const experimentKey = await service.client.createExperiment()
 
     const answer = await setTimes({ experimentKey, startTimeMillis: 1_000 })
@@ -297,7 +297,7 @@ describe('experiments', () => {
     )
   })
 
-  it('a foreign project and one that is not there answer the same bytes', async () => {
+  it('a foreign and an absent project answer the same bytes', async () => {
     const { projectId } = await readMetadata(await service.client.createExperiment())
 
     const foreignAnswer = await service.stranger.get(`/experiments?projectId=${projectId}`)

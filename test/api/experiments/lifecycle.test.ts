@@ -29,14 +29,14 @@ const envelope = (msg: string) => ({ msg, code: 200, data: null, sdk_error_code:
 const notThere = (experimentKey: string) => `There is no experiment ${experimentKey} that this key may use.`
 
 describe('an experiment', () => {
-  it('that is asked to stop learns of it with its next keep-alive', async () => {
+  it('that is asked to stop is told in the answer to its next keep-alive', async () => {
     const experimentKey = await service.client.createExperiment()
     expect((await call('/write/experiment/set-status', experimentKey)).body).toMatchObject({ stopRequested: false })
     expect((await call('/write/experiment/stop', experimentKey)).body).toEqual(envelope('Stop Requested'))
     expect((await call('/write/experiment/set-status', experimentKey)).body).toMatchObject({ stopRequested: true })
   })
 
-  it('that is archived is listed among the archived only, still takes data, and comes back', async () => {
+  it('that is archived is listed only among the archived, still accepts data, and can be restored', async () => {
     const projectName = uniqueName('project')
     const experimentKey = await service.client.createExperiment({ projectName })
     expect((await call('/write/experiment/archive', experimentKey)).body).toEqual(envelope('Archived'))
@@ -53,7 +53,7 @@ describe('an experiment', () => {
     expect(await listKeys(projectName)).toEqual([experimentKey])
   })
 
-  it('that is deleted is not there for anyone, until it is restored with all it had', async () => {
+  it('that is deleted is absent for everyone, until it is restored with all its data', async () => {
     const projectName = uniqueName('project')
     const experimentKey = await service.client.createExperiment({ projectName })
     await service.client.post('/write/experiment/metric', { experimentKey, ...aPoint() })
@@ -86,7 +86,7 @@ describe('an experiment', () => {
     expect((await service.client.readMetric(experimentKey, 'loss')).length).toBeGreaterThanOrEqual(1)
   })
 
-  it.each(['stop', 'archive', 'delete', 'restore'])('of somebody else cannot be told to %s', async (name) => {
+  it.each(['stop', 'archive', 'delete', 'restore'])('of another user rejects %s', async (name) => {
     const experimentKey = await service.client.createExperiment()
     const before = (await metadata(experimentKey)).text
     const path = `/write/experiment/${name}?experimentKey=`
@@ -114,7 +114,7 @@ describe('experiment/move', () => {
     return projectName
   }
 
-  it('moves many at once, with what they have', async () => {
+  it('moves many at once, with their data', async () => {
     const [from, to] = [await aProject(), await aProject()]
     const experimentKeys = await Promise.all(
       [1, 2, 3].map(() => service.client.createExperiment({ projectName: from })),
@@ -126,7 +126,7 @@ describe('experiment/move', () => {
     expect((await metadata(experimentKeys[0] as string)).body).toMatchObject({ projectName: to, workspaceName })
   })
 
-  it('shows them in both projects when symlink is true, once each however often it is asked', async () => {
+  it('lists them once in both projects when symlink is true, also after repetitions', async () => {
     const [from, to] = [await aProject(), await aProject()]
     const experimentKey = await service.client.createExperiment({ projectName: from })
     for (let at = 0; at < 2; at++) {
@@ -153,7 +153,7 @@ describe('experiment/move', () => {
     expect(await listKeys(from)).toEqual([own])
   })
 
-  it('names what is missing or wrong', async () => {
+  it('names missing and invalid fields', async () => {
     const right: Record<string, unknown> = { targetProjectName: 'a', experimentKeys: [] }
     for (const field of ['targetWorkspaceName', 'targetProjectName', 'experimentKeys', 'symlink']) {
       const answer = await move({ ...right, [field]: null })
@@ -165,7 +165,7 @@ describe('experiment/move', () => {
 })
 
 describe('project/symlink', () => {
-  it.each(['exerimentKey', 'experimentKey'])('takes the key as %s, and answers where it is shown', async (spelling) => {
+  it.each(['exerimentKey', 'experimentKey'])('accepts the key as %s, and answers with the URL', async (spelling) => {
     const [from, to] = [uniqueName('from'), uniqueName('to')]
     const experimentKey = await service.client.createExperiment({ projectName: from })
     await service.client.createExperiment({ projectName: to })
@@ -178,7 +178,7 @@ describe('project/symlink', () => {
     expect(await listKeys(to)).toContain(experimentKey)
   })
 
-  it('says which key is missing', async () => {
+  it('names the missing key', async () => {
     const answer = await service.client.get('/write/project/symlink?projectName=a')
     expectRefusal(answer, 400, codes.experimentKeyMissing, 'experimentKey: is missing')
   })

@@ -105,7 +105,7 @@ describe('experiment/parameter', () => {
     expect([far?.stepCurrent, far?.timestampCurrent].map((it) => BigInt(it ?? 99))).toEqual([step, step])
   })
 
-  it('without a time it has the time it came, without a step none', async () => {
+  it('without a time it has the time of arrival, without a step none', async () => {
     const before = Date.now()
     await logParameter({ parameterName: 'now', parameterValue: 1 })
 
@@ -115,7 +115,7 @@ describe('experiment/parameter', () => {
     expect(value?.timestampCurrent).toBeLessThanOrEqual(Date.now())
   })
 
-  it('a long name is kept, and one that no index can hold is refused by name', async () => {
+  it('a long name is stored, and one too long for an index is rejected by name', async () => {
     await logParameter({ parameterName: wideText(833), parameterValue: 1 })
     expect((await readValues('parameters')).map((it) => it.name)).toContain(wideText(833))
 
@@ -142,7 +142,7 @@ describe('experiment/parameter', () => {
     },
   )
 
-  it('values of a million characters are kept, and longer ones refused by name', async () => {
+  it('values of a million characters are stored, and longer ones rejected by name', async () => {
     const parameterValue = 'é'.repeat(1_000_000)
     await logParameter({ parameterName: 'long', parameterValue })
     expect((await readValues('parameters')).find((it) => it.name === 'long')?.valueCurrent).toBe(parameterValue)
@@ -178,7 +178,7 @@ describe('experiment/log-other', () => {
     expect((await readValues('log-other', key)).map((it) => [it.name, it.valueCurrent])).toEqual([['Name', 'after']])
   })
 
-  it('a parameter called Name renames nothing, and others and parameters of one name are two', async () => {
+  it('a parameter called Name renames nothing, and is separate from the other of that name', async () => {
     const key = await service.client.createExperiment({ experimentName: 'stays' })
     await service.client.post('/write/experiment/parameter', {
       experimentKey: key,
@@ -192,7 +192,7 @@ describe('experiment/log-other', () => {
     expect((await readValues('parameters', key)).map((it) => it.valueCurrent)).toEqual(['p'])
   })
 
-  it('many renames at the same time leave one name, the same in both places', async () => {
+  it('concurrent renames leave one name, the same in both places', async () => {
     const key = await service.client.createExperiment()
 
     await Promise.all(
@@ -221,7 +221,7 @@ describe('experiment/tags', () => {
     expect(await readTags(key)).toEqual({ tags: ['z', 'a', 'm', 'b'] })
   })
 
-  it('one bad tag is named, and none of its request is stored', async () => {
+  it('an invalid tag is named, and nothing of its request is stored', async () => {
     const key = await service.client.createExperiment()
     const add = (addedTags: unknown) => service.client.post('/write/experiment/tags', { experimentKey: key, addedTags })
 

@@ -37,7 +37,7 @@ const finish = (experimentKey: string, rpcId: string, fields: Record<string, unk
   by.post('/write/experiment/rpc/result', { experimentKey, rpcId, ...fields })
 
 describe('a call', () => {
-  it('comes with every keep-alive until its result is posted, in the order of sending, and is read by its sender', async () => {
+  it('is returned by every keep-alive until its result is posted, in order, and the sender can read it', async () => {
     const experimentKey = await client.createExperiment()
     expect(await pickUp(experimentKey)).toEqual([])
     const before = Date.now()
@@ -127,7 +127,7 @@ describe('a call', () => {
     expect((await read(experimentKey, failed)).body).toMatchObject({ state: 'failed', error: 'first' })
   })
 
-  it('of many results posted at once has one, and all others are refused', async () => {
+  it('accepts one of several concurrent results, and rejects the others', async () => {
     const experimentKey = await client.createExperiment()
     const rpcId = await aCall(experimentKey)
     const answers = await Promise.all(
@@ -143,7 +143,7 @@ describe('a call', () => {
   })
 })
 
-it('no more calls are taken than may be pending, also when they come at once, and more once some are finished', async () => {
+it('pending calls have a maximum, also for concurrent calls, and finished ones free space', async () => {
   const experimentKey = await client.createExperiment()
   const answers = await Promise.all(Array.from({ length: 60 }, () => send(experimentKey)))
   const refused = answers.filter((it) => it.status !== 200)
@@ -156,7 +156,7 @@ it('no more calls are taken than may be pending, also when they come at once, an
   expect((await send(experimentKey)).status).toBe(400)
 })
 
-it('of finished calls the last thousand are kept', async () => {
+it('the last thousand finished calls are kept', async () => {
   const experimentKey = await client.createExperiment()
   const first = await aCall(experimentKey)
   await finish(experimentKey, first, {})
@@ -180,7 +180,7 @@ it('of finished calls the last thousand are kept', async () => {
   expect((await read(experimentKey, second)).body.state).toBe('done')
 })
 
-it('a call of another experiment is not there, and for strangers nor is the experiment', async () => {
+it('a call of another experiment is absent, and for foreign callers so is the experiment', async () => {
   const [one, other] = [await client.createExperiment(), await client.createExperiment()]
   const rpcId = await aCall(one)
   const refuse = (answer: Answer, id: string) =>

@@ -69,7 +69,7 @@ describe('metrics/summary', () => {
     expect(await expectSummary(experimentKey, 'loss', expected)).toEqual(expected)
   })
 
-  it('without any metric it is an empty list', async () => {
+  it('is an empty list without metrics', async () => {
     expect(await readSummary(await service.client.createExperiment())).toEqual([])
   })
 
@@ -117,7 +117,7 @@ describe('metrics/summary', () => {
     })
   })
 
-  it('of NaNs alone all three are NaN, and infinities are numbers', async () => {
+  it('all three are NaN for a series of NaNs, and infinities are numbers', async () => {
     const experimentKey = await service.client.createExperiment()
     const nans = [1, 2].map((step) => aPoint({ metricName: 'nan', metricValue: 'NaN', step }))
     const infinite = ['Infinity', 'NaN', 0, '-Infinity'].map((metricValue, step) =>
@@ -142,7 +142,7 @@ describe('metrics/summary', () => {
     await expectSummary(experimentKey, 'zero', { valueMin: '-0', stepMin: 2, valueMax: '0', stepMax: 1 })
   })
 
-  it('ties are settled the same way whatever the order of arrival', async () => {
+  it('ties do not depend on the order of arrival', async () => {
     const points = [3, 1, 2, 5, 4].flatMap((step) => [
       aPoint({ metricValue: 7, step, timestamp: 9_000 - step }),
       aPoint({ metricValue: 7, step: step + 10, timestamp: 9_000 - step }),
@@ -160,7 +160,7 @@ describe('metrics/summary', () => {
     }
   })
 
-  it('agrees with the points themselves, whatever they are', async () => {
+  it('equals the points for any points', async () => {
     const value = fc.oneof(
       { weight: 4, arbitrary: fc.double({ noNaN: true, noDefaultInfinity: true }) },
       fc.constantFrom('NaN', 'Infinity', '-Infinity', 0),
@@ -224,7 +224,7 @@ describe('metrics/summary', () => {
 })
 
 describe('metrics/get-metric', () => {
-  it('answers every point in the order of context, step and time, however it came', async () => {
+  it('returns every point in the order of context, step and time, for any order of arrival', async () => {
     const experimentKey = await service.client.createExperiment()
     const points = [
       aPoint({ context: 'b', step: 1, metricValue: 4 }),
@@ -243,7 +243,7 @@ describe('metrics/get-metric', () => {
     ).toEqual(['0', '1', '2', '3'])
   })
 
-  it('what was not sent is null, and the time is when it came', async () => {
+  it('absent fields are null, and an absent time is the time of arrival', async () => {
     const experimentKey = await service.client.createExperiment()
     const before = Date.now()
     await service.client.post('/write/experiment/metric', { experimentKey, metricName: 'bare', metricValue: 1 })
@@ -262,13 +262,13 @@ describe('metrics/get-metric', () => {
     expect(point?.timestamp).toBeLessThanOrEqual(Date.now())
   })
 
-  it('a metric that nobody logged has no points', async () => {
+  it('an unknown metric has no points', async () => {
     const experimentKey = await service.client.createExperiment()
     expect(await service.client.readMetric(experimentKey, 'never')).toEqual([])
     expect(await service.client.readMetric(experimentKey, 'never', { maxPoints: '10' })).toEqual([])
   })
 
-  it('a name full of underscores is found in whichever way it was logged', async () => {
+  it('a name with many underscores is found in any split of context and metric', async () => {
     const experimentKey = await service.client.createExperiment()
     const long = '_'.repeat(1_000)
     await logBatch(experimentKey, [
@@ -419,7 +419,7 @@ describe('metrics/get-metric with maxPoints', () => {
     },
   )
 
-  it('a series that is short enough comes whole', async () => {
+  it('a short series is returned whole', async () => {
     const { thinned } = await thin(
       wave(100, (step) => ({ step })),
       100,
@@ -435,7 +435,7 @@ describe('metrics/get-metric with maxPoints', () => {
     expect(thinned.filter((it) => it.value === 'NaN')).toHaveLength(4)
   })
 
-  it('of NaNs alone some are kept', async () => {
+  it('a series of NaNs keeps some of them', async () => {
     const { thinned } = await thin(
       wave(100, (step) => ({ step, metricValue: 'NaN' })),
       10,
@@ -443,7 +443,7 @@ describe('metrics/get-metric with maxPoints', () => {
     expect(thinned.length).toBeGreaterThan(0)
   })
 
-  it('points that all have one step are cut along their time', async () => {
+  it('points with equal steps are divided by time', async () => {
     const { thinned } = await thin(
       wave(1_000, (at) => ({ step: 7, timestamp: at * 1_000 })),
       50,
@@ -451,7 +451,7 @@ describe('metrics/get-metric with maxPoints', () => {
     expect(thinned.length).toBeGreaterThan(25)
   })
 
-  it('points without steps are cut along their time', async () => {
+  it('points without steps are divided by time', async () => {
     const { thinned } = await thin(
       wave(1_000, (at) => ({ timestamp: at * 1_000 })),
       50,
@@ -459,7 +459,7 @@ describe('metrics/get-metric with maxPoints', () => {
     expect(thinned.length).toBeGreaterThan(25)
   })
 
-  it('points that all have one step and one time keep their extremes', async () => {
+  it('points with equal steps and times keep their extremes', async () => {
     const { thinned } = await thin(
       wave(1_000, () => ({ step: 7, timestamp: 7 })),
       10,
@@ -564,7 +564,7 @@ describe('output', () => {
     await expectOutput(experimentKey, 'before all\nfirst\nsecond, earlier\nsecond, later\nthird\nlast')
   })
 
-  it('lines without an offset stay in the order they came', async () => {
+  it('lines without an offset stay in order of arrival', async () => {
     const experimentKey = await service.client.createExperiment()
     const lines = Array.from({ length: 50 }, (_, at) => `line ${at}`)
     await log(
@@ -595,7 +595,7 @@ describe('output', () => {
     await expectOutput(experimentKey, all)
   })
 
-  it('the same line logged twice is there twice, and repeated with its Idempotency-Key once', async () => {
+  it('an equal line is stored twice, and a repeated Idempotency-Key once', async () => {
     const experimentKey = await service.client.createExperiment()
     const line = { output: 'same', offset: 1, localTimestamp: 1 }
     const headers = { 'idempotency-key': 'the same' }
@@ -609,7 +609,7 @@ describe('output', () => {
     await expectOutput(experimentKey, 'same\nsame\nkeyed\nend')
   })
 
-  it('one bad line is named, and none of its request is stored', async () => {
+  it('an invalid line is named, and nothing of its request is stored', async () => {
     const experimentKey = await service.client.createExperiment()
     const lines = [{ output: 'good' }, { output: 'good', offset: 'x' }, { output: 5 }]
 

@@ -8,7 +8,7 @@ afterEach(() => vi.useRealTimers())
 let depth = 0
 const open = () => createWatermark(async () => depth)
 
-it('all is final until a second ago when the queue is empty, and until five seconds ago when it is not', async () => {
+it('points are final after one second when the queue is empty, and after five otherwise', async () => {
   const times = open()
   depth = 0
   expect(await times.find('metrics')).toBe(start - 1_000)
@@ -16,7 +16,7 @@ it('all is final until a second ago when the queue is empty, and until five seco
   expect(await times.find('metrics')).toBe(start - 5_000)
 })
 
-it('nothing is final after the store was away until the queue is empty, or short for five seconds', async () => {
+it('after an outage of the store nothing is final until the queue is empty, or short for five seconds', async () => {
   const times = open()
   depth = 500
   times.storeWasAway(['metrics'])
@@ -39,7 +39,7 @@ it('nothing is final after the store was away until the queue is empty, or short
   expect(await times.find('metrics')).toBe(start + 8_001)
 })
 
-it('nothing is final while the queue is long, nor before it has caught up', async () => {
+it('nothing is final while the queue is long, or before the worker has caught up', async () => {
   const times = open()
   depth = 1_001
   expect(await times.find('output')).toBe(undefined)

@@ -80,7 +80,7 @@ it('/mpm/v2/event: an event is read with its labels, every value with its type',
   })
 })
 
-it('labels that came before their event can be read by themselves', async () => {
+it('labels that arrive before their event can be read alone', async () => {
   const modelName = uniqueName('model')
   await send([{ modelName, predictionId: 'early', labels: { value: 3 }, timestamp: start }], 'labels')
   await expectSoon(
@@ -183,7 +183,7 @@ it('/mpm/v2/events/count: events are counted over time, by version and kind', as
   expectRefusal(await get('events/count', { modelName, interval: '1' }), 400, codes.badRequest, /^interval: /)
 })
 
-it('what is not there, and what is somebody else’s, answer the same', async () => {
+it('absent and foreign resources answer the same', async () => {
   const modelName = uniqueName('model')
   await send([anEvent({ modelName })])
   const query = (more = {}) => new URLSearchParams({ workspaceName: service.workspaceName, modelName, ...more })

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => service?.close())
 
-it('column-names lists all that the experiments of a project have, each with its type and source', async () => {
+it('column-names lists every column of the experiments in a project, with type and source', async () => {
   const { client, workspaceName } = service
   const projectName = uniqueName('project')
   const log = async (experimentKey: string, values: Record<string, unknown>) => {
@@ -57,7 +57,7 @@ it('column-names lists all that the experiments of a project have, each with its
   expect((await read({ archived: 'true' })).map((it) => it.id)).toContain('train_loss--metrics')
 })
 
-it('column-names of a project that is not there is refused', async () => {
+it('column-names of an absent project is rejected', async () => {
   const answer = await service.client.get('/project/column-names?projectId=absent')
   expectRefusal(answer, 400, codes.projectUnknown, /no such project/)
 })

@@ -26,7 +26,7 @@ const envelope = (msg: string) => ({ msg, code: 200, data: null, sdk_error_code:
 const readProject = async (projectId: string) => (await client.get(`/project?projectId=${projectId}`)).body
 
 describe('project/update', () => {
-  it('changes what is given, by either identification, in the query or the body', async () => {
+  it('changes the given fields, by id or by names, in the query or the body', async () => {
     const { projectId, projectName } = await aProject()
     const update = (query: string, body: unknown) => client.post(`/write/project/update${query}`, body)
     const byId = await update(`?projectId=${projectId}`, { newProjectDescription: 'another' })
@@ -45,7 +45,7 @@ describe('project/update', () => {
     })
   })
 
-  it('refuses none and both identifications, and a name that is taken', async () => {
+  it('rejects none or both of id and names, and a taken name', async () => {
     const [one, other] = [await aProject(), await aProject()]
     const none = await client.post('/write/project/update', { isPublic: true })
     expectRefusal(none, 400, codes.badRequest, /^Name the project by projectId alone, or by workspaceName/)
@@ -60,7 +60,7 @@ describe('project/update', () => {
     })
   })
 
-  it('of many renames to one name at once exactly one succeeds', async () => {
+  it('of concurrent renames to one name exactly one succeeds', async () => {
     const projects = await Promise.all(Array.from({ length: 6 }, () => aProject()))
     const newProjectName = uniqueName('wanted')
     const answers = await Promise.all(
@@ -75,7 +75,7 @@ describe('project/delete', () => {
     client.post('/write/project/delete', { workspaceName, projectName, deleteAllExperiments })
   const experiment = (key: string) => client.get(`/experiment/metadata?experimentKey=${key}`)
 
-  it('keeps its experiments among the uncategorized, or deletes them so that they can be restored', async () => {
+  it('moves its experiments to the uncategorized, or deletes them restorably', async () => {
     const [kept, gone] = [await aProject(), await aProject()]
     const keptKey = await client.createExperiment({ projectName: kept.projectName })
     const goneKey = await client.createExperiment({ projectName: gone.projectName })
@@ -92,7 +92,7 @@ describe('project/delete', () => {
     expect((await experiment(goneKey)).body).toMatchObject({ projectName: 'Uncategorized Experiments' })
   })
 
-  it('frees the name, and an empty project leaves nothing', async () => {
+  it('frees the name, and an empty project leaves nothing behind', async () => {
     const { projectName, projectId } = await aProject()
     await remove(projectName, false)
     const again = await client.post('/write/project/create', {
@@ -118,7 +118,7 @@ it('notes are read back as they were written', async () => {
 })
 
 describe('a share link', () => {
-  it('lets anyone read the project and what is in it, without a key, until it is taken back', async () => {
+  it('lets anyone read the project and its contents without a key, until it is revoked', async () => {
     const { projectId, projectName } = await aProject()
     const experimentKey = await client.createExperiment({ projectName })
     const { body } = await client.get(`/write/project/add-share-link?projectId=${projectId}`)
@@ -205,14 +205,14 @@ describe('add-workspace-member', () => {
     expectRefusal(refused, 403, 8000017, /^Only an owner of the workspace ".*" may add members\.$/)
   })
 
-  it('makes an owner when admin is true, who may add others; an owner stays one', async () => {
+  it('makes an owner when admin is true, who may add others, and never demotes one', async () => {
     const [colleague, another] = [await aColleague(), await aColleague()]
     await add({ userName: colleague.userName, admin: true })
     await add({ userName: colleague.userName, admin: false })
     expect((await add({ userName: another.userName }, colleague.client)).status).toBe(200)
   })
 
-  it('knows only users of the organization', async () => {
+  it('accepts only users of the organization', async () => {
     const stranger = await createUser(storesWith('postgres'))
     for (const userName of [stranger.userName, 'nobody']) {
       const answer = await add({ userName })

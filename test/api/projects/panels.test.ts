@@ -101,7 +101,7 @@ describe('a panel', () => {
     expect([range.status, range.bytes.toString()]).toEqual([206, 'PK\x03\x04'])
   })
 
-  it('replaced keeps its id and its place, and the bytes before are freed', async () => {
+  it('that is replaced keeps its id and position, and its old bytes are deleted', async () => {
     const teamName = await aTeam()
     const [first, second] = [await aPanel(teamName), await aPanel(teamName)]
     const files = await countFiles()
@@ -116,7 +116,7 @@ describe('a panel', () => {
     expect(await inside.countLoose()).toBe(0)
   })
 
-  it('deleted is gone with its bytes, and a second time it is not there', async () => {
+  it('that is deleted is gone with its bytes, and a second deletion finds none', async () => {
     const teamName = await aTeam()
     const files = await countFiles()
     const id = await aPanel(teamName)
@@ -128,7 +128,7 @@ describe('a panel', () => {
     expect((await download(id)).status).toBe(400)
   })
 
-  it('foreign or of another workspace answers as one that is not there, and nothing of an upload to it is kept', async () => {
+  it('that is foreign answers like an absent one, and an upload to it stores nothing', async () => {
     const [teamName, other] = [await aTeam(), await aTeam()]
     const id = await aPanel(teamName)
     const files = await countFiles()
@@ -173,7 +173,7 @@ describe('a panel', () => {
     expect(await inside.countLoose()).toBe(0)
   })
 
-  it('over the limit is refused, and nothing is kept', async () => {
+  it('over the size limit is rejected, and nothing is stored', async () => {
     const teamName = await aTeam()
     const files = await countFiles()
     const megabyte = randomBytes(1024 * 1024)
@@ -186,7 +186,7 @@ describe('a panel', () => {
     expect(await countFiles()).toBe(files)
   })
 
-  it('names what is missing of the query', async () => {
+  it('without a required query field is rejected with the field', async () => {
     expectRefusal(await upload({}, aForm(aZip())), 400, codes.badRequest, 'teamName: is missing')
     expectRefusal(await upload({ teamName: '' }, aForm(aZip())), 400, codes.badRequest, 'teamName: must not be empty')
     const both = { teamName: 'x', templateId: '' }
@@ -196,7 +196,7 @@ describe('a panel', () => {
     expectRefusal(await client.get('/templates'), 400, codes.badRequest, 'teamName: is missing')
   })
 
-  it('replaced by many at once holds the bytes of one of them, and those of the others are freed', async () => {
+  it('that is replaced concurrently has the bytes of one upload, and the others are deleted', async () => {
     const teamName = await aTeam()
     const files = await countFiles()
     const id = await aPanel(teamName)
@@ -208,7 +208,7 @@ describe('a panel', () => {
     expect(await countFiles()).toBe(files + 1)
   })
 
-  it('deleted and replaced at once ends as one after the other', async () => {
+  it('that is deleted and replaced concurrently ends as if in sequence', async () => {
     const teamName = await aTeam()
     const files = await countFiles()
     for (let round = 0; round < 10; round++) {
@@ -221,7 +221,7 @@ describe('a panel', () => {
     expect(await countFiles()).toBe(files)
   })
 
-  it('beyond as many as a workspace may have is refused, also when they come at once', async () => {
+  it('beyond the maximum of its workspace is rejected, also for concurrent uploads', async () => {
     const teamName = await aTeam()
     await aPanel(teamName)
     await inside.query(

@@ -22,7 +22,7 @@ async function createProject(projectName: string, more: Record<string, unknown> 
 const byNames = (projectName: string) => new URLSearchParams({ workspaceName, projectName })
 
 describe('project/create', () => {
-  it('makes a project that is read back by id and by names', async () => {
+  it('creates a project that can be read by id and by names', async () => {
     const before = Date.now()
     const projectName = uniqueName('project')
 
@@ -58,14 +58,14 @@ describe('project/create', () => {
     expect((await service.client.get(`/project?${byNames(projectName)}`)).text).toBe(byId.text)
   })
 
-  it('an empty description is a description, and isPublic may come as a string', async () => {
+  it('accepts an empty description, and isPublic as a string', async () => {
     const projectId = await createProject(uniqueName('project'), { projectDescription: '', isPublic: 'true' })
 
     const { body } = await service.client.get(`/project?projectId=${projectId}`)
     expect(body).toMatchObject({ projectDescription: '', isPublic: true })
   })
 
-  it('a name that the workspace has already is refused by name', async () => {
+  it('rejects a taken name', async () => {
     const projectName = uniqueName('project')
     const projectId = await createProject(projectName)
 
@@ -86,7 +86,7 @@ describe('project/create', () => {
     expect(body).toMatchObject({ projectDescription: 'what it is for', isPublic: false })
   })
 
-  it('a name of 100 characters is taken, one of 101 answers 1341241', async () => {
+  it('accepts a name of 100 characters, and answers 1341241 to one of 101', async () => {
     const projectName = uniqueName('project').padEnd(100, '\u{4e00}')
     await createProject(projectName)
 
@@ -186,7 +186,7 @@ describe('projects', () => {
 })
 
 describe('project', () => {
-  it('a foreign project and one that is not there answer the same bytes', async () => {
+  it('a foreign and an absent project answer the same bytes', async () => {
     const projectName = uniqueName('project')
     const projectId = await createProject(projectName, { isPublic: true })
 
@@ -203,7 +203,7 @@ describe('project', () => {
     expect(new Set(answers.map((it) => it.text)).size).toBe(1)
   })
 
-  it('takes the id alone or both names, and nothing between', async () => {
+  it('accepts either the id or both names', async () => {
     const projectName = uniqueName('project')
     const projectId = await createProject(projectName)
     const ask = (query: Record<string, string>) => service.client.get(`/project?${new URLSearchParams(query)}`)

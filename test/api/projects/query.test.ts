@@ -160,7 +160,7 @@ it('takes what the Python client makes of `(Metric("loss") < 1) & (Parameter("ki
   expect(await find([group('params', ...rates)])).toEqual(['one'])
 })
 
-it('takes trees of groups, with any of them negated', async () => {
+it('accepts nested groups, each of which may be negated', async () => {
   const [adam, sgd, low] = [
     rule('kind--params', '=', 'adam')[0],
     rule('kind--params', '=', 'sgd')[0],
@@ -173,7 +173,7 @@ it('takes trees of groups, with any of them negated', async () => {
   expect(await find({ rules: [] })).toEqual(['one', 'two', 'three', 'four'])
 })
 
-it('answers the metadata that a list has, in the same order, of the archived only when asked for', async () => {
+it('returns the metadata and order of a list, archived experiments only on request', async () => {
   const listed = await client.get(
     `/experiments?${new URLSearchParams({ workspaceName: service.workspaceName, projectName })}`,
   )
@@ -184,7 +184,7 @@ it('answers the metadata that a list has, in the same order, of the archived onl
   await client.get(`/write/experiment/restore?experimentKey=${keys.three}`)
 })
 
-it('pages through what it finds, each experiment once', async () => {
+it('pages through the results, each experiment once', async () => {
   const predicates = rule('kind--params', 'is_not_null')
   const names: string[] = []
   let page: unknown
@@ -282,7 +282,7 @@ describe('names what is wrong:', () => {
     expect((await client.postRaw('/project/query', text)).status).toBe(400)
   })
 
-  it('a field besides the predicates', async () => {
+  it('a field other than the predicates', async () => {
     expectRefusal(await post({ archived: 'yes' }), 400, codes.badRequest, 'archived: expected true or false')
     expectRefusal(await post({ page: 'x' }), 400, codes.badRequest, 'page: expected the nextPage of an earlier answer')
     expectRefusal(await post({ pageSize: 0 }), 400, codes.badRequest, 'pageSize: must be 1 or more')

@@ -42,7 +42,7 @@ it('gives back exactly what was saved: every digit, character and level of it', 
   }
 })
 
-it('the whole store takes the place of the one before, for its instance and its project only', async () => {
+it('a write replaces the whole store of one instance in one project', async () => {
   const [one, other] = [await aProject(), await aProject()]
   await saveText(one.projectId, '{"a":1,"b":2}')
   await saveText(one.projectId, '{"other":"instance"}', 'second')
@@ -53,7 +53,7 @@ it('the whole store takes the place of the one before, for its instance and its 
   expect(await readText(other.projectId)).toBe('{"store":{"other":"project"}}')
 })
 
-it('of many saved at once one stays whole, and one saved while its project is deleted is refused or gone', async () => {
+it('concurrent writes leave one whole store, and a write during a project deletion is rejected or deleted', async () => {
   const { projectId, projectName } = await aProject()
   const stores = Array.from({ length: 20 }, (_, at) => JSON.stringify({ at, again: at }))
   const answers = await Promise.all(stores.map((it) => saveText(projectId, it)))
@@ -71,7 +71,7 @@ it('of many saved at once one stays whole, and one saved while its project is de
   expect(JSON.parse(await readText(projectId)).sdk_error_code).toBe(codes.projectUnknown)
 })
 
-it('names what is wrong, and keeps what was there', async () => {
+it('names the invalid field, and keeps the stored value', async () => {
   const { projectId } = await aProject()
   await saveText(projectId, '{"kept":1}')
   const refusals: [string, string][] = [
@@ -96,7 +96,7 @@ it('names what is wrong, and keeps what was there', async () => {
   expect(await readText(projectId)).toBe('{"store":{"kept":1}}')
 })
 
-it('a foreign project and one that is not there answer the same bytes', async () => {
+it('a foreign and an absent project answer the same bytes', async () => {
   const { projectId } = await aProject()
   const bodies = [projectId, 'absent'].map((it) => ({ projectId: it, instanceId: 'viz', store: {} }))
   const saves = await Promise.all(bodies.map((it) => service.stranger.post('/write/viz-instance/store/save', it)))
@@ -109,7 +109,7 @@ it('a foreign project and one that is not there answer the same bytes', async ()
   }
 })
 
-it('whoever has the share code reads it, and nobody else without a key', async () => {
+it('is readable with the share code, and otherwise only with a key', async () => {
   const { projectId } = await aProject()
   await saveText(projectId, '{"a":1}')
   const { shareCode } = (await client.get(`/write/project/add-share-link?projectId=${projectId}`)).body

@@ -120,7 +120,7 @@ describe('a registered version', () => {
     expectRefusal(none, 400, 8000063, message)
   })
 
-  it('tells where each of its files is read, in ranges too; remote ones are where they were, and not in the zip', async () => {
+  it('lists the URL of each file, which supports ranges; remote files keep their link, and are not in the zip', async () => {
     const bytes = randomBytes(1_000)
     const source = await registry.aSource({ 'a.bin': bytes })
     const remote = {
@@ -153,7 +153,7 @@ describe('a registered version', () => {
     expectRefusal(none, 400, 8000063, message)
   })
 
-  it('has the files its model had when it was registered, whatever is added, replaced or tagged later', async () => {
+  it('keeps the files of its registration, whatever is added, replaced or tagged later', async () => {
     const first = files()
     const source = await registry.aSource(first)
     const { registryModelName } = await registry.aModel({}, source)
@@ -176,7 +176,7 @@ describe('a registered version', () => {
 })
 
 describe('the files of a registered version', () => {
-  it('outlive the assets and the experiment they came from, and are freed with the last version that has them', async () => {
+  it('outlive their assets and experiment, and are deleted with the last version that has them', async () => {
     const before = (await inside.findFiles()).length
     const count = async () => (await inside.findFiles()).length - before
     /** When all that is loose has been freed. */
@@ -236,7 +236,7 @@ describe('the files of a registered version', () => {
     expect(readZip(bytes)).toEqual(toEntries(kept))
   })
 
-  it('are whole, or not there, when the assets are deleted at the same moment; nothing is left over or lost', async () => {
+  it('are complete or absent when the assets are deleted concurrently, without orphaned or lost objects', async () => {
     for (let round = 0; round < 8; round++) {
       const before = (await inside.findFiles()).length
       const source = await registry.aSource({ a: Buffer.from('a'), b: Buffer.from('b') })
@@ -257,7 +257,7 @@ describe('the files of a registered version', () => {
     }
   })
 
-  it('are kept when an asset is deleted half-way through its registration', async () => {
+  it('are kept when an asset is deleted during the registration', async () => {
     const source = await registry.aSource()
     const { experimentKey, experimentModelId } = source
     const [asset] = await registry.assets.list(experimentKey)
@@ -286,7 +286,7 @@ describe('the files of a registered version', () => {
     expect(await download(source.modelName)).toEqual(toEntries({ 'model.bin': Buffer.from('weights') }))
   })
 
-  it('that two versions have are freed, although neither deletion saw the other', async () => {
+  it('that two versions share are deleted even if neither deletion sees the other', async () => {
     const source = await registry.aSource()
     const before = (await inside.findFiles()).length
     const [one, other] = [await registry.aModel({}, source), await registry.aModel({}, source)]
@@ -307,7 +307,7 @@ describe('the files of a registered version', () => {
     expect(await inside.findFiles()).toHaveLength(before)
   })
 
-  it('that are overwritten while they are registered are the old one or the new one, never none', async () => {
+  it('that are overwritten during the registration are the old or the new ones', async () => {
     const source = await registry.aSource({ a: Buffer.from('0') })
     const { experimentModelId } = source
     const { registryModelName } = await registry.aModel({}, source)
@@ -324,7 +324,7 @@ describe('the files of a registered version', () => {
     }
   })
 
-  it('that two versions have are freed when both go at once', async () => {
+  it('that two versions share are deleted when both are deleted concurrently', async () => {
     for (let round = 0; round < 8; round++) {
       const before = (await inside.findFiles()).length
       const source = await registry.aSource(files())

@@ -20,7 +20,7 @@ const readPage = async (modelName: string, more?: Record<string, string>) => {
 }
 
 describe('registry-model/history', () => {
-  it('tells of every change who made it, when, and what was before and after; the newest first', async () => {
+  it('lists every change with user, time, and the values before and after; newest first', async () => {
     const source = await registry.aSource()
     const fields = { description: 'what for', version: '1.2.3', comment: 'first', stages: ['a', 'b'] }
     const model = await registry.aModel(fields, source)
@@ -154,7 +154,7 @@ describe('registry-model/history', () => {
     expect(times).toEqual(times.toSorted((a, b) => b - a))
   })
 
-  it('tells nothing of what changed nothing, or was refused', async () => {
+  it('does not list requests that changed nothing or were rejected', async () => {
     const { registryModelName, registryModelId, registryModelItemId } = await registry.aModel({ stages: ['a'] })
     const { workspaceName } = service
     const same = [
@@ -171,7 +171,7 @@ describe('registry-model/history', () => {
     expect((await readPage(registryModelName)).events).toHaveLength(2)
   })
 
-  it('is read page by page, none told twice or left out, while more is done', async () => {
+  it('is paged without repetitions or gaps while changes continue', async () => {
     const { registryModelName, registryModelItemId: modelItemId } = await registry.aModel()
     const change = async (path: string) => {
       expect((await registry.change(path, { modelItemId, stage: 'a' })).status).toBe(200)
@@ -199,7 +199,7 @@ describe('registry-model/history', () => {
     expectRefusal(size, 400, codes.badRequest, 'pageSize: must be 1000 or fewer')
   })
 
-  it('keeps long notes to the byte, and ends a page before it gets too long', async () => {
+  it('keeps long notes byte for byte, and limits the size of a page', async () => {
     const { registryModelName } = await registry.aModel()
     const { workspaceName } = service
     const texts = Array.from({ length: 5 }, (_, at) => `${at}é`.repeat(1_000_000))
@@ -220,7 +220,7 @@ describe('registry-model/history', () => {
     expect(sizes).toEqual([1, 1, 1, 4])
   })
 
-  it('is that of the whole workspace without a name, and of all models that had the name when they were deleted', async () => {
+  it('covers the workspace without a name, and else all models with the name, also deleted ones', async () => {
     const { workspaceName } = service
     const first = await registry.aModel()
     const { registryModelName } = first

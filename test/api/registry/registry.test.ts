@@ -85,7 +85,7 @@ describe('registry-model', () => {
     ])
   })
 
-  it('keeps all that is said of the model and its version', async () => {
+  it('stores all fields of the model and its version', async () => {
     const fields = {
       description: 'what for',
       isPublic: 'true',
@@ -101,7 +101,7 @@ describe('registry-model', () => {
     })
   })
 
-  it('refuses a name that the workspace has, and keeps nothing', async () => {
+  it('rejects a taken name, and stores nothing', async () => {
     const { registryModelName, experimentModelId } = await registry.aModel()
     const again = await registry.post('/write/registry-model', {
       experimentModelId,
@@ -124,7 +124,7 @@ describe('registry-model', () => {
     )
   })
 
-  it('refuses a model of an experiment that is not there, foreign, deleted or empty', async () => {
+  it('rejects an experiment model that is absent, foreign, deleted or empty', async () => {
     const source = await registry.aSource()
     const register = (experimentModelId: string, by = service.client) =>
       by.post('/write/registry-model', { experimentModelId, registryModelName: uniqueName('model') })
@@ -158,7 +158,7 @@ describe('registry-model/item', () => {
     expect(await details(registryModelName)).toMatchObject({ numberOfVersions: 7 })
   })
 
-  it('refuses to make a number that would be longer than one may be', async () => {
+  it('rejects a default number beyond the maximum length', async () => {
     const version = `1.0.${'9'.repeat(95)}`
     const { registryModelName, experimentModelId } = await registry.aModel({ version })
     const answer = await registry.post('/write/registry-model/item', { experimentModelId, registryModelName })
@@ -166,7 +166,7 @@ describe('registry-model/item', () => {
     expect(await latest(registryModelName)).toMatchObject({ version })
   })
 
-  it('refuses a version that is there, and a model that is not', async () => {
+  it('rejects an existing version, and an absent model', async () => {
     const { registryModelName, experimentModelId } = await registry.aModel({ version: '1.2.3' })
     const twice = await registry.post('/write/registry-model/item', {
       experimentModelId,
@@ -214,7 +214,7 @@ describe('registry-model/item', () => {
 })
 
 describe('the latest version', () => {
-  it('is the highest, whenever it was made, by number and not by text', async () => {
+  it('is the highest by number, independent of the time of creation', async () => {
     const { registryModelName, experimentModelId } = await registry.aModel({ version: '10.0.0', stages: ['old'] })
     for (const version of ['9.12.0', '9.2.1', '10.0.0-rc.1', '2.0.0']) {
       await registry.post('/write/registry-model/item', {
@@ -241,7 +241,7 @@ describe('the latest version', () => {
     expectRefusal(wrong, 400, codes.badRequest, 'versionMajor: expected an integer of 0 or more')
   })
 
-  it('is null of a model whose versions were all deleted, and then 1.0.0 again', async () => {
+  it('is null after all versions are deleted, and then 1.0.0 again', async () => {
     const { registryModelName, experimentModelId, registryModelItemId } = await registry.aModel({ version: '4.0.0' })
     expectOk(await registry.change('/write/registry-model/item/delete', { modelItemId: registryModelItemId }))
     const { body } = await service.client.get(`/registry-model?workspaceName=${service.workspaceName}`)
@@ -256,7 +256,7 @@ describe('the latest version', () => {
 })
 
 describe('a version', () => {
-  it('has a stage added once, and taken once', async () => {
+  it('adds and removes a stage once', async () => {
     const { registryModelName, registryModelItemId: modelItemId } = await registry.aModel({ stages: ['a'] })
     const stages = async () => (await latest(registryModelName)).stages
     expectOk(await registry.change('/write/registry-model/item/stage', { modelItemId, stage: 'in production, “ü”' }))
@@ -271,7 +271,7 @@ describe('a version', () => {
     expectRefusal(missing, 400, codes.badRequest, 'stage: is missing')
   })
 
-  it('has no more stages than it may', async () => {
+  it('has a maximum of stages', async () => {
     const stages = Array.from({ length: 100 }, (_, at) => `stage ${at}`)
     const { registryModelItemId: modelItemId, experimentModelId } = await registry.aModel({ stages })
     const one = await registry.change('/write/registry-model/item/stage', { modelItemId, stage: 'one more' })
@@ -285,7 +285,7 @@ describe('a version', () => {
     expectRefusal(many, 400, codes.badRequest, 'stages: must have 100 entries or fewer')
   })
 
-  it('has its comment and its stages replaced, each alone or both', async () => {
+  it('replaces its comment, its stages, or both', async () => {
     const { registryModelName, registryModelItemId } = await registry.aModel({ stages: ['a'], comment: 'first' })
     const update = (fields: Record<string, unknown>) =>
       registry.post('/write/registry-model/item/update', { registryModelItemId, ...fields })
@@ -298,7 +298,7 @@ describe('a version', () => {
     expectRefusal(await update({}), 400, codes.badRequest, 'Send comment or stages: nothing is to be changed.')
   })
 
-  it('that is deleted is gone, and no other with it', async () => {
+  it('that is deleted is gone, and no other version is', async () => {
     const { registryModelName, registryModelItemId, experimentModelId } = await registry.aModel()
     await registry.post('/write/registry-model/item', { experimentModelId, registryModelName })
     expectOk(await registry.change('/write/registry-model/item/delete', { modelItemId: registryModelItemId }))
@@ -314,7 +314,7 @@ describe('a version', () => {
 })
 
 describe('a registered model', () => {
-  it('has its name, description and visibility changed; the new name works at once, the old one no more', async () => {
+  it('can change its name, description and visibility; only the new name works', async () => {
     const { registryModelName, registryModelId } = await registry.aModel({ description: 'a' })
     const update = (fields: Record<string, unknown>) =>
       registry.post('/write/registry-model/update', { registryModelId, ...fields })
@@ -334,7 +334,7 @@ describe('a registered model', () => {
     expectRefusal(none, 400, 42006, 'There is no registry model none that this key may use.')
   })
 
-  it('has notes, of a megabyte and more, to the byte', async () => {
+  it('has notes of more than a megabyte, byte for byte', async () => {
     const { registryModelName } = await registry.aModel()
     const { workspaceName } = service
     expect((await registry.read('/registry-model/notes', registryModelName)).text).toBe('{"notes":""}')
@@ -363,7 +363,7 @@ describe('a registered model', () => {
     expectRefusal(none, 400, 42006, unknown)
   })
 
-  it('that is deleted is gone with its versions, and its name is free', async () => {
+  it('that is deleted is gone with its versions, and frees its name', async () => {
     const { registryModelName: modelName, registryModelItemId, experimentModelId } = await registry.aModel()
     const { workspaceName } = service
     expectOk(await registry.change('/write/registry-model/delete', { workspaceName, modelName }))
@@ -435,7 +435,7 @@ describe('to a stranger', () => {
     },
   )
 
-  it('every change answers of what is foreign the same as of what is not there', async () => {
+  it('every change answers the same for foreign and absent resources', async () => {
     const model = await registry.aModel({ isPublic: true, stages: ['a'] })
     const { workspaceName } = service
     const calls = ({ registryModelId, registryModelItemId, registryModelName }: typeof model, workspace: string) => [

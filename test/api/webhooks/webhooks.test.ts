@@ -57,7 +57,7 @@ const a = 'https://a.invalid/hook'
 const b = 'https://b.invalid/hook'
 
 describe('the configuration', () => {
-  it('answers 204 without a body, and reads back without the values of headers', async () => {
+  it('answers 204 without a body, and is read without the values of headers', async () => {
     const { workspaceName, webhooks } = await openWorkspace()
 
     const answer = await webhooks.merge([
@@ -100,7 +100,7 @@ describe('the configuration', () => {
     ])
   })
 
-  it('POST adds, and changes of a receiver that is there what is given', async () => {
+  it('POST adds receivers, and changes the given fields of existing ones', async () => {
     const { webhooks } = await openWorkspace()
     await webhooks.merge([{ url: a, name: 'first', header: { 'X-A': 'a' }, triggers: ['MODEL_DELETED'] }], 'model')
 
@@ -120,7 +120,7 @@ describe('the configuration', () => {
     })
   })
 
-  it('PUT replaces what the pair of workspace and model had, and nothing else', async () => {
+  it('PUT replaces only the receivers of the workspace and model', async () => {
     const { webhooks } = await openWorkspace()
     await webhooks.merge([{ url: a, name: 'first' }])
     await webhooks.merge([{ url: a }, { url: b }], 'model')
@@ -151,7 +151,7 @@ describe('the configuration', () => {
     expect(urlsOf(await shown(webhooks, '*'))).toEqual([[null, a]])
   })
 
-  it('of several workspaces and models is kept whole or not at all', async () => {
+  it('of several workspaces and models is stored whole or not at all', async () => {
     const first = await openWorkspace()
     const second = await openWorkspace()
     const config = (workspaceName: string, url: string) => ({ workspaceName, modelName: 'm', webhookUrls: [{ url }] })
@@ -201,7 +201,7 @@ describe('the configuration', () => {
     expect(await shown(webhooks)).toEqual([])
   })
 
-  it('the values of headers that are refused are not in the answer', async () => {
+  it('an error does not contain the values of rejected headers', async () => {
     const { webhooks } = await openWorkspace()
     const header = { 'X-A': 'sesame\n', Authorization: 'sesame' }
     expect((await webhooks.merge([{ url: a, header }])).text).not.toContain('sesame')
@@ -265,7 +265,7 @@ describe('the configuration', () => {
   })
 })
 
-it('renames, configurations and changes that collide are made one after the other, and none fails', async () => {
+it('concurrent renames, configurations and changes are serialized, and none fails', async () => {
   const { webhooks, registry } = await openWorkspace()
   const models = [await registry.aModel(), await registry.aModel()]
   const triggers = ['MODEL_UPDATED', 'MODEL_VERSION_STAGE_CHANGED']
@@ -300,7 +300,7 @@ it('renames, configurations and changes that collide are made one after the othe
 })
 
 describe('who may use webhooks', () => {
-  it('owners and admins of the organization do; a member is told so, a stranger learns nothing', async () => {
+  it('only owners and admins of the organization; a member gets the reason, a foreign caller no information', async () => {
     await createWebhookClient(service).add({ url: a })
     const calls = (it: ReturnType<typeof createWebhookClient>) => [
       () => it.read(),
@@ -326,7 +326,7 @@ describe('who may use webhooks', () => {
     }
   })
 
-  it('a delivery of somebody else, one that is not there and what is no id are answered the same', async () => {
+  it('a foreign delivery, an absent one and an invalid id answer the same', async () => {
     const webhooks = createWebhookClient(service)
     await webhooks.add({ url: a })
     const { deliveryId } = (await webhooks.post('test', { url: a })).body as { deliveryId: string }
@@ -340,7 +340,7 @@ describe('who may use webhooks', () => {
 })
 
 describe('a receiver', () => {
-  it.each([['signing-secret'], ['test'], ['enable']])('%s names the url of one that is not there', async (path) => {
+  it.each([['signing-secret'], ['test'], ['enable']])('%s names the url of an absent one', async (path) => {
     const { webhooks } = await openWorkspace()
     await webhooks.add({ url: a }, 'model')
 
@@ -367,7 +367,7 @@ describe('a receiver', () => {
 })
 
 describe('the log', () => {
-  it('is read in pages, the newest first, of a model, an address or a state', async () => {
+  it('is paged, newest first, and filtered by model, address or state', async () => {
     const { webhooks, registry } = await openWorkspace()
     await webhooks.merge([{ url: a }, { url: b }])
     const models = [await registry.aModel(), await registry.aModel()]
