@@ -537,7 +537,7 @@ describe('wrong requests', () => {
       },
     )
 
-    it('refuses null and {}, and says what is missing', async () => {
+    it('rejects null and {}, and names what is missing', async () => {
       const [first] = fields.filter(([, , presence]) => presence === 'required') as [Field]
       for (const body of ['null', '{}']) {
         const answer = await service.client.send(method, path, body)
@@ -569,7 +569,7 @@ describe('wrong requests', () => {
 describe.each(ofExperiment)('$path', (write) => {
   const { path, fields } = write
 
-  it('takes null for every optional field, and ignores unknown fields of any shape', async () => {
+  it('accepts null for every optional field, and ignores unknown fields of any shape', async () => {
     const body = bodyWith(write)
     for (const [field, , presence] of fields) {
       if (presence === 'optional' && !field.includes('[') && field !== 'metrics') put(body, field, null)
@@ -585,7 +585,7 @@ describe.each(ofExperiment)('$path', (write) => {
     expect(({} as Record<string, unknown>).experimentKey).toBeUndefined()
   })
 
-  it('takes integers, numbers and flags as strings', async () => {
+  it('accepts integers, numbers and flags as strings', async () => {
     const body = bodyWith(write)
     for (const [field, kind] of fields) {
       if (kind === 'int64') put(body, field, ' -9223372036854775808 ')
@@ -643,7 +643,7 @@ describe.each(reads)('GET %s', (path) => {
     expectRefusal(await service.client.get(path + query), 400, code, message)
   })
 
-  it('unknown fields, doubled ones and broken percent signs do no harm', async () => {
+  it('unknown fields, repeated ones and invalid percent-encoding are harmless', async () => {
     const answer = await service.client.get(
       `${path}experimentKey=${experimentKey}&x=1&x=2&__proto__=1&constructor[prototype]=1&%zz=%&%00=%ff&&=`,
     )

@@ -305,7 +305,7 @@ describe('a connection', () => {
     await ended()
   })
 
-  it('that says it is done is answered and closed', async () => {
+  it('whose client half-closes is answered and closed', async () => {
     const release = Promise.withResolvers<void>()
     hold = release.promise
     const { socket, send, answers, ended, received } = await open()
@@ -357,7 +357,7 @@ describe('a connection', () => {
     await ended()
   })
 
-  it('is ended when the lane lets go: at once when it asks nothing, else after its answer, and told so', async () => {
+  it('is closed when the fast path is closed: at once when idle, else after its answer, with Connection: close', async () => {
     const release = Promise.withResolvers<void>()
     hold = release.promise
     const [busy, idle] = [await open(), await open()]

@@ -36,7 +36,7 @@ const send = (experimentKey: string, count: number) =>
   admin.post('/write/experiment/metrics/batch', { experimentKey, metrics: points(count) })
 
 describe('limits', () => {
-  it('of a workspace hold for its experiments, those of a project go before them, and null takes one back', async () => {
+  it('of a workspace apply to its experiments, those of a project override them, and null removes one', async () => {
     const inWorkspace = await admin.createExperiment({ projectName: 'one' })
     const inProject = await admin.createExperiment({ projectName: 'two' })
     expect((await put({ workspaceName, limits: { metricsPerMinute: 10 } })).body).toEqual({
@@ -76,7 +76,7 @@ describe('limits', () => {
     expect(answer.body).toMatchObject({ accepted: 4, throttled: 2 })
   })
 
-  it('of a key hold for that key only', async () => {
+  it('of a key apply only to that key', async () => {
     const { body } = await admin.get('/admin/keys')
     const keys = body.keys as { keyId: string; shownPrefix: string; userName: string; createdAt: number }[]
     expect(keys).toEqual([
@@ -115,7 +115,7 @@ describe('limits', () => {
     expectRefusal(await put({ keyId: 'x', limits: {} }), 400, 8000001, /^keyId: your organization has no such key/)
   })
 
-  it('that are wrong are refused with the field, and nothing is set', async () => {
+  it('that are invalid are rejected with the field, and nothing is set', async () => {
     const own = { workspaceName, projectName: 'one' }
     const before = (await admin.get(`/admin/limits?workspaceName=${workspaceName}&projectName=one`)).text
     const wrong: [unknown, RegExp][] = [
@@ -138,7 +138,7 @@ describe('limits', () => {
 })
 
 describe('counters', () => {
-  it('tell what was accepted, stored, throttled and is on its way, for each type', async () => {
+  it('count accepted, stored, throttled and pending points, per type', async () => {
     const experimentKey = await admin.createExperiment({ projectName: 'counters' })
     await put({ workspaceName, projectName: 'counters', limits: { metricsPerMinute: 50 } })
     expect((await send(experimentKey, 50)).status).toBe(200)
@@ -160,7 +160,7 @@ describe('counters', () => {
     })
   })
 
-  it('count what waits in the queue as pending', async () => {
+  it('count queued points as pending', async () => {
     const stores = await openOwnStores('postgres')
     const intake = await openTestService({ stores, roles: new Set(['ingest', 'api']) })
     const { client } = intake

@@ -67,7 +67,7 @@ describe('service-account', () => {
     expect((await admin.get(`/experiment/metadata?experimentKey=${experimentKey}`)).body.userName).toBe(account.name)
   })
 
-  it('a restricted account is told which workspaces it is for, and uses those only', async () => {
+  it('a restricted account can use only its workspaces, and errors name them', async () => {
     const [inside, outside] = [uniqueName('inside'), uniqueName('outside')]
     await organization.createWorkspace(inside)
     await organization.createWorkspace(outside)
@@ -114,7 +114,7 @@ describe('service-account', () => {
     expectRefusal(nowhere, 400, codes.experimentUnknown, /^There is no experiment/)
   })
 
-  it('a restricted account reads what is symlinked into its workspace from another, and may not change it', async () => {
+  it('a restricted account can read but not change experiments symlinked into its workspace', async () => {
     const inside = await organization.createWorkspace(uniqueName('inside'))
     const outside = await organization.createWorkspace(uniqueName('outside'))
     const target = { targetWorkspaceName: inside, targetProjectName: 'project' }
@@ -168,7 +168,7 @@ describe('service-account', () => {
     await organization.createAccount(name)
   })
 
-  it('another organization answers the same whether it is there or not', async () => {
+  it('a foreign and an absent organization answer the same', async () => {
     const there = ((await organization.stranger.get('/admin/users')).body as { organizationName: string })
       .organizationName
     const answers = []
@@ -211,7 +211,7 @@ describe('service-account', () => {
 })
 
 describe('keys of a service account', () => {
-  it('are made as many as are asked for, and each works; createdAt has a fraction', async () => {
+  it('are created in the requested number, and each works; createdAt has a fraction', async () => {
     const name = uniqueName('account')
     const first = (await organization.createAccount(name)).apiKey
     for (let count = 0; count < 3; count++) {
@@ -235,7 +235,7 @@ describe('keys of a service account', () => {
     expect((await admin.send('POST', `${path}/${name}/create-api-key`, undefined)).status).toBe(200)
   })
 
-  it('one that is deleted is refused, and the others go on working', async () => {
+  it('a deleted one is rejected, and the others keep working', async () => {
     const name = uniqueName('account')
     const first = (await organization.createAccount(name)).apiKey
     const second = await createKey(name)
@@ -251,7 +251,7 @@ describe('keys of a service account', () => {
     expect(again.text).not.toContain(first as string)
   })
 
-  it('of another account, of a user and of nobody answer the same, and go on working', async () => {
+  it('of another account, of a user and unknown ones answer the same, and keep working', async () => {
     const name = uniqueName('account')
     await organization.createAccount(name)
     const others = [(await organization.createAccount(uniqueName('other'))).apiKey, organization.apiKey]
@@ -261,14 +261,14 @@ describe('keys of a service account', () => {
     for (const key of others) expect(await whoIs(key)).toBe(200)
   })
 
-  it('of many who delete one key at the same time exactly one does', async () => {
+  it('of concurrent deletions of one key exactly one succeeds', async () => {
     const name = uniqueName('account')
     const key = (await organization.createAccount(name)).apiKey
     const answers = await Promise.all(Array.from({ length: 6 }, () => deleteKey(name, key)))
     expect(answers.map((it) => it.status).toSorted()).toEqual([200, ...Array(5).fill(400)])
   })
 
-  it('rotate makes a new one in the place of all others', async () => {
+  it('rotate replaces all by a new one', async () => {
     const name = uniqueName('account')
     const old = [(await organization.createAccount(name)).apiKey, await createKey(name)]
 
@@ -279,7 +279,7 @@ describe('keys of a service account', () => {
     for (const key of old) await expectRefused(key)
   })
 
-  it('of many rotations at the same time one key is left', async () => {
+  it('concurrent rotations leave one key', async () => {
     const name = uniqueName('account')
     await organization.createAccount(name)
     const answers = await Promise.all(Array.from({ length: 6 }, () => admin.get(`/write/api/rotate?userName=${name}`)))
@@ -294,7 +294,7 @@ describe('keys of a service account', () => {
 })
 
 describe('a service account that is deleted', () => {
-  it('is refused with all its keys, is no longer there, and what it made stays under its name', async () => {
+  it('is rejected with all its keys, is absent, and its data keeps its name', async () => {
     const name = uniqueName('account')
     const keys = [(await organization.createAccount(name)).apiKey, await createKey(name)]
     const experimentKey = await organization.as(keys[0] as string).createExperiment()
@@ -312,7 +312,7 @@ describe('a service account that is deleted', () => {
     expect(await whoIs(keys[0])).toBe(401)
   })
 
-  it('while keys are made for it has none that works in the end', async () => {
+  it('while keys are created for it ends up without a valid key', async () => {
     const name = uniqueName('account')
     await organization.createAccount(name)
     const [removed, ...made] = await Promise.all([
@@ -354,7 +354,7 @@ it('names of any characters work in a path', async () => {
   }
 })
 
-it('a name that is too long for one is refused by its field, however long', async () => {
+it('a name of any length beyond the limit is rejected with its field', async () => {
   for (const length of [101, 300, 3_000]) {
     const answer = await admin.send('DELETE', `${path}/${'x'.repeat(length)}`, undefined)
     expectRefusal(answer, 400, codes.badRequest, 'accountName: must have 100 characters or fewer')
@@ -369,7 +369,7 @@ it('HEAD does not rotate keys: the new one would be lost', async () => {
   expect(await whoIs(apiKey)).toBe(200)
 })
 
-it('its last activity is kept, in one statement for many requests', async () => {
+it('its last activity is stored, in one statement for many requests', async () => {
   const name = uniqueName('account')
   const { apiKey, createdAt } = await organization.createAccount(name)
   const lastActivity = async () => {

@@ -21,7 +21,7 @@ const setAdmin = (userName: string, isAdmin: boolean, client = admin) =>
 const statusOf = async (apiKey: string, path = '/account-details') => (await organization.as(apiKey).get(path)).status
 
 describe('admin/users', () => {
-  it('makes a user with a workspace of its own, who can work with the key made next', async () => {
+  it('creates a user with a workspace, who can then use a new key', async () => {
     const userName = uniqueName('colleague')
 
     const answer = await admin.post('/admin/users', { userName })
@@ -51,7 +51,7 @@ describe('admin/users', () => {
     await eventually(async () => expect((await find(userName))?.lastActivityAt).toEqual(expect.any(Number)))
   })
 
-  it('adds a user to a workspace that is there, and makes it an owner of one that is not', async () => {
+  it('adds a user to an existing workspace, and makes it the owner of a new one', async () => {
     const [member, owner] = [uniqueName('member'), uniqueName('owner')]
     const made = uniqueName('made')
     const memberKey = await organization.createColleague(member, { workspaceName: organization.workspaceName })
@@ -66,7 +66,7 @@ describe('admin/users', () => {
     expect((await add(ownerKey, made)).status).toBe(200)
   })
 
-  it('never makes a user a member of a workspace that only happens to have the same name', async () => {
+  it('never adds a user to a workspace that happens to have the same name', async () => {
     const userName = await organization.createWorkspace(uniqueName('same'))
     const answer = await admin.post('/admin/users', { userName })
     expectRefusal(answer, 400, codes.workspaceExists, /^workspaceName: there is a workspace ".+" already; name it/)
@@ -90,7 +90,7 @@ describe('admin/users', () => {
 })
 
 describe('a user that is removed', () => {
-  it('is refused with all its keys, and what it made stays under its name', async () => {
+  it('is rejected with all its keys, and its data keeps its name', async () => {
     const userName = uniqueName('leaver')
     const key = await organization.createColleague(userName)
     const projectName = uniqueName('project')
@@ -141,7 +141,7 @@ describe('the admins of an organization', () => {
     return () => own.close()
   })
 
-  it('one is made and unmade by another, and holds at once in a process that knows the key', async () => {
+  it('are granted and revoked by each other, at once also in a process that has cached the key', async () => {
     const userName = uniqueName('colleague')
     const key = await own.createColleague(userName)
     const see = async () => (await own.as(key).get('/admin/keys')).status
@@ -152,13 +152,13 @@ describe('the admins of an organization', () => {
     await eventually(async () => expect(await see()).toBe(403), 1_000)
   })
 
-  it('the last one can neither be removed nor unmade', async () => {
+  it('the last one can be neither removed nor demoted', async () => {
     const message = `userName: "${own.userName}" is the only admin; make somebody else an admin first`
     expectRefusal(await remove(own.userName, own.admin), 400, 8000074, message)
     expectRefusal(await setAdmin(own.userName, false, own.admin), 400, 8000074, message)
   })
 
-  it('two who remove each other at the same time leave one', async () => {
+  it('two that remove each other concurrently leave one', async () => {
     const userName = uniqueName('rival')
     const key = await own.createColleague(userName, { isAdmin: true })
     const [mine, theirs] = await Promise.all([remove(userName, own.admin), remove(own.userName, own.as(key))])
@@ -168,7 +168,7 @@ describe('the admins of an organization', () => {
 })
 
 describe('a key that is deleted by its id', () => {
-  it('is refused, whoever’s it is', async () => {
+  it('is rejected, whoever owns it', async () => {
     const userName = uniqueName('colleague')
     const key = await organization.createColleague(userName)
     expect(await statusOf(key)).toBe(200)

@@ -156,7 +156,7 @@ describe('a store of objects that is away', () => {
     expect(await inside.findFiles()).toHaveLength(1)
   })
 
-  it('does not keep an asset from being deleted: its object is freed later', async () => {
+  it('does not block the deletion of an asset: its object is deleted later', async () => {
     const { body } = await assets.upload({ experimentKey }, aForm(Buffer.from('x')))
     const query = new URLSearchParams({ experimentKey, assetId: body.assetId as string })
     const [object = ''] = await inside.findFiles()

@@ -196,7 +196,7 @@ it('pages through the results, each experiment once', async () => {
   expect(names).toEqual(['one', 'two', 'three'])
 })
 
-it('is for whoever may read the project: by its id, with a share code, and nobody else', async () => {
+it('is only for readers of the project: by its id, or with a share code', async () => {
   const names = new URLSearchParams({ workspaceName: service.workspaceName, projectName })
   const { projectId } = (await client.get(`/project?${names}`)).body
   expect(((await post({ projectId, predicates: [] })).body.experiments as unknown[]).length).toBe(4)

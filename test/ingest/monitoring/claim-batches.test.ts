@@ -89,7 +89,7 @@ it('only the first event of an id is stored, within a call, across concurrent ca
   expect(rows).toEqual({ events: 5, eventValues: 5 })
 })
 
-it('what the queue refuses is nobody’s: whoever sends it next is the first, under a new number', async () => {
+it('ids that the queue rejected are free: the next sender gets them under a new number', async () => {
   let isDown = true
   const { store, rows, takenOver } = openProcess({
     async commit() {

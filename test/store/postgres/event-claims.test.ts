@@ -63,7 +63,7 @@ it('an id is not taken over while its claim is open or confirmed', async () => {
   expect((await listUnsentTombstones(database, 1_000)).filter((it) => it.modelId === modelId)).toEqual([])
 })
 
-it('a claim that is open for too long is taken over: it can no longer be confirmed, and its number is void', async () => {
+it('a stale claim is taken over: it can no longer be confirmed, and its number becomes a tombstone', async () => {
   const old = await claimEvents(database, [id('z'), id('a')])
   expect((await findHolders(database, [id('a')], 0))[0]?.state).toBe('free')
   const taken = await takeOverEvents(database, from(old.claim, 'a'), 0)
@@ -117,7 +117,7 @@ it('concurrent takeovers give each id to exactly one claim', async () => {
   expect(tombstones.map((it) => it.place)).toEqual(names.map((_, at) => at))
 })
 
-it('confirmed or taken over: never both, whichever comes first', async () => {
+it('a claim is either confirmed or taken over, whichever comes first', async () => {
   for (let turn = 0; turn < 40; turn++) {
     const { claim } = await claimEvents(database, [id(`race ${turn}`)])
     const [confirmed, taken] = await Promise.all([

@@ -116,7 +116,7 @@ it('a row that is renamed, changed, or moved to another organization, with or wi
   }
 })
 
-it('the master key is changed without a pause: whoever knows both reads and writes before, meanwhile and after', async () => {
+it('the master key is rotated without downtime: a process with both keys reads and writes before, during and after', async () => {
   const [before, after] = [masterKey, randomBytes(32)]
   const actor = await createOrganization()
   const old = openSecrets({ database, masterKey: before })

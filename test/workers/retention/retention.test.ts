@@ -168,7 +168,7 @@ it('an experiment past its restore period is deleted everywhere, and all others 
   expect(await service.client.readMetric(recent.experimentKey, 'loss')).toHaveLength(1)
 })
 
-it('an interrupted sweep is resumed, and a sweep without work queries no further', async () => {
+it('an interrupted sweep is resumed, and a sweep without work deletes nothing', async () => {
   const deeds: string[] = []
   let left = [1n, 2n]
   let isAway = true

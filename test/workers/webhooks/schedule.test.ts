@@ -20,7 +20,7 @@ it('ten attempts are made, over about 75 hours', () => {
   expect((times.at(-1) as number) / hourMs).toBeCloseTo(75.6, 1)
 })
 
-it('jitter keeps ten attempts in order, and adds at most a tenth to each wait', () => {
+it('jitter keeps ten attempts in order, and shifts each by at most a tenth', () => {
   const middle = playAttempts(() => 0.5)
   for (let seed = 0; seed <= 100; seed++) {
     const times = playAttempts(() => seed / 100)

@@ -51,7 +51,7 @@ it('the certificate is also checked for an IP address', async () => {
   expect((await openSender()({ ...message, url })).status).toBe(200)
 })
 
-it('a redirect is an answer like any other: nobody follows it', async () => {
+it('a redirect is not followed', async () => {
   const target = await openWith({ status: 200 })
   const receiver = await openWith({ status: 307, headers: { location: target.url } })
 
