@@ -174,19 +174,19 @@ export async function startService(
       routes.push(...(await openIngest(routeParts)))
     }
     let api: Api | undefined
-    let elsewhere: RouteDescription[] = []
+    let otherRoutes: RouteDescription[] = []
     if (roles.has('api')) {
       const { openApi } = await import('./roles/api.ts')
       const appUrl = settings.publicUrl ?? `http://${toUrlHost(settings.host)}:${settings.port}`
       api = await openApi(routeParts, appUrl)
       routes.push(...api.routes)
       // The api's OpenAPI document describes the routes of ingest too.
-      if (!roles.has('ingest')) elsewhere = (await import('../ingest/descriptions.ts')).ingestDescriptions
+      if (!roles.has('ingest')) otherRoutes = (await import('../ingest/descriptions.ts')).ingestDescriptions
     }
 
     const app = await createServer({
       routes,
-      elsewhere,
+      otherRoutes,
       hasFastPath: settings.hasFastPath,
       checkKey: createKeyCheck({
         findCaller: (keyHash) => findAccount(database, keyHash),

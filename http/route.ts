@@ -4,20 +4,20 @@ import type { z } from 'zod'
 import type { Account } from '../store/postgres/accounts/accounts.ts'
 
 /**
- * Who may call a route. The types demand it, and a server with a route that declares none does not start:
- * - `anyone`: no key is asked for
+ * Who may call a route. A server with a route that declares no permission does not start.
+ * - `anyone`: no key is needed
  * - `reader`: any registered key, or the share code of a project (query `shareCode`) without a key
- * - `caller`: any registered key; what it may see is decided per workspace by the handler
+ * - `caller`: any registered key; the handler decides per workspace what it may see
  * - `admin`: the key of an admin of the organization
  */
 const permissions = ['anyone', 'reader', 'caller', 'admin'] as const
 
 type Permission = (typeof permissions)[number]
 
-/** The person or machine behind a key, or nobody with a share code. */
+/** The account of a key, or an anonymous visitor with a share code. */
 export type Caller = Account & { shareCode?: string }
 
-/** What a handler gets: the checked parts of the request. `caller` is always there unless the route is for anyone. */
+/** The checked parts of a request. `caller` is set unless the permission of the route is `anyone`. */
 type Call<Body, Query, Params> = FastCall<Body> & {
   query: Query
   params: Params
@@ -25,44 +25,44 @@ type Call<Body, Query, Params> = FastCall<Body> & {
   reply: FastifyReply
 }
 
-/** What is there of a request also when it came by the fast path. */
+/** The parts of a request that the fast path has too. */
 type FastCall<Body> = { body: Body; caller: Caller; headers: IncomingHttpHeaders }
 
 type Fields = z.ZodType
 
 /**
- * What a route takes and answers, without the handler. The OpenAPI document is made of it, also by processes that do not
- * serve the route.
+ * What a route takes and answers, without the handler. Every process builds the OpenAPI document from these, also for routes
+ * that it does not serve.
  */
 export type RouteDescription = {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** Below the prefix `/api/rest/v2`. What differs from call to call stands in braces: `/project/{projectId}`. */
+  /** The path below the prefix `/api/rest/v2`, with parameters in braces: `/project/{projectId}`. */
   path: string
-  /** True for a path that is the whole address, as clients of monitoring have it. */
+  /** True for a path without the prefix: monitoring clients call those. */
   atRoot?: boolean
   permission: Permission
-  /** One sentence for the reference page. */
+  /** The description on the reference page. */
   summary: string
-  /** The heading it stands under on the reference page. */
+  /** The heading on the reference page. */
   topic: string
-  /** Which half of the service serves it: the label of its figures. */
+  /** The half of the service that serves it: a label of its metrics. */
   tier?: 'ingest' | 'api'
   body?: Fields
   /**
-   * The form of a route that takes a file instead of JSON: of any length, as a part of the form or as the whole body. It
-   * is not read before the handler does so (see `upload.ts`); the schema documents the form.
+   * The form of a route that takes a file instead of JSON: of any length, as a part of the form or as the whole body. The
+   * handler reads it (see `upload.ts`); the schema only documents it.
    */
   upload?: Fields
   query?: Fields
-  /** What stands in braces in the path. */
+  /** The parameters of the path. */
   params?: Fields
   answer: Fields
   /**
-   * `envelope` adds msg, code, data and sdk_error_code to the answer; `plain` sends it as it is; `text` as text/plain;
-   * `bytes` too, and the handler has set their content type; `empty` is HTTP 204.
+   * `envelope` adds msg, code, data and sdk_error_code to the answer; `plain` sends JSON without them; `text` sends
+   * text/plain; `bytes` sends bytes, and the handler sets the content type; `empty` is HTTP 204.
    */
   shape: 'envelope' | 'plain' | 'text' | 'bytes' | 'empty'
-  /** A body that its handler checks by itself, for speed; the schema then only documents it. */
+  /** True when the handler checks the body itself, for speed; the schema then only documents it. */
   checksOwnBody?: boolean
   bodyBytesMax?: number
 }
@@ -71,20 +71,17 @@ type Handled = RouteDescription & { handle(call: Call<unknown, unknown, unknown>
 
 export type Route = (Handled & { handleFast?: undefined }) | FastPathRoute
 
-/**
- * A route of the fast path, which checks the key and nothing else: it is open to routes for every caller only. With another
- * permission such a route is a type error, and a server with it does not start.
- */
+/** A route of the fast path, which checks only the key: its permission must be `caller`, or else the server does not start. */
 export type FastPathRoute = Handled & {
   permission: 'caller'
-  /** Does the same as `handle`, for a request that came by the fast path. */
+  /** Does the same as `handle` for a request of the fast path. */
   handleFast(call: FastCall<unknown>): Promise<string> | string
 }
 
-/** Where the routes are that are not `atRoot`. */
+/** The prefix of all routes that are not `atRoot`. */
 export const prefix = '/api/rest/v2'
 
-/** The address of a route below a prefix, as the router has it. */
+/** The URL pattern of a route for the router. */
 export const toUrl = ({ path }: RouteDescription, base: string) => base + path.replaceAll(/\{(\w+)\}/g, ':$1')
 
 export const uploadTypes = ['multipart/form-data']
@@ -100,7 +97,7 @@ type Typed<B extends Fields, Q extends Fields, P extends Fields, A extends Field
   handle(call: Call<z.output<B>, z.output<Q>, z.output<P>>): Promise<z.input<A> | RawAnswer> | z.input<A> | RawAnswer
 }
 
-/** A body that is sent as it stands: JSON text already written, possibly in pieces. */
+/** JSON text that is sent unchanged. */
 type RawAnswer = string | NodeJS.ReadableStream
 
 /** Declares a route whose handler is typed by its schemas. */
@@ -120,18 +117,18 @@ type TypedFast<B extends Fields> = Omit<RouteDescription, 'body' | 'query' | 'pa
   handle(call: FastCall<z.output<B>>): Promise<string> | string
 }
 
-/** Declares a write of the stream, which is called very often: plain requests to it take the fast path (see `fast-path.ts`). */
+/** Declares a frequent write: plain requests to it take the fast path (see `fast-path.ts`). */
 export function fastRoute<B extends Fields>(typed: TypedFast<B>): FastPathRoute {
   return { ...typed, handleFast: typed.handle } as unknown as FastPathRoute
 }
 
-/** An answer with the fields that all of them have. */
+/** Adds the fields that every answer has. */
 export const toEnvelope = (answer: object) => ({ msg: 'Ok', ...answer, code: 200, data: null, sdk_error_code: 0 })
 
 /**
- * Types are not checked when the service runs: a route from elsewhere may lack what they demand.
+ * Checks at run time what the types demand.
  *
- * @throws Error for a route that declares no permission, one that does not exist, or one that the fast path does not check
+ * @throws Error for a route without a known permission, or a fast route with a permission other than `caller`
  */
 export function checkPermission({ method, path, permission, handleFast }: Route): void {
   if (!permissions.includes(permission)) {

@@ -39,35 +39,35 @@ import {
   uploadTypes,
 } from './route.ts'
 
-/** Older clients use this one for the same calls. */
+/** Older clients use this prefix for the same routes. */
 const clientPrefix = '/clientlib/rest/v2'
 const prefixes = [prefix, clientPrefix]
 
 type Settings = {
   routes: Route[]
-  /** What other processes serve behind the same address: the reference has it too. */
-  elsewhere?: RouteDescription[]
+  /** Routes that other processes serve at the same address; the reference page shows them too. */
+  otherRoutes?: RouteDescription[]
   checkKey(headers: FastifyRequest['headers']): Caller | Promise<Caller>
   health: Health
   version: string
   log: Logger
-  /** When there is somebody to send spans to. */
+  /** Absent when tracing is off. */
   tracing?: Tracing
-  /** How long a caller may leave a long answer unread. */
+  /** How long a caller may leave a streamed answer unread. */
   unreadMsMax?: number
-  /** False leaves every request to Node's own server, those of the fast path too. */
+  /** False turns the fast path off. */
   hasFastPath?: boolean
   pressure?: PressureLimits
   uploads?: UploadLimits
-  /** How long the headers and the whole of a request may take to arrive, unless it is an upload; how often is looked. */
+  /** How long the headers and the whole of a request may take to arrive, except uploads; checked every `everyMs`. */
   arrival?: { headersMsMax: number; requestMsMax: number; everyMs: number }
 }
 
-/** While nobody reads it, an answer holds one of the connections to ClickHouse, and other reads wait for that. */
+/** An unread answer holds a connection to ClickHouse that other reads need. */
 const unreadMsMaxDefault = 20_000
-/** Longer than proxies keep connections to us, or they would send on one that is being closed. */
+/** Longer than proxies keep idle connections, or else they would send requests on one that is being closed. */
 const keptAliveMs = 75_000
-/** What comes in pieces mostly comes at once. */
+/** How long the fast path waits for the rest of a request; the rest of most arrives at once. */
 const restWaitMs = 1_000
 const arrivalDefault = { headersMsMax: 20_000, requestMsMax: 60_000, everyMs: 30_000 }
 
@@ -85,7 +85,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     requestTimeout: arrival.requestMsMax,
     keepAliveTimeout: keptAliveMs,
     connectionTimeout: 0,
-    // What comes on a connection that is about to be closed is answered like anything else.
+    // Requests that arrive during a shutdown are answered normally.
     return503OnClosing: false,
     maxRequestsPerSocket: 0,
     http: {
@@ -93,11 +93,11 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
       requireHostHeader: false,
       connectionsCheckingInterval: arrival.everyMs,
     },
-    // A part of a path that is too long is refused like any other field, by its name.
+    // A longer path parameter gets our error for its field.
     routerOptions: { maxParamLength: 4_000, ignoreTrailingSlash: true },
-    // What the parser of Node refuses (a broken request line, headers too large) gets our envelope too.
+    // Errors of Node's parser (a broken request line, headers too large) get our envelope too.
     clientErrorHandler: createBrokenRequestHandler(pace),
-    // As does what the router refuses before any hook runs.
+    // So do errors of the router, which come before any hook.
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as FastifyReply),
   })
   app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply))
@@ -111,7 +111,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     if (health.isDraining()) reply.header('connection', 'close')
     done()
   })
-  addReference(app, { version, routes: [...routes, ...(settings.elsewhere ?? [])] })
+  addReference(app, { version, routes: [...routes, ...(settings.otherRoutes ?? [])] })
   addHealthRoutes(app, health)
   const watch = createRequestWatch({ metricsRegistry: health.metricsRegistry, tracing: settings.tracing })
   const room = createBodyRoom(settings.pressure ?? defaultPressureLimits)
@@ -136,11 +136,11 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
         })
       : noFastPath
   app.decorate('fastPath', fastPath)
-  app.addHook('preClose', async () => fastPath.letGo())
+  app.addHook('preClose', async () => fastPath.drain())
   return app
 }
 
-const noFastPath: FastPath = { letGo: () => undefined, isBusy: () => false }
+const noFastPath: FastPath = { drain: () => undefined, isBusy: () => false }
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -165,7 +165,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
       method: it.method,
       url: toUrl(it, base),
       bodyLimit,
-      // Some writes are GETs, and a new key would be lost with the body of the answer.
+      // Some writes are GETs: a HEAD would execute them and drop the answer, such as a new key.
       exposeHeadRoute: !it.path.startsWith('/write/'),
       schema: { ...(it.body && { body: it.body }), ...(it.upload && { consumes: uploadTypes }) },
       validatorCompiler: () => () => true,
@@ -175,7 +175,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
           const startedAt = performance.now()
           const span = tracing && watched.begin(request.headers)
           if (span) request.span = span
-          // Also when the connection breaks before the answer has gone.
+          // Also when the connection breaks before the answer is sent.
           reply.raw.once('close', () => watched.end(toStatus(reply), startedAt, span))
           done()
         },
@@ -184,8 +184,8 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
           const remember = (caller: Caller) => {
             request.caller = caller
           }
-          const goOn = (error?: Error) => (error ? done(error) : admit(request, reply, done))
-          settle(() => checkCaller(request), remember, goOn)
+          const next = (error?: Error) => (error ? done(error) : admit(request, reply, done))
+          settle(() => checkCaller(request), remember, next)
         },
       ],
       handler: async (request, reply) => {
@@ -202,7 +202,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
           })
         const answer = await (tracing ? tracing.within(request.span, handle) : handle())
         if (reply.sent) return reply
-        // A connection on which nothing moves for so long is ended, and the stream with it.
+        // An idle connection is closed, and the stream with it.
         if (isStream(answer)) reply.raw.setTimeout(unreadMsMax)
         if (it.shape === 'empty') return reply.code(204).send()
         if (it.shape === 'bytes') return reply.send(answer)
@@ -215,7 +215,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
   }
 }
 
-/** The key check runs before the body is read: strangers cost no memory. */
+/** The key check runs before the body is read, so a request without a valid key costs no memory. */
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller
@@ -223,7 +223,7 @@ declare module 'fastify' {
   }
 }
 
-/** What proxies call it when a caller goes away before it has its answer. */
+/** The status that proxies log when a caller disconnects before its answer. */
 const clientGone = 499
 
 function toStatus({ raw }: FastifyReply): number {
@@ -240,7 +240,7 @@ function toCallerCheck(permission: Route['permission'], checkKey: Settings['chec
     const { shareCode } = request.query as { shareCode?: unknown }
     if (typeof shareCode !== 'string') return check(request)
     try {
-      // Whoever has both may read what either opens.
+      // With a key and a share code, the caller may read what either of them allows.
       return mapMaybeAsync(check(request), (caller) => ({ ...caller, shareCode }))
     } catch (error) {
       if (error instanceof HttpError && error.kind === 'keyMissing') return toVisitor(shareCode)
@@ -254,17 +254,16 @@ function requireAdmin(caller: Caller): Caller {
   throw adminOnly()
 }
 
-/** The id of nobody. */
-const nobody = '00000000-0000-0000-0000-000000000000'
+const nilId = '00000000-0000-0000-0000-000000000000'
 
-/** Somebody without a key: sees what the share code opens, and nothing else. */
+/** A caller without a key, who may read only what the share code allows. */
 function toVisitor(shareCode: string): Caller {
   return {
-    keyId: nobody,
-    userId: nobody,
+    keyId: nilId,
+    userId: nilId,
     userName: '',
     kind: 'person',
-    organizationId: nobody,
+    organizationId: nilId,
     isAdmin: false,
     defaultWorkspaceName: null,
     limits: {},
@@ -280,7 +279,7 @@ function readBodiesOurWay(app: FastifyInstance) {
   const readJsonBody = createBodyReader()
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes: Buffer, done) => {
-    // Where nothing is asked for, nothing need be sent, also by a client that names a type for it.
+    // Some clients send a content type without a body.
     if (bytes.length === 0 && request.routeOptions.schema?.body === undefined) return done(null)
     const encoding = request.headers['content-encoding']?.toLowerCase()
     const bytesMax = request.routeOptions.bodyLimit ?? bodyBytesMaxDefault
@@ -290,7 +289,7 @@ function readBodiesOurWay(app: FastifyInstance) {
       (error) => error && done(null, new UnreadableBody(error)),
     )
   })
-  // A client that names no type sends JSON: but for files there is nothing else to send here.
+  // A body without a content type is JSON, except on routes that take a file.
   app.addHook('onRequest', (request, _reply, done) => {
     const takesFile = request.routeOptions.schema?.consumes !== undefined
     if (request.method !== 'GET' && !takesFile) request.headers['content-type'] ??= 'application/json'
@@ -298,7 +297,7 @@ function readBodiesOurWay(app: FastifyInstance) {
   })
 }
 
-/** A body that has come as a whole and is no JSON. To Fastify it is one: it closes the connection of a body that fails. */
+/** A complete body that is not JSON. The handler throws its error: Fastify would close the connection of a failed body. */
 class UnreadableBody {
   readonly error: Error
   constructor(error: Error) {
@@ -313,8 +312,8 @@ function leaveBodiesUnread(app: FastifyInstance) {
 }
 
 /**
- * Runs what mostly has its result at once and sometimes only promises it. A promise for every request would cost each a
- * turn of the event loop (measured: a third of the CPU of a small write, together with the other hooks).
+ * Runs work that may be synchronous or return a promise. A promise for every request would cost each a turn of the event
+ * loop (measured: a third of the CPU of a small write, together with the other hooks).
  */
 function settle<T>(work: () => T | Promise<T>, use: (result: T) => void, done: (error?: Error) => void) {
   const finish = (result: T) => {
@@ -331,7 +330,7 @@ function settle<T>(work: () => T | Promise<T>, use: (result: T) => void, done: (
   else finish(result)
 }
 
-/** What helmet sets on every answer. It is the same each time, so it is asked once. */
+/** The headers that helmet sets on every answer. They are always the same, so helmet runs once. */
 async function collectSafeHeaders(): Promise<Record<string, string>> {
   const app = fastify()
   await app.register(helmet, { contentSecurityPolicy: false, global: true })
@@ -342,7 +341,7 @@ async function collectSafeHeaders(): Promise<Record<string, string>> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !ownHeaders.has(name))) as Record<string, string>
 }
 
-/** One client compares the header for equality with `application/json`, so the charset that Fastify adds goes again. */
+/** Removes the charset that Fastify adds: one client compares the header with `application/json`. */
 function sendJsonWithoutCharset(app: FastifyInstance) {
   app.addHook('onSend', (_request, reply, _payload, done) => {
     const type = reply.getHeader('content-type')

@@ -3,58 +3,56 @@ import type { Socket } from 'node:net'
 import { createLruCache } from '../../runtime/lru-cache.ts'
 
 /**
- * The short way for writes of the stream, which are most of what comes. A request to one of its routes that is plain in every
- * way is read from the socket and answered here: without the objects, streams and hooks that a request costs otherwise,
- * which are half of the time of a small one and more.
+ * The fast path for the frequent writes. It reads plain requests from the socket and answers them, without the objects,
+ * streams and hooks of Node's server, which take at least half of the time of a small request.
  *
- * Plain means: HTTP/1.1, every header well formed and given once, a body of JSON that is not compressed and whose length is
- * told. Whatever is not plain goes to Node's own server with all its bytes, and its connection stays there; so nothing is
- * refused here, nothing odd is interpreted, and nothing slow is waited for: a request that is not whole within `restWaitMs`
- * goes to where slow senders are dealt with.
+ * A plain request is HTTP/1.1, has well-formed headers without duplicates, and an uncompressed JSON body with a
+ * Content-Length. Every other request goes to Node's server with all its bytes, and its connection stays there. So does a
+ * request that is not complete within `restWaitMs`. The fast path never rejects a request or guesses what it means.
  *
- * A larger body is let in first, by its headers, so that neither strangers nor a crowd cost memory. A connection has one
- * request under way. What comes meanwhile waits, and is not read further.
+ * A larger body is admitted by its headers before it is read: only valid keys, and only so many bodies, may take memory. A
+ * connection handles one request at a time; while it does, the socket is paused.
  */
 type Settings = {
   server: Server
-  /** What answers, by method and address: `POST /path`. */
+  /** The routes by method and path: `POST /path`. */
   routes: ReadonlyMap<string, FastRoute>
-  /** A body of so many bytes need not be let in. */
+  /** Bodies up to this size need no admission. */
   smallBodyBytes: number
-  /** How long the rest of a request may take to come, and a new connection to ask anything. */
+  /** How long the rest of a request, or the first request of a connection, may take to arrive. */
   restWaitMs: number
-  /** How long a connection may ask nothing further. */
+  /** How long a connection may be idle between requests. */
   idleMsMax: number
-  /** True when every connection is to end after its answer. */
+  /** True when connections must close after their answer. */
   isDraining(): boolean
 }
 
-/** Neither of the two ever fails, nor does its promise. */
+/** Neither function throws or rejects. */
 export type FastRoute = {
-  /** A request with a longer body goes to Node's own server. */
+  /** A request with a longer body goes to Node's server. */
   bodyBytesMax: number
-  /** Lets a larger body in before it is read, or not: then it goes to Node's own server, which tells why. */
-  letIn(headers: IncomingHttpHeaders, bodyBytes: number): LetIn | Promise<LetIn>
+  /** Admits a larger body before it is read. A request that is not admitted goes to Node's server, which answers the error. */
+  admit(headers: IncomingHttpHeaders, bodyBytes: number): Admission | Promise<Admission>
   answer(headers: IncomingHttpHeaders, body: Buffer): FastAnswer | Promise<FastAnswer>
 }
 
-/** What to call once the body is not held any more; undefined when it may not come in. */
-type LetIn = (() => void) | undefined
+/** Releases the memory of the body; undefined when the body is not admitted. */
+type Admission = (() => void) | undefined
 
-/** The status line and headers, each with its line end, and the body whose length they tell. */
+/** The status line and headers, each with its line end, and the body. */
 export type FastAnswer = { head: string; body: string }
 
 export type FastPath = {
-  /** Ends every connection after its answer, and those that ask nothing at once, as Node's own server does when it closes. */
-  letGo(): void
-  /** True while a request of this connection is being answered. */
+  /** Closes idle connections at once and the others after their answer, as Node's server does when it closes. */
+  drain(): void
+  /** True while a request of this connection is handled. */
   isBusy(socket: Socket): boolean
 }
 
 type Head = { route: FastRoute; headers: IncomingHttpHeaders; bodyBytes: number }
 
-/** A request whose head is there: where its body begins, and the request after it. */
-type Coming = { head: Head; bodyAt: number; next: number }
+/** A request whose head has arrived, with the offsets of its body and of the next request. */
+type Incoming = { head: Head; bodyAt: number; next: number }
 
 export function openFastPath({
   server,
@@ -64,26 +62,27 @@ export function openFastPath({
   idleMsMax,
   isDraining,
 }: Settings): FastPath {
-  const ofNode = server.listeners('connection') as ((socket: Socket) => void)[]
+  const nodeListeners = server.listeners('connection') as ((socket: Socket) => void)[]
   server.removeAllListeners('connection')
-  const keeping = `connection: keep-alive\r\nkeep-alive: timeout=${Math.floor(idleMsMax / 1_000)}\r\n\r\n`
+  const keepAlive = `connection: keep-alive\r\nkeep-alive: timeout=${Math.floor(idleMsMax / 1_000)}\r\n\r\n`
   const readRequest = createRequestReader(routes, smallBodyBytes)
   const busy = new Set<Socket>()
-  /** Those that ask nothing at this moment, and never have or have been answered. */
+  /** Connections without a request in progress. */
   const idle = new Set<Socket>()
-  let lettingGo = false
+  let isClosing = false
 
   server.on('connection', (socket: Socket) => {
-    /** What has come and was not used yet: all of it, but for what follows while a request is coming. */
+    /** The unread bytes are `rest` and then `chunks`. */
     let rest: Buffer | undefined
-    let following: Buffer[] = []
-    let followingBytes = 0
-    let coming: Coming | undefined
-    let letGoOfBody: LetIn
-    /** Since when the rest of a request is waited for. */
+    let chunks: Buffer[] = []
+    let chunksBytes = 0
+    let incoming: Incoming | undefined
+    let releaseBody: Admission
+    /** When the wait for the rest of a request began. */
     let waitingSinceMs: number | undefined
-    let hasAsked = false
-    let isSlow = true
+    let hadRequest = false
+    /** The socket's timeout: `restWaitMs` or `idleMsMax`. */
+    let isShortTimeout = true
     let hasEnded = false
     socket.setTimeout(restWaitMs)
     idle.add(socket)
@@ -92,94 +91,94 @@ export function openFastPath({
       if (rest === undefined) {
         rest = chunk
       } else {
-        following.push(chunk)
-        followingBytes += chunk.length
+        chunks.push(chunk)
+        chunksBytes += chunk.length
       }
       if (busy.has(socket)) socket.pause()
-      else goOn()
+      else readOn()
     }
 
-    /** Chunks are put together once, however many there are. */
-    function gather(): Buffer | undefined {
-      if (rest === undefined || followingBytes === 0) return rest
-      rest = Buffer.concat([rest, ...following], rest.length + followingBytes)
-      following = []
-      followingBytes = 0
+    /** Concatenates the chunks: once for a request, however many there are. */
+    function concatenate(): Buffer | undefined {
+      if (rest === undefined || chunksBytes === 0) return rest
+      rest = Buffer.concat([rest, ...chunks], rest.length + chunksBytes)
+      chunks = []
+      chunksBytes = 0
       return rest
     }
 
-    function goOn() {
-      if (coming) return takeBody(coming)
-      const bytes = gather()
+    function readOn() {
+      if (incoming) return takeBody(incoming)
+      const bytes = concatenate()
       if (bytes === undefined) return void idle.add(socket)
       idle.delete(socket)
-      const found = lettingGo ? 'odd' : readRequest(bytes)
-      if (found === 'odd') return handOver()
-      if (found === 'unfinished') return waitForRest()
-      coming = found
+      const found = isClosing ? 'not plain' : readRequest(bytes)
+      if (found === 'not plain') return handOver()
+      if (found === 'incomplete') return waitForRest()
+      incoming = found
       const { route, headers, bodyBytes } = found.head
       if (bodyBytes <= smallBodyBytes) return takeBody(found)
-      const letIn = route.letIn(headers, bodyBytes)
-      if (!(letIn instanceof Promise)) return enter(letIn)
+      const admission = route.admit(headers, bodyBytes)
+      if (!(admission instanceof Promise)) return onAdmission(admission)
       busy.add(socket)
-      void letIn.then((it) => {
+      void admission.then((it) => {
         busy.delete(socket)
         if (socket.isPaused()) socket.resume()
-        enter(it)
+        onAdmission(it)
       })
     }
 
-    function enter(letIn: LetIn) {
-      letGoOfBody = letIn
+    function onAdmission(admission: Admission) {
+      releaseBody = admission
       if (socket.destroyed) return onClose()
-      if (letIn === undefined) handOver()
-      else if (coming) takeBody(coming)
+      if (admission === undefined) handOver()
+      else if (incoming) takeBody(incoming)
     }
 
-    function takeBody({ head, bodyAt, next }: Coming) {
-      if (lettingGo) return handOver()
-      if ((rest?.length ?? 0) + followingBytes < next) return waitForRest()
-      const bytes = gather() as Buffer
-      coming = undefined
+    function takeBody({ head, bodyAt, next }: Incoming) {
+      if (isClosing) return handOver()
+      if ((rest?.length ?? 0) + chunksBytes < next) return waitForRest()
+      const bytes = concatenate() as Buffer
+      incoming = undefined
       waitingSinceMs = undefined
       rest = next === bytes.length ? undefined : bytes.subarray(next)
-      hasAsked = true
-      waitFor(false)
+      hadRequest = true
+      setShortTimeout(false)
       busy.add(socket)
       const answer = head.route.answer(head.headers, bytes.subarray(bodyAt, next))
       if (answer instanceof Promise) void answer.then(send)
       else send(answer)
     }
 
-    /** Silence ends by a time-out; who sends a byte now and then is never silent, and not whole in time either. */
+    /** The socket's timeout ends silence; the time since the first byte ends a request that trickles in. */
     function waitForRest() {
       const nowMs = performance.now()
       waitingSinceMs ??= nowMs
       if (nowMs - waitingSinceMs > restWaitMs) handOver()
-      else waitFor(true)
+      else setShortTimeout(true)
     }
 
-    /** Changes how long the socket may be silent; that costs a little, so only when it is another time. */
-    function waitFor(isForRest: boolean) {
-      if (isForRest === isSlow) return
-      isSlow = isForRest
-      socket.setTimeout(isForRest ? restWaitMs : idleMsMax)
+    /** Sets the socket's timeout only when it changes, because that has a cost. */
+    function setShortTimeout(isShort: boolean) {
+      if (isShort === isShortTimeout) return
+      isShortTimeout = isShort
+      socket.setTimeout(isShort ? restWaitMs : idleMsMax)
     }
 
     function send({ head, body }: FastAnswer) {
-      holdNoBody()
+      release()
       if (socket.destroyed) return
-      const isLast = hasEnded || lettingGo || isDraining()
-      const isTaken = socket.write(head + (isLast ? closing : keeping) + body)
+      const isLast = hasEnded || isClosing || isDraining()
+      const hasRoom = socket.write(head + (isLast ? close : keepAlive) + body)
       if (isLast) return void socket.end()
-      if (isTaken) more()
-      else socket.once('drain', more)
+      if (hasRoom) onSent()
+      else socket.once('drain', onSent)
     }
 
-    function more() {
+    function onSent() {
       busy.delete(socket)
       if (socket.isPaused()) socket.resume()
-      goOn()
+      readOn()
     }
 
     function onEnd() {
@@ -188,10 +187,10 @@ export function openFastPath({
     }
 
     function onTimeout() {
-      // A caller that does not read its answer; otherwise it is our turn.
+      // The caller does not read its answer; or else we are still working on it.
       if (busy.has(socket)) return void (socket.writableLength > 0 && socket.destroy())
-      if (hasAsked && rest === undefined) return void socket.destroy()
-      // What has come while this process was busy is read first.
+      if (hadRequest && rest === undefined) return void socket.destroy()
+      // Bytes that arrived while this process was busy are read first.
       const before = socket.bytesRead
       setImmediate(() => {
         if (socket.bytesRead === before && !socket.destroyed) handOver()
@@ -199,15 +198,15 @@ export function openFastPath({
     }
 
     function onClose() {
-      // What is being answered is held until then.
-      if (coming) holdNoBody()
+      // The body of a request that is being answered is released after its answer.
+      if (incoming) release()
       busy.delete(socket)
       idle.delete(socket)
     }
 
-    function holdNoBody() {
-      letGoOfBody?.()
-      letGoOfBody = undefined
+    function release() {
+      releaseBody?.()
+      releaseBody = undefined
     }
 
     const listeners = { data: onData, end: onEnd, timeout: onTimeout, close: onClose, error: ignore }
@@ -218,28 +217,28 @@ export function openFastPath({
       socket.pause()
       for (const [event, listener] of Object.entries(listeners)) socket.off(event, listener)
       socket.setTimeout(0)
-      holdNoBody()
+      release()
       if (hasEnded) return void socket.end()
-      const bytes = gather()
+      const bytes = concatenate()
       if (bytes) socket.unshift(bytes)
-      for (const listener of ofNode) listener.call(server, socket)
+      for (const listener of nodeListeners) listener.call(server, socket)
       socket.resume()
     }
   })
 
   return {
-    letGo() {
-      lettingGo = true
+    drain() {
+      isClosing = true
       for (const socket of idle) socket.destroy()
     },
     isBusy: (socket) => busy.has(socket),
   }
 }
 
-/** A connection that breaks closes by itself. */
+/** A broken connection closes by itself. */
 function ignore() {}
 
-/** Reads requests. Callers send the same heads again and again, but for the length of the body: those are remembered. */
+/** Reads requests. Parsed heads are cached: callers repeat them, except for the length of the body. */
 function createRequestReader(routes: ReadonlyMap<string, FastRoute>, smallBodyBytes: number) {
   const heads = createLruCache<Head>(headsMax)
 
@@ -248,23 +247,23 @@ function createRequestReader(routes: ReadonlyMap<string, FastRoute>, smallBodyBy
     if (known) return known
     const head = readHead(text, routes)
     if (!head || head.bodyBytes > head.route.bodyBytesMax) return undefined
-    // A head that names its request will not come again, nor will most lengths of larger bodies.
+    // Not cached: a head with an idempotency key, or with the length of a larger body, rarely comes again.
     if (head.headers['idempotency-key'] === undefined && head.bodyBytes <= smallBodyBytes) heads.set(text, head)
     return head
   }
 
-  return function readRequest(bytes: Buffer): Coming | 'odd' | 'unfinished' {
+  return function readRequest(bytes: Buffer): Incoming | 'not plain' | 'incomplete' {
     const headEnd = bytes.indexOf(headEndMark)
-    if (headEnd > headBytesMax) return 'odd'
-    if (headEnd < 0) return mayBecomePlain(bytes) ? 'unfinished' : 'odd'
+    if (headEnd > headBytesMax) return 'not plain'
+    if (headEnd < 0) return mayBecomePlain(bytes) ? 'incomplete' : 'not plain'
     const head = findHead(bytes.toString('latin1', 0, headEnd))
-    if (!head) return 'odd'
+    if (!head) return 'not plain'
     const bodyAt = headEnd + headEndMark.length
     return { head, bodyAt, next: bodyAt + head.bodyBytes }
   }
 }
 
-const closing = 'connection: close\r\n\r\n'
+const close = 'connection: close\r\n\r\n'
 const methodMark = 'POST /'
 const headEndMark = '\r\n\r\n'
 const headBytesMax = 4 * 1024
@@ -273,7 +272,7 @@ const requestLineEnd = ' HTTP/1.1\r\n'
 const headerName = /^[A-Za-z][A-Za-z0-9-]*$/
 const headerValue = /^[\x20-\x7e]*$/
 
-/** What has no end of its head yet and begins as a write does. */
+/** True for an incomplete head that begins like a write. */
 function mayBecomePlain(bytes: Buffer): boolean {
   return (
     bytes.length < headBytesMax &&
@@ -281,8 +280,8 @@ function mayBecomePlain(bytes: Buffer): boolean {
   )
 }
 
-/** What changes how a request is to be read, or what becomes of its connection. */
-const oddHeaders = new Set([
+/** Headers that change how the request is read or what happens to its connection. */
+const specialHeaders = new Set([
   'connection',
   'content-encoding',
   'expect',
@@ -295,7 +294,7 @@ const oddHeaders = new Set([
   'upgrade',
 ])
 
-/** The head of a plain request to one of the routes; undefined for every other. */
+/** Parses the head of a plain request to one of the routes; undefined for any other request. */
 function readHead(text: string, routes: ReadonlyMap<string, FastRoute>): Head | undefined {
   const lineEnd = text.indexOf(requestLineEnd)
   const route = lineEnd < 0 ? undefined : routes.get(text.slice(0, lineEnd))
@@ -307,7 +306,7 @@ function readHead(text: string, routes: ReadonlyMap<string, FastRoute>): Head | 
     const value = line.slice(colon + 1).trim()
     if (!headerName.test(rawName) || !headerValue.test(value)) return undefined
     const name = rawName.toLowerCase()
-    if (headers[name] !== undefined || (oddHeaders.has(name) && !isHarmless(name, value))) return undefined
+    if (headers[name] !== undefined || (specialHeaders.has(name) && !isHarmless(name, value))) return undefined
     headers[name] = value
   }
   const length = headers['content-length']

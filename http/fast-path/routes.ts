@@ -14,7 +14,7 @@ import type { FastAnswer, FastRoute } from './fast-path.ts'
 
 type Settings = {
   routes: Route[]
-  /** What every address begins with. */
+  /** The prefixes of all paths. */
   prefixes: string[]
   checkKey(headers: IncomingHttpHeaders): Caller | Promise<Caller>
   room: BodyRoom
@@ -24,10 +24,10 @@ type Settings = {
   log: Logger
 }
 
-/** Longer bodies come seldom, and may take long to arrive. */
+/** Longer bodies are rare and may take long to arrive. */
 const bodyBytesMaxOfAll = 1024 * 1024
 
-/** The routes of the fast path: they do, in the same order, what the other way does for a plain request. */
+/** The routes of the fast path. They take the same steps in the same order as Node's server for a plain request. */
 export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
   const { checkKey, room, log, watch } = settings
   const { tracing } = watch
@@ -48,8 +48,8 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
         ),
       )
     }
-    /** Whoever is not let in is refused by the other way, which also knows how. */
-    function letIn(headers: IncomingHttpHeaders, bodyBytes: number) {
+    /** A request that is not admitted gets its error from Node's server. */
+    function admit(headers: IncomingHttpHeaders, bodyBytes: number) {
       try {
         const known = mapMaybeAsync(checkKey(headers), () => room.take(bodyBytes))
         return known instanceof Promise ? known.catch(() => undefined) : known
@@ -60,25 +60,25 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
     function answer(headers: IncomingHttpHeaders, bytes: Buffer): FastAnswer | Promise<FastAnswer> {
       const startedAt = performance.now()
       const span: Span | undefined = tracing && watched.begin(headers)
-      const toDone = (body: string) => {
+      const succeed = (body: string) => {
         watched.end(200, startedAt, span)
         return toAnswer(200, body)
       }
-      const refuse = (error: unknown): FastAnswer | Promise<FastAnswer> => {
-        const refusal = toHttpError(error)
-        logError(log, refusal, error, it.path)
-        watched.end(refusal.status, startedAt, span)
-        const answer = toAnswer(refusal.status, JSON.stringify(toErrorEnvelope(refusal)), refusal.headers)
-        return refusal.holdMs === 0 ? answer : sleep(refusal.holdMs, answer)
+      const fail = (error: unknown): FastAnswer | Promise<FastAnswer> => {
+        const httpError = toHttpError(error)
+        logError(log, httpError, error, it.path)
+        watched.end(httpError.status, startedAt, span)
+        const answer = toAnswer(httpError.status, JSON.stringify(toErrorEnvelope(httpError)), httpError.headers)
+        return httpError.holdMs === 0 ? answer : sleep(httpError.holdMs, answer)
       }
       try {
         const answered = tracing ? tracing.within(span, () => work(headers, bytes)) : work(headers, bytes)
-        return answered instanceof Promise ? answered.then(toDone, refuse) : toDone(answered)
+        return answered instanceof Promise ? answered.then(succeed, fail) : succeed(answered)
       } catch (error) {
-        return refuse(error)
+        return fail(error)
       }
     }
-    return { bodyBytesMax, letIn, answer }
+    return { bodyBytesMax, admit, answer }
   }
 
   const found = new Map<string, FastRoute>()

@@ -17,7 +17,7 @@ const idleMsMax = 2_000
 
 describe('a connection', () => {
   let server: Server
-  let lane: FastPath
+  let fastPath: FastPath
   let isDraining = false
   let sockets: Socket[]
   let hold: Promise<unknown> = Promise.resolve()
@@ -40,7 +40,7 @@ describe('a connection', () => {
       head: `HTTP/1.1 200 OK\r\ncontent-length: ${body.length + 6}\r\n`,
       body: `quick ${body}`,
     })
-    const letIn = (_: unknown, bytes: number) => {
+    const admit = (_: unknown, bytes: number) => {
       if (!hasRoom) return undefined
       held += bytes
       return () => {
@@ -48,14 +48,14 @@ describe('a connection', () => {
       }
     }
     const routes = new Map<string, FastRoute>([
-      ['POST /now', { bodyBytesMax, letIn, answer: echo }],
-      ['POST /later', { bodyBytesMax, letIn, answer: (headers, body) => hold.then(() => echo(headers, body)) }],
+      ['POST /now', { bodyBytesMax, admit, answer: echo }],
+      ['POST /later', { bodyBytesMax, admit, answer: (headers, body) => hold.then(() => echo(headers, body)) }],
       [
         'POST /asked',
-        { bodyBytesMax, letIn: (headers, bytes) => hold.then(() => letIn(headers, bytes)), answer: echo },
+        { bodyBytesMax, admit: (headers, bytes) => hold.then(() => admit(headers, bytes)), answer: echo },
       ],
     ])
-    lane = openFastPath({ server, routes, smallBodyBytes, restWaitMs, idleMsMax, isDraining: () => isDraining })
+    fastPath = openFastPath({ server, routes, smallBodyBytes, restWaitMs, idleMsMax, isDraining: () => isDraining })
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
   }
@@ -256,7 +256,7 @@ describe('a connection', () => {
     const { send, answers } = await open()
     send(request(large).slice(0, -3))
     await eventually(() => expect(held).toBe(bodyBytesMax))
-    lane.letGo()
+    fastPath.drain()
     send('111')
     expect(await answers(1)).toEqual([`node POST ${large}`])
     expect(held).toBe(0)
@@ -365,7 +365,7 @@ describe('a connection', () => {
     await idle.answers(1)
     busy.send(request('2', { path: '/later' }))
     await sleep(50)
-    lane.letGo()
+    fastPath.drain()
     release.resolve()
     expect(await busy.answers(1)).toEqual(['quick 2'])
     expect(busy.received()).toContain('connection: close')
