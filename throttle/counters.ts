@@ -11,12 +11,12 @@ type Settings = {
 }
 
 const countsEveryMs = 2_000
-/** Changes of state are readable within 2 s. */
+/** The throttle state of an experiment must be readable within 2 s. */
 const throttledEveryMs = 1_000
 
 /**
- * Counts per experiment and data type what was accepted and what a limit kept out, and remembers why; and per monitored
- * model what became of its events.
+ * Counts what was accepted and throttled: per experiment and data type, with the reasons, and per monitored model. Writes
+ * the counts to Postgres in the background.
  */
 export function createCounters({ writeCounts, writeThrottled, writeModelCounts, onError }: Settings) {
   const counts = createWriteBehindBuffer<CountedMore>({
@@ -52,21 +52,21 @@ export function createCounters({ writeCounts, writeThrottled, writeModelCounts, 
   })
 
   return {
-    /** So many events of a model were acknowledged: stored, or known already. */
+    /** Counts acknowledged events of a model: stored ones and duplicates. */
     events(modelId: bigint, accepted: number, duplicates: number) {
       models.add({ modelId, accepted, duplicates, throttled: 0 })
     },
 
-    /** So much was acknowledged. */
+    /** Counts acknowledged rows of an experiment. */
     accepted(type: ExperimentType, experimentId: bigint, count: number) {
       counts.add({ experimentId, type, accepted: count, throttled: 0 })
     },
 
     /**
-     * So much was refused or dropped because of a limit.
+     * Counts what a limit rejected or dropped.
      *
-     * @param id of the experiment, or for events of the model
-     * @param reason which limit, for the people who look at the experiment
+     * @param id the id of the experiment; for events that of the model
+     * @param reason names the limit, for users of the experiment
      */
     throttled(type: DataType, id: bigint, count: number, reason: string) {
       if (type === 'events') return models.add({ modelId: id, accepted: 0, duplicates: 0, throttled: count })
@@ -75,7 +75,7 @@ export function createCounters({ writeCounts, writeThrottled, writeModelCounts, 
       reasons.add({ experimentId, reason, lastAtMs: Date.now() })
     },
 
-    /** Writes what is left, once. */
+    /** Writes the remaining counts once. */
     async close() {
       await Promise.all([counts.close(), reasons.close(), models.close()])
     },

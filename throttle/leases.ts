@@ -3,41 +3,41 @@ import type { SharedBuckets } from '../store/redis/token-buckets.ts'
 import { createLocalBuckets, type TokenBuckets, toShortage } from './token-buckets.ts'
 
 /**
- * Buckets that several processes share through Redis. A process leases tokens in bulk, a hundredth of a minute's worth at
- * a time, spends them in memory and asks for more before they run out; one question a bucket is under way at any time.
+ * Token buckets that several processes share through Redis. A process leases tokens in bulk, a hundredth of a minute's worth
+ * at a time, spends them in memory and requests more before they run out. Each bucket has one request in flight at most.
  *
- * What all processes admit together is never more than the shared bucket gave out: a minute's worth and the rate. What a
- * process leased and does not spend is lost to the others, so under a full load up to 1.5 % of a minute's worth for each
- * process is admitted later than it could be. While Redis is away every process goes by buckets of its own.
+ * All processes together never admit more than the shared bucket gave out: a minute's worth and the rate. Leased tokens that
+ * a process does not spend are lost to the others, so under full load up to 1.5 % of a minute's worth per process is admitted
+ * later than it could be. While Redis is down, every process uses local buckets.
  */
 type Settings = { shared: SharedBuckets; now: () => number }
 
-type Lease = { tokens: number; expiresAtMs: number; asking: Promise<Answer> | undefined }
+type Lease = { tokens: number; expiresAtMs: number; request: Promise<Answer> | undefined }
 
-/** What one question came to. A refusal holds for all who need as much or more. */
+/** The answer to a request for tokens. A denial applies to everyone who needs as much or more. */
 type Answer = { need: number; isGranted: boolean; remaining: number }
 
 const leasesMax = 200_000
 const leaseShare = 0.01
-/** Tokens that nobody spends go back by themselves: the shared bucket has long filled up again. */
+/** Unspent tokens expire: by then the shared bucket has filled up again. */
 const leaseMs = 5_000
 
 export function createLeasedBuckets({ shared, now }: Settings): TokenBuckets {
   const leases = createLruCache<Lease>(leasesMax)
-  const own = createLocalBuckets(now)
+  const local = createLocalBuckets(now)
 
   function findLease(id: string): Lease {
     let lease = leases.get(id)
     if (!lease) {
-      lease = { tokens: 0, expiresAtMs: 0, asking: undefined }
+      lease = { tokens: 0, expiresAtMs: 0, request: undefined }
       leases.set(id, lease)
     }
     if (now() >= lease.expiresAtMs) lease.tokens = 0
     return lease
   }
 
-  function ask(lease: Lease, id: string, perMinute: number, need: number): Promise<Answer> {
-    lease.asking ??= shared
+  function renew(lease: Lease, id: string, perMinute: number, need: number): Promise<Answer> {
+    lease.request ??= shared
       .take(id, perMinute, need, need + toBulk(perMinute))
       .then(({ granted, remaining }) => {
         lease.tokens += granted
@@ -45,9 +45,9 @@ export function createLeasedBuckets({ shared, now }: Settings): TokenBuckets {
         return { need, isGranted: granted > 0, remaining }
       })
       .finally(() => {
-        lease.asking = undefined
+        lease.request = undefined
       })
-    return lease.asking
+    return lease.request
   }
 
   async function takeWhenGranted(lease: Lease, id: string, perMinute: number, count: number) {
@@ -55,9 +55,9 @@ export function createLeasedBuckets({ shared, now }: Settings): TokenBuckets {
       const need = count - lease.tokens
       let answer: Answer
       try {
-        answer = await ask(lease, id, perMinute, need)
+        answer = await renew(lease, id, perMinute, need)
       } catch {
-        return own.take(id, perMinute, count)
+        return local.take(id, perMinute, count)
       }
       if (lease.tokens >= count) {
         lease.tokens -= count
@@ -72,7 +72,7 @@ export function createLeasedBuckets({ shared, now }: Settings): TokenBuckets {
       const lease = findLease(id)
       if (lease.tokens < count) return takeWhenGranted(lease, id, perMinute, count)
       lease.tokens -= count
-      if (lease.tokens < toBulk(perMinute) / 2 && !lease.asking) ask(lease, id, perMinute, 1).catch(() => undefined)
+      if (lease.tokens < toBulk(perMinute) / 2 && !lease.request) renew(lease, id, perMinute, 1).catch(() => undefined)
       return undefined
     },
 

@@ -10,7 +10,7 @@ export type RateLimits = Record<DataType, number>
 
 type Settings = {
   buckets: TokenBuckets
-  /** What holds where nothing else was set. */
+  /** The defaults. */
   perExperiment: RateLimits
   perKey: RateLimits
   counters: Pick<Counters, 'throttled'>
@@ -18,43 +18,43 @@ type Settings = {
 }
 
 /**
- * Who is charged: an experiment, with the limits set for its project and workspace; for events a monitored model, with
- * those of its workspace.
+ * The experiment that is charged, with the limits set for its project and workspace; for events the monitored model, with the
+ * limits of its workspace.
  */
 export type ChargedExperiment = { id: bigint; limits: GivenLimits }
-/** And the key it is written with. */
+/** The key that is charged. */
 export type ChargedKey = { keyId: string; limits: GivenLimits }
 
-/** What was taken for a request; it is put back when the request is refused for another reason. */
+/** The tokens taken for a request; they are given back if the request fails for another reason. */
 type RateLimitedWrite = { type: DataType; experimentId: bigint; keyId: string; count: number }
 
-/** Enough to make a few requests a second out of a client that never waits, and no more than a proxy bears. */
+/** Slows a client that never waits down to a few requests a second, and stays below the time-outs of proxies. */
 const holdMs = 500
-const refusedMax = 50_000
-/** Others may take what was waited for, or give something back. */
+const throttledBucketsMax = 50_000
+/** Buckets are checked again this often: other requests take tokens or give them back. */
 const waitMsMax = 1_000
 
 /**
- * Limits by rate: every data type of every experiment and of every key has a bucket of its own, so a runaway takes
- * nothing from its neighbours.
+ * Limits by rate. Every data type of every experiment and of every key has its own bucket, so a runaway client does not slow
+ * others down.
  *
- * Nor may its refused requests take the time of this process, for each has to be read before it can be refused: who comes
- * back before the time it was told has to wait for the next answer.
+ * A request must be read before it can be rejected, which takes CPU time. So a client that retries before its `Retry-After`
+ * gets a delayed answer.
  */
 export function createThrottle({ buckets, perExperiment, perKey, counters, now }: Settings) {
-  /** Until when the callers of a bucket were told to wait. */
-  const toldToWait = createLruCache<number>(refusedMax)
+  /** By bucket: the end of the latest `Retry-After` that was answered. */
+  const retryTimes = createLruCache<number>(throttledBucketsMax)
 
   function isEarly(bucket: string, retryAfterMs: number): boolean {
-    const toldUntil = toldToWait.get(bucket) ?? Number.NEGATIVE_INFINITY
-    toldToWait.set(bucket, Math.max(toldUntil, now() + retryAfterMs))
-    return now() < toldUntil
+    const retryAtMs = retryTimes.get(bucket) ?? Number.NEGATIVE_INFINITY
+    retryTimes.set(bucket, Math.max(retryAtMs, now() + retryAfterMs))
+    return now() < retryAtMs
   }
 
   /**
-   * Takes tokens for all points of a request, or for none. Mostly answers at once.
+   * Takes tokens for all points of a request, or for none. Usually synchronous.
    *
-   * @throws HttpError `throttled`, with the headers that tell when to come back
+   * @throws Throttled with `Retry-After`
    */
   function admit(
     type: DataType,
@@ -72,7 +72,7 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
       limit: key.limits[rateLimitNames[type]] ?? perKey[type],
       whose: 'this API key',
     }
-    const refuse = (shortage: Shortage, bound: Bound): never => {
+    const reject = (shortage: Shortage, bound: Bound): never => {
       counters.throttled(type, experiment.id, count, `${labels[type]}: over ${bound.limit} a minute for ${bound.whose}`)
       const held = isEarly(bound.bucket, shortage.retryAfterMs) ? holdMs : 0
       throw toThrottled(shortage, bound, labels[type], held)
@@ -80,17 +80,17 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
     const finish = (shortage: Shortage | undefined): undefined => {
       if (!shortage) return undefined
       buckets.giveBack(ofExperiment.bucket, count)
-      refuse(shortage, ofKey)
+      reject(shortage, ofKey)
     }
     const admitKey = (shortage: Shortage | undefined): undefined | Promise<undefined> => {
-      if (shortage) refuse(shortage, ofExperiment)
+      if (shortage) reject(shortage, ofExperiment)
       return mapMaybeAsync(buckets.take(ofKey.bucket, ofKey.limit, count), finish)
     }
     return mapMaybeAsync(buckets.take(ofExperiment.bucket, ofExperiment.limit, count), admitKey)
   }
 
-  /** Takes tokens of one bucket, when it has them. */
-  async function takeWhenThere(bucket: string, limit: number, count: number, signal: AbortSignal): Promise<void> {
+  /** Waits until a bucket has the tokens, and takes them. */
+  async function takeWhenFilled(bucket: string, limit: number, count: number, signal: AbortSignal): Promise<void> {
     for (;;) {
       const shortage = await buckets.take(bucket, limit, count)
       if (!shortage) return
@@ -101,14 +101,19 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
   return {
     admit,
 
-    /** Resolves when the tokens were taken, however long that takes: for who can be slowed down instead of refused. */
+    /** Waits as long as it takes for the tokens, and takes them: for callers that can be slowed down instead of rejected. */
     async wait(type: DataType, experiment: ChargedExperiment, key: ChargedKey, count: number, signal: AbortSignal) {
       const limit = experiment.limits[rateLimitNames[type]] ?? perExperiment[type]
-      await takeWhenThere(toExperimentBucket(type, experiment.id), limit, count, signal)
-      await takeWhenThere(toKeyBucket(type, key.keyId), key.limits[rateLimitNames[type]] ?? perKey[type], count, signal)
+      await takeWhenFilled(toExperimentBucket(type, experiment.id), limit, count, signal)
+      await takeWhenFilled(
+        toKeyBucket(type, key.keyId),
+        key.limits[rateLimitNames[type]] ?? perKey[type],
+        count,
+        signal,
+      )
     },
 
-    /** Takes back what a request was charged that could not be kept. */
+    /** Gives back the tokens of a request that was not stored. */
     giveBack({ type, experimentId, keyId, count }: RateLimitedWrite) {
       buckets.giveBack(toExperimentBucket(type, experimentId), count)
       buckets.giveBack(toKeyBucket(type, keyId), count)
@@ -118,10 +123,10 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
 
 export type Throttle = ReturnType<typeof createThrottle>
 
-/** One of the limits that a request has to keep. */
+/** A limit that applies to a request. */
 type Bound = { bucket: string; limit: number; whose: string }
 
-/** How a data type is called in messages. */
+/** The names of data types in messages. */
 const labels: Record<DataType, string> = {
   metrics: 'metric points',
   systemMetrics: 'points of resource usage',

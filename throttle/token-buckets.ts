@@ -2,20 +2,19 @@ import { createLruCache } from '../runtime/lru-cache.ts'
 
 /** What is missing for a request to be admitted. */
 export type Shortage = {
-  /** Tokens that are there. */
+  /** Tokens in the bucket. */
   remaining: number
   retryAfterMs: number
 }
 
-/** Buckets of tokens by name. Each fills at its rate and holds a minute's worth. */
+/** Token buckets by id. Each fills at its rate and holds a minute's worth. */
 export type TokenBuckets = {
   /**
-   * Takes `count` tokens, or none and tells what is missing. Answers at once when it can: most requests need no promise.
-   * More than a bucket holds is let in when the bucket is full, and the debt is paid off before the next: else it could
-   * never be sent.
+   * Takes `count` tokens, or takes none and returns the shortage. Synchronous when possible: most requests need no promise.
+   * A full bucket admits more than it holds, or else such a request could never succeed; it then fills from below zero.
    */
   take(id: string, perMinute: number, count: number): Shortage | undefined | Promise<Shortage | undefined>
-  /** Puts back what was taken for a request that was then refused. */
+  /** Gives back the tokens of a request that was rejected afterwards. */
   giveBack(id: string, count: number): void
 }
 
@@ -25,7 +24,7 @@ const bucketsMax = 200_000
 
 /** Buckets in the memory of this process. */
 export function createLocalBuckets(now: () => number) {
-  // A bucket that is forgotten because others are busier comes back full: it errs towards accepting.
+  // An evicted bucket comes back full: it admits too much rather than too little.
   const buckets = createLruCache<Bucket>(bucketsMax)
 
   function fill(id: string, perMinute: number): Bucket {
@@ -55,7 +54,7 @@ export function createLocalBuckets(now: () => number) {
   } satisfies TokenBuckets
 }
 
-/** What is missing in a bucket for `count` tokens, and how long until it has them. */
+/** The shortage of a bucket for `count` tokens. */
 export function toShortage(remaining: number, perMinute: number, count: number): Shortage {
   const missing = Math.min(count, perMinute) - remaining
   return { remaining, retryAfterMs: (missing * 60_000) / perMinute }
