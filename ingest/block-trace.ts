@@ -2,8 +2,8 @@ import type { Span, Tracing } from '../runtime/tracing.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 
 /**
- * The part of a trace in which a block goes to the queue. Of the requests that share a block, the first that is traced has
- * it as its own; the others and the block are linked, both ways.
+ * The part of a trace in which a block goes to the queue. The span of a block is a child of its first traced request; the
+ * other traced requests and the block link to each other.
  */
 export type BlockTrace = ReturnType<typeof createBlockTrace>
 
@@ -25,7 +25,7 @@ export function createBlockTrace(tracing: Tracing, queue: QueueName) {
       for (const it of others) it.link(block.traceparent)
       let queued: Span | undefined
       return {
-        /** The span whose place in the trace goes along with the job. */
+        /** The span that the job carries to the worker. */
         queue() {
           const attributes = { ...messaging, 'messaging.operation.type': 'send' }
           queued = tracing.start(`send ${queue}`, { kind: 'producer', from: block.traceparent, attributes })

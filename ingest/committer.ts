@@ -8,33 +8,33 @@ import type { Producer, QueueLoad } from '../store/queue/queue.ts'
 import type { BlockTrace } from './block-trace.ts'
 
 /**
- * Group commit: requests add their rows to the open block of their table and wait. The block closes by size, or a few
- * milliseconds after its first row; one queue job carries it, and everyone who waits is answered when the queue has it.
- * Nobody is answered before. If the queue refuses, all of them are refused, and may send again.
+ * Group commit. Requests add their rows to the open block of a table and wait. The block closes when it is full, or a few
+ * milliseconds after its first row. One queue job carries it, and its requests are answered when the queue has it, never
+ * earlier. If the queue rejects the block, all its requests fail and can be sent again.
  *
- * A job costs the same whatever is in it, so under load a block waits longer, and grows while those before it are on their
- * way: the busier a process, the fewer jobs for a point.
+ * The cost of a job does not depend on its size, so under load blocks wait longer and grow while earlier ones are being sent:
+ * the busier a process, the more rows per job.
  */
 type Settings<T extends Table> = {
   table: T
   producer: Pick<Producer, 'add' | 'load'>
-  /** How long the first row waits for company, unless much is coming. */
+  /** Group-commit delay: how long a block stays open after its first row; longer under load. */
   waitMs: number
   rowsMax: number
   bytesMax: number
-  /** Bytes of closed blocks that may be on their way; over it requests are refused. */
+  /** The limit of bytes in closed blocks that the queue does not have yet; over it requests are rejected. */
   pendingBytesMax: number
-  /** What the queue may hold; over any of it requests are refused, before the queue or its memory is in danger. */
+  /** The limits of the queue; over them requests are rejected, before Redis runs out of memory. */
   queueMax: QueueMax
   onClosed(block: { rows: number; bytes: number; commitMs: number }): void
   onLoad(load: QueueLoad): void
-  /** Where tracing is on. */
+  /** Absent when tracing is off. */
   trace?: BlockTrace
 }
 
 export type QueueMax = {
   blocks: number
-  /** Compressed bytes, reckoned from the average of the blocks sent. */
+  /** Compressed bytes, estimated from the average of the blocks sent. */
   bytes: number
 }
 
@@ -42,41 +42,41 @@ export type Committer<T extends Table> = {
   /**
    * Adds one request's rows and resolves when the queue has them.
    *
-   * @param append pushes rows into the open block; should it fail half-way, the whole block is refused
+   * @param append pushes rows into the open block; if it throws, the whole block fails
    * @throws HttpError `unavailable`
    */
   commit(receivedMs: number, append: (block: NativeBlock<T>) => void): Promise<void>
   /**
-   * What `commit` would refuse now, for those who have something else to do before.
+   * Throws what `commit` would throw now, for callers with work to do before it.
    *
    * @throws HttpError `unavailable`
    */
   refuseWhenFull(): void
-  /** Commits what is open and waits for all that is on its way. */
+  /** Commits the open block and waits until the queue has all blocks. */
   close(): Promise<void>
 }
 
 const commitsAtOnce = 2
-/** After a block of so many requests the next one waits longer by this factor. */
+/** A block with this many requests means load: the next one stays open longer by `busyFactor`. */
 const busyRequests = 16
 const busyFactor = 2.5
 const loadCheckMs = 500
-/** Counting a deep queue takes Postgres a while: the pause grows with it, or counting would be most of the work. */
+/** The pause between checks, in durations of a check: counting a deep queue is slow. */
 const pausePerCheck = 20
-/** The rest is for what Redis needs besides, above all while it rewrites its file. */
+/** Redis needs the rest, above all while it rewrites its file. */
 const memoryShareMax = 0.75
 const retryAfterSeconds = 5
-/** How much a new block counts in the average. */
+/** The weight of a new block in the moving average. */
 const newestWeight = 0.02
 const compress = promisify(zlib.zstdCompress)
 const zstdFastest = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }
-// Small blocks are compressed on the spot: handing them to another thread costs more than the work.
+// Small blocks are compressed on this thread: handing them to another one costs more than the work.
 const compressHereBytesMax = 64 * 1024
 
 type Commit = {
   receivedMs: number
   requests: number
-  /** Those of the requests that are traced. */
+  /** The spans of the traced requests. */
   spans: Span[]
   done: Promise<void>
   settle: (outcome: Promise<void>) => void
@@ -84,7 +84,7 @@ type Commit = {
 
 export function createCommitter<T extends Table>(settings: Settings<T>): Committer<T> {
   const block = createNativeBlock(settings.table)
-  const onTheWay = new Set<Promise<void>>()
+  const sends = new Set<Promise<void>>()
   let open: Commit | undefined
   let isBusy = false
   let timer: NodeJS.Timeout | undefined
@@ -105,7 +105,7 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
       load = await settings.producer.load()
       settings.onLoad(load)
     } catch {
-      // A queue that does not answer refuses blocks by itself; what was last known stays meanwhile.
+      // A queue that is down rejects blocks itself; the last known load stays.
     }
     if (loadCheck) scheduleLoadCheck(Math.max(loadCheckMs, (performance.now() - startedAt) * pausePerCheck))
   }
@@ -127,8 +127,8 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
     return { receivedMs, requests: 0, spans: [], done: promise, settle: resolve }
   }
 
-  /** A row that is there in part would shift every row after it: nobody's rows in this block can be trusted. */
-  function refuseBlock(error: unknown) {
+  /** Drops the open block: an incomplete row would shift every row after it. */
+  function failBlock(error: unknown) {
     block.take()
     open?.settle(Promise.reject(unavailable('This process could not take the write.', error)))
     open = undefined
@@ -140,17 +140,17 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
     clearTimeout(timer)
     timer = undefined
     if (!open) return
-    // While all ways to the queue are busy the block stays open and grows: the next one is larger, not later.
-    if (onTheWay.size >= commitsAtOnce && block.byteLength() < settings.bytesMax) return
+    // While `commitsAtOnce` blocks are being sent, this one stays open and grows.
+    if (sends.size >= commitsAtOnce && block.byteLength() < settings.bytesMax) return
     const { receivedMs, requests, spans, settle } = open
     isBusy = requests >= busyRequests
     open = undefined
     const rows = block.rows
     const sending = send(block.take(), rows, receivedMs, spans)
-    onTheWay.add(sending)
+    sends.add(sending)
     settle(sending)
     const settled = () => {
-      onTheWay.delete(sending)
+      sends.delete(sending)
       if (open && timer === undefined) closeBlock()
     }
     sending.then(settled, settled)
@@ -194,7 +194,7 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
       try {
         append(block)
       } catch (error) {
-        refuseBlock(error)
+        failBlock(error)
       }
       if (block.rows >= settings.rowsMax || block.byteLength() >= settings.bytesMax) closeBlock()
       return done
@@ -205,9 +205,9 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
     async close() {
       clearTimeout(loadCheck)
       loadCheck = undefined
-      while (open || onTheWay.size > 0) {
-        if (onTheWay.size < commitsAtOnce) closeBlock()
-        await Promise.allSettled(onTheWay)
+      while (open || sends.size > 0) {
+        if (sends.size < commitsAtOnce) closeBlock()
+        await Promise.allSettled(sends)
       }
     },
   }

@@ -5,12 +5,9 @@ import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import { createReadThroughCache } from '../runtime/read-through-cache.ts'
 import type { SoughtExperiment, WritableExperiment } from '../store/postgres/experiments/experiments.ts'
 
-/**
- * An experiment that was moved or deleted is still written to for at most this long by a process that knows it; limits
- * that an admin changes hold after it at the latest.
- */
+/** For at most this long a moved or deleted experiment can still be written to, and old limits apply. */
 const freshForMs = 10_000
-/** A key that was not there may be made the next moment. */
+/** A missing experiment may be created at any moment. */
 const absentForMs = 500
 const experimentsMax = 200_000
 
@@ -19,26 +16,25 @@ const usersMax = 10_000
 type Find = (userId: string, keys: string[]) => Promise<Map<string, SoughtExperiment>>
 
 /**
- * Finds the experiments that callers write to, without a query per point: answers are remembered for a short time, and
- * those already known go on working while Postgres is away. What one user asks for at the same time is one query: of what
- * one costs, finding the rows is the least.
+ * Finds the experiments that callers write to. Results are cached, so that points need no query each, and cached experiments
+ * still work while Postgres is down. Concurrent lookups of one user share one query: the fixed cost of a query is most of it.
  *
- * @param find looks up experiments that the user may write to, or that are kept from a restricted service account
+ * @param find looks up experiments that the user may write to; `isWithheld` if a restricted service account may not use one
  */
 export function createExperimentCheck(find: Find) {
-  const ofUsers = createLruCache<(key: string) => Promise<SoughtExperiment | undefined>>(usersMax)
+  const loaders = createLruCache<(key: string) => Promise<SoughtExperiment | undefined>>(usersMax)
 
-  function askFor(userId: string, key: string): Promise<SoughtExperiment | undefined> {
-    let ofUser = ofUsers.get(userId)
-    if (!ofUser) {
-      ofUser = createBatchLoader((keys: string[]) => find(userId, keys))
-      ofUsers.set(userId, ofUser)
+  function load(userId: string, key: string): Promise<SoughtExperiment | undefined> {
+    let loader = loaders.get(userId)
+    if (!loader) {
+      loader = createBatchLoader((keys: string[]) => find(userId, keys))
+      loaders.set(userId, loader)
     }
-    return ofUser(key)
+    return loader(key)
   }
 
   const lookUp = createReadThroughCache<SoughtExperiment, { userId: string; key: string }>({
-    find: (_id, { userId, key }) => askFor(userId, key),
+    find: (_id, { userId, key }) => load(userId, key),
     freshForMs: { found: freshForMs, absent: absentForMs },
     entriesMax: experimentsMax,
   })

@@ -135,8 +135,8 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     findExperiment: createExperimentCheck((userId, keys) => findWritableExperiments(queries, userId, keys)),
     throttle,
     limitSeries: createSeriesLimits({
-      askTotals: createBatchLoader((ids: bigint[]) => countSeries(clickhouse, ids)),
-      askPointsBySeries: (id) => countPointsBySeries(clickhouse, id),
+      findTotals: createBatchLoader((ids: bigint[]) => countSeries(clickhouse, ids)),
+      findPointsBySeries: (id) => countPointsBySeries(clickhouse, id),
       onError: settings.onClickHouseError,
       defaults: settings.seriesLimits,
       now: () => performance.now(),

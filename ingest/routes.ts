@@ -22,7 +22,7 @@ import {
 import { createWriteHandlers, type WriteDeps } from './write.ts'
 
 type Deps = WriteDeps & {
-  /** Takes points over the limit on metric names or on points per metric out of the lists. */
+  /** Removes points over the limit on metric names or on points per metric from the lists. */
   limitSeries(experiment: WritableExperiment, rows: PointRows): Dropped | Promise<Dropped>
   committers: {
     metrics: Committer<typeof pointsTable>
@@ -37,7 +37,7 @@ const saved = JSON.stringify({ msg: 'Saved', code: 200, data: null, sdk_error_co
 export function createIngestRoutes({ limitSeries, committers, ...deps }: Deps): Route[] {
   const toHandler = createWriteHandlers(deps)
 
-  /** Drops what is over a limit, in place, and counts it for whoever looks at the experiment. */
+  /** Drops the points over a limit and counts them for the experiment's metadata. */
   function dropOverLimits<Rows extends PointRows>(experiment: WritableExperiment, rows: Rows) {
     return mapMaybeAsync(limitSeries(experiment, rows), ({ overNames, overPoints }) => {
       const { id } = experiment

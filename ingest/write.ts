@@ -15,11 +15,11 @@ import { createIdentities, type Origin } from './identity.ts'
  * Every write to an experiment takes the same five steps. Before them the key was checked (`http/key-check.ts`) and the body
  * parsed (`http/fast-path/routes.ts`).
  *
- * 1. Whose is it? Find the experiment (`experiments.ts`).
- * 2. May it? Charge its rows to the experiment and to the key (`throttle/throttle.ts`).
- * 3. Is it right? Check each row (`points/`, `output/`).
- * 4. Into the open block, which one job carries to the queue (`committer.ts`).
- * 5. Answer, after the queue has the block.
+ * 1. Find the experiment (`experiments.ts`).
+ * 2. Charge its rows to the experiment and to the key (`throttle/throttle.ts`).
+ * 3. Check each row (`points/`, `output/`).
+ * 4. Add the rows to the open block; one job carries it to the queue (`committer.ts`).
+ * 5. Answer after the queue has the block.
  *
  * What differs from route to route is in `WriteParts`; `routes.ts` lists them.
  */
@@ -40,11 +40,11 @@ type WriteParts<Body, Envelope extends { experimentKey: string }, Rows, T extend
   /** Names the route in the scope of an `Idempotency-Key`. Stored in the identity of rows: never change one. */
   call: string
   committer: Committer<T>
-  /** Reads whose write it is. @throws HttpError */
+  /** Reads the experiment key and the unchecked rows. @throws HttpError */
   readEnvelope(body: Body): Envelope
-  /** How many rows are charged, before any of them is checked. @throws HttpError `tooLarge` */
+  /** Counts the rows to charge, before any is checked. @throws HttpError `tooLarge` */
   countClaimed(envelope: Envelope): number
-  /** Checks each row, and leaves out what is not to be stored. */
+  /** Checks each row and drops those that must not be stored. */
   checkRows(envelope: Envelope, experiment: WritableExperiment): Rows | Promise<Rows>
   countAccepted(rows: Rows): number
   append(block: NativeBlock<T>, origin: Origin, rows: Rows): void
@@ -69,7 +69,7 @@ export function createWriteHandlers({
   ) {
     const { type, call, committer } = parts
 
-    // This path is hot. An await costs a turn of the event loop, so nothing is awaited that is there already.
+    // A hot path. An await costs a turn of the event loop, so only promises are awaited.
     return async function handle({ body, caller, headers }: Call<Body>): Promise<string> {
       const { keyId, userId } = caller
       const identity = toIdentity(userId, call, headers)

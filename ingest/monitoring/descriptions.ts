@@ -10,7 +10,7 @@ export const ping = {
   ...common,
   method: 'GET',
   path: '/mpm/isAlive/ping',
-  summary: 'Answers that the service is there and the key is registered.',
+  summary: 'Answers 200 when the service runs and the key is registered.',
   answer: z.object({ msg: z.string() }),
   shape: 'envelope',
 } satisfies RouteDescription
@@ -53,7 +53,7 @@ const batch = {
   method: 'POST',
   query: object({
     enforceValidation: optional(flag).describe(
-      'true: one wrong item refuses the whole batch. false, the default: only wrong items are rejected',
+      'true: one wrong item rejects the whole batch. false, the default: only wrong items are rejected',
     ),
   }),
   answer: z.object({
@@ -66,7 +66,7 @@ const batch = {
       .describe('sets of labels, also those sent with events: the first for a prediction id is stored'),
     faults: z
       .array(z.object({ index: z.int(), field: z.string(), msg: z.string() }))
-      .describe('what is wrong with the rejected items, the first 1,000'),
+      .describe('the errors of rejected items, the first 1,000'),
   }),
   shape: 'envelope',
   checksOwnBody: true,
@@ -79,8 +79,8 @@ export const eventsBatch = {
   summary:
     'Logs events of deployed models: features, prediction, labels. One batch may hold any models and workspaces; an item ' +
     'with nothing but labels is stored as labels. The first event with a prediction id is stored for good. Wrong items are ' +
-    'rejected and reported, and the others stored; with `enforceValidation=true` one wrong item refuses the whole batch, ' +
-    'and `data` lists every fault.',
+    'rejected and reported, and the others stored; with `enforceValidation=true` one wrong item rejects the whole batch, ' +
+    'and `data` lists every error.',
   body: events,
 } satisfies RouteDescription
 
@@ -100,7 +100,7 @@ export const csvFields = object({
   modelVersion: name,
   datasetName: name.describe('needed for training events; a data set with a new name is created'),
   NAValues: optional(text(10_000)).describe(
-    'further strings that mean a missing value, separated by commas. Always known: the empty string, None, null, NULL, ' +
+    'more strings that mean a missing value, separated by commas. Default: the empty string, None, null, NULL, ' +
       'N/A, NA, NaN, n/a, nan',
   ),
   keepDefaultNAValues: optional(text(10)).describe('false: only the strings in NAValues mean a missing value'),

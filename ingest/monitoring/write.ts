@@ -14,13 +14,13 @@ import { type ModelItem, storeItems } from './store-items.ts'
 /**
  * A batch of events or labels takes these steps. Items of one batch may belong to many models.
  *
- * 1. Is it right? Check each item (`batch.ts`, before this).
- * 2. Whose is it? Find the workspace and the model of each (`models.ts`).
- * 3. May it? Charge the items to their models and to the key (`throttle/throttle.ts`).
- * 4. Is it the first with its prediction id? If so, into the open blocks (`store-items.ts`, `claim-batches.ts`).
- * 5. Answer, after the queue has the blocks.
+ * 1. Check each item (`batch.ts`, before this).
+ * 2. Find the workspace and the model of each (`models.ts`).
+ * 3. Charge the items to their models and to the key (`throttle/throttle.ts`).
+ * 4. Add items that are the first with their prediction id to the open blocks (`store-items.ts`, `claim-batches.ts`).
+ * 5. Answer after the queue has the blocks.
  *
- * A wrong item is rejected and the others go on, unless the caller wants all or nothing: then one wrong item refuses the batch.
+ * Wrong items are rejected and the others stored, unless the caller wants all or nothing: then one wrong item rejects the batch.
  */
 export type EventDeps = {
   models: ModelCheck

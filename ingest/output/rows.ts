@@ -28,7 +28,7 @@ export function pushLines(
   block.endRows(count)
 }
 
-/** Which of the optional parts a line has, as the bits that are stored with it. */
+/** The optional fields that a line has, as the stored bits. */
 function toLineBits({ localTimestamp, offset }: OutputLine): number {
   return (localTimestamp === undefined ? 0 : present.timestamp) | (offset === undefined ? 0 : present.offset)
 }

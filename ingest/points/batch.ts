@@ -33,14 +33,14 @@ export const batchFields = object({
   ),
 })
 
-/** A point that is not stored, or the first of a series: its row index, and why. */
+/** The row index and the error of a rejected point, or of the first point of a rejected series. */
 type Rejected = { index: number; msg: string }
 
-/** The points of a batch that are right, and the first thousand that are not. */
+/** The valid points of a batch, and the errors of the first thousand wrong ones. */
 export type Batch = PointRows & { rejected: Rejected[]; rejectedCount: number }
 
 const pointsMax = 1_000_000
-/** A million wrong points are not answered with a million messages. */
+/** Limits the answer: a batch may have a million wrong points. */
 const rejectedShownMax = 1_000
 
 const envelopeFields = object({

@@ -1,14 +1,13 @@
 import { experimentKey, object, toFieldError } from '../../http/body/fields.ts'
 import { type Point, pointFields, readPlainPoint, toPoint } from './point.ts'
 
-/** The body of a single point: whose it is, and the point itself. */
+/** A point with its experiment key. */
 export const metricFields = object({ experimentKey, ...pointFields.shape })
 
 const keyCharactersMax = 50
 
 /**
- * Reads a single point with its experiment. Like points in a batch, most need no conversion; whatever is not plainly
- * right goes to the schema, which alone refuses.
+ * Reads a single point with its experiment key. Most need no conversion; the others go to the schema.
  *
  * @throws HttpError that names the field
  */

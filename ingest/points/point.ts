@@ -15,7 +15,7 @@ const nameCharactersMax = 1_000
 export const metricName = text(nameCharactersMax, 1)
 const context = optional(text(nameCharactersMax))
 
-/** Where and when something was logged; clients spell the context in two ways. */
+/** The context, step, epoch and time of a value; clients spell the context in two ways. */
 export const placeFields = {
   context,
   runContext: context,
@@ -24,10 +24,10 @@ export const placeFields = {
   timestamp: optional(timestampMs),
 }
 
-/** One point of a metric, as a request gives it. */
+/** The fields of a point in a request. */
 export const pointFields = object({ metricName, metricValue: float64, ...placeFields })
 
-/** One point, checked. What the client left out is absent. */
+/** A checked point. Fields that the client did not send are undefined. */
 export type Point = {
   metric: string
   context: string
@@ -47,7 +47,7 @@ export function readPlainPoint(raw: unknown): Point | undefined {
   return toPlainPoint(metricName, context, metricValue, step, epoch, timestamp)
 }
 
-/** Puts a point together of parts that need no conversion. */
+/** Builds a point from values that need no conversion. */
 export function toPlainPoint(
   metric: string,
   context: string,
@@ -69,9 +69,10 @@ export function toPlainPoint(
 type Absent = null | undefined
 
 /**
- * Reads one point; a point that cannot be stored as it is comes back as the message that says why.
+ * Reads one point.
  *
- * @param where names its place in the request
+ * @param where returns its path in the request
+ * @returns the error message for a wrong point
  */
 export function readPoint(raw: unknown, where: () => string): Point | string {
   const plain = readPlainPoint(raw)
@@ -86,8 +87,8 @@ export function toPoint({ metricName, metricValue, ...place }: z.output<typeof p
 }
 
 /*
- * The parts of a point that need no conversion, which most are. They are a shortcut past the schema, never a second opinion:
- * whatever is not plainly right goes to the schema, which alone refuses. A property test holds the two together.
+ * Fast checks: most points need no conversion. A point that fails one goes to the schema, and only the schema rejects points.
+ * A property test checks that both agree.
  */
 
 export function isPlainName(name: unknown): name is string {
@@ -102,7 +103,7 @@ export function isPlainInteger(value: unknown): value is number | Absent {
   return value == null || (Number.isSafeInteger(value) && !Object.is(value, -0))
 }
 
-/** The context of a point or a series; undefined when it needs a closer look. */
+/** The context of a point or a series; undefined when only the schema can read it. */
 export function readPlainContext(raw: { context?: unknown; runContext?: unknown }): string | undefined {
   if (raw.runContext != null) return undefined
   const context = raw.context ?? ''

@@ -3,7 +3,7 @@ import { type pointsTable, present } from '../../store/clickhouse/points/tables.
 import type { Origin } from '../identity.ts'
 import type { Point } from './point.ts'
 
-/** Points of a request; `rowIndexes[i]` is the index of `points[i]` among all points sent, and part of its identity. */
+/** Points of a request. `rowIndexes[i]` is the index of `points[i]` in the request and part of its identity. */
 export type PointRows = { points: Point[]; rowIndexes: number[] }
 
 /** Adds points to an open block, column by column. */
@@ -30,7 +30,7 @@ export function pushPoints(
   block.endRows(count)
 }
 
-/** Which of the optional parts a point has, as the bits that are stored with it. */
+/** The optional fields that a point has, as the stored bits. */
 function toPresentBits({ step, epoch, timestamp }: Point): number {
   return (
     (step === undefined ? 0 : present.step) |

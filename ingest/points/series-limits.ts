@@ -3,22 +3,21 @@ import { waitAtMost } from '../../runtime/timeout.ts'
 import type { SeriesTotals } from '../../store/clickhouse/points/series-counts.ts'
 import type { WritableExperiment } from '../../store/postgres/experiments/experiments.ts'
 import type { Point } from './point.ts'
+import type { PointRows } from './rows.ts'
 
 /**
- * Limits by count: how many metric names an experiment may have, and how many points one metric. What is over them is
- * dropped, counted and shown; the call answers 200 all the same. A metric in a context has a name of its own, the one it
- * has in summaries.
+ * Limits by count: the metric names of an experiment, and the points of one metric. Excess points are dropped, counted and
+ * shown; the write still answers 200. A metric in a context counts under its summary name `<context>_<name>`.
  *
- * Counting happens here, in memory, for each experiment that is written to. What was there before is asked of ClickHouse:
- * once as two totals, and only when these might reach a limit, name by name. Other processes are learnt of by asking
- * again when an eighth of what was left has been used up; so with n processes the limits are kept to within (n - 1)/8 of
- * that, and what stands in the queue. While ClickHouse is away, only what this process has seen counts: limits by count
- * never hold up a write.
+ * Each process counts in memory. It reads what is stored from ClickHouse: first two totals, and the points of every name only
+ * when the totals are close to a limit. It reads again after an eighth of what was left is used up, to learn of the writes of
+ * other processes. So with n processes a limit may be exceeded by (n - 1)/8 of what was left, and by what is in the queue.
+ * While ClickHouse is down a process counts its own writes only: these limits never block a write.
  */
 type Settings = {
-  /** The size of an experiment as an upper bound; undefined when it has no points. */
-  askTotals(experimentId: bigint): Promise<SeriesTotals | undefined>
-  askPointsBySeries(experimentId: bigint): Promise<Map<string, number>>
+  /** Upper bounds for an experiment; undefined when it has no points. */
+  findTotals(experimentId: bigint): Promise<SeriesTotals | undefined>
+  findPointsBySeries(experimentId: bigint): Promise<Map<string, number>>
   onError(error: unknown): void
   defaults: SeriesLimits
   now: () => number
@@ -26,42 +25,41 @@ type Settings = {
 
 export type SeriesLimits = { metricNamesMax: number; pointsPerMetricMax: number }
 
-/** The points of a request, and where each stands in it. */
-type Taken = { points: Point[]; rowIndexes: number[] }
-
-/** Points that were dropped, by the limit they were over. */
+/** How many points were dropped, by limit. */
 export type Dropped = { overNames: number; overPoints: number }
 
 type Series = { points: number }
 
-/** A series of a request; none when it is one too many. */
+/** A series of a request; `series` is undefined when its name is over the limit. */
 type Found = { metric: string; context: string; series: Series | undefined }
 
-/** What is known of one experiment. */
+/** The counts of an experiment. */
 type Counted = {
-  /** The points of each series, as far as they were seen here or asked for. */
+  /** The series that this process has written or read. */
   series: Map<string, Series>
-  /** Those of the longest. */
+  /** The points of the longest of `series`. */
   pointsMost: number
-  /** What was there before and is not in `series`; nothing once it was asked name by name. */
-  before: SeriesTotals
-  isWhole: boolean
-  question: Promise<void> | undefined
-  /** False until the first question was answered, or failed. */
-  isAnswered: boolean
-  askedAtMs: number
-  /** What came since the last question, and how much of it makes the next one due. */
-  sinceThen: { series: number; points: number }
-  askAfter: { series: number; points: number }
+  /** Totals of the stored points; zero once every name is in `series`. */
+  stored: SeriesTotals
+  hasAllNames: boolean
+  /** The query in progress. */
+  query: Promise<void> | undefined
+  /** True after the first query, even if it failed. */
+  isLoaded: boolean
+  queriedAtMs: number
+  /** What was added since the last query. */
+  added: { series: number; points: number }
+  /** The next query is due when `added` reaches one of these. */
+  queryAfter: { series: number; points: number }
 }
 
 const experimentsMax = 50_000
 const seriesMax = 1_000_000
-const answerWaitMs = 250
-const askAgainAfterMs = 5_000
+const queryWaitMs = 250
+const queryAgainAfterMs = 5_000
 const nothing: SeriesTotals = { series: 0, pointsMost: 0 }
 
-export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defaults, now }: Settings) {
+export function createSeriesLimits({ findTotals, findPointsBySeries, onError, defaults, now }: Settings) {
   let seriesHeld = 0
   const experiments = new LRUCache<bigint, Counted>({
     max: experimentsMax,
@@ -73,7 +71,7 @@ export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defa
   function find(id: bigint): Counted {
     const known = experiments.get(id)
     if (known) return known
-    const made = toUnknown()
+    const made = toUncounted()
     experiments.set(id, made)
     while (seriesHeld > seriesMax && experiments.size > 1) experiments.pop()
     return made
@@ -86,39 +84,39 @@ export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defa
     return made
   }
 
-  /** Asks for the totals, or for every name. A question that fails is asked again later. */
-  function ask(id: bigint, counted: Counted, limits: SeriesLimits, byName: boolean): Promise<void> {
-    counted.askedAtMs = now()
-    counted.sinceThen = { series: 0, points: 0 }
-    counted.question = (byName ? learnNames(id, counted) : learnTotals(id, counted)).catch(onError).then(() => {
-      const seriesLeft = limits.metricNamesMax - counted.series.size - counted.before.series
-      const pointsLeft = limits.pointsPerMetricMax - counted.pointsMost - counted.before.pointsMost
-      counted.askAfter = { series: Math.max(1, seriesLeft / 8), points: Math.max(1, pointsLeft / 8) }
-      counted.isAnswered = true
-      counted.question = undefined
+  /** Reads the totals or every name from ClickHouse. A failed query is repeated later. */
+  function load(id: bigint, counted: Counted, limits: SeriesLimits, byName: boolean): Promise<void> {
+    counted.queriedAtMs = now()
+    counted.added = { series: 0, points: 0 }
+    counted.query = (byName ? loadNames(id, counted) : loadTotals(id, counted)).catch(onError).then(() => {
+      const seriesLeft = limits.metricNamesMax - counted.series.size - counted.stored.series
+      const pointsLeft = limits.pointsPerMetricMax - counted.pointsMost - counted.stored.pointsMost
+      counted.queryAfter = { series: Math.max(1, seriesLeft / 8), points: Math.max(1, pointsLeft / 8) }
+      counted.isLoaded = true
+      counted.query = undefined
     })
-    return counted.question
+    return counted.query
   }
 
-  async function learnTotals(id: bigint, counted: Counted) {
-    counted.before = (await askTotals(id)) ?? nothing
+  async function loadTotals(id: bigint, counted: Counted) {
+    counted.stored = (await findTotals(id)) ?? nothing
   }
 
-  async function learnNames(id: bigint, counted: Counted) {
-    for (const [name, points] of await askPointsBySeries(id)) {
+  async function loadNames(id: bigint, counted: Counted) {
+    for (const [name, points] of await findPointsBySeries(id)) {
       const known = counted.series.get(name) ?? addSeries(counted, name, points)
       known.points = Math.max(known.points, points)
       counted.pointsMost = Math.max(counted.pointsMost, points)
     }
-    counted.before = nothing
-    counted.isWhole = true
+    counted.stored = nothing
+    counted.hasAllNames = true
   }
 
-  /** Counts what may be stored, and takes the rest out of the lists. */
-  function count(counted: Counted, limits: SeriesLimits, { points, rowIndexes }: Taken): Dropped {
+  /** Counts the points within the limits, and removes the others from the lists. */
+  function count(counted: Counted, limits: SeriesLimits, { points, rowIndexes }: PointRows): Dropped {
     const dropped = { overNames: 0, overPoints: 0 }
     let kept = 0
-    /** A batch has the same few metrics again and again; the full name of a series is put together once for each. */
+    /** Cached, because a batch repeats the same few metrics. */
     const found = points.length > 1 ? new Map<string, Found>() : undefined
     let last: Found | undefined
     for (let at = 0; at < points.length; at++) {
@@ -143,7 +141,7 @@ export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defa
     }
     points.length = kept
     rowIndexes.length = kept
-    counted.sinceThen.points += kept
+    counted.added.points += kept
     return dropped
   }
 
@@ -151,57 +149,62 @@ export function createSeriesLimits({ askTotals, askPointsBySeries, onError, defa
     const name = context === '' ? metric : `${context}_${metric}`
     const known = counted.series.get(name)
     if (known || counted.series.size >= limits.metricNamesMax) return known
-    counted.sinceThen.series++
+    counted.added.series++
     return addSeries(counted, name, 0)
   }
 
-  async function countKnowingMore(id: bigint, counted: Counted, limits: SeriesLimits, taken: Taken): Promise<Dropped> {
-    if (!counted.isAnswered) await waitAtMost(counted.question ?? ask(id, counted, limits, false), answerWaitMs)
-    if (needsNames(counted, limits, taken))
-      await waitAtMost(counted.question ?? ask(id, counted, limits, true), answerWaitMs)
-    return count(counted, limits, taken)
+  async function countAfterQuery(
+    id: bigint,
+    counted: Counted,
+    limits: SeriesLimits,
+    rows: PointRows,
+  ): Promise<Dropped> {
+    if (!counted.isLoaded) await waitAtMost(counted.query ?? load(id, counted, limits, false), queryWaitMs)
+    if (needsNames(counted, limits, rows))
+      await waitAtMost(counted.query ?? load(id, counted, limits, true), queryWaitMs)
+    return count(counted, limits, rows)
   }
 
   /**
-   * Takes the points that are over a limit out of a request's, in place. Answers at once unless ClickHouse has to be
-   * asked, and then within half a second.
+   * Removes the points over a limit from the lists of a request. Synchronous unless a query is needed; then it takes at most
+   * half a second.
    */
-  return function limitSeries({ id, limits: given }: WritableExperiment, taken: Taken): Dropped | Promise<Dropped> {
+  return function limitSeries({ id, limits: given }: WritableExperiment, rows: PointRows): Dropped | Promise<Dropped> {
     const limits = {
       metricNamesMax: given.metricNamesMax ?? defaults.metricNamesMax,
       pointsPerMetricMax: given.pointsPerMetricMax ?? defaults.pointsPerMetricMax,
     }
     const counted = find(id)
-    if (!counted.isAnswered || needsNames(counted, limits, taken)) return countKnowingMore(id, counted, limits, taken)
-    if (isDue(counted, now())) void ask(id, counted, limits, counted.isWhole)
-    return count(counted, limits, taken)
+    if (!counted.isLoaded || needsNames(counted, limits, rows)) return countAfterQuery(id, counted, limits, rows)
+    if (isDue(counted, now())) void load(id, counted, limits, counted.hasAllNames)
+    return count(counted, limits, rows)
   }
 }
 
-function toUnknown(): Counted {
+function toUncounted(): Counted {
   return {
     series: new Map(),
     pointsMost: 0,
-    before: nothing,
-    isWhole: false,
-    question: undefined,
-    isAnswered: false,
-    askedAtMs: Number.NEGATIVE_INFINITY,
-    sinceThen: { series: 0, points: 0 },
-    askAfter: { series: 0, points: 0 },
+    stored: nothing,
+    hasAllNames: false,
+    query: undefined,
+    isLoaded: false,
+    queriedAtMs: Number.NEGATIVE_INFINITY,
+    added: { series: 0, points: 0 },
+    queryAfter: { series: 0, points: 0 },
   }
 }
 
-/** True when what was there before, of which only totals are known, might put the request over a limit. */
-function needsNames({ isWhole, before, series, pointsMost }: Counted, limits: SeriesLimits, { points }: Taken) {
-  if (isWhole || before.series === 0) return false
+/** True when the totals alone cannot tell whether the request stays within the limits. */
+function needsNames({ hasAllNames, stored, series, pointsMost }: Counted, limits: SeriesLimits, { points }: PointRows) {
+  if (hasAllNames || stored.series === 0) return false
   return (
-    before.series + series.size + points.length > limits.metricNamesMax ||
-    before.pointsMost + pointsMost + points.length > limits.pointsPerMetricMax
+    stored.series + series.size + points.length > limits.metricNamesMax ||
+    stored.pointsMost + pointsMost + points.length > limits.pointsPerMetricMax
   )
 }
 
-function isDue({ question, askedAtMs, sinceThen, askAfter }: Counted, nowMs: number): boolean {
-  if (question || nowMs - askedAtMs < askAgainAfterMs) return false
-  return sinceThen.series >= askAfter.series || sinceThen.points >= askAfter.points
+function isDue({ query, queriedAtMs, added, queryAfter }: Counted, nowMs: number): boolean {
+  if (query || nowMs - queriedAtMs < queryAgainAfterMs) return false
+  return added.series >= queryAfter.series || added.points >= queryAfter.points
 }

@@ -3,8 +3,8 @@ import { experimentKey, float64, int64, list, object } from '../../http/body/fie
 import { type Point, placeFields } from './point.ts'
 
 /**
- * The four kinds of resource usage. Each number becomes a point of a series of its own, named `sys.*`, so that it is read
- * as any metric is.
+ * The four kinds of resource usage. Each number becomes a point of its own series, named `sys.*`, which is read like any
+ * metric.
  */
 
 const gpusMax = 4_096
@@ -58,10 +58,10 @@ export function toLoadReading({ loadAverage }: z.output<typeof loadFields>): Rea
 
 type Place = z.output<z.ZodObject<typeof placeFields>>
 
-/** What the bodies of all four have in common. */
+/** The fields that all four bodies have. */
 export type SystemBody = { experimentKey: string } & Place
 
-/** The points of a reading: all at the same place in the run. */
+/** The points of a reading, all with the same context, step, epoch and time. */
 export function toSystemPoints(reading: Reading, place: Place): Point[] {
   const { step, epoch, timestamp } = place
   const context = place.context ?? place.runContext ?? ''

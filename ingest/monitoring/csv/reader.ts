@@ -1,20 +1,20 @@
 import { isUtf8 } from 'node:buffer'
 
 /**
- * Reads CSV (RFC 4180, also with LF alone, and with a byte order mark) as it arrives. A line that cannot be read is told with
- * its number, and reading goes on with the line after it: a quote that is never closed costs one line, not the rest of the
- * file, which is what readers that know nothing of lines make of it.
+ * Reads CSV (RFC 4180, also with LF alone, and with a byte order mark) as it arrives. A line that cannot be read is reported
+ * by its number, and reading continues with the next line. So a quote that is never closed costs one line; other readers
+ * lose the rest of the file.
  */
 export type CsvRecord = {
-  /** Where it begins in the file, from 1. */
+  /** The number of its first line, from 1. */
   line: number
-  /** What stands in it, or what is wrong with it. */
+  /** Its values, or why it cannot be read. */
   fields: string[] | { fault: string }
 }
 
 type Limits = {
   lineBytesMax: number
-  /** How far a value in quotes may go over the ends of lines. */
+  /** How many lines a quoted value may span. */
   linesPerRecordMax: number
 }
 
@@ -23,7 +23,7 @@ export const csvLimits: Limits = { lineBytesMax: 4 * 1024 * 1024, linesPerRecord
 const lineFeed = 0x0a
 const byteOrderMark = '\ufeff'
 
-/** The records of a file, those of each piece that arrives together. Lines with nothing in them are passed over. */
+/** Yields the records of each chunk together. Empty lines are skipped. */
 export async function* readCsv(
   content: AsyncIterable<Buffer>,
   { lineBytesMax, linesPerRecordMax }: Limits = csvLimits,
@@ -31,7 +31,7 @@ export async function* readCsv(
   const records = createRecords(lineBytesMax, linesPerRecordMax)
   let rest: Buffer[] = []
   let restBytes = 0
-  /** True in the middle of a line that is too long, which is not kept. */
+  /** True within a line that is too long; its bytes are dropped. */
   let isSkipping = false
   for await (const chunk of content) {
     let from = 0
@@ -64,11 +64,11 @@ export async function* readCsv(
   if (read.length > 0) yield read
 }
 
-/** Takes whole lines, and makes records of them. */
+/** Turns complete lines into records. */
 function createRecords(lineBytesMax: number, linesPerRecordMax: number) {
   let records: CsvRecord[] = []
   let linesSeen = 0
-  /** Lines of a record whose last value is still open, the first of them at `openFrom`. */
+  /** The lines of a record whose last quoted value is not closed yet; the first has the number `openFrom`. */
   let open: string[] = []
   let openCharacters = 0
   let openFrom = 0
@@ -89,7 +89,7 @@ function createRecords(lineBytesMax: number, linesPerRecordMax: number) {
     openFrom = line
   }
 
-  /** A quote within a value is written twice: only a line with an odd number of them can close what is open. */
+  /** A quote within a value is doubled: only a line with an odd number of quotes can close the value. */
   function addToOpen(raw: string, line: number) {
     open.push(raw)
     openCharacters += raw.length + 1
@@ -104,7 +104,7 @@ function createRecords(lineBytesMax: number, linesPerRecordMax: number) {
     if (open.length > linesPerRecordMax || openCharacters > lineBytesMax) giveUp(neverClosed, line)
   }
 
-  /** The first line is what is wrong; those after it are read as if it were not there. */
+  /** Reports the first open line as wrong and reads the others again without it. */
   function giveUp(fault: string, lastLine: number) {
     const [, ...others] = open
     const line = openFrom
@@ -116,7 +116,7 @@ function createRecords(lineBytesMax: number, linesPerRecordMax: number) {
   }
 
   return {
-    /** @param bytes one or more lines, the last of them whole as well */
+    /** @param bytes one or more complete lines */
     addLines(bytes: Buffer) {
       if (!isUtf8(bytes)) {
         for (let from = 0; from < bytes.length; ) {
@@ -135,7 +135,7 @@ function createRecords(lineBytesMax: number, linesPerRecordMax: number) {
       for (const it of lines) addLine(it, ++linesSeen)
     },
 
-    /** A line that is not even text. */
+    /** Reports a line that is not text or is too long. */
     addFault(fault: string) {
       while (open.length > 0) giveUp(neverClosed, linesSeen)
       add(++linesSeen, { fault })
@@ -163,7 +163,7 @@ function hasOddQuotes(text: string): boolean {
 
 const neverClosed = 'a value in quotes is never closed'
 
-/** The values of a record with quotes in it; `open` when its last value goes on in the next line. */
+/** Splits a record with quotes; `open` when its last value continues on the next line. */
 function splitQuoted(text: string): string[] | 'open' | { fault: string } {
   const fields: string[] = []
   let at = 0

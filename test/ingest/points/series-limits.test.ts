@@ -16,8 +16,8 @@ function openLimits(stored: Record<string, number> = {}, { isAway = false } = {}
   }
   const counts = Object.values(stored)
   const limitSeries = createSeriesLimits({
-    askTotals: () => answer('totals', { series: counts.length, pointsMost: Math.max(0, ...counts) }),
-    askPointsBySeries: () => answer('names', new Map(Object.entries(stored))),
+    findTotals: () => answer('totals', { series: counts.length, pointsMost: Math.max(0, ...counts) }),
+    findPointsBySeries: () => answer('names', new Map(Object.entries(stored))),
     onError: () => undefined,
     defaults: { metricNamesMax: 3, pointsPerMetricMax: 10 },
     now: () => nowMs,
@@ -121,8 +121,8 @@ describe('limits by count', () => {
   it('wait only briefly for a store that does not answer', async () => {
     const never = new Promise<never>(() => undefined)
     const limitSeries = createSeriesLimits({
-      askTotals: () => never,
-      askPointsBySeries: () => never,
+      findTotals: () => never,
+      findPointsBySeries: () => never,
       onError: () => undefined,
       defaults: { metricNamesMax: 1, pointsPerMetricMax: 1 },
       now: () => 0,
