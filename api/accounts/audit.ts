@@ -10,8 +10,8 @@ const pageSizeDefault = 100
 const entryAnswer = z.object({
   at: z.int().describe('ms since the Unix epoch'),
   userName: z.string().describe('who did it'),
-  act: z.string().describe('what was done, such as `key.revoked`'),
-  subject: z.string().describe('what it was done to'),
+  act: z.string().describe('the kind of act, such as `key.revoked`'),
+  subject: z.string().describe('the object of the act'),
   details: z.record(z.string(), z.unknown()).meta({ type: 'object' }),
 })
 
@@ -24,8 +24,8 @@ export function createAuditRoutes({ reads }: { reads: Queries }): Route[] {
       permission: 'admin',
       topic: 'Administration',
       summary:
-        'Lists what was done to users, service accounts, keys, secrets, limits and memberships, newest first. `nextPage` is ' +
-        'the `page` to ask for next, or null.',
+        'Lists the changes of users, service accounts, keys, secrets, limits and memberships, newest first. `nextPage` is ' +
+        'the `page` to request next, or null.',
       query: object({
         ...pageFields(pageSizeMax),
       }),

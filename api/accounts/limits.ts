@@ -25,7 +25,7 @@ const givenLimits = z.strictObject(
 const targetFields = object({ ...projectQuery.shape, keyId: optional(text(100, 1)) })
 
 const limitsAnswer = z.object({
-  limits: z.partialRecord(z.enum(limitNames), z.int()).describe('what is set here; what is absent is inherited'),
+  limits: z.partialRecord(z.enum(limitNames), z.int()).describe('the limits set here; absent ones are inherited'),
 })
 
 /** Limits that differ from the settings, and the keys they can be set for. */
@@ -52,8 +52,8 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
       permission: 'admin',
       topic,
       summary:
-        'Sets limits for every experiment of a workspace or a project, or for a key; null takes one back. A project’s go ' +
-        'before its workspace’s. They hold within 10 seconds, those of a key within one.',
+        'Sets limits for every experiment of a workspace or a project, or for a key; null removes a limit. Limits of a ' +
+        'project override those of its workspace. They apply within 10 seconds, those of a key within one.',
       body: object({ ...targetFields.shape, limits: givenLimits }),
       answer: limitsAnswer,
       shape: 'envelope',
@@ -77,7 +77,7 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
       path: '/admin/keys',
       permission: 'admin',
       topic,
-      summary: 'Lists the API keys of the organization: the beginning of each, never the whole.',
+      summary: 'Lists the API keys of the organization. Only the beginning of each key is shown.',
       answer: z.object({
         keys: z.array(
           z.object({

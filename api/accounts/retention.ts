@@ -30,7 +30,7 @@ const givenDays = z.strictObject(
 
 const target = { workspaceName: text(100, 1) }
 
-const keptDays = z.partialRecord(z.enum(retentionTypes), z.int()).describe('what is absent is kept for ever')
+const keptDays = z.partialRecord(z.enum(retentionTypes), z.int()).describe('absent ones are kept for ever')
 
 /** How long a workspace keeps what. */
 export function createRetentionRoutes({ database }: { database: Database }): Route[] {
@@ -40,7 +40,7 @@ export function createRetentionRoutes({ database }: { database: Database }): Rou
       path: '/admin/retention',
       permission: 'admin',
       topic,
-      summary: 'Reads for how many days a workspace keeps what, and what was deleted because its time had come.',
+      summary: 'Reads how many days a workspace keeps each kind of data, and what was deleted by that rule.',
       query: object(target),
       answer: z.object({
         keptDays,
@@ -80,9 +80,9 @@ export function createRetentionRoutes({ database }: { database: Database }): Rou
       permission: 'admin',
       topic,
       summary:
-        'Sets for how many days a workspace keeps what: points, resource usage, lines of output, events, and labels that ' +
-        'came by themselves; null is for ever, the default. Older is what was accepted earlier, whatever its timestamp. It ' +
-        'is deleted for good, by whole days (UTC), within the hour; prediction ids stay taken.',
+        'Sets how many days a workspace keeps points, resource usage, lines of output, events, and labels sent without ' +
+        'their event; null, the default, keeps them for ever. Age counts from acceptance, not from the timestamp. Expired ' +
+        'data is deleted for good, by whole days (UTC), within the hour. Prediction ids are never freed.',
       body: object({ ...target, keptDays: givenDays }),
       answer: z.object({ keptDays }),
       shape: 'envelope',

@@ -26,7 +26,7 @@ export function createSecretRoutes({ secrets }: { secrets: Secrets | undefined }
       path: '/write/organization/{organizationId}/secrets',
       permission: 'admin',
       topic,
-      summary: 'Adds a secret that webhooks can use by its name, or gives it another value.',
+      summary: 'Adds a secret that webhooks can use by its name, or replaces its value.',
       params: object({ organizationId }),
       body: object({ secretName, secretValue: text(valueCharactersMax, 1) }),
       answer: done,

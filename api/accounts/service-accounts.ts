@@ -14,7 +14,7 @@ const authorizedMax = 10_000
 
 export const userName = text(100, 1)
 const accountParams = object({ accountName: userName })
-const apiKeyAnswer = z.string().describe('shown this once: only its hash is kept')
+const apiKeyAnswer = z.string().describe('shown only once: the service stores its hash')
 
 const recordAnswer = z.object({
   apiKey: apiKeyAnswer,
@@ -37,8 +37,8 @@ export function createServiceAccountRoutes({ database }: { database: Database })
     permission: 'admin',
     topic,
     summary:
-      'Makes a service account with its first key. It may use every workspace of the organization, or only those in ' +
-      '`authorizedWorkspaces`; `teamName` is the workspace used when none is named.',
+      'Creates a service account with its first key. It may use every workspace of the organization, or only those in ' +
+      '`authorizedWorkspaces`; `teamName` is its default workspace.',
     body: object({
       name: userName,
       teamName: workspaceName,
@@ -84,7 +84,7 @@ export function createServiceAccountRoutes({ database }: { database: Database })
     path: '/write/service-account/{accountName}/create-api-key',
     permission: 'admin',
     topic,
-    summary: 'Makes a further key for a service account.',
+    summary: 'Creates another key for a service account.',
     params: accountParams,
     answer: z.object({
       apiKey: apiKeyAnswer,
@@ -104,7 +104,7 @@ export function createServiceAccountRoutes({ database }: { database: Database })
     path: '/write/service-account/{accountName}/delete-api-key',
     permission: 'admin',
     topic,
-    summary: 'Takes a key of a service account back: it is refused everywhere within a second.',
+    summary: 'Revokes a key of a service account. Every process rejects it within a second.',
     params: accountParams,
     body: object({ apiKey: text(1_000, 1) }),
     answer: z.object({ msg: z.string() }),
@@ -125,7 +125,7 @@ export function createServiceAccountRoutes({ database }: { database: Database })
     path: '/write/service-account/{accountName}',
     permission: 'admin',
     topic,
-    summary: 'Removes a service account and takes all its keys back; what it made stays.',
+    summary: 'Deletes a service account and revokes its keys. What it created stays.',
     params: accountParams,
     answer: z.object({ msg: z.string() }),
     shape: 'envelope',
@@ -142,8 +142,8 @@ export function createServiceAccountRoutes({ database }: { database: Database })
     permission: 'admin',
     topic,
     summary:
-      'Makes a new key for a service account and takes all its others back. For accounts with one key; with create-api-key ' +
-      'and delete-api-key the old one goes on working until the new one is in place.',
+      'Creates a new key for a service account and revokes all its other keys. With create-api-key and delete-api-key ' +
+      'instead, the old key works until the new one is in use.',
     query: object({ userName }),
     answer: z.object({ apiKey: apiKeyAnswer }),
     shape: 'envelope',

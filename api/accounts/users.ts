@@ -26,7 +26,7 @@ const userAnswer = z.object({
   kind: z.enum(['user', 'service account']),
   isAdmin: z.boolean(),
   defaultWorkspaceName: z.string().nullable(),
-  authorizedWorkspaces: z.array(z.string()).nullable().describe('of a service account that is restricted to some'),
+  authorizedWorkspaces: z.array(z.string()).nullable().describe('of a restricted service account'),
   createdAt: timeMs,
   lastActivityAt: timeMs.nullable(),
 })
@@ -39,7 +39,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
       path: '/admin/users',
       permission: 'admin',
       topic,
-      summary: 'Lists the users and service accounts of the organization, and tells the organization’s name and id.',
+      summary: 'Lists the users and service accounts of the organization, with its name and id.',
       answer: z.object({ organizationId: z.uuid(), organizationName: z.string(), users: z.array(userAnswer) }),
       shape: 'plain',
       async handle({ caller: { organizationId } }) {
@@ -55,8 +55,8 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
       permission: 'admin',
       topic,
       summary:
-        'Makes a user, as an admin when `isAdmin` is true. The workspace named becomes the one used when none is named, and ' +
-        'is made when it is not there; without one, a workspace of the user’s name is made.',
+        'Creates a user, as an admin when `isAdmin` is true. `workspaceName` becomes the default workspace and is created ' +
+        'if it does not exist. Without it, a workspace with the name of the user is created.',
       body: object({ userName, isAdmin: optional(flag), workspaceName: optional(workspaceName) }),
       answer: z.object({ msg: z.string(), userName: z.string(), defaultWorkspaceName: z.string() }),
       shape: 'envelope',
@@ -81,7 +81,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
       path: '/admin/users/{userName}',
       permission: 'admin',
       topic,
-      summary: 'Makes a user an admin, or no longer one. An organization keeps one admin at least.',
+      summary: 'Makes a user an admin, or takes the role away. An organization always keeps at least one admin.',
       params: object({ userName }),
       body: object({ isAdmin: flag }),
       answer: msgAnswer,
@@ -98,8 +98,8 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
       permission: 'admin',
       topic,
       summary:
-        'Removes a user and takes all keys of it back. What it made stays under its name; workspaces that would have no ' +
-        'owner become the caller’s.',
+        'Deletes a user and revokes its keys. What the user created stays under its name. The caller becomes the owner of ' +
+        'workspaces that would have none.',
       params: object({ userName }),
       answer: msgAnswer,
       shape: 'envelope',
@@ -115,10 +115,10 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
       path: '/admin/users/keys',
       permission: 'admin',
       topic,
-      summary: 'Makes a further key for a user.',
+      summary: 'Creates another key for a user.',
       body: object({ userName }),
       answer: z.object({
-        apiKey: z.string().describe('shown this once: only its hash is kept'),
+        apiKey: z.string().describe('shown only once: the service stores its hash'),
         keyId: z.uuid(),
         createdAt: timeMs,
       }),
@@ -136,7 +136,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
       path: '/admin/keys/{keyId}',
       permission: 'admin',
       topic,
-      summary: 'Takes a key of the organization back, whoever’s it is: it is refused everywhere within a second.',
+      summary: 'Revokes any key of the organization. Every process rejects it within a second.',
       params: object({ keyId: text(100, 1) }),
       answer: msgAnswer,
       shape: 'envelope',

@@ -18,7 +18,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
       path: '/write/workspace/new',
       permission: 'caller',
       topic,
-      summary: 'Makes a workspace whose owner is the caller.',
+      summary: 'Creates a workspace; the caller becomes its owner.',
       body: object({ name: workspaceName, plan: optional(text(100)) }),
       answer: z.object({ msg: z.string(), workspace_name: z.string(), workspace_id: z.uuid() }),
       shape: 'envelope',
@@ -48,7 +48,8 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
       path: '/write/add-workspace-member',
       permission: 'caller',
       topic,
-      summary: 'Adds a user of the organization to a workspace, as an owner when `admin` is true. Owners may do this.',
+      summary:
+        'Adds a user of the organization to a workspace, as an owner when `admin` is true. Only owners may do this.',
       body: object({
         userName: optional(text(200, 1)),
         userEmail: optional(text(200, 1)),
@@ -96,7 +97,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
       path: '/account-details',
       permission: 'caller',
       topic,
-      summary: 'Tells whose key it is, and the workspace used when none is named.',
+      summary: 'Reads the user name of the key and the default workspace.',
       answer: z.object({ userName: z.string(), defaultWorkspaceName: z.string().nullable() }),
       shape: 'plain',
       handle({ caller }) {

@@ -15,9 +15,11 @@ export const artifactQuery = object({
   artifactId: optional(name),
   artifact_id: optional(name),
   artifactName: optional(name),
-  workspace: optional(name).describe('its name; without it, that of the experiment'),
-  project: optional(name).describe('tells nothing more: names of artifacts are unique in their workspace'),
-  experimentKey: optional(name).describe('who reads: an open version can be read by the experiment that opened it'),
+  workspace: optional(name).describe('the name; if absent, the name of the experiment'),
+  project: optional(name).describe('not needed: names of artifacts are unique in their workspace'),
+  experimentKey: optional(name).describe(
+    'the experiment that reads: only the experiment that opened a version can read it while it is open',
+  ),
 })
 
 /** And which of its versions; with nothing given, the newest closed one. */

@@ -81,7 +81,7 @@ export const artifactFileAnswer = z.object({
   assetId: z.string(),
   fileName: z.string(),
   fileSize: z.int(),
-  link: z.string().nullable().describe('where the bytes of a remote file are; null for a stored one'),
+  link: z.string().nullable().describe('the address of a remote file; null for a stored one'),
   dir: z.string(),
   type: z.string(),
   metadata: z.string().nullable().describe('as it was sent, to the byte'),

@@ -64,8 +64,8 @@ export function createArtifactRoutes({
     permission: 'caller',
     topic: artifactTopic,
     summary:
-      'Opens a version of an artifact, which is made when the workspace of the experiment has none of this name. Without ' +
-      'a number it is 1.0.0, then the next major one.',
+      'Opens a version of an artifact. The artifact is created if the workspace of the experiment has none of this name. ' +
+      'Without a number the first version is 1.0.0; later ones raise the major part.',
     body: object({
       artifactName: indexedText(500),
       experimentKey,
@@ -122,8 +122,8 @@ export function createArtifactRoutes({
     permission: 'caller',
     topic: artifactTopic,
     summary:
-      'Ends a version: CLOSED, or ERROR when its upload failed. Either is final. From then on anyone who may read the ' +
-      'artifact reads a closed one, and its files stay the same.',
+      'Ends a version: CLOSED, or ERROR when its upload failed. Both are final. Everyone who may read the artifact can ' +
+      'read a closed version, and its files never change.',
     body: object({ experimentKey, artifactVersionId: id, state: text(100, 1), isPublic: optional(flag) }),
     answer: msgAnswer,
     shape: 'envelope',
@@ -149,10 +149,13 @@ export function createArtifactRoutes({
     path: '/write/artifacts/version/labels',
     permission: 'caller',
     topic: artifactTopic,
-    summary: 'Sets what is said of a version, also of a closed one. Lists that are given replace those that are there.',
+    summary:
+      'Sets the alias, tags and metadata of a version, even a closed one. A list in the request replaces the stored one.',
     body: object({
       artifactVersionId: id,
-      alias: optional(aliases).describe('an alias has one version of an artifact: it is taken from another'),
+      alias: optional(aliases).describe(
+        'an alias belongs to one version of an artifact: it moves here from another version',
+      ),
       versionTags: optional(tags),
       versionMetadata: optional(metadata),
     }),
@@ -173,7 +176,7 @@ export function createArtifactRoutes({
     permission: 'caller',
     topic: artifactTopic,
     summary:
-      'Sets what is said of an artifact. With `version`, versionMetadata is that of this version, else of the artifact.',
+      'Sets the details of an artifact. With `version`, versionMetadata applies to that version, else to the artifact.',
     body: object({
       artifactId: optional(id),
       artifact_id: optional(id).describe('another spelling of artifactId'),
@@ -202,7 +205,7 @@ export function createArtifactRoutes({
     path: '/write/artifacts/version/delete',
     permission: 'caller',
     topic: artifactTopic,
-    summary: 'Deletes a version and its files. Its number is not given again.',
+    summary: 'Deletes a version and its files. Its number cannot be used again.',
     query: object({ artifactVersionId: id }),
     answer: msgAnswer,
     shape: 'envelope',

@@ -9,7 +9,7 @@ export const assetAnswer = z.object({
   runContext: z.string().nullable(),
   step: z.int().nullable(),
   remote: z.boolean(),
-  link: z.string().describe('where its bytes are'),
+  link: z.string().describe('the address of its bytes'),
   dir: z.string(),
   type: z.string(),
   metadata: z.string().nullable().describe('as it was sent, to the byte'),

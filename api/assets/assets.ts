@@ -40,13 +40,13 @@ const plainType = 'asset'
 const tagsMax = 1_000
 
 export const assetFields = {
-  type: indexedText(200).describe('what it is: image, model-element, curve, ..., or any other word'),
+  type: indexedText(200).describe('image, model-element, curve, ..., or any other text'),
   fileName: indexedText(1_000),
   metadata: text(1_000_000).describe('kept as it is, to the byte'),
   context: text(1_000),
-  groupingName: indexedText(1_000).describe('with type model-element: the model that the file belongs to'),
+  groupingName: indexedText(1_000).describe('with type model-element: the model of the file'),
   artifactVersionId: text(100),
-  link: text(10_000, 1).describe('where the bytes of a remote asset are'),
+  link: text(10_000, 1).describe('the address of a remote asset'),
 }
 
 const assetId = text(100, 1)
@@ -62,7 +62,7 @@ const uploadFields = {
   epoch: optional(int64),
   metadata: optional(assetFields.metadata),
   tags: optional(text(100_000)).describe('a JSON list, or separated by commas'),
-  overwrite: optional(flag).describe('true: takes the place of all assets of its name'),
+  overwrite: optional(flag).describe('true: replaces all assets of the same file name'),
   groupingName: optional(assetFields.groupingName),
   source: optional(text(1_000)),
   artifactVersionId: optional(assetFields.artifactVersionId),
@@ -93,8 +93,8 @@ export function createAssetRoutes(deps: Deps): Route[] {
     permission: 'caller',
     topic: assetTopic,
     summary:
-      'Uploads a file: as the part `file` of a form, or as the whole body, of any other content type. What is said of it ' +
-      'stands in the query or in the form. An upload that is cut off leaves nothing behind.',
+      'Uploads a file, as the part `file` of a form or as the whole body with any other content type. Its other fields ' +
+      'come in the query or in the form. An interrupted upload stores nothing.',
     query: object({ ...uploadFields, experimentKey: optional(experimentKey) }),
     upload: object({ file: z.file(), ...uploadFields, experimentKey: optional(experimentKey) }),
     answer: z.object({ msg: z.string(), assetId: z.string(), fileName: z.string() }),
@@ -167,7 +167,7 @@ export function createAssetRoutes(deps: Deps): Route[] {
     path: '/write/experiment/asset/tag',
     permission: 'caller',
     topic: assetTopic,
-    summary: 'Adds tags to an asset; those that are there stay.',
+    summary: 'Adds tags to an asset and keeps its other tags.',
     body: object({ experimentKey, assetId, tags: list(tag, tagsMax) }),
     answer: z.object({ msg: z.string() }),
     shape: 'envelope',
@@ -186,7 +186,7 @@ export function createAssetRoutes(deps: Deps): Route[] {
     path: '/write/experiment/asset/tag/delete',
     permission: 'caller',
     topic: assetTopic,
-    summary: 'Takes a tag from an asset.',
+    summary: 'Removes a tag from an asset.',
     query: object({ experimentKey, assetId, tag }),
     answer: z.object({ msg: z.string() }),
     shape: 'envelope',
@@ -205,8 +205,8 @@ export function createAssetRoutes(deps: Deps): Route[] {
     path: '/experiment/asset/list',
     permission: 'reader',
     topic: assetTopic,
-    summary: 'Lists the assets of an experiment in the order they came, of one type or of all.',
-    query: object({ experimentKey, type: optional(text(200)).describe('all, or none: of every type') }),
+    summary: 'Lists the assets of an experiment, of one type or of all, oldest first.',
+    query: object({ experimentKey, type: optional(text(200)).describe('all, or absent: every type') }),
     answer: z.object({ assets: z.array(assetAnswer) }),
     shape: 'plain',
     async handle({ query, caller }) {
@@ -223,8 +223,8 @@ export function createAssetRoutes(deps: Deps): Route[] {
     permission: 'reader',
     topic: assetTopic,
     summary:
-      'Reads the bytes of an asset, or a range of them. The ETag is their SHA-256. With artifactVersionId it is a file of ' +
-      'that version, whichever experiment reads it.',
+      'Reads the bytes of an asset, or a range of them. The ETag is their SHA-256. With artifactVersionId it reads a file ' +
+      'of that version; any experiment may read it.',
     query: object({ experimentKey, assetId, artifactVersionId: optional(assetFields.artifactVersionId) }),
     answer: z.file(),
     shape: 'bytes',

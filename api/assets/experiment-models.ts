@@ -50,7 +50,7 @@ export function createModelRoutes({ database, objects, access, appUrl }: Deps): 
       permission: 'reader',
       topic,
       summary:
-        'Lists the models of an experiment. One is made by its first file: type model-element with a groupingName.',
+        'Lists the models of an experiment. A model is created by its first file: type model-element with a groupingName.',
       query: object({ experimentKey }),
       answer: z.object({ models: z.array(modelAnswer) }),
       shape: 'plain',
@@ -99,7 +99,7 @@ export function createModelRoutes({ database, objects, access, appUrl }: Deps): 
       path: '/experiment/model/download',
       permission: 'reader',
       topic,
-      summary: 'Reads the files of a model as a zip. Remote ones are not in it.',
+      summary: 'Reads the files of a model as a zip, without remote files.',
       query: modelQuery,
       answer: z.file(),
       shape: 'bytes',

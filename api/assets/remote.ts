@@ -33,7 +33,7 @@ export function createRemoteAssetRoutes({ writer, access, heartbeats, rateLimite
       path: '/write/experiment/assets/remote/batch',
       permission: 'caller',
       topic: assetTopic,
-      summary: 'Keeps the links of remote assets, all or none. The experiment is named in the query or in the body.',
+      summary: 'Stores the links of remote assets, all or none. Send the experiment key in the query or in the body.',
       query: object({ experimentKey: optional(experimentKey) }),
       body: object({ experimentKey: optional(experimentKey), remoteAssets, remoteEntities: remoteAssets }),
       answer: z.object({ msg: z.string(), assetIds: z.array(z.string()).describe('in the order they were sent') }),

@@ -22,10 +22,10 @@ export function createTextSampleRoutes({ writer, access, heartbeats, rateLimited
       path: '/write/experiment/upload-text-sample',
       permission: 'caller',
       topic: assetTopic,
-      summary: 'Keeps a text as an asset of type text-sample.',
+      summary: 'Stores a text as an asset of type text-sample.',
       body: object({
         experimentKey,
-        apiKey: optional(text(1_000)).describe('not looked at: the key is the one in the header'),
+        apiKey: optional(text(1_000)).describe('ignored: the header carries the key'),
         content: text(charactersMax),
         step: optional(int64),
         context: optional(assetFields.context),

@@ -44,7 +44,7 @@ const chartAnswer = z.object({
       experimentKey: z.string(),
       params: z.record(z.string(), z.string()),
       metrics: z.array(seriesAnswer),
-      empty: z.boolean().describe('true without a series'),
+      empty: z.boolean().describe('true if the answer has no series'),
     }),
   ),
   empty: z.boolean().describe('true when there is nothing to show'),
@@ -61,18 +61,18 @@ export function createChartRoutes({ database, clickhouse }: Deps): Route[] {
       permission: 'reader',
       topic: 'Experiments: reading the stream',
       summary:
-        'Reads metrics and parameters of many experiments at once. Experiments that this key may not see are left out as ' +
-        'if they were not there, and those that have nothing of it too.',
+        'Reads metrics and parameters of many experiments at once. The answer omits experiments that this key may not see ' +
+        'and experiments without any of the values.',
       body: object({
         targetedExperiments: list(experimentKey, experimentsMax),
         metrics: names.describe('names of metrics, or their summary names `<context>_<name>`'),
         params: names.describe('names of parameters'),
         independentMetrics: optional(flag).describe(
-          'false: only the steps at which an experiment has a value of every metric; else every metric by itself',
+          'false: only the steps at which an experiment has a value of every metric; otherwise each metric has its own steps',
         ),
         fetchFull: optional(flag).describe(
-          `true: every point, up to ${fullPointsMax} together; else at most ${thinnedPointsMax} of a metric, by buckets ` +
-            'that keep minimum and maximum',
+          `true: every point, up to ${fullPointsMax} in total; otherwise at most ${thinnedPointsMax} per metric, by ` +
+            'buckets that keep minimum and maximum',
         ),
       }),
       answer: chartAnswer,

@@ -38,16 +38,16 @@ export function createCounterRoutes({ database, clickhouse, access, queueDepth }
       path: '/experiment/counters',
       permission: 'reader',
       topic: 'Experiments',
-      summary: 'Counts, for each data type, what was accepted, stored, throttled, and what is still on its way.',
+      summary: 'Reads, for each data type, how much was accepted, stored and throttled, and how much is pending.',
       query: object({ experimentKey }),
       answer: z.object({
         counters: z.array(
           z.object({
             type: z.enum(experimentTypes),
-            accepted: z.int().describe('acknowledged and kept; a repetition counts once'),
-            stored: z.int().describe('of these, what can be read'),
+            accepted: z.int().describe('acknowledged; a repeated one counts once'),
+            stored: z.int().describe('accepted and readable'),
             throttled: z.int().describe('refused with 429, or dropped because of a limit by count'),
-            pending: z.int().describe('accepted and on its way to being readable'),
+            pending: z.int().describe('accepted, but not readable yet'),
           }),
         ),
       }),

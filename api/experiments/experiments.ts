@@ -49,11 +49,11 @@ export const metadataAnswer = z.object({
   endTimeMillis: z.int(),
   archived: z.boolean(),
   running: z.boolean(),
-  hasCrashed: z.boolean().optional().describe('what the client said of the end of its run'),
+  hasCrashed: z.boolean().optional().describe('the end of the run as the client reported it'),
   error: z.string().optional(),
-  throttle: z.boolean().describe('true while a limit keeps something of it out, and for a minute after'),
+  throttle: z.boolean().describe('true while a limit applies, and for a minute after'),
   throttleMessage: z.string().optional(),
-  throttleReasons: z.array(z.string()).optional().describe('which limits, one sentence each'),
+  throttleReasons: z.array(z.string()).optional().describe('the limits, one sentence each'),
 })
 
 type Deps = {
@@ -71,7 +71,7 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
     path: '/write/experiment/create',
     permission: 'caller',
     topic,
-    summary: 'Makes an experiment. The project is made when it is not there; the workspace must be.',
+    summary: 'Creates an experiment, and its project if it does not exist. The workspace must exist.',
     body: object({
       workspaceName,
       projectName,
@@ -129,7 +129,7 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
     permission: 'caller',
     topic,
     summary:
-      'Says that an experiment runs. The answer tells how often to say so, and how often to report resource usage.',
+      'The keep-alive of a running experiment. The answer has the intervals for keep-alives and for resource usage.',
     query: object({ experimentKey }),
     answer: z.object({
       isAliveBeatDurationMillis: z.int(),
@@ -157,7 +157,7 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
     path: '/write/experiment/set-start-end-time',
     permission: 'caller',
     topic,
-    summary: 'Sets when an experiment began and ended; what is left out stays.',
+    summary: 'Sets the start and end time of an experiment. Absent fields stay the same.',
     body: object({
       experimentKey,
       startTimeMillis: optional(timestampMs),
@@ -178,7 +178,7 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
     path: '/experiment/metadata',
     permission: 'reader',
     topic,
-    summary: 'Reads what an experiment is: its name, place, times and state.',
+    summary: 'Reads the metadata of an experiment: name, project, times and state.',
     query: object({ experimentKey }),
     answer: metadataAnswer,
     shape: 'plain',
@@ -192,7 +192,7 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
     path: '/experiments',
     permission: 'reader',
     topic,
-    summary: 'Lists the experiments of a project. With pageSize, `nextPage` is the `page` to ask for next, or null.',
+    summary: 'Lists the experiments of a project. With pageSize, `nextPage` is the `page` to request next, or null.',
     query: z.object({ ...projectQuery.shape, archived: optional(flag), ...experimentPage }),
     answer: z.object({ experiments: z.array(metadataAnswer), nextPage: z.string().nullable() }),
     shape: 'plain',

@@ -53,7 +53,7 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
       path: '/write/experiment/move',
       permission: 'caller',
       topic,
-      summary: 'Moves experiments into another project, or shows them there too; all of them or none.',
+      summary: 'Moves experiments to another project, or symlinks them there. All of them or none.',
       body: object({
         targetWorkspaceName: workspaceName,
         targetProjectName: text(1_000, 1),
@@ -83,7 +83,7 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
       path: '/write/project/symlink',
       permission: 'caller',
       topic,
-      summary: 'Shows an experiment in a further project of its workspace.',
+      summary: 'Symlinks an experiment into another project of its workspace.',
       query: z
         .object({ exerimentKey: experimentKey.optional(), experimentKey: experimentKey.optional(), projectName })
         .transform(({ exerimentKey, experimentKey, projectName }) => ({

@@ -120,7 +120,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     path: '/write/experiment/tags',
     permission: 'caller',
     topic,
-    summary: 'Adds tags; those that are there stay.',
+    summary: 'Adds tags and keeps the others.',
     body: object({ experimentKey, addedTags: optional(list(text(500, 1), tagsMax)) }),
     answer: savedAnswer,
     shape: 'envelope',

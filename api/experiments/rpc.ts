@@ -39,7 +39,7 @@ const anyJson = z.unknown().meta({ type: anyKind })
 /** The pending calls as an experiment picks them up. */
 export const pendingCallsAnswer = z
   .array(z.object({ rpcId: z.string(), method: z.string(), arguments: anyJson, createdAt: z.int() }))
-  .describe('calls without a result yet, in the order they were sent; each comes again until its result is posted')
+  .describe('calls without a result, oldest first; each is sent again until its result is posted')
 
 /** What `pendingCallsAnswer` says of an experiment. */
 export async function readPendingCalls(database: Database, experimentId: bigint) {
@@ -61,8 +61,8 @@ export function createCallRoutes({ database, access, heartbeats, rateLimited }: 
     permission: 'caller',
     topic,
     summary:
-      'Calls a method on an experiment, which picks the call up with its next keep-alive and again until it has posted ' +
-      `the result. Up to ${pendingMax} calls may be pending.`,
+      'Calls a method on an experiment. Each keep-alive answer carries the call until the experiment has posted the ' +
+      `result. Up to ${pendingMax} calls may be pending.`,
     body: object({
       experimentKey,
       method: text(1_000, 1),
@@ -88,8 +88,7 @@ export function createCallRoutes({ database, access, heartbeats, rateLimited }: 
     permission: 'caller',
     topic,
     summary:
-      'Posts what came of a call: a result, or the error it ended with. The same again changes nothing; another one is ' +
-      'refused.',
+      'Posts the result or the error of a call. Posting the same again changes nothing; a different one is rejected.',
     body: object({
       experimentKey,
       rpcId,

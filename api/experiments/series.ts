@@ -48,8 +48,8 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
       permission: 'reader',
       topic,
       summary:
-        'Reads every stored point of a metric, in the order of steps. With maxPoints: buckets that keep each one’s ' +
-        'minimum and maximum.',
+        'Reads every stored point of a metric, ordered by step. With maxPoints it reads buckets, with the minimum and ' +
+        'maximum of each.',
       query: object({
         experimentKey,
         metricName: text(2_001, 1).describe('the metric’s name, or its summary name `<context>_<name>`'),
@@ -80,7 +80,7 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
       path: '/experiment/output',
       permission: 'reader',
       topic,
-      summary: 'Reads the output as one text, lines in the order of their offset.',
+      summary: 'Reads the output as one text, lines ordered by offset.',
       query: object({ experimentKey }),
       answer: z.object({ output: z.string() }),
       shape: 'plain',

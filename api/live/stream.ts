@@ -18,12 +18,12 @@ export function createExperimentStreamRoutes({ access, liveStreams }: Deps): Rou
       permission: 'reader',
       topic: 'Experiments: reading the stream',
       summary:
-        'Server-Sent Events of what is new: `state` (the metadata; first of all, and when it changes), `metrics` ' +
-        '(`{metrics: [...]}` as of get-metric) and `output` (`{outputLines: [{output, stderr, timestamp, offset, ' +
-        'runContext}]}`), a second or two after they were sent, five under load. Each point and line comes once, in the ' +
-        'order of acceptance. With the header Last-Event-ID it goes on after that event, with nothing missing and ' +
-        'nothing twice; without it, only what is accepted from now on comes. After an outage it goes on once all is ' +
-        'stored.',
+        'Streams updates as Server-Sent Events: `state` (the metadata; first, and when it changes), `metrics` ' +
+        '(`{metrics: [...]}` as in get-metric) and `output` (`{outputLines: [{output, stderr, timestamp, offset, ' +
+        'runContext}]}`). They arrive a second or two after they were sent, five under load. Each point and line comes ' +
+        'once, in the order of acceptance. With the header Last-Event-ID the stream resumes after that event and neither ' +
+        'skips nor repeats one; without it, the stream begins with what is accepted from now on. After an outage it ' +
+        'resumes once everything is stored.',
       query: object({ experimentKey }),
       answer: z.string(),
       shape: 'bytes',

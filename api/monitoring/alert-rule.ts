@@ -70,7 +70,7 @@ export const newRule = object({
   ),
   graceMs: optional(graceField).describe('a minute when absent'),
   from: optional(milliseconds(0, Number.MAX_SAFE_INTEGER)).describe(
-    `ms since the Unix epoch: the first evaluated window begins then or later, at most ${windowsBackMax} windows ago; the current one when absent`,
+    `ms since the Unix epoch, at most ${windowsBackMax} windows ago: the first evaluated window begins then or later; when absent: the current window`,
   ),
 })
 

@@ -96,7 +96,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       ...common,
       method: 'GET',
       path: '/mpm/v2/alerts/firings',
-      summary: 'Lists the firings of a workspace, of one rule or of one model, the last first.',
+      summary: 'Lists the firings of a workspace, of one rule or of one model, newest first.',
       query: object({
         ...ofWorkspace.shape,
         modelName: optional(text(1_000, 1)),
@@ -149,7 +149,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       method: 'PUT',
       path: '/mpm/v2/alerts/{alertId}',
       summary:
-        'Changes an alert rule; fields that are left out stay the same. A rule that is resumed (paused: false) goes on with the current window.',
+        'Changes an alert rule. Absent fields stay the same. A resumed rule (paused: false) continues with the current window.',
       params: alertParams,
       body: object({
         ...ofWorkspace.shape,
@@ -174,7 +174,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       ...common,
       method: 'DELETE',
       path: '/mpm/v2/alerts/{alertId}',
-      summary: 'Deletes an alert rule and its firings. Webhooks that are queued are still sent.',
+      summary: 'Deletes an alert rule and its firings. Queued webhooks are still sent.',
       params: alertParams,
       query: ofWorkspace,
       answer: z.object({ alertId: z.string() }),

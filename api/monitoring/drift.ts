@@ -53,7 +53,7 @@ const featureAnswer = z.object({
         current: z.int(),
       }),
     )
-    .describe('numeric, if one feature is asked for: values above `from` and up to `to`; null where open'),
+    .describe('numeric, only with one feature: values above `from` and up to `to`; null is unbounded'),
 })
 
 /** Compares the events of production with those the model was trained on. */
@@ -76,12 +76,12 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
       summary:
         'Compares the features and predictions of a model, in windows of time, with a reference data set of TRAINING_EVENTS. ' +
         'PSI = sum((r - c) ln(r / c)) and the Jensen-Shannon distance (natural logarithm) over shares of bins r and c; bins ' +
-        'are made of the reference alone: its deciles with the outer ones open; of 20 different numbers or fewer, each number ' +
+        'come from the reference alone: its deciles with open outer bins; with 20 different numbers or fewer, each number ' +
         'and each gap between them; or its categories. Missing values are a bin, and so are values of another type. ' +
-        'For PSI an empty share is 0.0001, or a millionth of the least one if that is 0.0001 or less. Kolmogorov-Smirnov ' +
+        'For PSI an empty share is 0.0001, or a millionth of the least share if that is 0.0001 or less. Kolmogorov-Smirnov ' +
         '(greatest distance of the distribution functions, with its asymptotic p-value) and the Wasserstein distance divided ' +
-        'by max(standard deviation of the reference, 0.001) are computed of the finite values, not of bins; with more than ' +
-        '250,000 of them, of values rounded to 10 significant bits of their distance from a value near the median (method: ' +
+        'by max(standard deviation of the reference, 0.001) are computed from the finite values, not from bins. With more ' +
+        'than 250,000 values, each is rounded to 10 significant bits of its distance from a value near the median (method: ' +
         'rounded). A feature has drifted if its measure reaches its threshold: for numbers normed Wasserstein 0.1 (up to ' +
         '1,000 values on a side: p-value of Kolmogorov-Smirnov 0.05), for categories Jensen-Shannon 0.1. A model has ' +
         'drifted if half of its features have.',
@@ -94,7 +94,7 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
         feature: optional(text(1_000, 1)).describe('only this feature; all features and predictions when absent'),
         part: partField.describe('the part of the feature; feature when absent'),
         measure: optional(z.enum(measureNames, `must be one of ${measureNames.join(', ')}`)).describe(
-          'the measure that judges all features',
+          'the measure for all features',
         ),
         psiThreshold: threshold.describe('0.2 when absent'),
         jensenShannonThreshold: threshold.describe('0.1 when absent'),

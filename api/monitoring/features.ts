@@ -87,8 +87,8 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
       summary:
         'Reads the distribution of a feature in windows of time. Numeric: a histogram over the same bins for all windows (a ' +
         'bin includes its lower bound, the last one both), minimum, maximum, mean, standard deviation of the population and ' +
-        'quantiles (the least value that a share q does not exceed). Of more than 250,000 events values are rounded to 10 ' +
-        'significant bits of their distance from a value near the median. Categorical: counts of the most frequent ' +
+        'quantiles (the least value that a share q does not exceed). With more than 250,000 events, each value is rounded ' +
+        'to 10 significant bits of its distance from a value near the median. Categorical: counts of the most frequent ' +
         'categories and of all others together, and the number of distinct ones (exact up to 100).',
       query: object({
         ...modelQuery.shape,

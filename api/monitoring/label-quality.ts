@@ -31,7 +31,7 @@ export function createMonitoringQualityRoutes({ eventReader, models }: Deps): Ro
         ...windowFields,
         label: optional(text(1_000, 1)).describe('when absent the one named "value", or the only one'),
         prediction: optional(text(1_000, 1)).describe(
-          'when absent the one with the name of the label, the one named "value", or the only one',
+          'when absent: the prediction with the name of the label, the one named "value", or the only one',
         ),
         task: optional(z.enum(tasks, `must be one of ${tasks.join(', ')}`)).describe(
           'chosen by the type of the label when absent',

@@ -41,8 +41,8 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
       ...commonFields,
       path: '/mpm/v2/models',
       summary:
-        'Lists the models of a workspace that have reported, and its data sets, by name. For each version: the number of ' +
-        'events, labels and training events, the timestamps of the first and last, and when the last was received.',
+        'Lists the monitored models and data sets of a workspace by name. For each version: the number of events, labels ' +
+        'and training events, the timestamps of the first and last event, and when the last one was received.',
       query: object({
         workspaceName: text(1_000, 1),
         modelName: optional(text(1_000)).describe('only this model'),
@@ -108,7 +108,7 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
         from: optional(int64).describe('start, ms since the Unix epoch, included; the first event when absent'),
         to: optional(int64).describe('end, ms since the Unix epoch, excluded; after the last event when absent'),
         interval: optional(int64).describe(
-          'ms, at most 10,000 intervals; when absent an hour, a day or a week, whichever first makes at most 1,000',
+          'ms, at most 10,000 intervals; when absent: an hour, a day or a week, the shortest with at most 1,000 intervals',
         ),
       }),
       answer: z.object({
@@ -154,8 +154,8 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
       ...commonFields,
       path: '/mpm/v2/errors',
       summary:
-        'Lists the errors in events of the last days that were rejected, the last first: by day, model and error, with the ' +
-        'number of events and the prediction id of one of them.',
+        'Lists the errors of events that were rejected in the last days, newest first. They are grouped by day, model and ' +
+        'error, with the number of events and the prediction id of one of them.',
       query: object({
         workspaceName: text(1_000, 1),
         modelName: optional(text(1_000)).describe('as it was sent; the model need not have an accepted event'),

@@ -42,7 +42,7 @@ export function createColumnRoutes({ reads, clickhouse, access }: Deps): Route[]
       path: '/project/column-names',
       permission: 'reader',
       topic: 'Projects',
-      summary: 'Lists what the experiments of a project have: metadata, others, parameters and metrics.',
+      summary: 'Lists the metadata, others, parameters and metrics that the experiments of a project have.',
       query: z.object({ ...projectQuery.shape, archived: optional(flag) }),
       answer: z.object({ columns: z.array(columnAnswer) }),
       shape: 'plain',

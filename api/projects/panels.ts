@@ -52,8 +52,8 @@ export function createPanelRoutes({ database, objects, orphanedObjects, writer, 
     permission: 'caller',
     topic,
     summary:
-      'Uploads a panel to a workspace, or in the place of one that is there: a zip, as the part `file` of a form or as ' +
-      `the whole body, of up to ${fileBytesMax} bytes.`,
+      'Uploads a panel to a workspace, or replaces one: a zip of up to ' +
+      `${fileBytesMax} bytes, as the part \`file\` of a form or as the whole body.`,
     query: object({ teamName, templateId: optional(templateId).describe('the panel to replace') }),
     upload: object({ file: z.file() }),
     answer: z.object({ msg: z.string(), templateId: z.string() }),
@@ -92,7 +92,7 @@ export function createPanelRoutes({ database, objects, orphanedObjects, writer, 
     path: '/templates',
     permission: 'caller',
     topic,
-    summary: 'Lists the panels of a workspace in the order they came.',
+    summary: 'Lists the panels of a workspace, oldest first.',
     query: object({ teamName }),
     answer: z.object({
       templates: z.array(
@@ -100,7 +100,7 @@ export function createPanelRoutes({ database, objects, orphanedObjects, writer, 
           templateId: z.string(),
           fileName: z.string(),
           fileSize: z.int().describe('bytes'),
-          userName: z.string().describe('who uploaded what it holds now'),
+          userName: z.string().describe('who uploaded the present bytes'),
           createdAt: z.int().describe('ms since the Unix epoch'),
           lastUpdated: z.int().describe('ms since the Unix epoch'),
         }),

@@ -43,7 +43,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
       path: '/write/project/create',
       permission: 'caller',
       topic,
-      summary: 'Makes a project in a workspace.',
+      summary: 'Creates a project in a workspace.',
       body: object({
         workspaceName,
         projectName,
@@ -108,7 +108,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
       path: '/write/project/update',
       permission: 'caller',
       topic,
-      summary: 'Changes the name, the description or the visibility of a project; what is left out stays.',
+      summary: 'Changes the name, description or visibility of a project. Absent fields stay the same.',
       query: projectQuery,
       body: object({
         ...projectQuery.shape,
@@ -143,7 +143,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
       permission: 'caller',
       topic,
       summary:
-        'Deletes a project. Its experiments are deleted with it, or go to the project “Uncategorized Experiments” of its ' +
+        'Deletes a project. Its experiments are deleted too, or moved to the project “Uncategorized Experiments” of the ' +
         'workspace.',
       body: object({ workspaceName, projectName: text(1_000, 1), deleteAllExperiments: flag }),
       answer: z.object({ msg: z.literal('Deleted') }),

@@ -32,8 +32,8 @@ export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): R
       permission: 'reader',
       topic: 'Projects',
       summary:
-        'Finds the experiments of a project that meet predicates, in the order they were made. With pageSize, `nextPage` ' +
-        'is the `page` to ask for next, or null.',
+        'Finds the experiments of a project that match the predicates, oldest first. With pageSize, `nextPage` is the ' +
+        '`page` to request next, or null.',
       body: object({
         ...projectQuery.shape,
         predicates: z

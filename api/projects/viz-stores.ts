@@ -12,7 +12,7 @@ const topic = 'Projects'
 const storeBytesMax = 1024 * 1024
 
 const fields = {
-  instanceId: indexedText(200).describe('which visualization it belongs to: any name'),
+  instanceId: indexedText(200).describe('any name of the visualization'),
   projectId: text(100, 1),
 }
 
@@ -24,7 +24,7 @@ export function createVizStoreRoutes({ database, access }: { database: Database;
       path: '/write/viz-instance/store/save',
       permission: 'caller',
       topic,
-      summary: 'Saves the whole store of a visualization, in place of what was there.',
+      summary: 'Saves the whole store of a visualization and replaces the earlier one.',
       body: object({
         ...fields,
         store: jsonObjectText(storeBytesMax).describe(`names and values of any kind; up to ${storeBytesMax} bytes`),
@@ -43,7 +43,7 @@ export function createVizStoreRoutes({ database, access }: { database: Database;
       path: '/viz-instance/store',
       permission: 'reader',
       topic,
-      summary: 'Reads the store of a visualization as it was saved; null when nothing was.',
+      summary: 'Reads the saved store of a visualization, or null.',
       query: object(fields),
       answer: z.object({ store: z.record(z.string(), z.unknown().meta({ type: anyKind })).nullable() }),
       shape: 'plain',

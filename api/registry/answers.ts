@@ -39,7 +39,7 @@ export const overviewAnswer = z.object({
 export const versionAnswer = z.object({
   ...commonVersion,
   assets: z.array(assetAnswer),
-  restApiUrl: z.string().describe('where its files are downloaded'),
+  restApiUrl: z.string().describe('the address to download its files'),
 })
 
 export const detailsAnswer = z.object({

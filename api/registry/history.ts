@@ -16,8 +16,8 @@ const pageSizeDefault = 100
 const pageCharactersMax = 8_000_000
 
 const eventAnswer = z.object({
-  action: z.string().describe('what was done: MODEL_RENAMED, MODEL_VERSION_CREATED, ...'),
-  event: z.string().nullable().describe('what webhooks call it; null for what they do not tell'),
+  action: z.string().describe('the kind of change: MODEL_RENAMED, MODEL_VERSION_CREATED, ...'),
+  event: z.string().nullable().describe('the trigger of its webhooks; null if it has none'),
   workspaceName: z.string(),
   registryModelId: z.string(),
   registryModelName: z.string(),
@@ -56,8 +56,8 @@ export function createRegistryHistoryRoutes({ database, access }: { database: Da
       permission: 'caller',
       topic: registryTopic,
       summary:
-        'Lists who changed what in the registry of a workspace, the newest first: of all models, or of those that have a ' +
-        'name, or had it when they were deleted. `nextPage` is the `page` to ask for next, or null.',
+        'Lists the changes in the registry of a workspace and who made them, newest first. `modelName` selects models of ' +
+        'that name, deleted ones too. `nextPage` is the `page` to request next, or null.',
       query: object({
         workspaceName,
         modelName: optional(text(1_000, 1)),

@@ -26,7 +26,7 @@ export function createRegistryModelRoutes({ database, orphanedObjects, appUrl }:
       path: '/write/registry-model/update',
       permission: 'caller',
       topic: registryTopic,
-      summary: 'Changes the name, the description or the visibility of a registered model; what is left out stays.',
+      summary: 'Changes the name, description or visibility of a registered model. Absent fields stay the same.',
       body: object({
         registryModelId: registryFields.id,
         registryModelName: optional(registryFields.modelName),
@@ -96,7 +96,7 @@ export function createRegistryModelRoutes({ database, orphanedObjects, appUrl }:
       path: '/write/registry-model/delete',
       permission: 'caller',
       topic: registryTopic,
-      summary: 'Deletes a registered model with all its versions; the experiments they came from keep their files.',
+      summary: 'Deletes a registered model and all its versions. The experiments keep their files.',
       query: object({ workspaceName: text(1_000, 1), modelName: text(1_000, 1) }),
       answer: okAnswer,
       shape: 'text',

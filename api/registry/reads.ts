@@ -41,7 +41,7 @@ const versionNumber = text(99, 1).regex(/^(0|[1-9]\d*)$/, 'expected an integer o
 const itemQuery = object({
   ...modelQuery.shape,
   version: optional(text(99, 1)),
-  stage: optional(registryFields.stage).describe('of several that have it, the highest'),
+  stage: optional(registryFields.stage).describe('selects the highest version with this stage'),
 })
 
 type Choice = Parameters<typeof findRegistryVersion>[2]
@@ -82,7 +82,7 @@ export function createRegistryReadRoutes({ database, reads, objects, access, app
       path: '/registry-model',
       permission: 'caller',
       topic: registryTopic,
-      summary: 'Lists the registered models of a workspace, by name; to who is no member, those that are public.',
+      summary: 'Lists the registered models of a workspace by name. Callers who are not members see the public ones.',
       query: object({ workspaceName }),
       answer: z.object({ registryModels: z.array(overviewAnswer) }),
       shape: 'plain',
@@ -144,7 +144,7 @@ export function createRegistryReadRoutes({ database, reads, objects, access, app
       path: '/registry-model/latest_version',
       permission: 'caller',
       topic: registryTopic,
-      summary: 'Reads the highest version of a registered model, among those that fit what is given.',
+      summary: 'Reads the highest version of a registered model that matches the query.',
       query: object({
         ...modelQuery.shape,
         versionMajor: optional(versionNumber),
@@ -165,7 +165,7 @@ export function createRegistryReadRoutes({ database, reads, objects, access, app
       permission: 'caller',
       topic: registryTopic,
       summary:
-        'Reads the files of a version as a zip; without version and stage, of the highest. Remote ones are not in it.',
+        'Reads the files of a version as a zip, without remote files. Without version and stage: the highest version.',
       query: itemQuery,
       answer: z.file(),
       shape: 'bytes',
@@ -181,7 +181,7 @@ export function createRegistryReadRoutes({ database, reads, objects, access, app
       permission: 'caller',
       topic: registryTopic,
       summary:
-        'Tells where each file of a version is read, the remote ones too; without version and stage, of the highest.',
+        'Lists where to read each file of a version, remote files too. Without version and stage: the highest version.',
       query: itemQuery,
       answer: z.object({ versions: z.array(instructionsAnswer) }),
       shape: 'plain',

@@ -17,7 +17,7 @@ import { type OpenChange, openChange, registryFields, registryTopic, toOpenChang
 const versionFields = {
   experimentModelId: registryFields.id.describe('from /experiment/model'),
   registryModelName: registryFields.modelName,
-  version: optional(text(99)).describe('a semantic version; left out: the next patch of the highest, or 1.0.0'),
+  version: optional(text(99)).describe('a semantic version; absent: the next patch of the highest version, or 1.0.0'),
   comment: optional(registryFields.comment),
   stages: optional(registryFields.stages),
 }
@@ -72,7 +72,7 @@ export function createRegistrationRoutes({ database, appUrl }: { database: Datab
       path: '/write/registry-model/item',
       permission: 'caller',
       topic: registryTopic,
-      summary: 'Makes a model of an experiment a further version of a registered model of the same workspace.',
+      summary: 'Adds a model of an experiment as a new version of a registered model in the same workspace.',
       body: object(versionFields),
       answer: ids,
       shape: 'envelope',

@@ -65,7 +65,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
       path: '/write/registry-model/item/update',
       permission: 'caller',
       topic: registryTopic,
-      summary: 'Changes the comment of a version, or puts stages in the place of those it has; what is left out stays.',
+      summary: 'Changes the comment of a version, or replaces its stages. Absent fields stay the same.',
       body: object({
         registryModelItemId: registryFields.id,
         comment: optional(registryFields.comment),
@@ -92,7 +92,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
       path: '/write/registry-model/item/delete',
       permission: 'caller',
       topic: registryTopic,
-      summary: 'Deletes a version; its model stays, also without any.',
+      summary: 'Deletes a version. The model stays, even without versions.',
       query: object({ modelItemId: registryFields.id }),
       answer: okAnswer,
       shape: 'text',

@@ -38,8 +38,8 @@ const headerFields = z
   )
   .meta({ type: 'object' })
   .describe(
-    'sent along with every delivery; Authorization is a token, Authorization-Org-Secret-Ref the name of a secret of the ' +
-      'organization that is sent as Authorization: one of the two at most',
+    'sent with every delivery. Authorization is a token; Authorization-Org-Secret-Ref names a secret of the ' +
+      'organization, sent as Authorization. Send at most one of the two',
   )
 
 const configs = object({
@@ -53,7 +53,7 @@ const configs = object({
           header: optional(headerFields),
           triggers: optional(list(trigger, triggersMax)).describe('absent or empty: MODEL_VERSION_STAGE_CHANGED'),
           name: optional(text(200)),
-          gitHostUrl: optional(flag).describe('wraps what is sent as {event_type, client_payload}'),
+          gitHostUrl: optional(flag).describe('wraps the payload as {event_type, client_payload}'),
         }),
         receiversMax,
       ),
@@ -114,8 +114,8 @@ export function createWebhookRoutes({ database, access, secrets, privateHosts }:
       permission: 'caller',
       topic: webhookTopic,
       summary:
-        'Adds receivers of webhooks to those of a workspace, or of one registered model, or changes those that have the ' +
-        'same address: what is left out of them stays.',
+        'Adds webhook receivers to a workspace or to one registered model. A receiver with a known address is changed; ' +
+        'its absent fields stay the same.',
       body: configs,
       answer: z.null(),
       shape: 'empty',
@@ -131,8 +131,8 @@ export function createWebhookRoutes({ database, access, secrets, privateHosts }:
       permission: 'caller',
       topic: webhookTopic,
       summary:
-        'Puts receivers of webhooks in the place of those that a workspace, or one registered model of it, had. One that ' +
-        'had the same address keeps its signing secret and what was still to be sent to it.',
+        'Replaces the webhook receivers of a workspace or of one registered model. A receiver with a known address keeps ' +
+        'its signing secret and its pending deliveries.',
       body: configs,
       answer: z.null(),
       shape: 'empty',
@@ -147,8 +147,7 @@ export function createWebhookRoutes({ database, access, secrets, privateHosts }:
       path: '/webhooks/config',
       permission: 'caller',
       topic: webhookTopic,
-      summary:
-        'Reads the receivers of webhooks of a workspace, or those of one model; values of headers are not shown.',
+      summary: 'Reads the webhook receivers of a workspace or of one model. Header values are not shown.',
       query: object({ workspaceName, modelName: optional(text(200, 1)) }),
       answer: z.object({ webhookConfigs: z.array(configAnswer) }),
       shape: 'plain',
