@@ -175,7 +175,7 @@ function createCounts(metricsRegistry: Registry) {
     }),
     commits: new Histogram({
       name: 'svc_commit_seconds',
-      help: 'From the closing of a block to the queue having it',
+      help: 'From closing a block until the queue has it',
       labelNames,
       registers,
       buckets: [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3],

@@ -17,7 +17,7 @@ type Settings = {
   clickhouse: ClickHouse
   metricsRegistry: Registry
   log: Logger
-  /** What a queue may hold before writes are refused. */
+  /** The number of blocks in a queue at which writes are rejected. */
   queueBlocksMax: number
   everyMs?: number | undefined
 }
@@ -126,7 +126,7 @@ export async function startStoreMetrics(settings: Settings): Promise<{ close(): 
   }
 
   const lookAround = async () => void (await Promise.all(Object.entries(looks).map(lookAt)))
-  // Nobody waits for the first look: a slow store must not delay the start.
+  // Not awaited: a slow store must not delay the start.
   const first = lookAround()
   const looking = repeat({
     everyMs,
@@ -140,7 +140,7 @@ export async function startStoreMetrics(settings: Settings): Promise<{ close(): 
   }
 }
 
-/** A gauge without labels would be 0 by itself, before anything is known and after a reset. */
+/** Removes all values: after a reset, a gauge without labels would show 0. */
 function forgetValues(gauge: StoreGauge) {
   gauge.reset()
   if (!gauge.isLabelled) gauge.remove()
@@ -155,24 +155,27 @@ function createGauges(metricsRegistry: Registry) {
     return made
   }
   return {
-    up: gauge('svc_store_up', '1 when the store answered the last look at it, else 0', ['store']),
-    oldest: gauge('svc_queue_oldest_seconds', 'How long the oldest block in the queue has not been stored', ['queue']),
+    up: gauge('svc_store_up', '1 if the store answered the last check, else 0', ['store']),
+    oldest: gauge('svc_queue_oldest_seconds', 'The age of the oldest block in the queue', ['queue']),
     parts: gauge('svc_clickhouse_parts', 'Active parts of a table', ['table']),
-    partsOfPartition: gauge('svc_clickhouse_partition_parts_max', 'Active parts of the partition that has most', [
+    partsOfPartition: gauge('svc_clickhouse_partition_parts_max', 'Active parts of the partition with the most parts', [
       'table',
     ]),
-    partsSlowAt: gauge('svc_clickhouse_parts_slow_at', 'Parts of a partition from which on inserts are slowed down'),
+    partsSlowAt: gauge(
+      'svc_clickhouse_parts_slow_at',
+      'The number of parts of a partition at which ClickHouse slows inserts down',
+    ),
     tableBytes: gauge('svc_clickhouse_table_bytes', 'Bytes of a table on disk', ['table']),
-    tableRows: gauge('svc_clickhouse_table_rows', 'Rows of a table, repeated ones included', ['table']),
+    tableRows: gauge('svc_clickhouse_table_rows', 'Rows of a table, including repeated ones', ['table']),
     diskFree: gauge('svc_clickhouse_disk_free_bytes', 'Free bytes of a disk of ClickHouse', ['disk']),
     diskTotal: gauge('svc_clickhouse_disk_total_bytes', 'Bytes of a disk of ClickHouse', ['disk']),
     mutations: gauge('svc_clickhouse_mutations_waiting', 'Mutations that are not done'),
     mutationsFailing: gauge('svc_clickhouse_mutations_failing', 'Mutations that are not done and have failed'),
     databaseBytes: gauge('svc_postgres_database_bytes', 'Bytes of the database in Postgres'),
-    connections: gauge('svc_postgres_connections', 'Connections to Postgres, of all programs'),
-    connectionsMax: gauge('svc_postgres_connections_max', 'Connections that Postgres lets in'),
+    connections: gauge('svc_postgres_connections', 'Connections to Postgres from all programs'),
+    connectionsMax: gauge('svc_postgres_connections_max', 'The limit of connections to Postgres'),
     deadLetters: gauge('svc_dead_letters', 'Dead letters that wait to be replayed or discarded'),
     deadRows: gauge('svc_dead_letter_rows', 'Rows in dead letters'),
-    webhookDue: gauge('svc_webhook_oldest_due_seconds', 'How long the webhook that is due for longest has waited'),
+    webhookDue: gauge('svc_webhook_oldest_due_seconds', 'How long the oldest due webhook has waited'),
   }
 }

@@ -68,7 +68,7 @@ export async function startWorker({
         const rows = await expire({ database: queries, clickhouse })
         if (rows > 0) log.info({ rows }, 'expired rows were deleted')
       } catch (error) {
-        // Experiments that users deleted must be swept all the same.
+        // Deleted experiments must be swept even if this fails.
         log.warn({ err: error }, 'expired rows could not be deleted; the worker will try again')
       }
     },
@@ -96,8 +96,8 @@ async function startInserts(name: QueueName, { backend, queries, clickhouse, tra
     insert,
     around: trace?.batch,
     isPermanent,
-    storeAround: (block, refusal) =>
-      storeAroundPoisonRows(block, refusal, {
+    storeAround: (block, insertError) =>
+      storeAroundPoisonRows(block, insertError, {
         insert,
         isPermanent,
         async quarantine(poison, reason) {
@@ -155,7 +155,7 @@ function createCounts(metricsRegistry: Registry) {
     errors: new Counter({ name: 'svc_insert_faults_total', help: 'Inserts that failed', labelNames, registers }),
     lag: new Gauge({
       name: 'svc_stored_lag_seconds',
-      help: 'From the acceptance of the oldest row of the last insert to its being readable',
+      help: 'From the acceptance of the oldest row of the last insert until it is readable',
       labelNames,
       registers,
     }),
@@ -168,7 +168,7 @@ function createCounts(metricsRegistry: Registry) {
     }),
     inserts: new Histogram({
       name: 'svc_insert_seconds',
-      help: 'Duration of an insert, repetitions included',
+      help: 'Duration of an insert, including retries',
       labelNames,
       registers,
       buckets: [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30],

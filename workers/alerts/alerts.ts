@@ -16,7 +16,7 @@ import { evaluateWindow } from './evaluate.ts'
 
 const lookEveryMs = 2_000
 const rulesAtOnce = 1_000
-/** Of the windows that ended while no worker ran, the last so many are evaluated. */
+/** After an outage, at most this many of the latest windows are evaluated. */
 export const missedWindowsMax = 100
 
 type Evaluator = {

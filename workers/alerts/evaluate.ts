@@ -15,7 +15,7 @@ import { findMonitoredModel } from '../../store/postgres/monitoring/models.ts'
 type Deps = { queries: Queries; clickhouse: ClickHouse; eventReader: EventReader }
 type Stretch = { fromMs: number; toMs: number }
 
-/** The values to compare with the threshold; or why there are none. */
+/** The values to compare with the threshold, or why there are none. */
 type Measured = { values: Found[] } | { problem: string }
 
 /**
@@ -46,7 +46,7 @@ async function measureMetric(
   { experimentId, experimentEndMs, measure, comparison, details }: AlertRule,
   window: Stretch,
 ): Promise<Measured> {
-  // A run that has ended reports no more points, and that is no problem.
+  // A run that has ended reports no more points: not a problem.
   if (experimentEndMs !== null && experimentEndMs <= window.fromMs) return { values: [] }
   const { metricName = '', context } = details
   const wanted = { experimentId: experimentId as bigint, metric: metricName, context, ...window }
@@ -60,7 +60,7 @@ async function measureModel(deps: Deps, rule: AlertRule, { fromMs, toMs }: Stret
   const { queries, eventReader } = deps
   const { details, measure } = rule
   const model = await findMonitoredModel(queries, rule.workspaceId, rule.modelName as string)
-  // A model that never reported has no events, and nothing else.
+  // For a model that never reported, only the number of events is known: 0.
   if (!model) return measure === 'events' ? one(0) : { problem: 'the model has not reported yet' }
   const whole: EventScope = { modelId: model.id, kind: 'EVENTS', version: details.modelVersion }
   const scope: EventScope = { ...whole, from: fromMs, to: toMs }

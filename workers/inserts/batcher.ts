@@ -19,14 +19,14 @@ type Settings = {
   /** True for an error that repeating cannot cure. */
   isPermanent(error: unknown): boolean
   /** Stores what can be stored of a block that was refused for good, and quarantines the rest. */
-  storeAround(block: Block, refusal: unknown): Promise<void>
+  storeAround(block: Block, insertError: unknown): Promise<void>
   rowsMax: number
   bytesMax: number
-  /** As many blocks as this process may hold. */
+  /** How many blocks this process may hold. */
   blocksMax: number
   gapMs: number
   gapMsMax: number
-  /** From so many rows a second on the gap may grow. */
+  /** The rate above which the gap may grow. */
   busyRowsPerSecond: number
   /** Called after each insert. */
   onStored(batch: { rows: number; oldestReceivedMs: number; insertMs: number }): void
@@ -38,11 +38,11 @@ type Settings = {
 type Waiting = { block: Block; done: () => void; failed: (error: unknown) => void }
 
 const insertsAtOnce = 2
-/** Under a heavy load, the gap is so many times the duration of the last insert. */
+/** Under a heavy load, the gap is this many times the duration of the last insert. */
 const gapPerInsert = 3
 /** How long a burst is remembered. */
 const rateOverMs = 1_000
-/** The rate counts as at most so many times `busyRowsPerSecond`, or else a larger burst would be remembered for longer. */
+/** The rate is capped at this many times `busyRowsPerSecond`, or else a larger burst would be remembered for longer. */
 const busyTimesMax = 2
 const retryFirstMs = 100
 const retryLongestMs = 5_000
@@ -117,9 +117,9 @@ export function createBatcher(settings: Settings) {
     })
   }
 
-  async function storePoisonBlock(batch: Waiting[], refusal: unknown) {
+  async function storePoisonBlock(batch: Waiting[], insertError: unknown) {
     try {
-      for (const it of batch) await settings.storeAround(it.block, refusal)
+      for (const it of batch) await settings.storeAround(it.block, insertError)
       settle(batch, (it) => it.done())
     } catch (error) {
       settle(batch, (it) => it.failed(error))
@@ -138,7 +138,7 @@ export function createBatcher(settings: Settings) {
       } catch (error) {
         if (settings.isPermanent(error)) throw error
         settings.onError(error, 'an insert failed and will be repeated')
-        // When closing there is no time to wait for ClickHouse: the job goes back to the queue.
+        // A closing process cannot wait for ClickHouse: the job goes back to the queue.
         if (closing.signal.aborted) throw error
         await sleep(waitMs, undefined, { signal: closing.signal }).catch(() => undefined)
       }
@@ -163,7 +163,7 @@ export function createBatcher(settings: Settings) {
       })
     },
 
-    /** Flushes what waits; an insert that fails from now on is not repeated. */
+    /** Flushes the waiting blocks; from now on a failed insert is not repeated. */
     async close() {
       closing.abort()
       schedule()

@@ -11,7 +11,7 @@ type Settings = {
 
 type PoisonRow = { block: Block; reason: string }
 
-/** With more of them the block itself is at fault: a column is missing, say, and ClickHouse refuses every row. */
+/** With more of them the block itself is wrong: for example a column is missing, and ClickHouse refuses every row. */
 export const poisonRowsMax = 16
 
 /**
@@ -25,18 +25,21 @@ export const poisonRowsMax = 16
  */
 export async function storeAroundPoisonRows(
   block: Block,
-  refusal: unknown,
+  insertError: unknown,
   { insert, isPermanent, quarantine }: Settings,
 ): Promise<void> {
   const native = openBlock(block)
-  if (!native) return await quarantine(block, toReason(refusal))
+  if (!native) return await quarantine(block, toReason(insertError))
 
   const poisonRows: PoisonRow[] = []
   let insertsLeft = maxInserts(native.rows)
-  if (await searchRange(0, native.rows, refusal)) {
+  if (await searchRange(0, native.rows, insertError)) {
     for (const row of poisonRows) await quarantine(row.block, row.reason)
   } else {
-    await quarantine(block, `${toReason(refusal)}\nMore than ${poisonRowsMax} of its ${native.rows} rows were refused.`)
+    await quarantine(
+      block,
+      `${toReason(insertError)}\nMore than ${poisonRowsMax} of its ${native.rows} rows were refused.`,
+    )
   }
 
   /** Inserts all but the poison rows of a range that was refused. False when it gave up. */

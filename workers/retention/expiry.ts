@@ -17,17 +17,17 @@ import { queues } from '../../store/queue/queues.ts'
 import type { RetentionType } from '../../store/retention.ts'
 
 /**
- * Deletes what a workspace keeps for some days only, by when it was accepted: a training run of last year that is uploaded
- * today is not gone tomorrow. Times are whole days (UTC), so that each table is looked at once a day and not at every round.
+ * Deletes data older than a workspace's retention. Age counts from acceptance: an old training run that is uploaded today
+ * stays for the whole time. The limit is a whole day (UTC), so that each table is read once a day, not in every sweep.
  *
- * One worker does it at a time. A sweep that was broken off is repeated whole: until it is done, summaries may still know of
- * points that are gone.
+ * One worker sweeps at a time. An interrupted sweep is repeated from the start; until then summaries may include deleted
+ * points.
  */
 type Settings = { database: Database; clickhouse: ClickHouse; now?: () => number }
 
 const dayMs = 24 * 3_600_000
 const lock = 7_392_007
-/** So many experiments are without their summaries for a moment. */
+/** Experiments per batch: they have no summaries for a moment. */
 const experimentsAtOnce = 200
 
 const experimentTypes = ['metrics', 'systemMetrics', 'output'] as const satisfies RetentionType[]
@@ -37,7 +37,7 @@ const eventTypes = { events: eventKinds.EVENTS, labels: eventKinds.LATE_LABELS }
 
 type Due = { workspaceId: string; type: RetentionType; upToMs: number }
 
-/** Deletes what is due, and answers how many rows that were. */
+/** Deletes expired rows and returns their number. */
 export async function expire({ database, clickhouse, now = Date.now }: Settings): Promise<number> {
   const retained = await listRetained(database)
   if (retained.length === 0) return 0

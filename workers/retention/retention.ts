@@ -1,13 +1,13 @@
 import { repeat } from '../../runtime/poll.ts'
 
 type Settings = {
-  /** Some of the experiments that were deleted before this time, in ms since the Unix epoch; none when all are swept. */
+  /** Lists some experiments that users deleted before this time (ms since the Unix epoch); empty when all are swept. */
   listDeletedBefore(timeMs: number): Promise<bigint[]>
   /** Deletes their rows in ClickHouse, for good. */
   deleteRows(experimentIds: bigint[]): Promise<void>
   /** Deletes them in Postgres, with everything that belongs to them. */
   deleteExperiments(experimentIds: bigint[]): Promise<void>
-  /** Deletes what is kept for a number of days only. */
+  /** Deletes data older than the retention of its workspace. */
   deleteOld(): Promise<void>
   /** How long a deleted experiment can be restored. */
   keptForMs: number

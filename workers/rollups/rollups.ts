@@ -20,8 +20,7 @@ type Settings = {
 }
 
 /**
- * Makes rollups of the events of models, in the background, while the worker runs. Without rollups reads have the same
- * answers, and are slow.
+ * Makes rollups of the events of models in the background. Without rollups reads give the same answers slowly.
  */
 export function startRollups({ database, eventReader, log, limits = rollupLimits, everyMs = lookEveryMs }: Settings) {
   const { clickhouse } = eventReader

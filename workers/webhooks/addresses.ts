@@ -33,7 +33,7 @@ export async function findAddresses(
   return addresses
 }
 
-/** Asks the name servers directly: the system's resolver blocks a thread for each name, so slow ones would delay others. */
+/** Queries the name servers directly: the system's resolver blocks a thread per name, so slow names would delay others. */
 export function createResolver({ timeoutMs }: { timeoutMs: number }): Resolve {
   const resolver = new Resolver({ timeout: timeoutMs, tries: 1 })
   return async (name) => {
@@ -47,5 +47,5 @@ export function createResolver({ timeoutMs }: { timeoutMs: number }): Resolve {
   }
 }
 
-/** Resolves as other programs of this machine do: with /etc/hosts, and the names of a cluster. */
+/** Resolves like other programs on this machine: with /etc/hosts and the names of a cluster. */
 export const resolveLocally: Resolve = (name) => lookup(name, { all: true })

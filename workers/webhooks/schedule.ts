@@ -25,9 +25,9 @@ type Failed = {
   /** Attempts so far, this one included. */
   attempts: number
   nowMs: number
-  /** What the receiver asked for by `Retry-After`. */
+  /** From the receiver's `Retry-After`. */
   retryAfterMs?: number | undefined
-  /** From 0 to 1, as `Math.random` gives it. */
+  /** Like `Math.random`. */
   random: () => number
 }
 

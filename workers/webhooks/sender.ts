@@ -7,7 +7,7 @@ import { type Address, findAddresses, type Resolve } from './addresses.ts'
 import { Undeliverable } from './failure.ts'
 
 /**
- * Sends one request to a receiver that nobody vouches for: only HTTPS, only public addresses. It resolves the name once, checks
+ * Sends one request to an untrusted receiver: only HTTPS, only public addresses. It resolves the name once, checks
  * the addresses and connects to one of these, so a second DNS answer cannot lead elsewhere. It follows no redirects, uses no
  * proxy, and reads only the status and `Retry-After` of the answer.
  */
@@ -26,7 +26,7 @@ type Message = { url: string; headers: Record<string, string>; body: string }
 
 export type SendAnswer = { status: number; retryAfter: string | undefined }
 
-/** What is read of an answer, so that the receiver can end it in good order. */
+/** How much of an answer is read, so that most connections end cleanly. */
 const answerBytesMax = 4_096
 
 export function createSender(settings: Settings) {
@@ -38,7 +38,7 @@ export function createSender(settings: Settings) {
   /** @throws Undeliverable; the reason of `signal` when that ended it */
   return async function send({ url: text, headers, body }: Message, signal?: AbortSignal): Promise<SendAnswer> {
     const parsed = parseReceiverUrl(text, privateHosts)
-    if ('fault' in parsed) throw new Undeliverable('url not allowed', parsed.fault)
+    if ('error' in parsed) throw new Undeliverable('url not allowed', parsed.error)
     const url = new URL(parsed.url)
     const deadline = new AbortController()
     const late = () => deadline.abort(new Undeliverable('no answer in time'))
@@ -81,24 +81,24 @@ function post(url: URL, addresses: Address[], posting: Posting): Promise<SendAns
     host,
     port: url.port || 443,
     path: url.pathname + url.search,
-    // Whatever the environment says. The name, not the address, is what the certificate is checked for.
+    // Overrides the environment. The certificate is checked against the name, not the address.
     rejectUnauthorized: true,
     ...(isIP(host) === 0 && { servername: host }),
     setDefaultHeaders: true,
     headers: { ...headers, host: url.host, 'content-length': String(Buffer.byteLength(body)) },
     agent,
-    lookup: answerWith(addresses),
+    lookup: lookUpIn(addresses),
     signal: stop,
   }
   return new Promise((resolve, reject) => {
     const outgoing = request(options)
     let isAnswered = false
     const fail = (error?: unknown) => {
-      // Whatever becomes of the rest of an answer, its status was said.
+      // After the status has arrived, an error in the rest of the answer does not count.
       if (!isAnswered) reject(stop.aborted ? stop.reason : toUndeliverable(error))
     }
     outgoing.on('error', fail)
-    // Also when it ends without saying why, as after an answer that would change the protocol.
+    // Also for a close without an error, as after an answer that would switch protocols.
     outgoing.on('close', () => fail())
     outgoing.on('socket', (socket) => {
       socket.on('connect', () => {
@@ -124,8 +124,8 @@ function post(url: URL, addresses: Address[], posting: Posting): Promise<SendAns
   })
 }
 
-/** A lookup that asks nobody. */
-function answerWith(addresses: Address[]): LookupFunction {
+/** A lookup that returns the checked addresses. */
+function lookUpIn(addresses: Address[]): LookupFunction {
   return (_host, { all }, done) => {
     const [first] = addresses as [Address]
     if (all) done(null, addresses)
@@ -133,7 +133,7 @@ function answerWith(addresses: Address[]): LookupFunction {
   }
 }
 
-/** Names and addresses take their time even when nobody waits for them any more. */
+/** Rejects when `stop` is aborted: a DNS query itself cannot be cancelled. */
 async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T> {
   const stopped = Promise.withResolvers<never>()
   const end = () => stopped.reject(stop.reason)
@@ -147,7 +147,7 @@ async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T> 
   }
 }
 
-/** By code: errors of OpenSSL and of certificates have codes that are no errno, those of the parser begin with HPE. */
+/** Decides by code: TLS errors have codes that are not an errno, parser errors begin with HPE. */
 function toUndeliverable(error: unknown): Undeliverable {
   if (error instanceof Undeliverable) return error
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''

@@ -3,8 +3,8 @@ import { createHmac } from 'node:crypto'
 type Message = { id: string; body: string; nowMs: number }
 
 /**
- * The headers of a delivery as Standard Webhooks has them: its id, when it was sent, and a signature by each secret, so
- * that a receiver that knows one of them can check it.
+ * The headers of a delivery by Standard Webhooks: its id, the time, and a signature for each secret. A receiver that knows
+ * one of the secrets can verify it.
  *
  * @param secrets `whsec_` and the key in base64
  */

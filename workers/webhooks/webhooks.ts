@@ -30,14 +30,14 @@ type Settings = {
   finishMs?: number | undefined
 }
 
-/** A process serves so many receivers at once; a dead one takes up one place for a few seconds now and then. */
+/** The receivers that a process serves at once; an unreachable one takes one slot for a few seconds now and then. */
 const receiversAtOnce = 100
 const lookEveryMs = 500
 const receiversMax = 1_000
 
 const connectMsMax = 5_000
 const answerMsMax = 10_000
-/** What is under way when the worker stops may take so long; it is sent again by another. */
+/** How long a stopping worker waits for attempts in progress; another worker repeats the aborted ones. */
 const finishMsMax = 5_000
 
 const sweepEveryMs = 10 * 60_000
@@ -45,25 +45,25 @@ const keptForMs = 30 * 24 * 3_600_000
 const sweptAtOnce = 1_000
 
 /**
- * Sends webhooks out of the outbox. Each worker looks for receivers that something is due for and requests an errand for
- * each; the queue spreads those over the workers, and whoever holds the round of a receiver sends. What a killed worker had
- * under way is still due: it is sent again under the same id.
+ * Sends webhooks from the outbox. Each worker looks for receivers with due deliveries and requests a job for each. The queue
+ * spreads the jobs over the workers, and the worker with the lease of a receiver sends. Deliveries of a killed worker are
+ * still due and are sent again under the same id.
  */
 export async function startWebhooks(settings: Settings): Promise<{ close(): Promise<void> }> {
   const { backend, database, secrets, privateHosts, extraCa, version, metricsRegistry, tracing, log } = settings
   const { everyMs = lookEveryMs, finishMs = finishMsMax } = settings
   const count = new Counter({
     name: 'svc_webhook_deliveries_total',
-    help: 'Attempts to deliver a webhook, by what came of them: delivered, retried later, or failed for good',
+    help: 'Attempts to deliver a webhook, by outcome: delivered, retried later, or failed for good',
     labelNames: ['outcome'] as const,
     registers: [metricsRegistry],
   })
   new Gauge({
     name: 'svc_webhook_deliveries_pending',
-    help: 'Deliveries of webhooks that wait to be sent, those to disabled receivers included',
+    help: 'Webhook deliveries that wait to be sent, including those to disabled receivers',
     registers: [metricsRegistry],
     async collect() {
-      // While Postgres is away the last count stays, so that all other metrics can be read.
+      // While Postgres is down the last count stays, so that the other metrics can still be read.
       const count = await countPendingDeliveries(database).catch(() => undefined)
       if (count !== undefined) this.set(count)
     },
