@@ -84,8 +84,8 @@ export function createAccess(queries: Queries) {
 }
 
 /**
- * Call this before answering that something is absent or read-only. A restricted service account gets its own error when the
- * thing is in its organization but outside its workspaces; it learns nothing about other organizations.
+ * Call this before an answer that says absent or read-only. A restricted service account gets its own error for things of its
+ * organization outside its workspaces; it learns nothing about other organizations.
  *
  * @throws HttpError `accountRestricted`
  */

@@ -62,7 +62,7 @@ import { createWebhookRoutes } from './webhooks/receivers.ts'
 
 type Deps = {
   database: Database
-  /** For long reads that no decision depends on; as recent as `database`, see `store/postgres/read-replica.ts`. */
+  /** For long reads that no write depends on; as recent as `database`, see `store/postgres/read-replica.ts`. */
   reads: Queries
   clickhouse: ClickHouse
   eventReader: EventReader
@@ -70,7 +70,7 @@ type Deps = {
   orphanedObjects: OrphanedObjects
   liveStreams: LiveStreams
   assetLimits: AssetLimits
-  /** Undefined without a master key: then no secret can be stored. */
+  /** Undefined without a master key: then secrets cannot be stored. */
   secrets: Secrets | undefined
   /** Private hosts that webhooks may be sent to. */
   privateHosts: PrivateHosts
@@ -82,7 +82,7 @@ type Deps = {
   appUrl: string
 }
 
-/** All routes but the writes of the stream: the relational side, and every read. */
+/** All routes except the writes that go through the queue. */
 export function createApiRoutes({
   database,
   reads,

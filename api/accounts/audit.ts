@@ -15,7 +15,7 @@ const entryAnswer = z.object({
   details: z.record(z.string(), z.unknown()).meta({ type: 'object' }),
 })
 
-/** What admins did. */
+/** The audit log of an organization. */
 export function createAuditRoutes({ reads }: { reads: Queries }): Route[] {
   return [
     route({

@@ -11,7 +11,7 @@ import { projectQuery } from '../projects/projects.ts'
 
 const topic = 'Administration'
 
-/** What a limit may be; null takes it back. */
+/** The value of a limit; null removes it. */
 const limit = z.int('expected an integer').min(1, 'must be 1 or more').nullish()
 
 const givenLimits = z.strictObject(
@@ -28,7 +28,7 @@ const limitsAnswer = z.object({
   limits: z.partialRecord(z.enum(limitNames), z.int()).describe('the limits set here; absent ones are inherited'),
 })
 
-/** Limits that differ from the settings, and the keys they can be set for. */
+/** Limits that override the settings, and the list of keys. */
 export function createLimitRoutes({ database }: { database: Database }): Route[] {
   return [
     route({
@@ -99,7 +99,7 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
 
 const own = (caller: Caller, target: LimitTarget) => ({ organizationId: caller.organizationId, target })
 
-/** Exactly one of the ways to name what limits are set for. */
+/** Checks that the request names exactly one target. */
 function toTarget({ workspaceName, projectId, projectName, keyId }: z.output<typeof targetFields>): LimitTarget {
   const named = [keyId, projectId, workspaceName].filter((it) => it !== undefined)
   if (named.length === 1) {
@@ -115,7 +115,7 @@ function toTarget({ workspaceName, projectId, projectName, keyId }: z.output<typ
   )
 }
 
-/** What the organization does not have and what is foreign answer the same. */
+/** Absent and foreign targets get the same answer. */
 function requireTarget(limits: GivenLimits | undefined, target: LimitTarget): GivenLimits {
   if (limits) return limits
   if ('keyId' in target)
@@ -126,7 +126,7 @@ function requireTarget(limits: GivenLimits | undefined, target: LimitTarget): Gi
   throw new HttpError('workspaceUnknown', `There is no workspace "${target.workspaceName}" in your organization.`)
 }
 
-/** A key has many experiments: limits by count are for each of these. */
+/** Limits by count apply to each experiment, so a key cannot have them. */
 function refuseCounts(limits: z.output<typeof givenLimits>) {
   for (const name of ['metricNamesMax', 'pointsPerMetricMax'] as const) {
     if (limits[name] == null) continue

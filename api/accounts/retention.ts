@@ -32,7 +32,7 @@ const target = { workspaceName: text(100, 1) }
 
 const keptDays = z.partialRecord(z.enum(retentionTypes), z.int()).describe('absent ones are kept for ever')
 
-/** How long a workspace keeps what. */
+/** How long a workspace keeps its data. */
 export function createRetentionRoutes({ database }: { database: Database }): Route[] {
   return [
     route({
@@ -48,9 +48,9 @@ export function createRetentionRoutes({ database }: { database: Database }): Rou
           .array(
             z.object({
               type: z.enum(retentionTypes),
-              upTo: z.int().describe('what was accepted before then, ms since the Unix epoch'),
+              upTo: z.int().describe('data accepted before this time was deleted; ms since the Unix epoch'),
               rows: z.int().describe('points, lines, or events'),
-              at: z.int().describe('when, ms since the Unix epoch'),
+              at: z.int().describe('the time of the deletion, ms since the Unix epoch'),
             }),
           )
           .describe('the newest first, at most 100'),
@@ -102,7 +102,7 @@ export function createRetentionRoutes({ database }: { database: Database }): Rou
   ]
 }
 
-/** What the organization does not have and what is foreign answer the same. */
+/** Absent and foreign workspaces get the same answer. */
 function requireWorkspace(found: RetentionDays | undefined, workspaceName: string): RetentionDays {
   if (found) return found
   throw new HttpError('workspaceUnknown', `There is no workspace "${workspaceName}" in your organization.`)

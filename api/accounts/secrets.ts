@@ -13,7 +13,7 @@ const organizationId = text(100, 1)
 const secretName = text(200, 1)
 const done = z.literal('200 Ok')
 
-/** Secrets that webhooks use by their names. They are written and never read back. */
+/** Secrets that webhooks use by name. They can be written, but never read. */
 export function createSecretRoutes({ secrets }: { secrets: Secrets | undefined }): Route[] {
   function requireSecrets(): Secrets {
     if (secrets) return secrets
@@ -57,7 +57,7 @@ export function createSecretRoutes({ secrets }: { secrets: Secrets | undefined }
   ]
 }
 
-/** The master key was changed, and this process was not told. */
+/** The master key was replaced after this process started. */
 function refuseWrongKey(error: unknown): never {
   if (!(error instanceof WrongMasterKey)) throw error
   throw new HttpError(
@@ -66,7 +66,7 @@ function refuseWrongKey(error: unknown): never {
   )
 }
 
-/** What is foreign and what is not there answer the same. */
+/** Absent and foreign organizations get the same answer. */
 function requireOwn(caller: Caller, organizationId: string) {
   if (organizationId.toLowerCase() === caller.organizationId) return
   throw new HttpError(

@@ -29,7 +29,7 @@ const recordAnswer = z.object({
   organizationId: z.uuid(),
 })
 
-/** Accounts of machines, and their keys. */
+/** Service accounts and their keys. */
 export function createServiceAccountRoutes({ database }: { database: Database }): Route[] {
   const create = route({
     method: 'POST',
@@ -160,7 +160,7 @@ export function createServiceAccountRoutes({ database }: { database: Database })
 
 const toReference = (userName: string) => ({ userName, isService: true })
 
-/** Clients tell this number from an integer by its fraction, so it always has one: microseconds, one at least. */
+/** Clients expect a number with a fraction here, so at least one microsecond is added to a whole number. */
 function withFraction(timeMs: number): number {
   return Number.isInteger(timeMs) ? timeMs + 0.001 : timeMs
 }
@@ -177,7 +177,7 @@ export function nameTaken(field: string, name: string): HttpError {
 }
 
 function missingWorkspace(name: string, authorized: string[] = []): HttpError {
-  const place = authorized.indexOf(name)
-  const field = place < 0 ? 'teamName' : `authorizedWorkspaces[${place}]`
+  const index = authorized.indexOf(name)
+  const field = index < 0 ? 'teamName' : `authorizedWorkspaces[${index}]`
   return new HttpError('workspaceUnknown', `${field}: your organization has no workspace "${name}"`)
 }

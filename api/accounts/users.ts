@@ -31,7 +31,7 @@ const userAnswer = z.object({
   lastActivityAt: timeMs.nullable(),
 })
 
-/** The people of an organization, and keys. */
+/** The users of an organization, and keys. */
 export function createUserRoutes({ database }: { database: Database }): Route[] {
   return [
     route({

@@ -23,7 +23,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
       answer: z.object({ msg: z.string(), workspace_name: z.string(), workspace_id: z.uuid() }),
       shape: 'envelope',
       async handle({ body, caller }) {
-        // It would not be among those that the account was made for.
+        // The new workspace would not be in `authorizedWorkspaces`.
         if (caller.kind === 'restricted service') throw restrictedAccount()
         try {
           const workspace = await insertWorkspace(database, {

@@ -15,14 +15,14 @@ export const artifactQuery = object({
   artifactId: optional(name),
   artifact_id: optional(name),
   artifactName: optional(name),
-  workspace: optional(name).describe('the name; if absent, the name of the experiment'),
+  workspace: optional(name).describe('the name of the workspace; when absent: the workspace of the experiment'),
   project: optional(name).describe('not needed: names of artifacts are unique in their workspace'),
   experimentKey: optional(name).describe(
     'the experiment that reads: only the experiment that opened a version can read it while it is open',
   ),
 })
 
-/** And which of its versions; with nothing given, the newest closed one. */
+/** How a read names a version of an artifact; without version fields it is the newest closed one. */
 export const versionQuery = object({
   ...artifactQuery.shape,
   versionId: optional(name),
@@ -83,7 +83,7 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
     const { versionId, version: number, alias, versionOrAlias, experimentKey } = query
     const chosen = await findArtifactVersion(queries, found.id, { versionId, version: number, alias, versionOrAlias })
     if (!chosen) throw unknownVersion()
-    // Whoever may write to the experiment may as well read what it has opened.
+    // A caller that may write to the experiment may read the versions it opened.
     const isOpener = chosen.experimentKey === experimentKey && found.isWritable
     if (chosen.state === 'OPEN' && !isOpener) {
       throw new HttpError(
@@ -98,10 +98,10 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
   }
 
   return {
-    /** To read it. */
+    /** Finds an artifact that the caller may read. */
     artifact,
 
-    /** To change it. */
+    /** Finds an artifact that the caller may change. */
     async writableArtifact(caller: Caller, query: { artifactId: string } | { versionId: string }): Promise<Artifact> {
       const found = await findArtifact(queries, toViewer(caller), query)
       if (!found?.isWritable) await refuseReference(caller, query)
@@ -114,7 +114,7 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
       throw new HttpError('artifactReadOnly', 'This key may read the artifact, but not change it.')
     },
 
-    /** To read it: it is closed, or the experiment that opened it reads. */
+    /** Finds a version that the caller may read: a closed one, or one that the reading experiment opened. */
     version,
   }
 }
@@ -125,18 +125,21 @@ export function unknownVersion(): HttpError {
   return new HttpError('artifactVersionUnknown', 'There is no such version of an artifact that this key may use.')
 }
 
-/** What a conflict with what is there means for the caller; other errors stay as they are. */
-export function toArtifactRefusal(error: unknown): unknown {
+/** Turns a conflict into an HTTP error; other errors stay the same. */
+export function toArtifactError(error: unknown): unknown {
   if (!(error instanceof ArtifactConflict)) return error
   switch (error.conflict) {
     case 'versionUnknown':
       return unknownVersion()
     case 'versionExists':
-      return new HttpError('artifactVersionExists', 'version: the artifact has it; leave it out to get the next one')
+      return new HttpError(
+        'artifactVersionExists',
+        'version: the artifact has this version already; leave it out to get the next one',
+      )
     case 'versionWasDeleted':
       return new HttpError(
         'artifactVersionDeleted',
-        'version: the artifact had it; the number of a deleted one stays taken',
+        'version: this version was deleted, and its number cannot be used again',
       )
     case 'stateFinal':
       return new HttpError('artifactVersionFinal', 'The version is CLOSED or ERROR, which is final: open a new one.')

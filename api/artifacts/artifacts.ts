@@ -17,7 +17,7 @@ import { parseSemver } from '../../store/registry/semver.ts'
 import type { Access } from '../access.ts'
 import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
 import type { RateLimitedWrite } from '../rate-limited-write.ts'
-import { type ArtifactAccess, toArtifactRefusal, unknownVersion } from './access.ts'
+import { type ArtifactAccess, toArtifactError, unknownVersion } from './access.ts'
 
 export const artifactTopic = 'Artifacts'
 
@@ -54,7 +54,7 @@ export function createArtifactRoutes({
 }: Deps): Route[] {
   async function orRefuse<T>(work: Promise<T>): Promise<T> {
     return await work.catch((error: unknown) => {
-      throw toArtifactRefusal(error)
+      throw toArtifactError(error)
     })
   }
 

@@ -55,9 +55,9 @@ export function createArtifactReadRoutes({ database, reads, objects, access, art
     shape: 'plain',
     async handle({ query, caller }) {
       const found = await artifacts.version(caller, query)
-      const place = { artifactId: found.artifact.id, versionId: found.version.id }
+      const ids = { artifactId: found.artifact.id, versionId: found.version.id }
       const listed = await listArtifactFiles(reads, found.version.id)
-      return { files: listed.map((it) => toFileAnswer(it, place)) }
+      return { files: listed.map((it) => toFileAnswer(it, ids)) }
     },
   })
 

@@ -12,7 +12,7 @@ export const assetAnswer = z.object({
   link: z.string().describe('the address of its bytes'),
   dir: z.string(),
   type: z.string(),
-  metadata: z.string().nullable().describe('as it was sent, to the byte'),
+  metadata: z.string().nullable().describe('byte for byte as it was sent'),
   tags: z.array(z.string()),
   createdAt: z.int().describe('ms since the Unix epoch'),
   canView: z.boolean(),
@@ -26,16 +26,16 @@ export const assetAnswer = z.object({
   s3Link: z.null(),
 })
 
-type Place = {
+type Context = {
   experimentKey: string
   appUrl: string
-  /** The registered version that keeps it: its bytes are read there, whatever becomes of the experiment. */
+  /** The registered version that has the asset: its bytes are read there, even after the experiment is deleted. */
   registryModelItemId?: string
 }
 
-export function toAssetAnswer(asset: Asset, place: Place): z.input<typeof assetAnswer> {
-  const { experimentKey } = place
-  const link = asset.link ?? toLink(asset, place)
+export function toAssetAnswer(asset: Asset, context: Context): z.input<typeof assetAnswer> {
+  const { experimentKey } = context
+  const link = asset.link ?? toLink(asset, context)
   const image = asset.type === 'image'
   const audio = asset.type === 'audio'
   const video = asset.type === 'video'
@@ -64,17 +64,17 @@ export function toAssetAnswer(asset: Asset, place: Place): z.input<typeof assetA
   }
 }
 
-function toLink({ id }: Asset, { experimentKey, appUrl, registryModelItemId }: Place): string {
+function toLink({ id }: Asset, { experimentKey, appUrl, registryModelItemId }: Context): string {
   const [path, owner] = registryModelItemId
     ? ['registry-model/item/get-asset', { modelItemId: registryModelItemId }]
     : ['experiment/asset/get-asset', { experimentKey }]
   return `${appUrl}/api/rest/v2/${path}?${new URLSearchParams({ ...owner, assetId: id })}`
 }
 
-/** A line to paste into a shell must not do more than it says, whatever a file is called. */
+/** Quotes for a shell: a file name must not run commands. */
 const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
-/** Where an asset is shown: with its model, in the folder that its name says, or among the others. */
+/** The folder that shows an asset: its model, the folder in its name, or the one for its type. */
 export function toFolder({ groupingName, type, fileName }: Asset): string {
   if (type === 'model-element' && groupingName !== null) return `models/${groupingName}`
   const folder = fileName.split('/').slice(0, -1).join('/')

@@ -31,18 +31,18 @@ import { assetAnswer, toAssetAnswer } from './answer.ts'
 import { sendAsset } from './download.ts'
 import { toContentType, toFileName } from './names.ts'
 import type { OrphanedObjects } from './orphaned-objects.ts'
-import { type AssetPlace, type AssetWriter, type ReceivedFile, toFinalRefusal } from './writer.ts'
+import { type AssetLocation, type AssetWriter, type ReceivedFile, toFinalError } from './writer.ts'
 
 export const assetTopic = 'Experiments: assets'
 
-/** The type of a file of which nothing else is said. */
+/** The default type. */
 const plainType = 'asset'
 const tagsMax = 1_000
 
 export const assetFields = {
   type: indexedText(200).describe('image, model-element, curve, ..., or any other text'),
   fileName: indexedText(1_000),
-  metadata: text(1_000_000).describe('kept as it is, to the byte'),
+  metadata: text(1_000_000).describe('kept byte for byte'),
   context: text(1_000),
   groupingName: indexedText(1_000).describe('with type model-element: the model of the file'),
   artifactVersionId: text(100),
@@ -52,9 +52,9 @@ export const assetFields = {
 const assetId = text(100, 1)
 const tag = text(500, 1)
 
-/** In the query or in the form; the query goes first. */
+/** Sent in the query or in the form; the query wins. */
 const uploadFields = {
-  fileName: optional(assetFields.fileName).describe('auto-generated-in-the-backend asks for a name'),
+  fileName: optional(assetFields.fileName).describe('auto-generated-in-the-backend: the service makes a name'),
   extension: optional(text(100)).describe('png or .png'),
   type: optional(assetFields.type),
   context: optional(assetFields.context),
@@ -101,23 +101,23 @@ export function createAssetRoutes(deps: Deps): Route[] {
     shape: 'envelope',
     handle: ({ query, caller, request }) =>
       writer.withUpload(request.raw, async (receive) => {
-        // Mostly the query names it, and who may not write is refused before anything is sent.
+        // The query usually has the key: then a caller without permission is rejected before the upload is read.
         const named = query.experimentKey ?? (await receive()).fields.experimentKey
         const target = checkFields(object({ experimentKey }), { experimentKey: named })
         const experiment = await access.writableExperiment(caller, target.experimentKey)
         return await rateLimited('other', experiment, caller, async () => {
           const { fields, file } = await receive()
           const given = checkFields(object(uploadFields), { ...fields, ...(request.query as object) })
-          const place = toPlace(given, file)
-          if (file && place !== file) await writer.drop(file)
+          const location = toLocation(given, file)
+          if (file && location !== file) await writer.drop(file)
           const { overwrite, step, epoch, context, source, metadata, groupingName, artifactVersionId } = given
           const type = given.type || plainType
           const fileName = toFileName({ ...given, type, sentName: file?.fileName })
           const contentType = toContentType(fileName, given.extension, file?.contentType)
-          const told = { overwrite, step, epoch, context, source, metadata, groupingName, artifactVersionId }
+          const rest = { overwrite, step, epoch, context, source, metadata, groupingName, artifactVersionId }
           const tags = parseTags(given.tags)
-          const made = { id: given.assetId, type, fileName, contentType, tags, ...told }
-          const [id = ''] = await writer.keep(experiment, [{ fields: made, place }])
+          const made = { id: given.assetId, type, fileName, contentType, tags, ...rest }
+          const [id = ''] = await writer.keep(experiment, [{ fields: made, location }])
           heartbeats.active(experiment.id, Date.now())
           return { msg: 'Saved', assetId: id, fileName }
         })
@@ -153,7 +153,7 @@ export function createAssetRoutes(deps: Deps): Route[] {
       const experiment = await access.writableExperiment(caller, query.experimentKey)
       const wasThere = await rateLimited('other', experiment, caller, () =>
         deleteAsset(database, experiment.id, query.assetId).catch((error: unknown) => {
-          throw toFinalRefusal(error)
+          throw toFinalError(error)
         }),
       )
       if (!wasThere) throw unknownAsset(query.assetId)
@@ -245,8 +245,8 @@ function unknownAsset(id: string): HttpError {
   return new HttpError('assetUnknown', `The experiment has no asset ${id}: see /experiment/asset/list.`)
 }
 
-/** A remote asset is its link, whatever else was sent. */
-function toPlace(given: { isRemote?: boolean; link?: string }, file: ReceivedFile | undefined): AssetPlace {
+/** A remote asset is stored as its link only. */
+function toLocation(given: { isRemote?: boolean; link?: string }, file: ReceivedFile | undefined): AssetLocation {
   const isRemote = given.isRemote ?? (given.link !== undefined && file === undefined)
   if (isRemote && given.link !== undefined) return { link: given.link }
   if (isRemote) throw new HttpError('badRequest', 'link: is missing; it says where a remote asset is')

@@ -8,21 +8,20 @@ import type { Asset } from '../../store/postgres/assets/assets.ts'
 import { createZip } from './zip.ts'
 
 /**
- * Whoever may upload could send a page with a script: our origin must never run it. So a file is to be saved, not shown;
- * its type is not to be guessed; and if it is shown all the same, then with no rights at all.
+ * An uploaded file may be a page with a script, which must never run on our origin. So browsers must save files instead of
+ * showing them, must not guess their type, and must sandbox them if they show them anyway.
  */
 const harmless = {
   'x-content-type-options': 'nosniff',
   'content-security-policy': "sandbox; default-src 'none'",
 }
 
-/** What is sent, and what is said of it. */
 type SentAsset = Pick<Asset, 'fileName' | 'contentType' | 'size' | 'objectKey' | 'sha256' | 'link'>
 
 type Call = { request: FastifyRequest; reply: FastifyReply }
 
 /**
- * The bytes of an asset, or the one range of them that was asked for. Several ranges at once get the whole.
+ * Sends the bytes of an asset, or one range of them. A request for several ranges gets all bytes.
  *
  * @throws HttpError `badRequest` for a remote asset, `rangeUnsatisfiable`
  */
@@ -36,7 +35,7 @@ export async function sendAsset(
   }
   const size = Number(asset.size)
   const tag = `"${asset.sha256}"`
-  // A filled-in asset id may stand for other bytes later: caches have to ask, which the tag makes cheap.
+  // An asset can be replaced under the same id, so caches must revalidate; the ETag makes that cheap.
   reply.headers({ etag: tag, 'accept-ranges': 'bytes', 'cache-control': 'private, no-cache' })
   if (isKnown(request.headers['if-none-match'], tag)) {
     reply.code(304)
@@ -49,7 +48,7 @@ export async function sendAsset(
   return await objects.get(asset.objectKey, range)
 }
 
-/** The bytes of assets as one zip; remote ones are not in it. */
+/** Sends assets as one zip, without remote ones. */
 export function sendZip(reply: FastifyReply, objects: ObjectStore, name: string, assets: Asset[]): Readable {
   reply.headers(describeFile(`${name.replaceAll('/', '_')}.zip`, 'application/zip'))
   return createZip(
@@ -61,7 +60,7 @@ export function sendZip(reply: FastifyReply, objects: ObjectStore, name: string,
   )
 }
 
-/** The headers of an answer that is to be saved as a file. */
+/** The headers of a download. */
 function describeFile(fileName: string, contentType: string) {
   return { 'content-type': contentType, 'content-disposition': toDisposition(fileName.split('/').at(-1)) }
 }
@@ -72,10 +71,10 @@ function isKnown(header: string | undefined, tag: string): boolean {
   return tags !== undefined && (tags.includes(tag) || tags.includes('*'))
 }
 
-/** Undefined when all is to be sent. */
+/** Undefined when all bytes must be sent. */
 function toRange({ headers }: FastifyRequest, tag: string, size: number): ByteRange | undefined {
   if (headers.range === undefined) return undefined
-  // What the caller has the beginning of may have changed since.
+  // The bytes may have changed since the caller read the first part.
   const since = headers['if-range']
   if (since !== undefined && since !== tag) return undefined
   const ranges = parseRange(size, headers.range)

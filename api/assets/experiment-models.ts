@@ -32,7 +32,7 @@ const modelAnswer = z.object({
 
 type Deps = { database: Database; objects: ObjectStore; access: Access; appUrl: string }
 
-/** Models as experiments have them: files of type model-element under one name. */
+/** Experiment models: files of type model-element under one name. */
 export function createModelRoutes({ database, objects, access, appUrl }: Deps): Route[] {
   async function find(caller: Caller, query: z.output<typeof modelQuery>) {
     const experiment = await access.experiment(caller, query.experimentKey)

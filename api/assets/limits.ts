@@ -4,15 +4,14 @@ import type { Database } from '../../store/postgres/database.ts'
 import type { Experiment } from '../../store/postgres/experiments/experiments.ts'
 
 export type AssetLimits = {
-  /** What one file may have. */
   fileBytesMax: number
   /** How many assets of each limited type an experiment may have. */
   ofTypeMax: number
-  /** What all files of a workspace may have together. */
+  /** All files of a workspace together. */
   workspaceBytesMax: number | undefined
 }
 
-/** The types of which an experiment may have only so many, and how it is said that there are too many. */
+/** The limited asset types, with the error and the name for its message. */
 const limitedTypes = {
   image: ['imagesFull', 'images'],
   'text-sample': ['textSamplesFull', 'text samples'],
@@ -36,15 +35,15 @@ export function createAssetLimits({ database, limits }: { database: Database; li
     ofTypeMax: (type: string) => (isLimited(type) ? limits.ofTypeMax : Number.POSITIVE_INFINITY),
 
     tooMany(type: string): HttpError {
-      const [refusal, name] = limitedTypes[type as LimitedType]
+      const [kind, name] = limitedTypes[type as LimitedType]
       return new HttpError(
-        refusal,
-        `The experiment may have ${limits.ofTypeMax} ${name} and has them: delete some, or log to another experiment.`,
+        kind,
+        `The experiment has reached the limit of ${limits.ofTypeMax} ${name}: delete some, or log to another experiment.`,
       )
     },
 
     /**
-     * @param bytes how many more there would be
+     * @param bytes the size of the new assets
      * @throws HttpError `workspaceFull`
      */
     async checkWorkspace({ projectId, workspaceName }: Experiment, bytes: number): Promise<void> {
@@ -54,7 +53,7 @@ export function createAssetLimits({ database, limits }: { database: Database; li
       if (used + bytes <= workspaceBytesMax) return
       throw new HttpError(
         'workspaceFull',
-        `The workspace "${workspaceName}" may have ${workspaceBytesMax} bytes of assets and has ${used}: delete some.`,
+        `The workspace "${workspaceName}" has ${used} bytes of assets; the limit is ${workspaceBytesMax}: delete some.`,
       )
     },
   }

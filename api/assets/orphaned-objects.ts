@@ -10,7 +10,7 @@ import type { Database } from '../../store/postgres/database.ts'
 type Deps = {
   database: Database
   objects: ObjectStore
-  /** How often is looked for objects that could not be freed at once. */
+  /** How often objects that could not be deleted at once are tried again. */
   everyMs: number
   onError(error: unknown): void
 }
@@ -20,9 +20,9 @@ const uploadSecondsMax = 7 * 24 * 60 * 60
 const freedAtOnce = 20
 
 /**
- * Objects come and go with the assets that refer to them, over two stores of which each may fail alone. So an object is
- * written down as loose before it is stored, and is no longer so in the transaction that keeps its asset; when the asset
- * goes it is loose again. What is loose is freed at once, or, when that fails, a little later.
+ * Deletes objects that no asset refers to. Assets are in Postgres and their bytes in the object store, and each can fail
+ * alone. So an object is recorded as orphaned before it is stored; the transaction that inserts its asset removes the record,
+ * and the one that deletes the asset adds it again. Orphaned objects are deleted at once, or later if that fails.
  */
 export function createOrphanedObjects({ database, objects, everyMs, onError }: Deps) {
   const freeing = repeat({ everyMs, work: freeAll, onError })
@@ -33,13 +33,13 @@ export function createOrphanedObjects({ database, objects, everyMs, onError }: D
   }
 
   return {
-    /** To be called before an object is stored. */
+    /** Records an object as orphaned. Call it before the object is stored. */
     announce: (objectKey: string) => insertOrphanedObject(database, objectKey, uploadSecondsMax),
 
-    /** To be called after assets have gone. Never fails: a later round frees what is left. */
+    /** Deletes orphaned objects. Call it after assets were deleted. Never fails: it tries again later. */
     free: freeing.now,
 
-    /** Frees an object that was announced and then not used. */
+    /** Deletes an announced object that no asset uses. */
     async drop(objectKey: string) {
       await expireOrphanedObject(database, objectKey).catch(onError)
       await freeing.now()

@@ -25,7 +25,7 @@ const remoteAssets = optional(list(remoteAsset, assetsMax))
 
 type Deps = { writer: AssetWriter; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite }
 
-/** Assets whose bytes are elsewhere, many in one request. */
+/** Remote assets, many in one request. */
 export function createRemoteAssetRoutes({ writer, access, heartbeats, rateLimited }: Deps): Route[] {
   return [
     route({
@@ -50,7 +50,10 @@ export function createRemoteAssetRoutes({ writer, access, heartbeats, rateLimite
           const fileName = toFileName({ fileName: rest.fileName, extension: undefined, type, sentName })
           const contentType = toContentType(fileName, undefined, undefined)
           const { metadata, artifactVersionId } = rest
-          return { fields: { id: assetId, type, fileName, contentType, metadata, artifactVersionId }, place: { link } }
+          return {
+            fields: { id: assetId, type, fileName, contentType, metadata, artifactVersionId },
+            location: { link },
+          }
         })
         const assetIds = await rateLimited('other', experiment, caller, () => writer.keep(experiment, assets))
         heartbeats.active(experiment.id, Date.now())

@@ -14,7 +14,7 @@ const charactersMax = 4_000_000
 
 type Deps = { writer: AssetWriter; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite }
 
-/** Texts that a model made or met. Each is an asset of its own. */
+/** Text samples. Each is an asset. */
 export function createTextSampleRoutes({ writer, access, heartbeats, rateLimited }: Deps): Route[] {
   return [
     route({
@@ -39,7 +39,7 @@ export function createTextSampleRoutes({ writer, access, heartbeats, rateLimited
           writer.withText(content, async (file) => {
             const fileName = toFileName({ fileName: undefined, extension: 'txt', type, sentName: undefined })
             const fields = { type, fileName, contentType, ...more }
-            const [assetId = ''] = await writer.keep(experiment, [{ fields, place: file }])
+            const [assetId = ''] = await writer.keep(experiment, [{ fields, location: file }])
             heartbeats.active(experiment.id, Date.now())
             return { msg: 'Saved', assetId }
           }),

@@ -8,7 +8,7 @@ import type { ObjectStore, StoredObject } from '../../store/objects/object-store
 import { FinalAsset, insertAssets, type NewAsset, TooManyAssets } from '../../store/postgres/assets/assets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Experiment } from '../../store/postgres/experiments/experiments.ts'
-import { toArtifactRefusal } from '../artifacts/access.ts'
+import { toArtifactError } from '../artifacts/access.ts'
 import type { createAssetLimits } from './limits.ts'
 import type { OrphanedObjects } from './orphaned-objects.ts'
 
@@ -19,26 +19,25 @@ type Deps = {
   limits: ReturnType<typeof createAssetLimits>
 }
 
-/** A file whose bytes are stored, and that no asset refers to yet. */
+/** A stored file that no asset refers to yet. */
 export type ReceivedFile = StoredObject & Pick<IncomingFile, 'fileName' | 'contentType'> & { objectKey: string }
 
 type Received = { fields: Record<string, string>; file: ReceivedFile | undefined }
 
-/** What a file must be to be kept. */
 type FileRules = {
   fileBytesMax?: number
-  /** Lets a content through, or fails it. */
+  /** Passes a content through, or fails it. */
   check?: (content: Readable) => Readable
 }
 
-/** What an asset is kept with, besides where its bytes are; what is absent has no value. */
+/** The fields of a new asset, without its location. */
 export type AssetFields = Pick<NewAsset, 'fileName' | 'type' | 'contentType'> &
   Partial<Omit<NewAsset, 'size' | 'nowMs' | 'objectKey' | 'sha256' | 'link'>>
 
-/** Where its bytes are. */
-export type AssetPlace = ReceivedFile | { link: string }
+/** A stored file, or the link of a remote asset. */
+export type AssetLocation = ReceivedFile | { link: string }
 
-/** Takes files in and keeps assets; what ends up with no asset is freed again. */
+/** Stores files and inserts assets. A file that gets no asset is deleted again. */
 export function createAssetWriter({ database, objects, orphanedObjects, limits }: Deps) {
   async function store({ content, fileName, contentType }: IncomingFile, check?: FileRules['check']) {
     const objectKey = createObjectKey()
@@ -55,7 +54,7 @@ export function createAssetWriter({ database, objects, orphanedObjects, limits }
 
   const drop = (file: ReceivedFile) => orphanedObjects.drop(file.objectKey)
 
-  /** Runs `use` with a file, which is freed again when `use` fails. */
+  /** Runs `use`, and deletes the file if `use` fails. */
   async function using<T>(receive: () => Promise<ReceivedFile | undefined>, use: () => Promise<T>): Promise<T> {
     try {
       return await use()
@@ -68,8 +67,8 @@ export function createAssetWriter({ database, objects, orphanedObjects, limits }
 
   return {
     /**
-     * Runs `use` with the upload of a request. Nothing of it is read before `receive` is called, so that who may not
-     * send it costs nothing; it may be called twice.
+     * Runs `use` with the upload of a request. `receive` reads the upload: call it after the permission checks. It may be
+     * called twice.
      */
     async withUpload<T>(
       request: IncomingMessage,
@@ -87,7 +86,7 @@ export function createAssetWriter({ database, objects, orphanedObjects, limits }
       )
     },
 
-    /** Runs `use` with a text as if it had been uploaded. */
+    /** Runs `use` with a text, stored like an uploaded file. */
     async withText<T>(text: string, use: (file: ReceivedFile) => Promise<T>): Promise<T> {
       const content = Readable.from([Buffer.from(text)])
       const file = await store({ content, fileName: undefined, contentType: undefined })
@@ -98,40 +97,40 @@ export function createAssetWriter({ database, objects, orphanedObjects, limits }
     },
 
     /**
-     * Keeps assets, all or none, and answers their ids.
+     * Inserts assets, all or none, and returns their ids.
      *
      * @throws HttpError when a limit is reached
      */
-    async keep(experiment: Experiment, assets: { fields: AssetFields; place: AssetPlace }[]): Promise<string[]> {
-      const made = assets.map(({ fields, place }) => toNewAsset(fields, place))
+    async keep(experiment: Experiment, assets: { fields: AssetFields; location: AssetLocation }[]): Promise<string[]> {
+      const made = assets.map(({ fields, location }) => toNewAsset(fields, location))
       const bytes = made.reduce((sum, it) => sum + it.size, 0)
       await limits.checkWorkspace(experiment, bytes)
       try {
         await insertAssets(database, experiment.id, made, limits.ofTypeMax)
       } catch (error) {
         if (error instanceof TooManyAssets) throw limits.tooMany(error.type)
-        throw toFinalRefusal(error)
+        throw toFinalError(error)
       }
-      // Of those that were replaced.
+      // The objects of replaced assets.
       await orphanedObjects.free()
       return made.map((it) => it.id)
     },
 
-    /** Frees a file that came and was not asked for. */
+    /** Deletes a received file that no asset will use. */
     drop,
   }
 }
 
 export type AssetWriter = ReturnType<typeof createAssetWriter>
 
-/** An asset of a closed artifact version stays as it is; other errors too. */
-export function toFinalRefusal(error: unknown): unknown {
-  if (!(error instanceof FinalAsset)) return toArtifactRefusal(error)
-  const refusal = error.type === 'image' ? 'imageFinal' : 'assetFinal'
-  return new HttpError(refusal, 'assetId: the asset belongs to a closed artifact version, whose files stay the same')
+/** Turns a change of an asset in a closed artifact version into an HTTP error; other errors stay the same. */
+export function toFinalError(error: unknown): unknown {
+  if (!(error instanceof FinalAsset)) return toArtifactError(error)
+  const kind = error.type === 'image' ? 'imageFinal' : 'assetFinal'
+  return new HttpError(kind, 'assetId: the asset belongs to a closed artifact version, whose files stay the same')
 }
 
-function toNewAsset(fields: AssetFields, place: AssetPlace): NewAsset {
+function toNewAsset(fields: AssetFields, location: AssetLocation): NewAsset {
   const common = {
     step: undefined,
     epoch: undefined,
@@ -146,6 +145,6 @@ function toNewAsset(fields: AssetFields, place: AssetPlace): NewAsset {
     overwrite: fields.overwrite ?? false,
     nowMs: Date.now(),
   }
-  if ('link' in place) return { ...common, size: 0, link: place.link }
-  return { ...common, size: place.bytes, objectKey: place.objectKey, sha256: place.sha256 }
+  if ('link' in location) return { ...common, size: 0, link: location.link }
+  return { ...common, size: location.bytes, objectKey: location.objectKey, sha256: location.sha256 }
 }

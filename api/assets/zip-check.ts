@@ -1,11 +1,11 @@
 import { pipeline, type Readable, Transform } from 'node:stream'
 import { HttpError } from '../../http/errors.ts'
 
-/** How a zip begins: with its first entry, or, of an empty one, with its end. */
+/** The first bytes of a zip: its first entry, or the end record of an empty zip. */
 const beginnings = [Buffer.from('PK\x03\x04'), Buffer.from('PK\x05\x06')]
 const beginningBytes = 4
 
-/** Lets a zip through, and fails as soon as it shows that the content is none. */
+/** Passes a zip through; fails as soon as the content is not a zip. */
 export function passZip(content: Readable): Readable {
   let head: Buffer | undefined = Buffer.alloc(0)
   const check = new Transform({
@@ -20,7 +20,7 @@ export function passZip(content: Readable): Readable {
     },
     flush: (done) => done(head === undefined ? null : notZip()),
   })
-  // Each ends with the other; whoever reads it hears of a fault.
+  // Each stream ends with the other; its reader gets the error.
   return pipeline(content, check, () => undefined)
 }
 

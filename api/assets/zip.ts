@@ -2,21 +2,21 @@ import { PassThrough, pipeline, type Readable } from 'node:stream'
 import { ZipFile } from 'yazl'
 
 type ZipEntry = {
-  /** May have folders; a name that is not safe to unpack is made so. */
+  /** May have folders; unsafe parts are removed. */
   name: string
   bytes: number
   atMs: number
   open(): Promise<Readable>
 }
 
-/** Files as one zip with DEFLATE entries, made as it is read: one file is open at a time, none is held in memory. */
+/** A zip of files with DEFLATE entries, written while it is read: one file is open at a time, none is held in memory. */
 export function createZip(entries: ZipEntry[]): Readable {
   const zip = new ZipFile()
   const out = new PassThrough()
   let open: Readable | undefined
   zip.on('error', (error: Error) => out.destroy(error))
   pipeline(zip.outputStream, out, () => undefined)
-  // Who does not read on must not keep a file open.
+  // Or else a caller that stops reading would keep a file open.
   out.once('close', () => open?.destroy())
   const names = new Map<string, number>()
   for (const { name, bytes, atMs, open: openEntry } of entries) {
@@ -37,13 +37,13 @@ export function createZip(entries: ZipEntry[]): Readable {
   return out
 }
 
-/** Below the folder it is unpacked in, on any system. */
+/** A path that stays inside the target folder on any system. */
 function toSafeName(name: string): string {
   const steps = name.split(/[/\\]/).map((it) => it.replace(/[:\0]/g, '_'))
   return steps.filter((it) => it !== '' && it !== '.' && it !== '..').join('/') || 'file'
 }
 
-/** Two assets may have one name; two files of a folder may not. */
+/** Assets may share a name; entries of a zip may not. */
 function toUniqueName(name: string, taken: Map<string, number>): string {
   let unique = name
   let count = taken.get(name) ?? 0

@@ -15,13 +15,13 @@ const seriesMax = 5_000
 /** Some sixty megabytes of an answer. */
 const fullPointsMax = 1_000_000
 const thinnedPointsMax = 500
-/** They travel in the address of the query, which may have a megabyte. */
+/** The names are part of the URL of the query to ClickHouse, which may have a megabyte. */
 const namesBytesMax = 100_000
 
 const names = optional(list(text(2_001, 1), namesMax))
 
 const seriesAnswer = z.object({
-  metricName: z.string().describe('as it was asked for'),
+  metricName: z.string().describe('the name in the request'),
   runContext: z.string().nullable(),
   values: z
     .array(
@@ -52,7 +52,7 @@ const chartAnswer = z.object({
 
 type Deps = { database: Database; clickhouse: ClickHouse }
 
-/** Metrics and parameters of many experiments side by side. */
+/** Reads metrics and parameters of many experiments. */
 export function createChartRoutes({ database, clickhouse }: Deps): Route[] {
   return [
     route({
@@ -119,7 +119,7 @@ function refuseTooManyPoints(points: number) {
   )
 }
 
-/** Writes the answer while the series come in; they are grouped by experiment. */
+/** Writes the answer while the series arrive, grouped by experiment. */
 async function* writeChart(experiments: ChartExperiment[], series: Readable): AsyncGenerator<Buffer | string> {
   const waiting = new Map(experiments.map((it) => [String(it.id), it]))
   let written = 0
@@ -148,7 +148,7 @@ async function* writeChart(experiments: ChartExperiment[], series: Readable): As
 const tab = 9
 const newline = 10
 
-/** Lines of an id, a tab and a text, as pieces: the id as a string, then the text as bytes, as they arrive. */
+/** Splits lines of an id, a tab and a text: yields the id as a string, then the text as bytes while it arrives. */
 async function* splitLines(lines: Readable): AsyncGenerator<string | Buffer> {
   let id = ''
   let inText = false

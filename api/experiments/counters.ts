@@ -13,19 +13,19 @@ type Deps = {
   database: Database
   clickhouse: ClickHouse
   access: Access
-  /** Blocks that wait or are at work. */
+  /** The number of waiting and active blocks. */
   queueDepth(name: QueueName): Promise<number>
 }
 
-/** What became of what was sent. */
+/** Reads how much was accepted, stored and throttled. */
 export function createCounterRoutes({ database, clickhouse, access, queueDepth }: Deps): Route[] {
   /**
-   * Of what goes through a queue, the truth is what is stored and, while the queue holds anything at all, the difference
-   * to what was accepted. An empty queue settles it: nothing is on its way.
+   * For types that go through a queue, the stored rows are counted. The difference to the accepted rows is pending while the
+   * queue is not empty; otherwise nothing is pending.
    */
   async function count(type: ExperimentType, experimentId: bigint, accepted: number) {
     if (!isQueued(type)) return { accepted, stored: accepted, pending: 0 }
-    // In this order: what leaves the queue meanwhile is then counted as stored.
+    // The queue first: rows that leave it in between are then counted as stored.
     const depth = await queueDepth(type)
     const stored = await countRows(clickhouse, queues[type].table.name, experimentId)
     const pending = depth === 0 ? 0 : Math.max(0, accepted - stored)
@@ -46,7 +46,7 @@ export function createCounterRoutes({ database, clickhouse, access, queueDepth }
             type: z.enum(experimentTypes),
             accepted: z.int().describe('acknowledged; a repeated one counts once'),
             stored: z.int().describe('accepted and readable'),
-            throttled: z.int().describe('refused with 429, or dropped because of a limit by count'),
+            throttled: z.int().describe('rejected with 429, or dropped because of a limit by count'),
             pending: z.int().describe('accepted, but not readable yet'),
           }),
         ),

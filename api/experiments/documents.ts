@@ -20,7 +20,7 @@ import type { RateLimitedWrite } from '../rate-limited-write.ts'
 const topic = 'Experiments: documents and details'
 
 const documentBytesMax = 16 * 1024 * 1024
-/** JSON may write one byte as six (`\u0001`); a text of the largest size still comes through when most of it is plain. */
+/** JSON may write one byte as six (`\u0001`). This limit admits the largest text if most of it needs no escapes. */
 const documentBodyBytesMax = documentBytesMax + bodyBytesMaxDefault
 const packagesMax = 50_000
 
@@ -96,9 +96,9 @@ type Deps = {
   rateLimited: RateLimitedWrite
 }
 
-/** What an experiment has one of: texts, and details of where it ran. */
+/** Texts and system details: an experiment has one of each. */
 export function createDocumentRoutes({ database, clickhouse, access, heartbeats, rateLimited }: Deps): Route[] {
-  /** All writes here are of the same kind. */
+  /** Checks the permission and the rate limit of a write, and records the activity. */
   async function save(caller: Caller, key: string, write: (experimentId: bigint) => Promise<void>) {
     const experiment = await access.writableExperiment(caller, key)
     await rateLimited('other', experiment, caller, () => write(experiment.id))
@@ -152,7 +152,7 @@ export function createDocumentRoutes({ database, clickhouse, access, heartbeats,
     })
   }
 
-  /** A text of which the last one is kept, byte for byte. */
+  /** A text that is stored byte for byte and replaces the earlier one. */
   function writeText<Name extends 'code' | 'graph'>(name: Name, summary: string): Route {
     return write(name, summary, { [name]: text(documentBytesMax) }, async (id, body) => {
       const content = (body as Record<Name, string>)[name]
@@ -174,7 +174,7 @@ export function createDocumentRoutes({ database, clickhouse, access, heartbeats,
   return [
     write(
       'html',
-      'Logs HTML: added to what is there, or in its place when `override` is true.',
+      'Logs HTML: appends to the stored HTML, or replaces it if `override` is true.',
       { html: text(documentBytesMax), override: optional(flag), timestamp: optional(timestampMs) },
       async (id, { html, override }) => {
         refuseTooLarge(html)
@@ -232,7 +232,7 @@ export function createDocumentRoutes({ database, clickhouse, access, heartbeats,
 
     write(
       'dependencies',
-      'Logs the packages the experiment runs with, in place of those before.',
+      'Logs the packages of the experiment and replaces the earlier ones.',
       { logDependencies: list(dependency, packagesMax) },
       (id, { logDependencies }) => upsertDocument(database, id, 'dependencies', JSON.stringify(logDependencies)),
       'PUT',

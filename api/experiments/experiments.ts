@@ -22,9 +22,9 @@ import { pendingCallsAnswer, readPendingCalls } from './rpc.ts'
 
 const topic = 'Experiments'
 
-/** How often a live experiment is asked to say that it runs. */
+/** The keep-alive interval of a live experiment. */
 const beatMs = 10_000
-/** An experiment counts as running until this long after its last sign: one beat, and one of grace. */
+/** An experiment counts as running for this long after its last keep-alive: one interval, and one of grace. */
 const aliveForMs = 2 * beatMs
 const gpuIntervalMs = 15_000
 const cpuIntervalMs = 15_000
@@ -218,12 +218,12 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
   return [create, setStatus, setTimes, metadata, list]
 }
 
-/** Where people look at an experiment. */
+/** The URL of an experiment in the web application. */
 export function toExperimentLink(appUrl: string, workspaceName: string, projectName: string, key: string): string {
   return [appUrl, ...[workspaceName, projectName, key].map(encodeURIComponent)].join('/')
 }
 
-/** The end follows the last activity until it is set; `running` ends when the signs of life do. */
+/** The end time follows the last activity until it is set; `running` is false after the keep-alives stop. */
 export function toMetadata(experiment: Experiment, nowMs: number): z.input<typeof metadataAnswer> {
   const start = experiment.startTimeMs
   const end = experiment.endTimeMs ?? experiment.activeAtMs

@@ -14,7 +14,7 @@ import type { RateLimitedWrite } from '../rate-limited-write.ts'
 
 const patchType = 'git-patch'
 
-/** The patch is an asset like others: the newest of its type, also when it was uploaded as such. */
+/** The patch is the newest asset of its type, even if it came by `upload-asset`. */
 const patchFields = { type: patchType, fileName: 'git.patch', contentType: 'text/plain', overwrite: true }
 
 type Deps = {
@@ -26,7 +26,7 @@ type Deps = {
   rateLimited: RateLimitedWrite
 }
 
-/** What had been changed in the code of an experiment and not committed. */
+/** The git patch of an experiment: the uncommitted changes of its code. */
 export function createGitPatchRoutes({ database, objects, writer, access, heartbeats, rateLimited }: Deps): Route[] {
   return [
     route({
@@ -45,7 +45,7 @@ export function createGitPatchRoutes({ database, objects, writer, access, heartb
           return await rateLimited('other', experiment, caller, async () => {
             const { file } = await receive()
             if (!file) throw new HttpError('badRequest', 'file: is missing; send it as this part of the form')
-            const [assetId = ''] = await writer.keep(experiment, [{ fields: patchFields, place: file }])
+            const [assetId = ''] = await writer.keep(experiment, [{ fields: patchFields, location: file }])
             heartbeats.active(experiment.id, Date.now())
             return { msg: 'Saved', assetId }
           })

@@ -15,7 +15,7 @@ const keysMax = 10_000
 
 type Deps = { database: Database; access: Access; appUrl: string }
 
-/** What changes the condition of an experiment, or where it is shown. */
+/** Stops, archives, deletes, restores and moves experiments. */
 export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route[] {
   function change(name: string, condition: Parameters<typeof updateCondition>[3], msg: string, summary: string): Route {
     return route({
@@ -30,7 +30,7 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
       async handle({ query, caller }) {
         const key = query.experimentKey
         if (await updateCondition(database, caller.userId, key, condition)) return { msg }
-        // What may be read but not changed says so; what was deleted is not there.
+        // The error depends on the experiment: read-only, or unknown if it was deleted.
         await access.writableExperiment(caller, key)
         throw unknownExperiment(key)
       },
@@ -44,7 +44,7 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
       'Stop Requested',
       'Asks an experiment to stop: it learns of it from the answer of its next keep-alive.',
     ),
-    change('archive', 'archived', 'Archived', 'Archives an experiment: it is no longer listed, unless asked for.'),
+    change('archive', 'archived', 'Archived', 'Archives an experiment: lists omit it unless `archived` is true.'),
     change('delete', 'deleted', 'Deleted', 'Deletes an experiment; for a while it can be restored.'),
     change('restore', 'restored', 'Restore', 'Brings an archived or deleted experiment back.'),
 

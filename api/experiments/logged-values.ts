@@ -56,7 +56,7 @@ export const valuesAnswer = z.object({
 
 type Deps = { database: Database; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite }
 
-/** What an experiment keeps the last value of. */
+/** Parameters and others: an experiment keeps the last value of each. */
 export function createLoggedDataRoutes({ database, access, heartbeats, rateLimited }: Deps): Route[] {
   async function save(
     type: ExperimentType,
@@ -171,7 +171,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
   ]
 }
 
-/** The shape that metrics have; of a value that is no series, minimum and maximum are the last one. */
+/** The summary of a single value, in the shape of a metric's: minimum and maximum are the value. */
 function toSummary({ name, value, step, timestampMs }: LastValue) {
   const at = toJsonInteger(timestampMs)
   const stepNumber = step === null ? null : toJsonInteger(step)

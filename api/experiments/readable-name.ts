@@ -4,7 +4,7 @@ const qualities = 'amber brave calm deft eager fair gentle humble keen lively me
 const things =
   'anchor beacon cedar delta ember falcon glacier harbor island juniper kestrel lagoon meadow nebula otter pine'
 
-/** A name for an experiment that was given none: easy to say, and rarely the same twice in a project. */
+/** The name of an experiment that was created without one: easy to say, and rarely repeated in a project. */
 export function createReadableName(): string {
   return `${pick(qualities)}_${pick(things)}_${randomInt(1_000, 10_000)}`
 }

@@ -18,30 +18,29 @@ import type { Access } from '../access.ts'
 import type { RateLimitedWrite } from '../rate-limited-write.ts'
 
 /**
- * Remote procedure calls on an experiment. A sender sends one and gets its id; the experiment finds it in the answer of
- * its keep-alive, and goes on finding it there until it posts what came of it: a call is delivered at least once, and
- * whoever runs it tells repetitions by the id. The first result stands. All of it is for those who may write to the
- * experiment: arguments and results are between them.
+ * Remote procedure calls on an experiment. The sender gets an id. The experiment finds the call in each keep-alive answer
+ * until it posts a result: calls are delivered at least once, and the id identifies repetitions. The first result counts.
+ * Only callers that may write to the experiment can send calls and read arguments and results.
  */
 const topic = 'Experiments: remote calls'
 
-/** So that the answer of a keep-alive stays below two megabytes. */
+/** Keeps the answer of a keep-alive below two megabytes. */
 const pendingMax = 50
 const argumentsBytesMax = 32 * 1024
 const resultBytesMax = 256 * 1024
-/** Of the calls that are finished, so many can still be read. */
+/** The number of finished calls that can still be read. */
 const finishedKept = 1_000
 
 const rpcId = text(100, 1)
 
 const anyJson = z.unknown().meta({ type: anyKind })
 
-/** The pending calls as an experiment picks them up. */
+/** The pending calls in the answer of a keep-alive. */
 export const pendingCallsAnswer = z
   .array(z.object({ rpcId: z.string(), method: z.string(), arguments: anyJson, createdAt: z.int() }))
   .describe('calls without a result, oldest first; each is sent again until its result is posted')
 
-/** What `pendingCallsAnswer` says of an experiment. */
+/** Reads the pending calls of an experiment. */
 export async function readPendingCalls(database: Database, experimentId: bigint) {
   const calls = await listPendingCalls(database, experimentId)
   return calls.map((it) => ({
@@ -119,7 +118,7 @@ export function createCallRoutes({ database, access, heartbeats, rateLimited }: 
     path: '/experiment/rpc',
     permission: 'caller',
     topic,
-    summary: `Reads a call and what came of it, while it is pending or among the last ${finishedKept} that finished.`,
+    summary: `Reads a call and its result. The last ${finishedKept} finished calls can be read.`,
     query: object({ experimentKey, rpcId }),
     answer: z.object({
       rpcId: z.string(),
@@ -157,7 +156,7 @@ function toAnswer({ id, method, result, error, createdAtMs, finishedAtMs, ...cal
   }
 }
 
-/** Objects are the same whatever the order of their names. */
+/** Compares results without regard to the order of names in objects. */
 function isSameEnd(call: ExperimentCall, end: { result: string | null; error: string | null }): boolean {
   if (call.error !== end.error) return false
   if (call.result === null || end.result === null) return call.result === end.result
@@ -169,15 +168,12 @@ function unknownCall(id: string): HttpError {
 }
 
 function finishedOtherwise(id: string): HttpError {
-  return new HttpError(
-    'callFinished',
-    `rpcId: the call ${id} has another result already, which stands: see /experiment/rpc.`,
-  )
+  return new HttpError('callFinished', `rpcId: the call ${id} has another result already: see /experiment/rpc.`)
 }
 
 function tooManyCalls(): HttpError {
   return new HttpError(
     'callsFull',
-    `The experiment has ${pendingMax} calls without a result, as many as it may: send more once it has finished some.`,
+    `The experiment has reached the limit of ${pendingMax} calls without a result: send more after it has finished some.`,
   )
 }

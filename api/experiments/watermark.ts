@@ -1,19 +1,19 @@
 import type { QueueName } from '../../store/queue/queues.ts'
 
-/** From acceptance to the queue. */
+/** The longest time from acceptance to the queue. */
 const queuedAfterMs = 1_000
-/** From acceptance to being readable, at the latest, unless the queue is behind. */
+/** The longest time from acceptance to being readable, unless the queue is behind. */
 const storedAfterMs = 5_000
-/** In blocks. More than this is no longer what is just being worked on; less than that is. */
+/** In blocks: a queue with more is behind, and has caught up when it stays at `clearedMost` or fewer. */
 const backlogLeast = 1_000
 const clearedMost = 100
 
 /**
- * Until when all that was accepted is stored: to a second ago when a queue holds nothing, and otherwise to five seconds
- * ago, by when what was accepted is readable. While a queue is behind, as after an outage, its jobs are done in no order
- * that could be told, so nothing is final before it has caught up.
+ * The watermark: everything accepted before this time is stored. It is one second ago when the queue is empty, and otherwise
+ * five seconds ago. While a queue is behind, as after an outage, its jobs run in any order, so there is no watermark until it
+ * has caught up.
  *
- * @param queueDepth blocks that wait or are at work
+ * @param queueDepth the number of waiting and active blocks
  */
 export function createWatermark(queueDepth: (name: QueueName) => Promise<number>) {
   const behind = new Map<QueueName, { clearedAtMs: number | undefined }>()
@@ -26,7 +26,7 @@ export function createWatermark(queueDepth: (name: QueueName) => Promise<number>
   }
 
   return {
-    /** To be called when the store was away: the queues may be behind. */
+    /** Call this when the store was down: the queues may be behind. */
     storeWasAway(names: QueueName[]) {
       for (const name of names) behind.set(name, { clearedAtMs: undefined })
     },

@@ -1,10 +1,10 @@
 import { HttpError } from '../../http/errors.ts'
 import type { Position } from '../../store/clickhouse/live/arrivals.ts'
 
-/** What a reader of a stream has seen, of each kind. */
+/** How far a reader of a stream has read points and lines. */
 export type LivePosition = { points: Position; lines: Position }
 
-/** Of a reader who wants what is accepted from now on. */
+/** The position of a new reader: everything accepted from now on is new. */
 export function toStart(nowMs: number): LivePosition {
   const start = { receivedMs: BigInt(nowMs), high: 0n, low: 0n, place: 0n }
   return { points: start, lines: start }
@@ -13,13 +13,13 @@ export function toStart(nowMs: number): LivePosition {
 const radix = 36
 const sizes = [2n ** 63n, 2n ** 64n, 2n ** 64n, 2n ** 32n]
 
-/** The `id` of an event: whoever sends it back goes on right after it, in whatever process. */
+/** The `id` of an event. A reader that sends it back resumes after that event, in any process. */
 export function toEventId({ points, lines }: LivePosition): string {
   const numbers = [points, lines].flatMap((it) => [it.receivedMs, it.high, it.low, it.place])
   return numbers.map((it) => it.toString(radix)).join('-')
 }
 
-/** @throws HttpError `badRequest` when it is no id that a stream has sent */
+/** @throws HttpError `badRequest` when it is not the id of an event */
 export function parseEventId(id: string): LivePosition {
   const numbers = id.split('-').map(toNumber)
   const isWhole = numbers.length === 8 && numbers.every((it, at) => it !== undefined && it < (sizes[at % 4] as bigint))

@@ -9,7 +9,7 @@ import type { LiveStreams } from './streams.ts'
 
 type Deps = { access: Access; liveStreams: LiveStreams }
 
-/** What is new of an experiment, as it happens. */
+/** Streams updates of an experiment to subscribers. */
 export function createExperimentStreamRoutes({ access, liveStreams }: Deps): Route[] {
   return [
     route({
@@ -31,20 +31,20 @@ export function createExperimentStreamRoutes({ access, liveStreams }: Deps): Rou
         const lastId = request.headers['last-event-id']
         const position = lastId === undefined ? toStart(Date.now()) : parseEventId(String(lastId))
         const experiment = await access.experiment(caller, query.experimentKey)
-        const mayStill = () =>
+        const mayRead = () =>
           access.experiment(caller, query.experimentKey).then(
             () => true,
-            // A store that is away says nothing about rights.
+            // While the store is down, the permission is assumed to be unchanged.
             (error: unknown) => !(error instanceof HttpError),
           )
-        const { events, leave } = liveStreams.open(experiment, position, mayStill)
+        const { events, leave } = liveStreams.open(experiment, position, mayRead)
         reply.raw.once('close', leave)
-        // It may have gone while it was asked about.
+        // The reader may have disconnected during the lookup.
         if (reply.raw.destroyed) leave()
         reply.headers({
           'content-type': 'text/event-stream',
           'cache-control': 'no-store',
-          // Or else nginx keeps events until it has a page of them.
+          // Or else nginx buffers events.
           'x-accel-buffering': 'no',
         })
         return Readable.from(events, { objectMode: false })

@@ -17,22 +17,22 @@ import { createWatermark } from '../experiments/watermark.ts'
 import { type LivePosition, toEventId } from './position.ts'
 
 /**
- * What is new of experiments, for readers who stay. All of them are served by one look at the stores a second, whatever
- * their number; a reader who has not taken what there was is left out of it, so that nothing piles up.
+ * Streams updates of experiments to subscribers. One poll of the stores a second serves all readers. A reader with unsent
+ * events is skipped, so that events do not pile up.
  *
- * Rows reach ClickHouse out of order. So a look goes only as far as all is stored (`final-times.ts`): up to there the
- * order of acceptance is final, and a position in it tells all that a reader has seen. It gets every row once, also over
- * a reconnection to another process. What is stored later than was to be expected is shown as far as it was accepted
- * after what the reader has seen; the reads have all of it.
+ * Rows reach ClickHouse out of order. So a poll reads only up to the watermark (`watermark.ts`): before it the order of
+ * acceptance is final, and a position in that order says what a reader has seen. A reader gets every row once, even if it
+ * reconnects to another process. Rows that are stored later than the watermark expects are sent only if they follow the
+ * reader's position; other reads have all of them.
  */
 type Settings = {
   database: Database
   clickhouse: ClickHouse
-  /** Blocks that wait or are at work. */
+  /** The number of waiting and active blocks. */
   queueDepth(name: QueueName): Promise<number>
   onError(error: unknown): void
   streamsMax?: number
-  /** How often a reader hears that the stream is there, and has its right to it looked up again. */
+  /** How often a silent stream sends a comment, and how often the permission of a reader is checked. */
   heartbeatMs?: number
   everyMs?: number | undefined
 }
@@ -40,15 +40,15 @@ type Settings = {
 const streamsMaxDefault = 100
 const heartbeatMsDefault = 15_000
 const everyMsDefault = 1_000
-/** However long a look takes (of ten million points a quarter of a second, measured), it is a small part of the time. */
-const restPerLook = 3
-/** While somebody has more to read than was looked up. */
-const soonMs = 100
-/** An experiment that has done nothing for this long is looked at this seldom: that reads through all of it. */
-const quietAfterMs = 15_000
-/** Of one look, over all readers. */
+/** The pause after a poll, in durations of the poll (a quarter of a second for ten million points, measured). */
+const pausePerPoll = 3
+/** The pause while a reader has more to read. */
+const moreEveryMs = 100
+/** An experiment without activity for this long is polled this rarely: a poll reads all of it. */
+const idleAfterMs = 15_000
+/** The limit of one poll over all readers. */
 const rowsMax = 20_000
-/** Requests with an `Idempotency-Key` may come again later: so many rows of them are remembered for each reader. */
+/** Requests with an `Idempotency-Key` may be repeated: this many of their rows are remembered for each reader. */
 const repeatableMax = 20_000
 
 const repeatableBit = 2n ** 63n
@@ -58,9 +58,9 @@ type Reader = {
   position: LivePosition
   shownState: string
   repeatable: Set<string>
-  /** Events that it has not taken yet. */
-  waiting: string[]
-  lookedAtMs: number
+  /** Events that are not sent yet. */
+  unsent: string[]
+  polledAtMs: number
   hasEnded: boolean
   wake(): void
 }
@@ -71,33 +71,33 @@ export function createLiveStreams(settings: Settings) {
   const readers = new Set<Reader>()
   const closing = new AbortController()
   const watermark = createWatermark(queueDepth)
-  let looking: Promise<void> | undefined
+  let polling: Promise<void> | undefined
 
-  /** Looks as long as there is a reader. */
-  async function keepLooking() {
+  async function pollWhileRead() {
     while (readers.size > 0) {
       const beganAt = performance.now()
-      const hasMore = await look().catch((error: unknown) => {
+      const hasMore = await poll().catch((error: unknown) => {
         watermark.storeWasAway(['metrics', 'output'])
         onError(error)
         return false
       })
-      const restMs = (performance.now() - beganAt) * restPerLook
-      await sleep(Math.max(restMs, hasMore ? soonMs : everyMs), undefined, { signal: closing.signal }).catch(
+      const pauseMs = (performance.now() - beganAt) * pausePerPoll
+      await sleep(Math.max(pauseMs, hasMore ? moreEveryMs : everyMs), undefined, { signal: closing.signal }).catch(
         () => undefined,
       )
     }
   }
 
-  async function look(): Promise<boolean> {
-    const taken = [...readers].filter((it) => it.waiting.length === 0)
-    if (taken.length === 0) return false
+  /** Sends the updates of all readers. @returns true when a reader has more to read */
+  async function poll(): Promise<boolean> {
+    const ready = [...readers].filter((it) => it.unsent.length === 0)
+    if (ready.length === 0) return false
     const untilMs = { points: await watermark.find('metrics'), lines: await watermark.find('output') }
     const nowMs = Date.now()
-    const found = await listExperimentsById(database, [...new Set(taken.map((it) => it.experimentId))])
+    const found = await listExperimentsById(database, [...new Set(ready.map((it) => it.experimentId))])
     const experiments = new Map(found.map((it) => [it.id, it]))
-    for (const it of taken) tellState(it, experiments.get(it.experimentId), nowMs)
-    const busy = taken.filter((it) => isDue(it, experiments.get(it.experimentId), nowMs))
+    for (const it of ready) sendState(it, experiments.get(it.experimentId), nowMs)
+    const busy = ready.filter((it) => isDue(it, experiments.get(it.experimentId), nowMs))
     const each = Math.ceil(rowsMax / Math.max(1, busy.length))
     const watch = (kind: keyof LivePosition) =>
       busy.map(({ experimentId, position }) => ({ experimentId, after: position[kind] }))
@@ -112,10 +112,10 @@ export function createLiveStreams(settings: Settings) {
     let hasMore = false
     busy.forEach((it, at) => {
       const [newPoints, newLines] = [pointsOf.get(at) ?? [], linesOf.get(at) ?? []]
-      tellPoints(it, newPoints)
-      tellLines(it, newLines)
+      sendPoints(it, newPoints)
+      sendLines(it, newLines)
       const isPart = newPoints.length === each || newLines.length === each
-      it.lookedAtMs = isPart ? 0 : nowMs
+      it.polledAtMs = isPart ? 0 : nowMs
       hasMore ||= isPart
     })
     return hasMore
@@ -123,12 +123,12 @@ export function createLiveStreams(settings: Settings) {
 
   return {
     /**
-     * What is new of an experiment from a position on, as Server-Sent Events, beginning with its state. It ends when the
-     * experiment is gone, when `mayStill` says no, with `leave`, and when the process stops.
+     * Streams the updates of an experiment after a position as Server-Sent Events, beginning with its state. The stream ends
+     * when the experiment is deleted, when `mayRead` returns false, with `leave`, and when the process stops.
      *
      * @throws HttpError `unavailable` when there are too many streams
      */
-    open(experiment: Experiment, position: LivePosition, mayStill: () => Promise<boolean>) {
+    open(experiment: Experiment, position: LivePosition, mayRead: () => Promise<boolean>) {
       if (closing.signal.aborted) throw unavailable('This process is stopping.')
       if (readers.size >= streamsMax) throw unavailable('This process has too many streams open.', undefined, 10)
       let wake: () => void = () => undefined
@@ -137,20 +137,20 @@ export function createLiveStreams(settings: Settings) {
         position,
         shownState: '',
         repeatable: new Set(),
-        waiting: [],
-        lookedAtMs: 0,
+        unsent: [],
+        polledAtMs: 0,
         hasEnded: false,
         wake: () => wake(),
       }
-      tellState(reader, experiment, Date.now())
+      sendState(reader, experiment, Date.now())
       readers.add(reader)
-      looking ??= keepLooking().finally(() => {
-        looking = undefined
+      polling ??= pollWhileRead().finally(() => {
+        polling = undefined
       })
       async function* events() {
         try {
           for (let checkedAtMs = Date.now(); !reader.hasEnded; ) {
-            if (reader.waiting.length > 0) yield reader.waiting.splice(0).join('')
+            if (reader.unsent.length > 0) yield reader.unsent.splice(0).join('')
             else {
               const { promise, resolve } = Promise.withResolvers<'event' | 'silence'>()
               wake = () => resolve('event')
@@ -160,7 +160,7 @@ export function createLiveStreams(settings: Settings) {
               if (heard === 'silence') yield ':\n\n'
             }
             if (Date.now() - checkedAtMs < heartbeatMs) continue
-            if (!(await mayStill())) break
+            if (!(await mayRead())) break
             checkedAtMs = Date.now()
           }
         } finally {
@@ -170,11 +170,11 @@ export function createLiveStreams(settings: Settings) {
       return { events: events(), leave: () => end(reader) }
     },
 
-    /** Ends all streams, and opens none any more. */
+    /** Ends all streams and rejects new ones. */
     async close() {
       closing.abort()
       for (const it of [...readers]) end(it)
-      await looking
+      await polling
     },
   }
 
@@ -187,34 +187,34 @@ export function createLiveStreams(settings: Settings) {
 
 export type LiveStreams = ReturnType<typeof createLiveStreams>
 
-/** Quiet experiments are looked at now and then only: what they did last may have been stored late. */
+/** Idle experiments are polled rarely, not never: their last rows may be stored late. */
 function isDue(reader: Reader, experiment: Experiment | undefined, nowMs: number): boolean {
   if (!experiment) return false
-  const isQuiet = nowMs - Number(experiment.activeAtMs) > quietAfterMs
-  return !isQuiet || nowMs - reader.lookedAtMs > quietAfterMs
+  const isIdle = nowMs - Number(experiment.activeAtMs) > idleAfterMs
+  return !isIdle || nowMs - reader.polledAtMs > idleAfterMs
 }
 
-function tell(reader: Reader, event: string, data: unknown) {
-  reader.waiting.push(`id: ${toEventId(reader.position)}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+function send(reader: Reader, event: string, data: unknown) {
+  reader.unsent.push(`id: ${toEventId(reader.position)}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
   reader.wake()
 }
 
-function tellState(reader: Reader, experiment: Experiment | undefined, nowMs: number) {
+function sendState(reader: Reader, experiment: Experiment | undefined, nowMs: number) {
   if (!experiment) {
-    // Deleted: whoever comes again is told so.
+    // Deleted: a reader that reconnects gets the error.
     reader.hasEnded = true
     return reader.wake()
   }
   const metadata = toMetadata(experiment, nowMs)
-  // While it runs, its end goes with every point.
+  // The end of a running experiment changes with every point.
   const { durationMillis: _duration, endTimeMillis: _end, ...lasting } = metadata
   const state = JSON.stringify([lasting, String(experiment.endTimeMs)])
   if (state === reader.shownState) return
   reader.shownState = state
-  tell(reader, 'state', metadata)
+  send(reader, 'state', metadata)
 }
 
-function tellPoints(reader: Reader, rows: ArrivedPoint[]) {
+function sendPoints(reader: Reader, rows: ArrivedPoint[]) {
   const last = rows.at(-1)
   if (!last) return
   reader.position = { ...reader.position, points: toPosition(last) }
@@ -228,10 +228,10 @@ function tellPoints(reader: Reader, rows: ArrivedPoint[]) {
       epoch: toInteger(it.epoch),
       runContext: it.context || null,
     }))
-  if (metrics.length > 0) tell(reader, 'metrics', { metrics })
+  if (metrics.length > 0) send(reader, 'metrics', { metrics })
 }
 
-function tellLines(reader: Reader, rows: ArrivedLine[]) {
+function sendLines(reader: Reader, rows: ArrivedLine[]) {
   const last = rows.at(-1)
   if (!last) return
   reader.position = { ...reader.position, lines: toPosition(last) }
@@ -244,10 +244,10 @@ function tellLines(reader: Reader, rows: ArrivedLine[]) {
       offset: toInteger(it.offset),
       runContext: it.context || null,
     }))
-  if (outputLines.length > 0) tell(reader, 'output', { outputLines })
+  if (outputLines.length > 0) send(reader, 'output', { outputLines })
 }
 
-/** False for a row of a request that was sent again under its `Idempotency-Key`. */
+/** False for a row that was sent before, by a repeated request with an `Idempotency-Key`. */
 function isNew(reader: Reader, kind: string, row: ArrivedPoint | ArrivedLine, content: (string | null)[]): boolean {
   if (BigInt(row.request_hi) < repeatableBit) return true
   const identity = JSON.stringify([kind, row.request_hi, row.request_lo, row.place, ...content])

@@ -37,7 +37,7 @@ const ofWorkspace = object({ workspaceName: text(1_000, 1) })
 
 const common = { permission: 'caller', topic: 'Production monitoring', atRoot: true } as const
 
-/** Alert rules, and their firings. Whoever may use the workspace may read and change them. */
+/** Alert rules and their firings. Every user of the workspace may read and change them. */
 export function createMonitoringAlertRoutes({ database, access }: Deps): Route[] {
   return [
     route({
@@ -72,7 +72,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
         if (alertId !== undefined) return { alertId }
         throw new HttpError(
           'alertsFull',
-          `The workspace has ${alertRulesMax} alert rules, which is the limit: delete some.`,
+          `The workspace has reached the limit of ${alertRulesMax} alert rules: delete some.`,
         )
       },
     }),

@@ -117,7 +117,7 @@ function toValue(type: number, number: string, text: string) {
   return null
 }
 
-/** Digits beyond 64 bits are numbers of JSON as well. ClickHouse writes large ones with an exponent. */
+/** Parses an integer that may exceed 64 bits; ClickHouse writes large ones with an exponent. */
 function toInteger(digits: string): number {
   return toJsonInteger(/^-?\d+$/.test(digits) ? BigInt(digits) : BigInt(Number(digits)))
 }

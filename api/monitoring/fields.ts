@@ -4,7 +4,7 @@ import { HttpError } from '../../http/errors.ts'
 import type { FeatureName } from '../../store/clickhouse/monitoring/scope.ts'
 import { type ValuePart, valueParts } from '../../store/clickhouse/monitoring/tables.ts'
 
-/** Fields and errors that several routes of monitoring have in common. */
+/** Fields and errors that several monitoring routes share. */
 
 export const commonFields = {
   method: 'GET',
@@ -21,7 +21,7 @@ export const allParts = Object.keys(valueParts) as ValuePart[]
 export const expected = (values: readonly string[]) => ({ error: `must be one of ${values.join(', ')}` })
 
 export const partField = optional(z.enum(allParts, expected(allParts)))
-/** A whole number of the query. */
+/** An integer in the query. */
 export const count = (least: number, most: number) =>
   optional(
     z.coerce

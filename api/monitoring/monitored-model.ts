@@ -15,7 +15,7 @@ export const modelQuery = object({
 
 export type ModelQuery = { workspaceName: string; modelName: string }
 
-/** Finds the model of a read. Whoever may use a workspace may read its models. */
+/** Finds the model of a read. Every user of a workspace may read its models. */
 export function createMonitoredModels({ queries, access }: { queries: Queries; access: Access }) {
   return {
     /** @throws HttpError `workspaceUnknown`, `accountRestricted`, `monitoredModelUnknown` */

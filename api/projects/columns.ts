@@ -16,7 +16,7 @@ const columnAnswer = z.object({
 })
 type Column = z.input<typeof columnAnswer>
 
-/** What metadata tells of every experiment. */
+/** The metadata columns that every experiment has. */
 const metadataColumns: Pick<Column, 'name' | 'type'>[] = [
   { name: 'experimentKey', type: 'string' },
   { name: 'experimentName', type: 'string' },
@@ -34,7 +34,7 @@ const sources = { parameter: 'params', other: 'log_other' } as const
 
 type Deps = { reads: Queries; clickhouse: ClickHouse; access: Access }
 
-/** What the experiments of a project can be compared by. */
+/** Lists the columns by which the experiments of a project can be compared. */
 export function createColumnRoutes({ reads, clickhouse, access }: Deps): Route[] {
   return [
     route({

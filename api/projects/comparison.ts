@@ -1,10 +1,9 @@
 /**
- * How stored values compare with what somebody asks for. All of them are text here, as reads give them back; what kind
- * of value they are is said by the question.
+ * Compares a stored value with the value of a rule. Both are text; the type of the rule selects the comparison.
  */
 export type Comparer = (actual: string) => number | undefined
 
-/** As numbers: below zero, zero or above; undefined when one of them is none, or only one is NaN. */
+/** Compares as numbers: negative, zero or positive; undefined if one is not a number or only one is NaN. */
 export function compareNumbers(actual: string, wanted: string): number | undefined {
   const [left, right] = [toNumber(actual), toNumber(wanted)]
   if (left === undefined || right === undefined) return undefined
@@ -16,7 +15,7 @@ export function compareNumbers(actual: string, wanted: string): number | undefin
   return order(left, right)
 }
 
-/** By the code points of their texts. */
+/** Compares texts by their UTF-16 code units. */
 export const compareTexts = (actual: string, wanted: string) => order(actual, wanted)
 
 export function compareFlags(actual: string, wanted: string): number | undefined {

@@ -10,8 +10,8 @@ import {
   toTimeMs,
 } from './comparison.ts'
 
-/** What a rule asks of a value. A negated one is met by a value that is there and does not meet the other. */
-export type Question = { asks: 'presence' | 'value'; isNegated: boolean; test(actual: string): boolean }
+/** The test of a rule. A negated value test needs a value that fails `test`. */
+export type Criterion = { tests: 'presence' | 'value'; isNegated: boolean; test(actual: string): boolean }
 
 type Operator =
   | 'equal'
@@ -27,7 +27,7 @@ type Operator =
   | 'is_empty'
   | 'is_null'
 
-/** Other words for the same; each also with `not_` before it. */
+/** The synonyms of each operator; `not_` before any of them negates it. */
 const spellings: Record<Operator, string[]> = {
   equal: ['=', '==', 'equals'],
   less: ['<'],
@@ -84,16 +84,16 @@ const types = new Map<string, keyof typeof comparisons>([
 const valuesMax = 1_000
 
 /**
- * The question of a rule.
+ * Parses the operator, type and value of a rule.
  *
- * @param at where the rule stands in the request, for whoever has to mend it
+ * @param at the path of the rule in the request, for error messages
  * @throws HttpError `badRequest`
  */
-export function toQuestion(rule: { operator?: unknown; type?: unknown; value?: unknown }, at: string): Question {
+export function toCriterion(rule: { operator?: unknown; type?: unknown; value?: unknown }, at: string): Criterion {
   const { operator, isNegated } = readOperator(rule.operator, `${at}.operator`)
-  if (operator === 'is_null') return { asks: 'presence', isNegated, test: () => true }
-  if (operator === 'is_empty') return { asks: 'value', isNegated, test: (actual) => actual === '' }
-  return { asks: 'value', isNegated, test: toTest(operator, rule, at) }
+  if (operator === 'is_null') return { tests: 'presence', isNegated, test: () => true }
+  if (operator === 'is_empty') return { tests: 'value', isNegated, test: (actual) => actual === '' }
+  return { tests: 'value', isNegated, test: toTest(operator, rule, at) }
 }
 
 function readOperator(given: unknown, at: string) {
@@ -122,7 +122,7 @@ function toTest(
   }
   const toComparer = (value: unknown, where: string) => createComparer(rule.type, value, where, at)
   if (operator === 'between' || operator === 'in') {
-    const comparers = readValues(rule.value, `${at}.value`).map((it, place) => toComparer(it, `${at}.value[${place}]`))
+    const comparers = readValues(rule.value, `${at}.value`).map((it, index) => toComparer(it, `${at}.value[${index}]`))
     if (operator === 'in') return (actual) => comparers.some((compare) => compare(actual) === 0)
     const [low, high, ...more] = comparers
     if (!low || !high || more.length > 0)
@@ -150,7 +150,7 @@ function readValue(given: unknown, at: string): string {
   throw new HttpError('badRequest', `${at}: expected a string, a number or a boolean`)
 }
 
-/** Without a type, two numbers compare as numbers and all else as text. */
+/** Without a type, two numbers are compared as numbers and other values as text. */
 function createComparer(type: unknown, given: unknown, at: string, rule: string): Comparer {
   const wanted = readValue(given, at)
   const kind = type == null ? undefined : types.get(String(type).toLowerCase())

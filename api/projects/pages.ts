@@ -25,7 +25,7 @@ const notesCharactersMax = 1_000_000
 const projectId = text(100, 1)
 const msgAnswer = z.object({ msg: z.string() })
 
-/** What stands around a project: notes, share links, default views. */
+/** Notes, share links and default views of a project. */
 export function createProjectPageRoutes({ database, access }: { database: Database; access: Access }): Route[] {
   function setDefaultView(path: string, page: PageWithViews, summary: string): Route {
     return route({

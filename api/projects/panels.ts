@@ -77,7 +77,7 @@ export function createPanelRoutes({ database, objects, orphanedObjects, writer, 
             if (id === undefined) throw tooManyPanels(workspace.name)
             return { msg: 'Saved', templateId: id }
           }
-          // It may have gone while the file came in.
+          // The panel may have been deleted during the upload.
           if (!(await updatePanel(database, workspace.id, replacedId, content))) throw unknownPanel(replacedId)
           await orphanedObjects.free()
           return { msg: 'Saved', templateId: replacedId }
@@ -164,7 +164,7 @@ function toAnswer({ id, fileName, size, userName, createdAtMs, updatedAtMs }: Pa
   }
 }
 
-/** Absent, deleted and foreign answer the same. */
+/** The same answer for an absent, a deleted and a foreign panel. */
 function unknownPanel(id: string): HttpError {
   return new HttpError('panelUnknown', `There is no panel ${id.slice(0, 60)} that this key may use: see /templates.`)
 }
@@ -172,6 +172,6 @@ function unknownPanel(id: string): HttpError {
 function tooManyPanels(workspace: string): HttpError {
   return new HttpError(
     'panelsFull',
-    `The workspace "${workspace}" has ${panelsMax} panels, as many as it may: delete some, or replace one (templateId).`,
+    `The workspace "${workspace}" has reached the limit of ${panelsMax} panels: delete some, or replace one (templateId).`,
   )
 }

@@ -1,17 +1,17 @@
 import { checkFields, object, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
-import { operatorsDescription, type Question, toQuestion } from './operators.ts'
+import { type Criterion, operatorsDescription, toCriterion } from './operators.ts'
 
 /**
- * Predicates as clients send them, as a condition on an experiment. A Python client sends a list with an entry for each
- * source, `{source, query: {condition, rules: [{field, type, operator, value}]}}`; others send plain rules that name the
- * source with the column, or trees of groups. All of these may be mixed.
+ * The predicates of a project query, parsed into a condition on experiments. A Python client sends a list with an entry for
+ * each source, `{source, query: {condition, rules: [{field, type, operator, value}]}}`; others send plain rules with the
+ * source in the column name, or trees of groups. A request may mix them.
  */
 export type Condition = Group | Rule
 type Group = { isAnd: boolean; isNegated: boolean; conditions: Condition[] }
-type Rule = { column: Column; question: Question }
+type Rule = { column: Column; criterion: Criterion }
 
-/** What experiments are compared by. */
+/** A value of an experiment that rules test. */
 export type Column = { source: Source; name: string }
 type Source = (typeof sources)[number]
 const sources = ['metadata', 'log_other', 'params', 'metrics', 'tag'] as const
@@ -22,14 +22,14 @@ const nameCharactersMax = 2_001
 
 /** For the reference page. */
 export const predicatesDescription =
-  'Which experiments: a list of conditions that must all hold, or one of them; none: all experiments. A condition is a ' +
-  'rule `{column: "<name>--<source>", operator, value, type}`, or `{source, field, operator, value, type}`; a group ' +
-  '`{condition: "AND" or "OR", rules: [conditions], not}`; or `{source, query: group}`, where the source holds for all ' +
-  'rules within. Sources are metadata (the fields of an experiment’s metadata), log_other, params, metrics (the current ' +
-  'value, by its summary name) and tag (any of the tags; `field` is the tag itself where there is no value). ' +
-  `Operators: ${operatorsDescription}. The type (string, boolean, double, timenumber, datetime) says how values compare; ` +
-  'without it two numbers compare as numbers, all else as text. What an experiment does not have is null, and meets no ' +
-  `other operator; of tags, which are many, "not" means none of them. Up to ${rulesMax} rules, ${levelsMax} levels.`
+  'One condition, or a list of conditions that must all hold; absent: all experiments. A condition is a rule ' +
+  '`{column: "<name>--<source>", operator, value, type}` or `{source, field, operator, value, type}`; a group ' +
+  '`{condition: "AND" or "OR", rules: [conditions], not}`; or `{source, query: group}`, where the source applies to all ' +
+  'rules of the group. Sources are metadata (the fields of an experiment’s metadata), log_other, params, metrics (the ' +
+  'current value, by its summary name) and tag (any of the tags; without a value, `field` is the tag). ' +
+  `Operators: ${operatorsDescription}. The type (string, boolean, double, timenumber, datetime) selects the comparison; ` +
+  'without it, two numbers are compared as numbers and other values as text. A missing value is null and matches no ' +
+  `other operator. For tags, "not" means that no tag matches. Up to ${rulesMax} rules, ${levelsMax} levels.`
 
 /**
  * @throws HttpError `badRequest` that names the field, such as `predicates[2].operator`
@@ -64,7 +64,7 @@ export function parsePredicates(predicates: unknown): Condition {
   function toConditions(given: unknown, at: string, source: Source | undefined, level: number): Condition[] {
     if (!Array.isArray(given)) throw new HttpError('badRequest', `${at}: expected a list`)
     if (given.length > rulesMax) throw new HttpError('badRequest', `${at}: must have ${rulesMax} entries or fewer`)
-    return given.map((it, place) => toCondition(it, `${at}[${place}]`, source, level))
+    return given.map((it, index) => toCondition(it, `${at}[${index}]`, source, level))
   }
 
   if (predicates == null) return { isAnd: true, isNegated: false, conditions: [] }
@@ -77,13 +77,13 @@ function toRule(fields: Record<string, unknown>, at: string, source: Source | un
   const column = toColumn(fields, at, source)
   const { operator, type } = fields
   const value = fields.value ?? (column.source === 'tag' ? column.name : undefined)
-  return { column, question: toQuestion({ operator, type, value }, at) }
+  return { column, criterion: toCriterion({ operator, type, value }, at) }
 }
 
 function toColumn(fields: Record<string, unknown>, at: string, source: Source | undefined): Column {
-  const place = fields.column != null ? 'column' : fields.field == null && fields.id != null ? 'id' : 'field'
-  const name = readName(fields[place], `${at}.${place}`)
-  if (source !== undefined && place !== 'column') return { source, name }
+  const field = fields.column != null ? 'column' : fields.field == null && fields.id != null ? 'id' : 'field'
+  const name = readName(fields[field], `${at}.${field}`)
+  if (source !== undefined && field !== 'column') return { source, name }
   const split = name.lastIndexOf('--')
   const suffix = name.slice(split + 2)
   if (split > 0 && isSource(suffix)) return { source: suffix, name: name.slice(0, split) }
@@ -102,7 +102,7 @@ function toSource(given: unknown, at: string): Source {
   throw new HttpError('badRequest', `${at}: expected one of ${sources.join(', ')}`)
 }
 
-/** The columns that a condition looks at, each once. */
+/** The columns of a condition, without duplicates. */
 export function listColumns(condition: Condition): Column[] {
   const columns = new Map<string, Column>()
   const collect = (it: Condition) => {
@@ -114,9 +114,9 @@ export function listColumns(condition: Condition): Column[] {
 }
 
 /**
- * Whether an experiment meets a condition.
+ * True if an experiment meets a condition.
  *
- * @param read what the experiment has in a column: no value, one, or, of tags, all of them
+ * @param read returns the values of a column: none or one, or all tags
  */
 export function meets(condition: Condition, read: (column: Column) => string[]): boolean {
   if (!('conditions' in condition)) return meetsRule(condition, read(condition.column))
@@ -125,12 +125,12 @@ export function meets(condition: Condition, read: (column: Column) => string[]):
   return holds !== isNegated
 }
 
-function meetsRule({ column, question }: Rule, values: string[]): boolean {
+function meetsRule({ column, criterion }: Rule, values: string[]): boolean {
   const isTag = column.source === 'tag'
-  if (question.asks === 'presence') {
-    const isThere = isTag ? values.includes(column.name) : values.length > 0
-    return isThere === question.isNegated
+  if (criterion.tests === 'presence') {
+    const isPresent = isTag ? values.includes(column.name) : values.length > 0
+    return isPresent === criterion.isNegated
   }
-  if (!question.isNegated) return values.some(question.test)
-  return (isTag || values.length > 0) && !values.some(question.test)
+  if (!criterion.isNegated) return values.some(criterion.test)
+  return (isTag || values.length > 0) && !values.some(criterion.test)
 }

@@ -14,16 +14,16 @@ import { experimentPage, metadataAnswer, pageSizeMax, toMetadata } from '../expe
 import { type Column, listColumns, meets, parsePredicates, predicatesDescription } from './predicates.ts'
 import { projectQuery } from './projects.ts'
 
-/** Looked at together: one question to each store. */
-const lookedAtOnce = 10_000
-/** They travel in the address of the query, which may have a megabyte. */
+/** Experiments per batch: each batch takes one query to each store. */
+const experimentsPerBatch = 10_000
+/** The names are part of the URL of the query to ClickHouse, which may have a megabyte. */
 const metricNamesBytesMax = 100_000
 
 const kinds = { params: 'parameter', log_other: 'other' } as const
 
 type Deps = { reads: Queries; clickhouse: ClickHouse; access: Access }
 
-/** Finds the experiments of a project that meet conditions. */
+/** Finds the experiments of a project that match predicates. */
 export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): Route[] {
   return [
     route({
@@ -59,7 +59,7 @@ export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): R
         const nowMs = Date.now()
         const found: ExperimentWithValues[] = []
         for (let afterId = BigInt(page ?? 0); found.length <= limit; ) {
-          const part = { projectId, archived, afterId, limit: lookedAtOnce }
+          const part = { projectId, archived, afterId, limit: experimentsPerBatch }
           const experiments = await listExperimentsWithValues(reads, toViewer(caller), part, compared)
           const ids = experiments.map((it) => it.id)
           const metrics =
@@ -68,7 +68,7 @@ export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): R
             const read = createReader(experiment, values, metrics.get(experiment.id) ?? new Map(), nowMs)
             if (meets(condition, read)) found.push(experiment)
           }
-          if (experiments.length < lookedAtOnce) break
+          if (experiments.length < experimentsPerBatch) break
           afterId = experiments.at(-1)?.id ?? afterId
         }
         const shown = found.slice(0, limit)
@@ -82,10 +82,10 @@ export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): R
   ]
 }
 
-/** What an experiment has in a column. */
+/** Returns a function that reads the values of a column. `columns` are the columns of `experiment.values`. */
 function createReader(
   experiment: ExperimentWithValues,
-  asked: { kind: string; name: string }[],
+  columns: { kind: string; name: string }[],
   metrics: Map<string, string>,
   nowMs: number,
 ) {
@@ -94,7 +94,7 @@ function createReader(
     if (source === 'tag') return experiment.tags
     if (source === 'metrics') return present(metrics.get(name))
     if (source === 'metadata') return present(Object.hasOwn(metadata, name) ? metadata[name] : undefined)
-    return present(experiment.values[asked.findIndex((it) => it.kind === kinds[source] && it.name === name)])
+    return present(experiment.values[columns.findIndex((it) => it.kind === kinds[source] && it.name === name)])
   }
 }
 

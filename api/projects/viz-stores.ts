@@ -16,7 +16,7 @@ const fields = {
   projectId: text(100, 1),
 }
 
-/** What visualizations keep for themselves. */
+/** Stores of visualizations: names and values that a visualization saves. */
 export function createVizStoreRoutes({ database, access }: { database: Database; access: Access }): Route[] {
   return [
     route({

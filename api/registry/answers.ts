@@ -88,7 +88,7 @@ export function toVersionAnswer(
   }
 }
 
-/** Where the files of a version are downloaded, or those of the newest one. */
+/** The URL to download the files of a version, or of the newest one. */
 export function toDownloadUrl(
   appUrl: string,
   { workspaceName, name: modelName }: Pick<RegistryModel, 'workspaceName' | 'name'>,

@@ -17,7 +17,7 @@ export const registryTopic = 'Model registry'
 
 export const stagesMax = 100
 
-/** What requests about the registry are made of. */
+/** The fields of requests to the registry. */
 export const registryFields = {
   id: text(100, 1),
   modelName: text(200, 1).refine((name) => name !== '*', 'must not be *, which webhooks take for every model'),
@@ -27,25 +27,25 @@ export const registryFields = {
   stages: list(text(200, 1), stagesMax).transform((stages) => [...new Set(stages)]),
 }
 
-/** What changes of the registry answer. */
+/** The answer to changes of the registry. */
 export const okAnswer = z.literal('200 Ok')
 
-/** A change under way: its model is locked, so that what is read of it stays until the change is made. */
+/** A change in a transaction. Its model is locked, so reads of it stay valid until the commit. */
 export type OpenChange = {
   queries: Queries
   model: LockedModel
   caller: Caller
   nowMs: number
-  /** Keeps what was changed, in the same transaction. */
+  /** Records the change and its webhooks in the same transaction. */
   record(
     change: Omit<RegistryChange, 'model' | 'userName' | 'nowMs' | 'restApiUrl'> & { model?: LockedModel },
   ): Promise<void>
 }
 
-/** Who changes something, and within which transaction; links in what is told of it begin with `appUrl`. */
+/** The transaction and the caller of a change; `appUrl` is the base of links in its webhooks. */
 type Changer = { queries: Queries; caller: Caller; appUrl: string }
 
-/** A change of a model that is locked, or was just made. */
+/** Begins a change of a model that is locked or was just created. */
 export function toOpenChange({ queries, caller, appUrl }: Changer, model: LockedModel): OpenChange {
   const nowMs = Date.now()
   return {
@@ -64,7 +64,7 @@ export function toOpenChange({ queries, caller, appUrl }: Changer, model: Locked
 /**
  * Begins a change of a model, or of a version of it, within a transaction.
  *
- * @throws HttpError `registryModelReadOnly`; `unknown` for a model, `registryVersionUnknown` for a version that is not there
+ * @throws HttpError `registryModelReadOnly`; `unknown` for an absent model, `registryVersionUnknown` for an absent version
  */
 export async function openChange(
   changer: Changer,
@@ -89,13 +89,13 @@ export async function openChange(
 
 type ModelName = { workspaceName: string; modelName: string }
 
-/** Absent and foreign answer the same, be it the model or its workspace. */
+/** The same answer for an absent and a foreign model or workspace. */
 export function unknownModel(
   { workspaceName, modelName }: ModelName,
-  refusal: 'registryModelUnknown' | 'registryUpdateUnknown' = 'registryModelUnknown',
+  kind: 'registryModelUnknown' | 'registryUpdateUnknown' = 'registryModelUnknown',
 ): HttpError {
   return new HttpError(
-    refusal,
+    kind,
     `There is no registry model "${modelName}" in a workspace "${workspaceName}" that this key may use.`,
   )
 }

@@ -12,7 +12,7 @@ import { readOnlyModel, registryTopic, unknownModel } from './change.ts'
 
 const pageSizeMax = 1_000
 const pageSizeDefault = 100
-/** Notes may be long, and each change of them is told with what they were: a page of many is cut here. */
+/** Limits a page: each change of notes has the old and the new notes, which may be long. */
 const pageCharactersMax = 8_000_000
 
 const eventAnswer = z.object({
@@ -30,19 +30,19 @@ const eventAnswer = z.object({
   experimentKey: z.string().nullable(),
   userName: z.string(),
   timestamp: z.int().describe('ms since the Unix epoch'),
-  before: z.record(z.string(), z.unknown()).describe('what was changed, as it was'),
-  after: z.record(z.string(), z.unknown()).describe('and as it is since'),
+  before: z.record(z.string(), z.unknown()).describe('the old values of the changed fields'),
+  after: z.record(z.string(), z.unknown()).describe('their new values'),
 })
 
 type Query = { workspaceName: string; modelName?: string | undefined }
 
-/** Who changed what in the registry; for the members of a workspace. */
+/** The history of the registry, for members of the workspace. */
 export function createRegistryHistoryRoutes({ database, access }: { database: Database; access: Access }): Route[] {
   async function findWorkspaceId(caller: Caller, { workspaceName, modelName }: Query): Promise<string> {
     if (modelName === undefined) return (await access.workspace(caller, workspaceName)).id
     const model = await findRegistryModel(database, toViewer(caller), { workspaceName, modelName })
     if (model && !model.isWritable) throw readOnlyModel()
-    // Of a model that was deleted there is still its history.
+    // A deleted model still has its history.
     const workspaceId = model?.workspaceId ?? (await findWorkspace(database, caller.userId, workspaceName))?.id
     if (workspaceId !== undefined) return workspaceId
     await refuseWithheld(database, caller, 'workspaceName', workspaceName)

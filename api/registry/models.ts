@@ -13,12 +13,12 @@ import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
 import { okAnswer, openChange, registryFields, registryTopic } from './change.ts'
 
 const notesCharactersMax = 4_000_000
-/** JSON may write one character of three bytes, and one byte as six. */
+/** A character has up to three bytes in UTF-8, and JSON may escape it as six. */
 const notesBodyBytesMax = 6 * notesCharactersMax + 100_000
 
 type Deps = { database: Database; orphanedObjects: OrphanedObjects; appUrl: string }
 
-/** What is changed of a registered model as a whole. */
+/** Changes a registered model: name, description, visibility and notes. */
 export function createRegistryModelRoutes({ database, orphanedObjects, appUrl }: Deps): Route[] {
   return [
     route({
@@ -114,7 +114,7 @@ export function createRegistryModelRoutes({ database, orphanedObjects, appUrl }:
           await deleteRegistryModel(queries, model.id)
           await record({ action: 'MODEL_DELETED', before, after: {} })
         })
-        // Not waited for: there may be a hundred thousand files.
+        // Not awaited: there may be a hundred thousand files.
         void orphanedObjects.free()
         return '200 Ok' as const
       },
@@ -122,7 +122,7 @@ export function createRegistryModelRoutes({ database, orphanedObjects, appUrl }:
   ]
 }
 
-/** What is given and is not as it was, before and after; undefined when all is. */
+/** The given fields that differ from the old ones, before and after; undefined if none do. */
 function differences<T extends object>(old: T, given: { [Name in keyof T]?: T[Name] | undefined }) {
   const names = (Object.keys(old) as (keyof T)[]).filter((it) => given[it] !== undefined && given[it] !== old[it])
   if (names.length === 0) return undefined

@@ -48,11 +48,11 @@ type Choice = Parameters<typeof findRegistryVersion>[2]
 
 type Deps = { database: Database; reads: Queries; objects: ObjectStore; access: Access; appUrl: string }
 
-/** What is read of the registry. The newest version is the highest, whenever it was made. */
+/** Reads the registry. The newest version is the highest, whenever it was created. */
 export function createRegistryReadRoutes({ database, reads, objects, access, appUrl }: Deps): Route[] {
   async function listModels(caller: Caller, workspace: string): Promise<RegistryModel[]> {
     const models = await listRegistryModels(reads, toViewer(caller), workspace)
-    // A workspace of which the caller may see nothing must not be told from one that is not there.
+    // A workspace without visible models must get the same answer as an absent one.
     if (models.length === 0) await access.workspace(caller, workspace)
     return models
   }

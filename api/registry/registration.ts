@@ -25,7 +25,7 @@ type Given = { version?: string; comment?: string; stages?: string[] }
 
 const ids = z.object({ registryModelId: z.string(), registryModelItemId: z.string() })
 
-/** How a model of an experiment becomes a version of a registered one: with the files it has at that moment, for good. */
+/** Registers experiment models. The version keeps the files that the experiment model has at that moment. */
 export function createRegistrationRoutes({ database, appUrl }: { database: Database; appUrl: string }): Route[] {
   return [
     route({
@@ -125,7 +125,7 @@ async function addVersion(
   given: Given,
 ): Promise<z.output<typeof ids>> {
   const version = given.version ?? (await findNextVersion(queries, model.id))
-  // What comes after the longest one there may be is none.
+  // The next version of the longest one is too long.
   checkVersion(version)
   const { comment = '', stages = [] } = given
   const { userId } = caller

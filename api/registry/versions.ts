@@ -24,7 +24,7 @@ const stageQuery = object({ modelItemId: registryFields.id, stage: registryField
 
 type Deps = { database: Database; orphanedObjects: OrphanedObjects; appUrl: string }
 
-/** What is changed of one version of a registered model. */
+/** Changes one version of a registered model. */
 export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl }: Deps): Route[] {
   /** Runs `work` with a version whose model is locked. */
   async function change(
@@ -34,7 +34,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
   ): Promise<'200 Ok'> {
     await database.transaction(async (queries) => {
       const open = await openChange({ queries, caller, appUrl }, { versionId })
-      // Who held the lock may have deleted it.
+      // The version may have been deleted while this waited for the lock.
       const version = await findRegistryVersionById(queries, versionId)
       if (!version) throw unknownVersion(versionId)
       await work(open, version)
@@ -102,7 +102,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
           const before = { version: version.version, comment: version.comment, stages: version.stages }
           await record({ action: 'MODEL_VERSION_DELETED', version, before, after: {} })
         })
-        // Not waited for: there may be a hundred thousand files.
+        // Not awaited: there may be a hundred thousand files.
         void orphanedObjects.free()
         return answer
       },
@@ -117,7 +117,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
           throw new HttpError('stageExists', `stage: version ${version} has the stage "${stage}" already.`)
         }
         if (stages.length < stagesMax) return [...stages, stage]
-        throw new HttpError('badRequest', `stage: version ${version} has ${stagesMax} stages, as many as it may.`)
+        throw new HttpError('badRequest', `stage: version ${version} has reached the limit of ${stagesMax} stages.`)
       },
     ),
     changeStage(
@@ -132,7 +132,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
   ]
 }
 
-/** @throws HttpError when they cannot be changed so */
+/** Returns the new stages. @throws HttpError when the change is not possible */
 type ToStages = (version: RegistryVersion, stage: string) => string[]
 
 type Changes = { comment?: string | undefined; stages?: string[] | undefined }

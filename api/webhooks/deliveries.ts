@@ -48,7 +48,7 @@ const deliveryAnswer = z.object({
     .array(
       z.object({
         at: ms,
-        status: z.int().nullable().describe('what the receiver answered'),
+        status: z.int().nullable().describe('the HTTP status of the answer'),
         failure: z.string().nullable().describe('why it failed'),
       }),
     )
@@ -65,9 +65,9 @@ type Deps = {
 
 type Reference = { workspaceName: string; modelName: string; url: string }
 
-/** What was sent to receivers and what came of it, and what can be done about it; for those who manage a workspace. */
+/** Deliveries of webhooks: the log, tests, repetitions and signing secrets; for managers of the workspace. */
 export function createWebhookDeliveryRoutes({ database, reads, access, secrets, appUrl }: Deps): Route[] {
-  /** Runs `work` with a receiver that is locked. */
+  /** Runs `work` with a locked receiver. */
   async function withReceiver<T>(
     caller: Caller,
     reference: Reference,
@@ -180,7 +180,7 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
         const queued = await database.transaction((queries) =>
           requeueDelivery(queries, { id, receiverId, nowMs: Date.now() }),
         )
-        if (!queued) throw new HttpError('webhookUnknown', 'deliveryId: the webhook it was sent to is gone')
+        if (!queued) throw new HttpError('webhookUnknown', 'deliveryId: its webhook was deleted')
         return { msg: 'Queued', state: queued.isHeld ? ('held' as const) : ('pending' as const) }
       },
     }),
@@ -207,8 +207,8 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
         const { modelName, state, page, pageSize = pageSizeDefault } = query
         const url = query.url === undefined ? undefined : requireUrl(query.url, 'url', anyHost)
         const beforeId = page === undefined ? undefined : BigInt(page)
-        const asked = { workspaceId, modelName, url, state, beforeId, limit: pageSize + 1 }
-        const found = await listDeliveries(reads, asked)
+        const filter = { workspaceId, modelName, url, state, beforeId, limit: pageSize + 1 }
+        const found = await listDeliveries(reads, filter)
         const shown = found.slice(0, pageSize)
         const nextPage = found.length > pageSize ? String(shown.at(-1)?.id) : null
         return { deliveries: shown.map(toAnswer), nextPage }

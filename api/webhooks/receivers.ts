@@ -25,7 +25,7 @@ export const webhookTopic = 'Webhooks'
 const configsMax = 100
 const triggersMax = 100
 
-/** Absent, null and * are every model of the workspace. */
+/** Absent, null and * mean every model of the workspace. */
 export const webhookModelName = optional(text(200, 1)).transform((name) => name ?? everyModel)
 
 const trigger = text(100).refine(isTrigger, `must be one of ${triggers.join(', ')}`)
@@ -64,7 +64,7 @@ const configs = object({
 
 const receiverAnswer = z.object({
   url: z.string(),
-  header: z.record(z.string(), z.string()).describe('values are not shown; a reference to a secret is'),
+  header: z.record(z.string(), z.string()).describe('values are hidden, except the name of a secret'),
   triggers: z.array(z.string()),
   name: z.string().nullable(),
   gitHostUrl: z.boolean(),
@@ -79,19 +79,19 @@ const configAnswer = z.object({
 
 type Deps = { database: Database; access: Access; secrets: Secrets | undefined; privateHosts: PrivateHosts }
 
-/** Who is told of changes of the registry; for those who manage a workspace. */
+/** The receivers of webhooks, for managers of the workspace. */
 export function createWebhookRoutes({ database, access, secrets, privateHosts }: Deps): Route[] {
   async function configure(how: 'merge' | 'replace', { webhookConfigs }: z.output<typeof configs>, caller: Caller) {
-    const groups = webhookConfigs.map(({ webhookUrls, ...place }, at) => ({
-      ...place,
+    const groups = webhookConfigs.map(({ webhookUrls, ...target }, at) => ({
+      ...target,
       receivers: toReceivers(webhookUrls, `webhookConfigs[${at}]`, privateHosts),
     }))
     const kept = requireSecrets(secrets)
-    const byPlace = new Map<string, Parameters<typeof configureReceivers>[1]['groups'][number]>()
+    const byTarget = new Map<string, Parameters<typeof configureReceivers>[1]['groups'][number]>()
     for (const [at, { workspaceName, modelName, receivers }] of groups.entries()) {
       const { id: workspaceId } = await access.managedWorkspace(caller, workspaceName)
-      const place = JSON.stringify([workspaceId, modelName])
-      const group = byPlace.get(place) ?? {
+      const target = JSON.stringify([workspaceId, modelName])
+      const group = byTarget.get(target) ?? {
         workspaceId,
         organizationId: caller.organizationId,
         modelName,
@@ -101,9 +101,9 @@ export function createWebhookRoutes({ database, access, secrets, privateHosts }:
       if (again !== -1)
         throw new HttpError('badRequest', `webhookConfigs[${at}].webhookUrls[${again}].url: is there twice`)
       group.receivers.push(...receivers)
-      byPlace.set(place, group)
+      byTarget.set(target, group)
     }
-    const change = { groups: [...byPlace.values()], how, userName: caller.userName, nowMs: Date.now() }
+    const change = { groups: [...byTarget.values()], how, userName: caller.userName, nowMs: Date.now() }
     await configureReceivers({ database, secrets: kept }, change).catch(refuseTooMany).catch(refuseWrongKey)
   }
 
@@ -174,7 +174,7 @@ function toReceivers(urls: UrlFields[], within: string, privateHosts: PrivateHos
     const field = `${within}.webhookUrls[${at}]`
     const url = requireUrl(it.url, `${field}.url`, privateHosts)
     const parsed = header && parseHeaders(header)
-    if (parsed && 'fault' in parsed) throw new HttpError('badRequest', `${field}.header: ${parsed.fault}`)
+    if (parsed && 'error' in parsed) throw new HttpError('badRequest', `${field}.header: ${parsed.error}`)
     return { url, name, triggers: triggers && [...new Set(triggers)], isGitHost: gitHostUrl, ...parsed }
   })
   const twice = receivers.findIndex(({ url }, at) => receivers.findIndex((it) => it.url === url) < at)
@@ -182,10 +182,10 @@ function toReceivers(urls: UrlFields[], within: string, privateHosts: PrivateHos
   return receivers
 }
 
-/** A receiver's address in its one spelling. */
+/** The normalized URL of a receiver. */
 export function requireUrl(text: string, field: string, privateHosts: PrivateHosts): string {
   const parsed = parseReceiverUrl(text, privateHosts)
-  if ('fault' in parsed) throw new HttpError('badRequest', `${field}: ${parsed.fault}`)
+  if ('error' in parsed) throw new HttpError('badRequest', `${field}: ${parsed.error}`)
   return parsed.url
 }
 
@@ -194,7 +194,7 @@ export function requireSecrets(secrets: Secrets | undefined): Secrets {
   throw new HttpError('secretsOff', 'Webhooks cannot be kept: the service was started without SVC_MASTER_KEY.')
 }
 
-/** The master key was changed, and this process was not told. */
+/** The master key was replaced after this process started. */
 export function refuseWrongKey(error: unknown): never {
   if (!(error instanceof WrongMasterKey)) throw error
   throw new HttpError(
@@ -211,7 +211,7 @@ function refuseTooMany(error: unknown): never {
   )
 }
 
-/** Shown in the place of a value that is not. */
+/** Shown instead of the value of a header. */
 const hidden = '(set)'
 
 function toAnswer(receiver: Receiver): z.input<typeof receiverAnswer> {

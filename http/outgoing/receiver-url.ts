@@ -10,27 +10,27 @@ export type PrivateHosts = Pick<ReadonlySet<string>, 'has'>
 /** For looking up a stored URL: nothing connects to it. */
 export const anyHost: PrivateHosts = { has: () => true }
 
-/** The normalized URL of a receiver, or what is wrong with it. */
-export type ReceiverUrl = { url: string } | { fault: string }
+/** The normalized URL of a receiver, or an error message. */
+export type ReceiverUrl = { url: string } | { error: string }
 
 /**
  * Parses and normalizes the URL of a receiver: octal and hexadecimal numbers, other scripts, capitals, a trailing dot, the
  * default port. It rejects private addresses. The address behind a name is checked when the service connects to it.
  */
 export function parseReceiverUrl(text: string, privateHosts: PrivateHosts): ReceiverUrl {
-  if (!URL.canParse(text)) return { fault: 'is not a URL: send one like https://example.com/hook' }
+  if (!URL.canParse(text)) return { error: 'is not a URL: send one like https://example.com/hook' }
   const url = new URL(text)
-  if (url.protocol !== 'https:') return { fault: 'must begin with https://' }
+  if (url.protocol !== 'https:') return { error: 'must begin with https://' }
   if (url.username !== '' || url.password !== '') {
-    return { fault: 'must not hold a user or password: send them in header.Authorization' }
+    return { error: 'must not hold a user or password: send them in header.Authorization' }
   }
   if (url.hostname.endsWith('.')) url.hostname = url.hostname.slice(0, -1)
-  if (url.hostname.endsWith('.') || url.hostname.includes('%')) return { fault: 'has an invalid host' }
-  if (url.port === '0') return { fault: 'has an invalid port' }
+  if (url.hostname.endsWith('.') || url.hostname.includes('%')) return { error: 'has an invalid host' }
+  if (url.port === '0') return { error: 'has an invalid port' }
   url.hash = ''
-  if (url.href.length > charactersMax) return { fault: `must have ${charactersMax} characters or fewer` }
+  if (url.href.length > charactersMax) return { error: `must have ${charactersMax} characters or fewer` }
   if (!isAllowedPrivate(url, privateHosts) && isKnownPrivate(toHost(url))) {
-    return { fault: 'must lead to a public address; SVC_WEBHOOK_PRIVATE_HOSTS lists private hosts that are allowed' }
+    return { error: 'must lead to a public address; SVC_WEBHOOK_PRIVATE_HOSTS lists private hosts that are allowed' }
   }
   return { url: url.href }
 }

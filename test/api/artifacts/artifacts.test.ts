@@ -168,7 +168,7 @@ describe('an artifact', () => {
       ['10.0.0-rc.1', '11.0.0'],
     ])
     const taken = await upsert({ artifactName: name, version: '1.2.3' })
-    expectRefusal(taken, 400, 90399, 'version: the artifact has it; leave it out to get the next one')
+    expectRefusal(taken, 400, 90399, 'version: the artifact has this version already; leave it out to get the next one')
     for (const version of ['1', 'v1.0.0', '1.0', '01.0.0', 'x']) {
       const refused = await upsert({ artifactName: name, version })
       expectRefusal(refused, 400, codes.badRequest, 'version: expected a semantic version such as 1.0.0')
@@ -462,7 +462,7 @@ describe('deletion', () => {
     expect((await lookInto(stores).findFiles()).length).toBe(before - 1)
     expectRefusal(await readVersion({ artifactId, version: '1.0.0' }), 400, 624523, versionUnknown)
     const again = await upsert({ artifactName: name, version: '1.0.0' })
-    expectRefusal(again, 400, 7000019, 'version: the artifact had it; the number of a deleted one stays taken')
+    expectRefusal(again, 400, 7000019, 'version: this version was deleted, and its number cannot be used again')
     await read('/write/artifacts/version/delete', { artifactVersionId: second.artifactVersionId })
     expect((await open(name)).currentVersion).toBe('3.0.0')
     const twice = await read('/write/artifacts/version/delete', { artifactVersionId })

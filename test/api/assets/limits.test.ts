@@ -57,7 +57,7 @@ describe('an experiment', () => {
 
     expect(answers.map((it) => it.status).toSorted()).toEqual([200, 200, 400, 400])
     const refused = answers.find((it) => it.status === 400)
-    expectRefusal(refused as (typeof answers)[0], 400, code, /^The experiment may have 2 .* and has them: /)
+    expectRefusal(refused as (typeof answers)[0], 400, code, /^The experiment has reached the limit of 2 .*: /)
     expect(await inside.findFiles()).toHaveLength(filesBefore + 2)
     // One may take the place of another; other types, and other experiments, are not touched.
     const [there] = await assets.list(experimentKey)
@@ -74,7 +74,7 @@ describe('an experiment', () => {
     const experimentKey = await client.createExperiment()
     const remoteAssets = Array.from({ length: 3 }, (_, at) => ({ link: `s3://a/${at}`, type: 'image' }))
     const answer = await client.post('/write/experiment/assets/remote/batch', { experimentKey, remoteAssets })
-    expectRefusal(answer, 400, 7000001, /^The experiment may have 2 images/)
+    expectRefusal(answer, 400, 7000001, /^The experiment has reached the limit of 2 images/)
     expect(await assets.list(experimentKey)).toEqual([])
   })
 })
@@ -86,7 +86,7 @@ it('a workspace has a maximum of bytes, and deletion frees space', async () => {
 
   const refused = await assets.upload({ experimentKey: second }, aForm(randomBytes(200)))
 
-  expectRefusal(refused, 400, 90501, /may have 1000 bytes of assets and has 900/)
+  expectRefusal(refused, 400, 90501, /has 900 bytes of assets; the limit is 1000/)
   expect(await inside.findFiles()).toHaveLength(1)
   const query = new URLSearchParams({ experimentKey, assetId: first.body.assetId as string })
   await client.get(`/write/experiment/asset/delete?${query}`)
@@ -101,12 +101,12 @@ it('bytes that only registered versions refer to count once, until the last vers
   const { experimentKey } = source
   const models = [await registry.aModel({}, source), await registry.aModel({}, source)]
   const upload = () => assets.upload({ experimentKey }, aForm(randomBytes(200)))
-  expectRefusal(await upload(), 400, 90501, /and has 900/)
+  expectRefusal(await upload(), 400, 90501, /has 900 bytes/)
   const [asset] = await assets.list(experimentKey)
   const assetId = asset?.assetId ?? ''
   await client.get(`/write/experiment/asset/delete?${new URLSearchParams({ experimentKey, assetId })}`)
   for (const { registryModelItemId } of models) {
-    expectRefusal(await upload(), 400, 90501, /and has 900/)
+    expectRefusal(await upload(), 400, 90501, /has 900 bytes/)
     await registry.change('/write/registry-model/item/delete', { modelItemId: registryModelItemId })
   }
   expect((await upload()).status).toBe(200)

@@ -120,7 +120,7 @@ describe('a call', () => {
       [empty, { result: 0 }],
     ]
     for (const [id, fields] of others) {
-      const message = `rpcId: the call ${id} has another result already, which stands: see /experiment/rpc.`
+      const message = `rpcId: the call ${id} has another result already: see /experiment/rpc.`
       expectRefusal(await finish(experimentKey, id, fields), 400, callFinished, message)
     }
     expect((await read(experimentKey, done)).body).toMatchObject({ state: 'done', result: { a: 1, b: [2] } })
@@ -148,7 +148,8 @@ it('pending calls have a maximum, also for concurrent calls, and finished ones f
   const answers = await Promise.all(Array.from({ length: 60 }, () => send(experimentKey)))
   const refused = answers.filter((it) => it.status !== 200)
   expect(refused).toHaveLength(10)
-  for (const it of refused) expectRefusal(it, 400, callsFull, /^The experiment has 50 calls without a result/)
+  for (const it of refused)
+    expectRefusal(it, 400, callsFull, /^The experiment has reached the limit of 50 calls without a result/)
   const pending = await pickUp(experimentKey)
   expect(pending).toHaveLength(50)
   await finish(experimentKey, pending[49]?.rpcId as string, {})

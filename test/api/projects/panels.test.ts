@@ -239,7 +239,7 @@ describe('a panel', () => {
         it,
         400,
         panelsFull,
-        `The workspace "${teamName}" has 1000 panels, as many as it may: delete some, or replace one (templateId).`,
+        `The workspace "${teamName}" has reached the limit of 1000 panels: delete some, or replace one (templateId).`,
       )
     }
     expect(await list(teamName)).toHaveLength(1000)

@@ -275,7 +275,7 @@ describe('a version', () => {
     const stages = Array.from({ length: 100 }, (_, at) => `stage ${at}`)
     const { registryModelItemId: modelItemId, experimentModelId } = await registry.aModel({ stages })
     const one = await registry.change('/write/registry-model/item/stage', { modelItemId, stage: 'one more' })
-    expectRefusal(one, 400, codes.badRequest, 'stage: version 1.0.0 has 100 stages, as many as it may.')
+    expectRefusal(one, 400, codes.badRequest, 'stage: version 1.0.0 has reached the limit of 100 stages.')
     const registryModelName = uniqueName('model')
     const many = await registry.post('/write/registry-model', {
       experimentModelId,
