@@ -26,7 +26,7 @@ export function createBodyReader(decompressedAtOnce = decompressedAtOnceDefault)
     try {
       return await work()
     } finally {
-      // `underWay` stays the same: the next one takes this one's place.
+      // `underWay` stays the same: the next one starts as this one ends.
       const next = waiting.shift()
       if (next) next()
       else underWay--

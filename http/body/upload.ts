@@ -163,6 +163,6 @@ function limit(content: Readable, bytesMax: number): Readable {
       done(bytes > bytesMax ? tooLarge(bytesMax) : null, chunk)
     },
   })
-  // Each stream ends with the other; whoever reads it gets the error.
+  // Each stream ends with the other; its reader gets the error.
   return connect(content, limited, () => undefined)
 }

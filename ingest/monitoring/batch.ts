@@ -1,15 +1,15 @@
 import { HttpError } from '../../http/errors.ts'
-import { type FieldFault, type Item, readItem, type Scalars } from './event.ts'
+import { type FieldError, type Item, readItem, type Scalars } from './event.ts'
 
-/** A fault with the index of its item. */
-type Fault = FieldFault & { index: number }
+/** The error of a field, with the index of its item. */
+type ItemError = FieldError & { index: number }
 
 export type Batch = {
   /** The items that are right. */
   items: Item[]
   /** `indexes[i]` is the index of `items[i]` in the request. */
   indexes: number[]
-  faults: Fault[]
+  errors: ItemError[]
   /** The indexes of wrong items. */
   rejected: Set<number>
   /** All items as they were sent. */
@@ -32,10 +32,10 @@ export function readBatch(body: unknown, labelsOnly: boolean): Batch {
   if (raw.length > itemsMax) {
     throw new HttpError('tooLarge', `data: has ${raw.length} items; send at most ${itemsMax} in one request`)
   }
-  const batch: Batch = { items: [], indexes: [], faults: [], rejected: new Set(), raw }
+  const batch: Batch = { items: [], indexes: [], errors: [], rejected: new Set(), raw }
   let scalars = 0
   for (let index = 0; index < raw.length; index++) {
-    const found: FieldFault[] = []
+    const found: FieldError[] = []
     const item = readItem(raw[index], labelsOnly, found)
     if (item) {
       batch.items.push(item)
@@ -49,9 +49,9 @@ export function readBatch(body: unknown, labelsOnly: boolean): Batch {
   return batch
 }
 
-export function rejectItem({ faults, rejected }: Batch, index: number, found: FieldFault[]) {
+export function rejectItem({ errors, rejected }: Batch, index: number, found: FieldError[]) {
   rejected.add(index)
-  for (const { field, msg } of found) faults.push({ index, field, msg })
+  for (const { field, msg } of found) errors.push({ index, field, msg })
 }
 
 function count(scalars: Scalars | undefined): number {
@@ -61,4 +61,4 @@ function count(scalars: Scalars | undefined): number {
 }
 
 /** One line of text, for messages and for the error log. */
-export const describeFault = ({ field, msg }: FieldFault) => (field === '' ? msg : `${field}: ${msg}`)
+export const describeItemError = ({ field, msg }: FieldError) => (field === '' ? msg : `${field}: ${msg}`)

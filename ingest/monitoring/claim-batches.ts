@@ -16,7 +16,7 @@ import { countValues, type NewEvent, pushEvent, pushValues } from './rows.ts'
 
 /**
  * Stores events that are the first with their prediction id; `store/postgres/monitoring/event-claims.ts` has the protocol.
- * Concurrent requests share a batch: one statement claims its ids, and if the queue refuses, all of them are refused. A batch
+ * Concurrent requests share a batch: one statement claims its ids, and if the queue rejects it, all requests of the batch fail. A batch
  * closes a few milliseconds after its first event, or later while others are being stored.
  */
 type Settings = {
@@ -27,7 +27,7 @@ type Settings = {
   /** A claim that is open for longer is stale: its ids can be taken over. */
   leaseMs: number
   /**
-   * For how long nothing is claimed after the queue refused. A refused batch leaves its claims in Postgres: without the
+   * How long nothing is claimed after the queue rejected a batch. Such a batch leaves its claims in Postgres: without the
    * pause, clients that retry would fill it while the queue is down.
    */
   pauseMs?: number
@@ -188,7 +188,7 @@ export function createClaimBatches(settings: Settings): ClaimBatches {
   return {
     async store(events) {
       if (events.length === 0) return []
-      // Checked before anything is claimed: a claim that is refused costs more to send again.
+      // Checked before anything is claimed: a failed claim makes a retry more expensive.
       committers.events.refuseWhenFull()
       committers.eventValues.refuseWhenFull()
       if (performance.now() < refusedUntil) throw unavailable('The queue did not take writes a moment ago.')

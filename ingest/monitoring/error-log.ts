@@ -4,11 +4,11 @@ import type { IngestionError } from '../../store/postgres/monitoring/ingestion-e
 type Settings = {
   write(errors: IngestionError[]): Promise<void>
   onError(error: unknown): void
-  /** Different faults of one workspace that a process logs in a day; the rest are counted as one. */
+  /** Different errors of one workspace that a process logs in a day; the rest are counted as one. */
   kindsMax?: number
 }
 
-/** Faults can be read within 2 s. */
+/** Errors can be read within 2 s. */
 const writeEveryMs = 1_000
 const kindsMaxDefault = 1_000
 const dayMs = 24 * 3_600_000
@@ -16,7 +16,7 @@ const sampleCharactersMax = 200
 const others = 'other faults: there were too many kinds to list'
 
 /** Why an event was not stored. */
-export type LoggedFault = {
+export type LoggedError = {
   workspaceId: string
   modelName: string
   call: string
@@ -24,7 +24,7 @@ export type LoggedFault = {
   sample: string
 }
 
-/** Counts the faults of rejected events by kind, for whoever looks at the model later. Writes behind, in the background. */
+/** Counts the errors of rejected events by kind and writes them to Postgres in the background. */
 export function createErrorLog({ write, onError, kindsMax = kindsMaxDefault }: Settings) {
   let day = 0
   let kinds = new Map<string, Set<string>>()
@@ -55,7 +55,7 @@ export function createErrorLog({ write, onError, kindsMax = kindsMaxDefault }: S
   }
 
   return {
-    add({ sample, ...logged }: LoggedFault) {
+    add({ sample, ...logged }: LoggedError) {
       const nowMs = Date.now()
       const error = {
         ...logged,

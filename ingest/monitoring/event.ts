@@ -25,15 +25,15 @@ export type Item = {
 }
 
 /** A field of an item that is wrong, and what to do about it. */
-export type FieldFault = { field: string; msg: string }
+export type FieldError = { field: string; msg: string }
 
 const nameCharactersMax = 1_000
 /** Models, versions and prediction ids. */
 const idCharactersMax = 1_000
 const textCharactersMax = 65_536
 export const scalarsMax = 65_536
-/** An item may have tens of thousands of features: more faults than this are not reported. */
-const faultsPerItemMax = 20
+/** An item may have tens of thousands of features: more errors than this are not reported. */
+const errorsPerItemMax = 20
 
 /** Smaller times are taken for seconds (until the year 5138), larger ones for micro- or nanoseconds. */
 const timestampMsMin = 1e11
@@ -47,12 +47,12 @@ const probabilityName = 'probability'
  * Checks an item. There is no schema behind this check: for a million events it would cost as much as all the rest.
  *
  * @param labelsOnly true for the route that takes only labels
- * @returns undefined for a wrong item, with the reasons added to `faults`
+ * @returns undefined for a wrong item, with the reasons added to `errors`
  */
-export function readItem(raw: unknown, labelsOnly: boolean, faults: FieldFault[]): Item | undefined {
-  const faultsBefore = faults.length
+export function readItem(raw: unknown, labelsOnly: boolean, errors: FieldError[]): Item | undefined {
+  const errorsBefore = errors.length
   const report = (field: string, msg: string) => {
-    if (faults.length - faultsBefore < faultsPerItemMax) faults.push({ field, msg })
+    if (errors.length - errorsBefore < errorsPerItemMax) errors.push({ field, msg })
   }
   if (!isObject(raw)) {
     report('', 'expected an object')
@@ -73,14 +73,14 @@ export function readItem(raw: unknown, labelsOnly: boolean, faults: FieldFault[]
   const isEvent = !labelsOnly && (features !== undefined || prediction !== undefined || givenLabels === undefined)
   checkProbability(prediction, predictionField, report)
   if (labelsOnly) {
-    if (givenLabels === undefined && faults.length === faultsBefore)
+    if (givenLabels === undefined && errors.length === errorsBefore)
       report('labels', 'is missing (an object of names and values)')
     if (features || prediction) {
       report(features ? 'features' : predictionField, 'is not a label: send events to /mpm/v2/events/batch')
     }
   }
   if (!isEvent && givenLabels && !labels) report(labelsField, 'has no value: leave out labels that are missing')
-  if (faults.length > faultsBefore) return undefined
+  if (errors.length > errorsBefore) return undefined
   return { workspaceName, modelName, modelVersion, predictionId, timestampMs, features, prediction, labels, isEvent }
 }
 
@@ -132,15 +132,15 @@ function readScalars(value: unknown, field: string, takesScalar: boolean, report
   if (value == null) return undefined
   if (typeof value !== 'object') {
     if (!takesScalar) return reject(report, field, 'expected an object of names and values')
-    const fault = findScalarFault(value)
-    return fault === undefined ? { [onlyScalar]: value as Scalar } : reject(report, field, fault)
+    const error = findScalarError(value)
+    return error === undefined ? { [onlyScalar]: value as Scalar } : reject(report, field, error)
   }
   if (Array.isArray(value)) return reject(report, field, 'expected an object of names and values, not a list')
   let count = 0
   for (const name in value) {
     if (++count > scalarsMax) return reject(report, field, `must have ${scalarsMax} values or fewer`)
-    const fault = findNameFault(name) ?? findScalarFault((value as Record<string, unknown>)[name])
-    if (fault !== undefined) report(`${field}.${shortName(name)}`, fault)
+    const error = findNameError(name) ?? findScalarError((value as Record<string, unknown>)[name])
+    if (error !== undefined) report(`${field}.${shortName(name)}`, error)
   }
   return value as Scalars
 }
@@ -152,17 +152,17 @@ function reject(report: Report, field: string, msg: string): undefined {
 
 const shortName = (name: string) => (name.length > 100 ? `${name.slice(0, 100)}…` : name)
 
-export function findNameFault(name: string): string | undefined {
+export function findNameError(name: string): string | undefined {
   if (name === '') return 'the name must not be empty'
   if (name.length > nameCharactersMax) return `the name must have ${nameCharactersMax} characters or fewer`
   return isStorable(name) ? undefined : 'the name must not hold NUL or half of a surrogate pair'
 }
 
 /** Why a value cannot be stored as it is; undefined if it can. */
-function findScalarFault(value: unknown): string | undefined {
+function findScalarError(value: unknown): string | undefined {
   switch (typeof value) {
     case 'string':
-      return findTextFault(value)
+      return findTextError(value)
     case 'number':
       return Number.isFinite(value) ? undefined : 'is beyond the range of a 64-bit float'
     case 'boolean':
@@ -174,7 +174,7 @@ function findScalarFault(value: unknown): string | undefined {
   return `expected an integer, a float, a boolean or a string, not ${Array.isArray(value) ? 'a list' : 'an object'}`
 }
 
-export function findTextFault(value: string): string | undefined {
+export function findTextError(value: string): string | undefined {
   if (value.length > textCharactersMax) return `must have ${textCharactersMax} characters or fewer`
   return isStorable(value) ? undefined : 'must not hold NUL or half of a surrogate pair'
 }

@@ -3,7 +3,7 @@ import { readBatch } from './batch.ts'
 import { eventsBatch, labelsBatch, ping } from './descriptions.ts'
 import { createEventWrite, type EventDeps } from './write.ts'
 
-/** Events and labels of deployed models, many in one request; files of them are in `csv/`. */
+/** Batches of events and labels of deployed models; CSV files are in `csv/`. */
 export function createMonitoringRoutes(deps: EventDeps): Route[] {
   const writeEvents = createEventWrite(deps)
   return [

@@ -4,7 +4,7 @@ import type { ClaimBatches } from './claim-batches.ts'
 import type { Item } from './event.ts'
 import type { NewEvent } from './rows.ts'
 
-/** An item with the model it is stored for. For training events that is the data set, not the model the item names. */
+/** An item with the model it is stored for. For training events that is the data set, not the model named in the item. */
 export type ModelItem = { item: Item; modelId: bigint }
 
 /** Which items are new, by their index, and how many of the labels among them. */

@@ -4,7 +4,7 @@ import type { Caller } from '../../http/route.ts'
 import type { SoughtWorkspace } from '../../store/postgres/accounts/workspaces.ts'
 import type { Counters } from '../../throttle/counters.ts'
 import type { Throttle } from '../../throttle/throttle.ts'
-import { type Batch, describeFault, rejectItem } from './batch.ts'
+import { type Batch, describeItemError, rejectItem } from './batch.ts'
 import type { ClaimBatches } from './claim-batches.ts'
 import type { ErrorLog } from './error-log.ts'
 import type { Item } from './event.ts'
@@ -31,9 +31,9 @@ export type EventDeps = {
   onAccepted(events: number): void
 }
 
-/** The answer and the error log have no more faults than this, even if fifty thousand items are wrong. */
-const faultsShownMax = 1_000
-const faultsInMessageMax = 10
+/** The answer and the error log have no more errors than this, even if fifty thousand items are wrong. */
+const errorsShownMax = 1_000
+const errorsInMessageMax = 10
 
 /** Items of one model, each with its index in the batch. */
 type Group = { workspaceName: string; modelName: string; items: Item[]; indexes: number[] }
@@ -47,7 +47,7 @@ type EventWrite = {
   caller: Caller
   /** The route, for the error log. */
   call: string
-  /** True when one wrong item refuses the batch. */
+  /** True when one wrong item rejects the batch. */
   allOrNothing: boolean
 }
 
@@ -131,21 +131,21 @@ export function createEventWrite({ models, throttle, claimBatches, counters, err
     return accepted
   }
 
-  /** Logs faults for the workspaces that the key may use, and for no others. */
-  async function logFaults({ batch: { faults, raw }, call, caller }: EventWrite) {
-    for (const fault of faults.slice(0, faultsShownMax)) {
-      const { workspaceName, modelName, predictionId } = (raw[fault.index] ?? {}) as Record<string, unknown>
+  /** Logs errors for the workspaces that the key may use, and for no others. */
+  async function logErrors({ batch: { errors, raw }, call, caller }: EventWrite) {
+    for (const error of errors.slice(0, errorsShownMax)) {
+      const { workspaceName, modelName, predictionId } = (raw[error.index] ?? {}) as Record<string, unknown>
       // Postgres cannot be asked for such a name, and no workspace has it.
       if (typeof workspaceName !== 'string' || !isStorable(workspaceName)) continue
       const workspace = await models.workspace(caller.userId, workspaceName)
       if (!workspace || workspace.isWithheld) continue
-      const sample = typeof predictionId === 'string' && predictionId !== '' ? predictionId : `[${fault.index}]`
+      const sample = typeof predictionId === 'string' && predictionId !== '' ? predictionId : `[${error.index}]`
       const name = typeof modelName === 'string' ? modelName.slice(0, 1_000) : ''
       errorLog.add({
         workspaceId: workspace.id,
         modelName: toStorable(name),
         call,
-        fault: describeFault(fault),
+        fault: describeItemError(error),
         sample: toStorable(sample),
       })
     }
@@ -155,7 +155,7 @@ export function createEventWrite({ models, throttle, claimBatches, counters, err
   return async function writeEvents(write: EventWrite) {
     const { batch, caller, allOrNothing } = write
     const refuseIfWrong = () => {
-      if (allOrNothing && batch.faults.length > 0) throw wrongEvents(batch)
+      if (allOrNothing && batch.errors.length > 0) throw wrongEvents(batch)
     }
     refuseIfWrong()
     const inWorkspaces = await findWorkspaces(batch, toGroups(batch), caller)
@@ -165,14 +165,14 @@ export function createEventWrite({ models, throttle, claimBatches, counters, err
     await admit(groups, caller)
     const { isNew, labels } = await store(groups, caller)
     const accepted = count(groups, isNew)
-    if (batch.faults.length > 0) await logFaults(write)
+    if (batch.errors.length > 0) await logErrors(write)
     return {
       msg: 'Saved' as const,
       accepted,
       duplicates: isNew.length - accepted,
       rejected: batch.rejected.size,
       labels,
-      faults: batch.faults.slice(0, faultsShownMax),
+      faults: batch.errors.slice(0, errorsShownMax),
     }
   }
 }
@@ -181,13 +181,13 @@ export function unknownWorkspace(name: string): HttpError {
   return new HttpError('workspaceUnknown', `There is no workspace "${name.slice(0, 200)}" that this key may use.`)
 }
 
-function wrongEvents({ faults, rejected, raw }: Batch): HttpError {
-  const shown = faults.slice(0, faultsInMessageMax).map((it) => `[${it.index}] ${describeFault(it)}`)
-  const more = faults.length > shown.length ? `; and ${faults.length - shown.length} more, see data` : ''
+function wrongEvents({ errors, rejected, raw }: Batch): HttpError {
+  const shown = errors.slice(0, errorsInMessageMax).map((it) => `[${it.index}] ${describeItemError(it)}`)
+  const more = errors.length > shown.length ? `; and ${errors.length - shown.length} more, see data` : ''
   return new HttpError(
     'eventsWrong',
     `${rejected.size} of ${raw.length} items are wrong, so nothing of this request was kept: ${shown.join('; ')}${more}`,
-    { data: faults.slice(0, faultsShownMax) },
+    { data: errors.slice(0, errorsShownMax) },
   )
 }
 

@@ -110,9 +110,9 @@ function readSeries(batch: Batch, firstRowIndex: number, raw: unknown, index: nu
   const { metricName } = names
   if (!Array.isArray(values)) return reject(batch, firstRowIndex, 1, `${name}.values: expected a list`)
   for (const [field, column] of Object.entries({ steps, epochs, timestamps })) {
-    const fault = findColumnFault(column, values.length)
-    if (fault) {
-      return reject(batch, firstRowIndex, values.length, `${name}.${field}: ${fault}; none of its points was stored`)
+    const error = findColumnError(column, values.length)
+    if (error) {
+      return reject(batch, firstRowIndex, values.length, `${name}.${field}: ${error}; none of its points was stored`)
     }
   }
   const columns = { steps, epochs, timestamps } as Record<string, unknown[] | null | undefined>
@@ -138,7 +138,7 @@ function readSeries(batch: Batch, firstRowIndex: number, raw: unknown, index: nu
   }
 }
 
-function findColumnFault(column: unknown, length: number): string | undefined {
+function findColumnError(column: unknown, length: number): string | undefined {
   if (column == null) return undefined
   if (!Array.isArray(column)) return 'expected a list'
   return column.length === length ? undefined : `has ${column.length} entries, but values has ${length}`

@@ -16,7 +16,7 @@ export const metricName = text(nameCharactersMax, 1)
 const context = optional(text(nameCharactersMax))
 
 /** The context, step, epoch and time of a value; clients spell the context in two ways. */
-export const placeFields = {
+export const positionFields = {
   context,
   runContext: context,
   step: optional(int64),
@@ -25,7 +25,7 @@ export const placeFields = {
 }
 
 /** The fields of a point in a request. */
-export const pointFields = object({ metricName, metricValue: float64, ...placeFields })
+export const pointFields = object({ metricName, metricValue: float64, ...positionFields })
 
 /** A checked point. Fields that the client did not send are undefined. */
 export type Point = {
@@ -81,8 +81,8 @@ export function readPoint(raw: unknown, where: () => string): Point | string {
   return checked.success ? toPoint(checked.data) : describeFieldError(checked.error, where())
 }
 
-export function toPoint({ metricName, metricValue, ...place }: z.output<typeof pointFields>): Point {
-  const { context, runContext, step, epoch, timestamp } = place
+export function toPoint({ metricName, metricValue, ...position }: z.output<typeof pointFields>): Point {
+  const { context, runContext, step, epoch, timestamp } = position
   return { metric: metricName, context: context ?? runContext ?? '', value: metricValue, step, epoch, timestamp }
 }
 

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { experimentKey, float64, int64, list, object } from '../../http/body/fields.ts'
-import { type Point, placeFields } from './point.ts'
+import { type Point, positionFields } from './point.ts'
 
 /**
  * The four kinds of resource usage. Each number becomes a point of its own series, named `sys.*`, which is read like any
@@ -14,7 +14,7 @@ const bytes = int64.refine((value) => typeof value === 'number' && value >= 0, '
 const percent = float64.refine((value) => value >= 0 && value <= 100, 'expected a percentage from 0 to 100')
 const gpuId = int64.refine((value) => Number(value) >= 0, 'expected 0 or more')
 
-const common = { experimentKey, ...placeFields }
+const common = { experimentKey, ...positionFields }
 
 export const gpuFields = object({
   ...common,
@@ -56,14 +56,14 @@ export function toLoadReading({ loadAverage }: z.output<typeof loadFields>): Rea
   return [['sys.load.average', loadAverage]]
 }
 
-type Place = z.output<z.ZodObject<typeof placeFields>>
+type PointPosition = z.output<z.ZodObject<typeof positionFields>>
 
 /** The fields that all four bodies have. */
-export type SystemBody = { experimentKey: string } & Place
+export type SystemBody = { experimentKey: string } & PointPosition
 
 /** The points of a reading, all with the same context, step, epoch and time. */
-export function toSystemPoints(reading: Reading, place: Place): Point[] {
-  const { step, epoch, timestamp } = place
-  const context = place.context ?? place.runContext ?? ''
+export function toSystemPoints(reading: Reading, position: PointPosition): Point[] {
+  const { step, epoch, timestamp } = position
+  const context = position.context ?? position.runContext ?? ''
   return reading.map(([metric, value]) => ({ metric, value: Number(value), context, step, epoch, timestamp }))
 }

@@ -42,7 +42,7 @@ function missingField(field: keyof CsvQuery): HttpError {
 }
 
 /**
- * Refuses fields that came after a file whose lines were stored without them.
+ * Rejects fields that came after a file whose lines were stored without them.
  *
  * @param used the fields of the form when the first line was read
  * @param all the fields when the form ended

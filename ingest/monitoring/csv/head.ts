@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 
-/** Fields may follow a file up to this size: so much is held until they are known. */
+/** Fields may follow a file up to this size: its bytes are held until the fields are known. */
 const headBytesMax = 1024 * 1024
 
 /**

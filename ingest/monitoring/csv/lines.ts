@@ -3,9 +3,9 @@ import { decimal, toNotFinite } from '../../../http/body/fields.ts'
 import { HttpError } from '../../../http/errors.ts'
 import {
   checkProbability,
-  type FieldFault,
-  findNameFault,
-  findTextFault,
+  type FieldError,
+  findNameError,
+  findTextError,
   hasValue,
   type Item,
   type Report,
@@ -51,7 +51,7 @@ export type Header = { columns: Column[]; ignored: string[] }
  * @throws HttpError `badRequest`
  */
 export function readHeader({ fields }: CsvRecord, needsId: boolean): Header {
-  if (!Array.isArray(fields)) throw refuseHeader(fields.fault)
+  if (!Array.isArray(fields)) throw refuseHeader(fields.error)
   const names = fields.map((it) => it.trim())
   if (names.length > scalarsMax) throw refuseHeader(`there are more than ${scalarsMax} columns`)
   const twice = names.find((name, at) => names.indexOf(name) !== at)
@@ -73,15 +73,15 @@ function toColumn(name: string): Column {
   if (name === 'timestamp' || name === 'predictionId') return { kind: name }
   for (const [prefix, kind] of prefixes) {
     if (!name.startsWith(prefix)) continue
-    const fault = findNameFault(name.slice(prefix.length))
-    if (fault !== undefined) throw refuseHeader(`${name.slice(0, 100)}: ${fault}`)
+    const error = findNameError(name.slice(prefix.length))
+    if (error !== undefined) throw refuseHeader(`${name.slice(0, 100)}: ${error}`)
     return { kind, name: name.slice(prefix.length) }
   }
   return { kind: 'ignored' }
 }
 
-function refuseHeader(fault: string): HttpError {
-  return new HttpError('badRequest', `file: line 1 is no usable list of columns: ${fault}`)
+function refuseHeader(error: string): HttpError {
+  return new HttpError('badRequest', `file: line 1 is no usable list of columns: ${error}`)
 }
 
 type Source = {
@@ -91,25 +91,25 @@ type Source = {
   markers: MissingMarkers
   /** True for labels, which need a prediction id. */
   needsId: boolean
-  /** Missing ids are made of this and the line, so that the same file sent again has the same ids. */
+  /** Missing ids are made from this and the line, so that the same file sent again has the same ids. */
   idScope: string
 }
 
 /**
  * Reads a line as an item.
  *
- * @returns undefined for a wrong line, with the reasons added to `faults`
+ * @returns undefined for a wrong line, with the reasons added to `errors`
  */
 export function readLine(
   { line, fields }: CsvRecord,
   { columns }: Header,
   source: Source,
-  faults: FieldFault[],
+  errors: FieldError[],
 ): Item | undefined {
-  const faultsBefore = faults.length
-  const report: Report = (field, msg) => faults.push({ field, msg })
+  const errorsBefore = errors.length
+  const report: Report = (field, msg) => errors.push({ field, msg })
   if (!Array.isArray(fields)) {
-    report('', fields.fault)
+    report('', fields.error)
     return undefined
   }
   if (fields.length !== columns.length) {
@@ -137,8 +137,8 @@ export function readLine(
         // A name may be anything, even `__proto__`.
         const scalars = parts[column.kind] ?? (Object.create(null) as Scalars)
         parts[column.kind] = scalars
-        const fault = isMissing ? undefined : findTextFault(text)
-        if (fault !== undefined) report(toColumnName(column), fault)
+        const error = isMissing ? undefined : findTextError(text)
+        if (error !== undefined) report(toColumnName(column), error)
         scalars[column.name] = isMissing ? null : toScalar(text)
       }
     }
@@ -146,7 +146,7 @@ export function readLine(
   checkProbability(parts.prediction, 'prediction', (field, msg) => report(field.replace('.', '_'), msg))
   if (predictionId === undefined && source.needsId) report('predictionId', 'is missing')
   if (source.needsId && !hasValue(parts.labels)) report('', 'has no label')
-  if (faults.length > faultsBefore) return undefined
+  if (errors.length > errorsBefore) return undefined
   return {
     workspaceName: source.workspaceName,
     modelName: source.modelName,

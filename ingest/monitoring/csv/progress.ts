@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream'
 import { toErrorEnvelope, toHttpError } from '../../../http/errors.ts'
-import { describeFault } from '../batch.ts'
-import type { FieldFault } from '../event.ts'
+import { describeItemError } from '../batch.ts'
+import type { FieldError } from '../event.ts'
 
 type Counts = {
   lines: number
@@ -13,7 +13,7 @@ type Counts = {
 
 export type Progress = ReturnType<typeof createProgress>
 
-const faultsShownMax = 1_000
+const errorsShownMax = 1_000
 const everyMs = 1_000
 const keepAliveMs = 5_000
 
@@ -27,7 +27,7 @@ export function createProgress(onBug: (error: unknown) => void) {
   // The caller may have gone.
   stream.on('error', () => undefined)
   const counts: Counts = { lines: 0, accepted: 0, duplicates: 0, rejected: 0, labels: { accepted: 0, duplicates: 0 } }
-  const faults: { line: number; field: string; msg: string }[] = []
+  const errors: { line: number; field: string; msg: string }[] = []
   let reportedAt = performance.now()
   // Or else caller and proxies would take a connection for dead while the file waits for a store.
   const keepAlive = setInterval(report, keepAliveMs)
@@ -44,7 +44,7 @@ export function createProgress(onBug: (error: unknown) => void) {
 
   function finish(envelope: object) {
     clearInterval(keepAlive)
-    write({ ...envelope, done: true, ...counts, faults })
+    write({ ...envelope, done: true, ...counts, faults: errors })
     stream.end()
   }
 
@@ -59,22 +59,22 @@ export function createProgress(onBug: (error: unknown) => void) {
       write({ lines: 0, accepted: 0, duplicates: 0, rejected: 0, ignoredColumns: ignoredColumns.slice(0, 100) })
     },
 
-    reject(line: number, found: FieldFault[]) {
+    reject(line: number, found: FieldError[]) {
       counts.rejected++
       for (const { field, msg } of found) {
-        if (faults.length >= faultsShownMax) return
-        faults.push({ line, field, msg })
-        write({ line, msg: describeFault({ field, msg }) })
+        if (errors.length >= errorsShownMax) return
+        errors.push({ line, field, msg })
+        write({ line, msg: describeItemError({ field, msg }) })
       }
     },
 
     end: () => finish({ msg: 'Saved', code: 200, data: null, sdk_error_code: 0 }),
 
     fail(error: unknown) {
-      const refusal = toHttpError(error)
+      const httpError = toHttpError(error)
       const isGone = error instanceof Error && error.name === 'AbortError'
-      if (refusal.kind === 'bug' && !isGone) onBug(error)
-      finish(toErrorEnvelope(refusal))
+      if (httpError.kind === 'bug' && !isGone) onBug(error)
+      finish(toErrorEnvelope(httpError))
     },
   }
 }

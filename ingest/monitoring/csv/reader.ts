@@ -9,7 +9,7 @@ export type CsvRecord = {
   /** The number of its first line, from 1. */
   line: number
   /** Its values, or why it cannot be read. */
-  fields: string[] | { fault: string }
+  fields: string[] | { error: string }
 }
 
 type Limits = {
@@ -49,7 +49,7 @@ export async function* readCsv(
       rest.push(chunk.subarray(end))
       restBytes += chunk.length - end
       if (restBytes > lineBytesMax) {
-        records.addFault(`the line has more than ${lineBytesMax} bytes`)
+        records.addError(`the line has more than ${lineBytesMax} bytes`)
         rest = []
         restBytes = 0
         isSkipping = true
@@ -99,17 +99,17 @@ function createRecords(lineBytesMax: number, linesPerRecordMax: number) {
         open = []
         return add(openFrom, fields)
       }
-      if (fields !== 'open') return giveUp(fields.fault, line)
+      if (fields !== 'open') return giveUp(fields.error, line)
     }
     if (open.length > linesPerRecordMax || openCharacters > lineBytesMax) giveUp(neverClosed, line)
   }
 
   /** Reports the first open line as wrong and reads the others again without it. */
-  function giveUp(fault: string, lastLine: number) {
+  function giveUp(error: string, lastLine: number) {
     const [, ...others] = open
     const line = openFrom
     open = []
-    add(line, { fault })
+    add(line, { error })
     others.forEach((text, at) => {
       addLine(text, lastLine - others.length + 1 + at)
     })
@@ -123,7 +123,7 @@ function createRecords(lineBytesMax: number, linesPerRecordMax: number) {
           const end = bytes.indexOf(lineFeed, from) + 1
           const line = bytes.subarray(from, end)
           if (isUtf8(line)) this.addLines(line)
-          else this.addFault('the line is not valid UTF-8')
+          else this.addError('the line is not valid UTF-8')
           from = end
         }
         return
@@ -136,9 +136,9 @@ function createRecords(lineBytesMax: number, linesPerRecordMax: number) {
     },
 
     /** Reports a line that is not text or is too long. */
-    addFault(fault: string) {
+    addError(error: string) {
       while (open.length > 0) giveUp(neverClosed, linesSeen)
-      add(++linesSeen, { fault })
+      add(++linesSeen, { error })
     },
 
     finish() {
@@ -164,7 +164,7 @@ function hasOddQuotes(text: string): boolean {
 const neverClosed = 'a value in quotes is never closed'
 
 /** Splits a record with quotes; `open` when its last value continues on the next line. */
-function splitQuoted(text: string): string[] | 'open' | { fault: string } {
+function splitQuoted(text: string): string[] | 'open' | { error: string } {
   const fields: string[] = []
   let at = 0
   for (;;) {
@@ -183,7 +183,7 @@ function splitQuoted(text: string): string[] | 'open' | { fault: string } {
         from = end + 2
       }
       if (at < text.length && text[at] !== ',') {
-        return { fault: `after a value in quotes a comma is expected (value ${fields.length + 1} of the line)` }
+        return { error: `after a value in quotes a comma is expected (value ${fields.length + 1} of the line)` }
       }
       fields.push(value)
     } else {
@@ -191,7 +191,7 @@ function splitQuoted(text: string): string[] | 'open' | { fault: string } {
       const end = comma < 0 ? text.length : comma
       const value = text.slice(at, end)
       if (value.includes('"')) {
-        return { fault: `a quote stands within a value without quotes (value ${fields.length + 1} of the line)` }
+        return { error: `a quote stands within a value without quotes (value ${fields.length + 1} of the line)` }
       }
       fields.push(value)
       at = end

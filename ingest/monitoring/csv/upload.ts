@@ -5,9 +5,9 @@ import { type IncomingFile, type IncomingForm, readUpload } from '../../../http/
 import { HttpError, restrictedAccount } from '../../../http/errors.ts'
 import { type Caller, type Route, route } from '../../../http/route.ts'
 import type { SoughtWorkspace } from '../../../store/postgres/accounts/workspaces.ts'
-import { describeFault } from '../batch.ts'
+import { describeItemError } from '../batch.ts'
 import { csvEvents, csvLabels, csvTrainingEvents } from '../descriptions.ts'
-import type { FieldFault } from '../event.ts'
+import type { FieldError } from '../event.ts'
 import { tooManyModels } from '../models.ts'
 import { type ModelItem, storeItems } from '../store-items.ts'
 import { type EventDeps, unknownWorkspace } from '../write.ts'
@@ -22,7 +22,7 @@ import { type CsvRecord, readCsv } from './reader.ts'
  * the throttle, the queue or a store is slow, the file is read more slowly. The answer reports progress meanwhile.
  *
  * A file that was cut off may be sent again: every line has a prediction id, so no line is stored twice. An id that the line
- * lacks is made of the file's name (or the `Idempotency-Key`), the line's number and its content.
+ * lacks is made from the file's name (or the `Idempotency-Key`), the line's number and its content.
  */
 type CsvDeps = EventDeps & {
   /** Notes which model a data set is the reference of. */
@@ -55,7 +55,7 @@ export function createCsvRoutes(deps: CsvDeps): Route[] {
   ]
 }
 
-/** Resolves with the answer once the first line is understood. Earlier faults reject, and are answered with their status. */
+/** Resolves with the answer once the first line is understood. Earlier errors are answered with their HTTP status. */
 async function receiveFile(deps: CsvDeps, call: Call): Promise<Readable> {
   const gone = new AbortController()
   const { raw, log } = call.request
@@ -101,20 +101,20 @@ async function storeFile(deps: CsvDeps, call: Call, file: Incoming): Promise<Rec
 
   function readRecord(record: CsvRecord, { columns, ignored }: Header) {
     progress.counts.lines++
-    const faults: FieldFault[] = []
-    const item = readLine(record, { columns, ignored }, source, faults)
+    const errors: FieldError[] = []
+    const item = readLine(record, { columns, ignored }, source, errors)
     if (item) {
       batch.push({ item, modelId })
       return
     }
-    progress.reject(record.line, faults)
-    const [first] = faults
+    progress.reject(record.line, errors)
+    const [first] = errors
     if (!first) return
     deps.errorLog.add({
       workspaceId: workspace.id,
       modelName: source.modelName,
       call: call.call,
-      fault: describeFault(first),
+      fault: describeItemError(first),
       sample: `line ${record.line}`,
     })
   }

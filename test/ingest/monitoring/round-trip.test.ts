@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { eventsBatch } from '../../../ingest/monitoring/descriptions.ts'
-import { type FieldFault, readItem } from '../../../ingest/monitoring/event.ts'
+import { type FieldError, readItem } from '../../../ingest/monitoring/event.ts'
 import { eventually } from '../../kit/eventually.ts'
 import { openTestService } from '../../kit/service.ts'
 
@@ -56,7 +56,7 @@ function typeOf(value: unknown): string {
 }
 
 const read = (raw: unknown, labelsOnly = false) => {
-  const faults: FieldFault[] = []
+  const faults: FieldError[] = []
   return { item: readItem(raw, labelsOnly, faults), faults }
 }
 

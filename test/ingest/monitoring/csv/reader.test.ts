@@ -57,7 +57,7 @@ describe('a line that is wrong is told by its number, and costs no other', () =>
       expect(await read(around(line), bytesAtOnce)).toEqual([
         { line: 1, fields: ['a', 'b'] },
         { line: 2, fields: ['1', '2'] },
-        { line: 3, fields: { fault: expect.stringMatching(fault) } },
+        { line: 3, fields: { error: expect.stringMatching(fault) } },
         { line: 4, fields: ['3', '4'] },
         { line: 5, fields: ['5', '6'] },
       ])
@@ -68,7 +68,7 @@ describe('a line that is wrong is told by its number, and costs no other', () =>
     const lines = Array.from({ length: 40 }, (_, at) => `${at},"b${at}"`)
     const text = `1,"open\n${lines.join('\n')}\n`
     const records = await read(text)
-    expect(records[0]).toEqual({ line: 1, fields: { fault: expect.any(String) } })
+    expect(records[0]).toEqual({ line: 1, fields: { error: expect.any(String) } })
     expect(records.slice(1).map((it) => it.line)).toEqual(lines.map((_, at) => at + 2))
     expect(fieldsOf(records).slice(1)).toEqual(lines.map((_, at) => [String(at), `b${at}`]))
   })
@@ -76,7 +76,7 @@ describe('a line that is wrong is told by its number, and costs no other', () =>
   it('a quote that is never closed, to the end of the file', async () => {
     const records = await read('1,"open\n2,b\n3,c', 4)
     expect(records).toEqual([
-      { line: 1, fields: { fault: 'a value in quotes is never closed' } },
+      { line: 1, fields: { error: 'a value in quotes is never closed' } },
       { line: 2, fields: ['2', 'b'] },
       { line: 3, fields: ['3', 'c'] },
     ])
@@ -95,9 +95,9 @@ describe('a line that is wrong is told by its number, and costs no other', () =>
     for (const bytesAtOnce of [1, 64, 99]) {
       expect(await read(text, bytesAtOnce, limits)).toEqual([
         { line: 1, fields: ['a', 'b'] },
-        { line: 2, fields: { fault: 'the line has more than 100 bytes' } },
+        { line: 2, fields: { error: 'the line has more than 100 bytes' } },
         { line: 3, fields: ['3', '4'] },
-        { line: 4, fields: { fault: 'the line has more than 100 bytes' } },
+        { line: 4, fields: { error: 'the line has more than 100 bytes' } },
       ])
     }
   })
