@@ -29,7 +29,7 @@ const lookEveryMs = 10_000
 
 /**
  * Reads metrics of the stores every ten seconds for `/metrics`: the queue's depth and age, parts and disks of ClickHouse, dead
- * letters, connections. A request for `/metrics` waits for no store. While a store is away its metrics are absent: an old
+ * letters, connections. A request for `/metrics` waits for no store. While a store is down its metrics are absent: an old
  * value would look like a healthy one.
  */
 export async function startStoreMetrics(settings: Settings): Promise<{ close(): Promise<void> }> {

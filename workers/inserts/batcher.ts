@@ -11,7 +11,7 @@ import type { Block } from '../../store/queue/queue.ts'
  * up to `gapMsMax`: most of the cost of a small insert does not depend on its rows. Under a light load there is CPU to
  * spare, and rows are readable sooner.
  *
- * An insert that fails is repeated until it succeeds: while ClickHouse is away, the queue grows. When ClickHouse refuses an
+ * An insert that fails is repeated until it succeeds: while ClickHouse is down, the queue grows. When ClickHouse refuses an
  * insert for good, each block is inserted alone, and those that are refused again go to `storeAround`.
  */
 type Settings = {

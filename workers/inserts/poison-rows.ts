@@ -20,7 +20,7 @@ export const poisonRowsMax = 16
  * there are more than `poisonRowsMax` poison rows or the block cannot be read. Rows that it inserted before it gave up
  * are then in the table and in the dead letter: a replay collapses them.
  *
- * Rejects when ClickHouse or the store of dead letters is away. The caller can repeat the call: nothing is quarantined
+ * Rejects when ClickHouse or the store of dead letters is down. The caller can repeat the call: nothing is quarantined
  * before the search is over, and rows that are inserted twice collapse.
  */
 export async function storeAroundPoisonRows(
