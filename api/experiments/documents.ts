@@ -182,28 +182,31 @@ export function createDocumentRoutes({ database, clickhouse, access, heartbeats,
         if (!(await appendDocument(database, id, 'html', html, documentBytesMax))) throw tooLarge(documentBytesMax)
       },
     ),
-    readText('html', 'Reads the HTML; null when there is none.'),
+    readText('html', 'Reads the HTML, or null.'),
     writeText('code', 'Logs the source code.'),
     readText('code', 'Reads the source code; null when there is none.'),
     writeText('graph', 'Logs the graph of the model.'),
     readText('graph', 'Reads the graph of the model; null when there is none.'),
 
-    write('git/metadata', 'Logs which commit the code was at.', gitFields, (id, git) =>
+    write('git/metadata', 'Logs the git user, root, branch, commit and origin of the code.', gitFields, (id, git) =>
       upsertDocument(database, id, 'git', JSON.stringify(git)),
     ),
     read(
       'git/metadata',
-      'Reads which commit the code was at.',
+      'Reads the git user, root, branch, commit and origin of the code.',
       z.object({ user: textOrNull, root: textOrNull, branch: textOrNull, parent: textOrNull, origin: textOrNull }),
       async (id) => ({ ...noGit, ...((await readJson(id, 'git')) as object) }),
     ),
 
-    write('system-details', 'Logs where the experiment runs; what is left out stays.', systemFields, (id, details) =>
-      mergeDocument(database, id, 'system', details),
+    write(
+      'system-details',
+      'Logs the system details of an experiment. Absent fields stay the same.',
+      systemFields,
+      (id, details) => mergeDocument(database, id, 'system', details),
     ),
     read(
       'system-details',
-      'Reads where the experiment runs, and what is known of its use of resources.',
+      'Reads the system details of an experiment and the names of its resource metrics.',
       systemAnswer,
       async (id) => {
         const nothing = Object.fromEntries(Object.keys(systemFields).map((name) => [name, null]))
@@ -214,20 +217,23 @@ export function createDocumentRoutes({ database, clickhouse, access, heartbeats,
 
     write(
       'cloud-details',
-      'Logs which cloud the experiment runs in.',
+      'Logs the cloud details of an experiment.',
       { provider: line, metadata: optional(z.record(text(1_000), line)) },
       (id, { provider, metadata }) =>
         upsertDocument(database, id, 'cloud', JSON.stringify({ provider, metadata: metadata ?? {} })),
     ),
     read(
       'cloud-details',
-      'Reads which cloud the experiment runs in; null when that was not said.',
+      'Reads the cloud details of an experiment, or null.',
       z.object({ provider: textOrNull, metadata: z.record(z.string(), z.string()) }),
       async (id) => ({ provider: null, metadata: {}, ...((await readJson(id, 'cloud')) as object) }),
     ),
 
-    write('file-path', 'Logs the file the experiment was started from.', { filePath: line }, (id, { filePath }) =>
-      updateFilePath(database, id, filePath),
+    write(
+      'file-path',
+      'Logs the path of the file that started the experiment.',
+      { filePath: line },
+      (id, { filePath }) => updateFilePath(database, id, filePath),
     ),
 
     write(
@@ -248,7 +254,7 @@ export function createDocumentRoutes({ database, clickhouse, access, heartbeats,
 
     write(
       'update-status',
-      'Says that an experiment goes on, or how it ended.',
+      'Reports that an experiment is running, or how it ended.',
       { isAlive: flag, error: optional(text(100_000)), hasCrashed: optional(flag) },
       (id, { isAlive, error, hasCrashed }) =>
         updateOutcome(database, id, { isAlive, error, hasCrashed, nowMs: Date.now() }),

@@ -42,11 +42,11 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
       'stop',
       'stopped',
       'Stop Requested',
-      'Asks an experiment to stop: it learns of it from the answer of its next keep-alive.',
+      'Requests an experiment to stop: the answer to its next keep-alive says so.',
     ),
     change('archive', 'archived', 'Archived', 'Archives an experiment: lists omit it unless `archived` is true.'),
     change('delete', 'deleted', 'Deleted', 'Deletes an experiment; for a while it can be restored.'),
-    change('restore', 'restored', 'Restore', 'Brings an archived or deleted experiment back.'),
+    change('restore', 'restored', 'Restore', 'Restores an archived or deleted experiment.'),
 
     route({
       method: 'POST',

@@ -14,7 +14,7 @@ import { allParts, partField } from './fields.ts'
 
 const minuteMs = 60_000
 const dayMs = 24 * 3_600_000
-/** A new rule may begin at most so many windows ago. */
+/** A new rule may begin at most this many windows ago. */
 const windowsBackMax = 100
 
 const expected = (values: readonly string[]) => `must be one of ${values.join(', ')}`
@@ -48,7 +48,7 @@ export const newRule = object({
   workspaceName: text(1_000, 1),
   name: text(200, 1),
   measure: z.enum(alertMeasures, expected(alertMeasures)),
-  modelName: optional(text(1_000, 1)).describe('the model, which need not have reported yet; this or experimentKey'),
+  modelName: optional(text(1_000, 1)).describe('the model, even one without events yet; send this or experimentKey'),
   modelVersion: optional(text(1_000)),
   feature: optional(text(1_000, 1)).describe('drift and missingShare: only this feature; all when absent'),
   part: partField.describe('the part of the feature; feature when absent'),

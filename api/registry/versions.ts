@@ -122,7 +122,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
     ),
     changeStage(
       '/write/registry-model/item/stage/delete',
-      'Takes a stage from a version, which must have it.',
+      'Removes a stage from a version; the version must have it.',
       'MODEL_VERSION_STAGE_REMOVED',
       ({ version, stages }, stage) => {
         if (stages.includes(stage)) return stages.filter((it) => it !== stage)
