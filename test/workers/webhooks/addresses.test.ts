@@ -149,11 +149,11 @@ const notTaken = [
 
 describe('the URL of a receiver', () => {
   it.each(privateHosts)('is refused with the host %s', (host) => {
-    expect(parseReceiverUrl(`https://${host}/hook`, none)).toEqual({ fault: expect.any(String) })
-    expect(parseReceiverUrl(`https://${host}:8443/hook`, none)).toEqual({ fault: expect.any(String) })
+    expect(parseReceiverUrl(`https://${host}/hook`, none)).toEqual({ error: expect.any(String) })
+    expect(parseReceiverUrl(`https://${host}:8443/hook`, none)).toEqual({ error: expect.any(String) })
   })
   it.each(notTaken)('is not %s', (text) => {
-    expect(parseReceiverUrl(text, none)).toEqual({ fault: expect.any(String) })
+    expect(parseReceiverUrl(text, none)).toEqual({ error: expect.any(String) })
   })
   it.each([
     ['https://example.com', 'https://example.com/'],
@@ -179,7 +179,7 @@ describe('the URL of a receiver', () => {
       expect(parseReceiverUrl(url, listed)).toEqual({ url })
     }
     for (const url of ['https://127.0.0.2/', 'https://hooks.localhost/', 'https://localhost/', 'https://[::2]/']) {
-      expect(parseReceiverUrl(url, listed)).toEqual({ fault: expect.any(String) })
+      expect(parseReceiverUrl(url, listed)).toEqual({ error: expect.any(String) })
     }
   })
 })
