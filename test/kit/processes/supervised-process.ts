@@ -131,6 +131,8 @@ export function supervise<Kind extends string>(settings: Settings<Kind>): Superv
     pid: () => run && pidOf(run),
     signal,
     async restart(how) {
+      // A process that is still starting does not drain: SIGTERM would end it at once.
+      if (how === 'SIGTERM') await ready()
       const ended = run?.process.ended
       signal(how)
       const ending = (await ended) ?? lastEnding
