@@ -24,9 +24,10 @@ export function createSharedConnection(url: string) {
         const settle = () => {
           used.off('data', read)
           used.off('close', settle)
-          used.setTimeout(0)
+          used.setTimeout(0, giveUp)
           resolve({ answers, ending: reader.ending(), rest: reader.rest() })
         }
+        const giveUp = () => used.destroy()
         const read = (chunk: Buffer) => {
           reader.push(chunk)
           const isLast = /\r\nconnection: close\r\n/i.test(answers.at(-1)?.head ?? '')
@@ -37,7 +38,7 @@ export function createSharedConnection(url: string) {
         }
         used.on('data', read)
         used.once('close', settle)
-        used.setTimeout(silenceMsMax, () => used.destroy())
+        used.setTimeout(silenceMsMax, giveUp)
         used.cork()
         for (const { bytes } of requests) used.write(bytes)
         used.uncork()
