@@ -149,10 +149,10 @@ it('four neighbours make one of the next level, and many of them one of all ther
         const version = written % 3 === 0 || written > 14 ? '2' : '1'
         await model.write(toEvents(someValues(20, written), start + (written % 4) * hour, version))
       }
-      const before = await model.readAll()
+      const before = await model.readFeatures()
       await rollUp(stored.eventReader, model.model, { ...limits, eventsMax: 20 })
       expect(await model.countCurrent()).toBe(20 * count)
-      expect(await model.readAll()).toEqual(before)
+      expect(await model.readFeatures()).toEqual(before)
     }
     let written = 0
     await rollUpTo(12)
