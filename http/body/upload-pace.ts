@@ -45,15 +45,18 @@ export function createUploadPace({ uploadsMax, bytesMin, everyMs, afterAnswerMs 
       reply.raw.once('close', () => {
         underWay--
         clearInterval(pace)
-        uploading.delete(socket)
-        if (raw.complete) return
+        if (raw.complete) return void uploading.delete(socket)
+        // Its rest still arrives, and the connection is that of an upload until then.
         const end = setTimeout(() => socket.destroy(), afterAnswerMs)
-        raw.once('close', () => clearTimeout(end))
+        raw.once('close', () => {
+          clearTimeout(end)
+          uploading.delete(socket)
+        })
       })
       done()
     },
 
-    /** True while this connection has an upload: the time limit of other requests does not apply to it. */
+    /** True until all of an upload has arrived on this connection: the time limit of other requests does not apply to it. */
     isUploading: (socket: Socket) => uploading.has(socket),
   }
 }
