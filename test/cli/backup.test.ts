@@ -86,25 +86,22 @@ async function killAt(args: string[], printed: RegExp, dataFolder?: string) {
 }
 
 /** What a backup and a restore print when they come to it. */
-const steps = [/Postgres/, /queue/, /ClickHouse/]
+const steps = inForm({ short: [/ClickHouse/], middle: [/ClickHouse/], long: [/Postgres/, /queue/, /ClickHouse/] })
 
 describe('a backup', () => {
-  it.each(inForm({ short: [/ClickHouse/], middle: steps, long: steps }))(
-    'that is killed after %s is none, and the next one is whole',
-    async (at) => {
-      const own = path.join(await newFolder(onClose), 'backups')
-      await killAt(['backup', '--to', own], at)
-      const { backups, unfinished } = JSON.parse((await run(['backup', 'list', '--to', own, '--json'])).stdout)
-      expect([backups.length, unfinished.length]).toEqual([0, 1])
-      await fail(['restore', '--from', own], /There is no complete backup here/, await newFolder(onClose))
-      await fail(['backup', 'verify', unfinished[0], '--to', own], /There is no complete backup .*there is none/)
+  it.each(steps)('that is killed after %s is none, and the next one is whole', async (at) => {
+    const own = path.join(await newFolder(onClose), 'backups')
+    await killAt(['backup', '--to', own], at)
+    const { backups, unfinished } = JSON.parse((await run(['backup', 'list', '--to', own, '--json'])).stdout)
+    expect([backups.length, unfinished.length]).toEqual([0, 1])
+    await fail(['restore', '--from', own], /There is no complete backup here/, await newFolder(onClose))
+    await fail(['backup', 'verify', unfinished[0], '--to', own], /There is no complete backup .*there is none/)
 
-      // The one that was killed may be held to be going on for a moment.
-      await eventually(async () => run(['backup', '--to', own]), 30_000)
-      await run(['backup', 'verify', '--to', own])
-      expect(await readdir(path.join(folder, 'clickhouse/backups'))).toEqual([])
-    },
-  )
+    // The one that was killed may be held to be going on for a moment.
+    await eventually(async () => run(['backup', '--to', own]), 30_000)
+    await run(['backup', 'verify', '--to', own])
+    expect(await readdir(path.join(folder, 'clickhouse/backups'))).toEqual([])
+  })
 
   it('copies objects once, and with --keep deletes what no backup has any more', async () => {
     const own = path.join(await newFolder(onClose), 'backups')
@@ -164,7 +161,7 @@ describe('a backup', () => {
 })
 
 describe('a restore', () => {
-  it.each(inForm({ short: [/ClickHouse/], middle: steps, long: steps }))(
+  it.each(steps)(
     'that is killed after %s keeps the service from starting, and ends well when it is repeated',
     async (at) => {
       const own = await newFolder(onClose)

@@ -8,7 +8,6 @@ import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
-import { form } from '../kit/form.ts'
 import { createClient } from '../kit/http/client.ts'
 import { expectPlainFailure } from '../kit/processes/expect.ts'
 import { aFolder, runSvc, startRole, svc } from '../kit/processes/svc.ts'
@@ -71,42 +70,6 @@ describe.each(availableQueues())('roles as processes of their own, with the queu
     expect(await worker.ended).toEqual({ code: 0, signal: null })
     expect(worker.output()).toContain('"msg":"drained"')
   })
-
-  // In the short form `test/flow/02` kills one of each.
-  it.skipIf(form === 'short')(
-    'two of each store every point once, also when one of each is killed meanwhile',
-    async () => {
-      const stores = await openOwnStores(queue)
-      const user = await createUser(stores)
-      const prefix = { SVC_QUEUE_PREFIX: uniqueName('queue') }
-      const [api, ingestA, ingestB] = await Promise.all([
-        start('api', stores, prefix),
-        start('ingest', stores, prefix),
-        start('ingest', stores, prefix),
-      ])
-      const [workerA] = await Promise.all([start('worker', stores, prefix), start('worker', stores, prefix)])
-      const reader = createClient(api.url, user)
-      const experimentKey = await reader.createExperiment()
-      const writers = [createClient(ingestA.url, user), createClient(ingestB.url, user)]
-
-      const acknowledged: number[] = []
-      for (let step = 0; step < 200; step++) {
-        if (step === 60) workerA.kill('SIGKILL')
-        if (step === 120) ingestA.kill('SIGKILL')
-        const writer = writers[step % 2]
-        const answer = await writer
-          ?.post('/write/experiment/metric', { experimentKey, ...aPoint({ step }) })
-          .catch(() => undefined)
-        if (answer?.status === 200) acknowledged.push(step)
-      }
-
-      expect(acknowledged.length).toBeGreaterThanOrEqual(160)
-      const points = await reader.readPoints(experimentKey, 'loss', acknowledged.length)
-      const steps = points.map((it) => it.step as number)
-      expect(new Set(steps).size).toBe(steps.length)
-      expect(steps).toEqual(expect.arrayContaining(acknowledged))
-    },
-  )
 })
 
 describe('a role that cannot work says so in a sentence and ends with exit code 1:', () => {

@@ -17,7 +17,7 @@ const canKill = process.platform === 'linux'
 if (!canKill) console.warn('Processes were not killed at random: this needs Linux.')
 if (!hasRedisServer()) console.warn('Redis was not killed at random: there is no redis-server on the PATH.')
 const queues: QueueKind[] = hasRedisServer() ? ['postgres', 'redis'] : ['postgres']
-const kills = inForm({ short: 0, middle: 8, long: 100 })
+const kills = inForm({ short: 0, middle: 5, long: 100 })
 
 // In the short form `test/flow/02` kills one process of each kind.
 describe.skipIf(!canKill || form === 'short').each(queues)('with the queue in %s', (queue) => {
@@ -27,7 +27,7 @@ describe.skipIf(!canKill || form === 'short').each(queues)('with the queue in %s
       kills,
       seed: 2,
       queue,
-      minutesMax: inForm({ short: 0, middle: 0.7, long: 10 }),
+      minutesMax: inForm({ short: 0, middle: 0.4, long: 10 }),
       closers,
       status: silent,
       signal,

@@ -3,7 +3,6 @@ import { createClosers } from '../../runtime/closers.ts'
 import { form, inForm } from '../kit/form.ts'
 import { hasRedisServer } from '../kit/stores/redis.ts'
 import { NoSmallDisk } from '../kit/stores/small-disk.ts'
-
 import { type OutageName, outages } from './cluster/outages.ts'
 import { listOutageFaults, runOutage } from './outage/run.ts'
 
@@ -15,9 +14,13 @@ const silent = { show: () => undefined, say: () => undefined }
 const canHold = process.platform === 'linux'
 if (!canHold) console.warn('Stores were not taken away under load: this needs Linux.')
 if (!hasRedisServer()) console.warn('Redis was not taken away under load: there is no redis-server on the PATH.')
-const names: OutageName[] = hasRedisServer() ? ['clickhouse', 'disk', 'redis', 'redis-restart'] : ['clickhouse', 'disk']
+// In each form `test/flow/03` takes every store away, without load, and `test/flow/02` kills ClickHouse under load.
+const names = inForm<OutageName[]>({
+  short: [],
+  middle: ['disk', 'redis'],
+  long: ['disk', 'redis', 'redis-restart', 'clickhouse'],
+}).filter((it) => hasRedisServer() || !outages[it].needsRedis)
 
-// In the short form `test/flow/03` takes each store away, without load.
 describe.skipIf(!canHold || form === 'short')('an outage under steady load loses nothing that was acknowledged', () => {
   it.for(names)('%s', async (store, context) => {
     const queue = outages[store].needsRedis ? 'redis' : 'postgres'

@@ -18,8 +18,9 @@ const queue: QueueKind = hasRedisServer() ? 'redis' : 'postgres'
 describe.skipIf(!canKeep)('while every process of every role is replaced under load', () => {
   it('no write is refused, no read fails, and nothing is lost, repeated or altered', async () => {
     const { signal } = new AbortController()
-    const pace = inForm({ short: { preStopMs: 600, shutdownDelaySeconds: 2 }, middle: chartPace, long: chartPace })
-    const clients = inForm({ short: 2, middle: 8, long: 8 })
+    const fast = { preStopMs: 600, shutdownDelaySeconds: 2 }
+    const pace = inForm({ short: fast, middle: fast, long: chartPace })
+    const clients = inForm({ short: 2, middle: 4, long: 8 })
     const result = await runRolling({ rounds: 1, seed: 3, queue, clients, pace, closers, status: silent, signal })
 
     expect(listRefusals(result)).toEqual([])
