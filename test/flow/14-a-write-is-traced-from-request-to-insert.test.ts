@@ -189,7 +189,7 @@ describe('what is traced is for the caller and OTEL_TRACES_SAMPLER to say', () =
 })
 
 it('a collector that is away costs no write, and the service stops as it should', async () => {
-  const away = toCollector(`http://127.0.0.1:${await findFreePort()}`)
+  const away = toCollector(`http://127.0.0.1:${await findFreePort()}`, { OTEL_EXPORTER_OTLP_TIMEOUT: '1000' })
   const { ingest, writes, reads, experimentKey } = await openRoles('postgres', { ingest: away, worker: away })
 
   for (let step = 1; step <= 5; step++) {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { eventsBatch } from '../../../ingest/monitoring/descriptions.ts'
 import { type FieldError, readItem } from '../../../ingest/monitoring/event.ts'
 import { eventually } from '../../kit/eventually.ts'
+import { inForm } from '../../kit/form.ts'
 import { openTestService } from '../../kit/service.ts'
 
 let service: Awaited<ReturnType<typeof openTestService>>
@@ -23,8 +24,10 @@ const scalar = fc.oneof(
 )
 const scalars = fc.dictionary(name, scalar, { maxKeys: 8, noNullPrototype: true })
 
+const count = inForm({ short: 60, middle: 200, long: 2_000 })
+
 it('every scalar is read as it was sent, with its type', async () => {
-  const sent = fc.sample(scalars, 200)
+  const sent = fc.sample(scalars, count)
   const { workspaceName } = service
   const toEvent = (features: object, at: number) => ({
     workspaceName,
@@ -33,7 +36,7 @@ it('every scalar is read as it was sent, with its type', async () => {
     features,
   })
   const answer = await service.client.post('/mpm/v2/events/batch', { data: sent.map(toEvent) })
-  expect(answer.body).toMatchObject({ accepted: 200, rejected: 0 })
+  expect(answer.body).toMatchObject({ accepted: count, rejected: 0 })
   for (const [at, features] of sent.entries()) {
     const query = new URLSearchParams({ workspaceName, modelName: 'any', predictionId: `p${at}` })
     await eventually(async () => {

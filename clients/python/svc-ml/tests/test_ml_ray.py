@@ -127,10 +127,9 @@ def test_a_training_of_two_workers_is_in_the_service_and_offline_and_synced_it_i
     assert eventually(lambda: look_at(service, offline)) == found
 
 
-@pytest.mark.parametrize("more", [[], ["--attach"]])
-def test_train_v1_logs_the_same(service: Service, tmp_path: Path, cluster_folder: Path, more: list[str]) -> None:
+def test_train_v1_logs_the_same(service: Service, tmp_path: Path, cluster_folder: Path) -> None:
     variables = {**environment(service, tmp_path), "RAY_TRAIN_V2_ENABLED": "0"}
-    key = run_example(variables, cluster_folder, *more)
+    key = run_example(variables, cluster_folder, "--attach")
 
     def look() -> bool:
         metrics = read(service, key, "metrics/get-metric", metricName="accuracy")["metrics"]
