@@ -483,12 +483,16 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
     }
     const isOurs = `receiver_id IN (SELECT r.id FROM webhook_receivers r WHERE r.url = ANY($1))`
 
-    await database.row(`UPDATE webhook_deliveries SET created_at_ms = 1000 WHERE ${isOurs}`, [urls])
-    expect(await deleteOldDeliveries(database, 1_000, 10)).toBe(0)
-    expect(await deleteOldDeliveries(database, 1_001, 3)).toBe(3)
-    expect(await deleteOldDeliveries(database, 1_001, 3)).toBe(1)
+    // Older than all others, and not old enough for the sweep of a service that starts meanwhile.
+    const at = Date.now() - 86_400_000
+    await database.row(`UPDATE webhook_deliveries SET created_at_ms = $2 WHERE ${isOurs}`, [urls, at])
+    expect(await deleteOldDeliveries(database, at, 10)).toBe(0)
+    expect(await deleteOldDeliveries(database, at + 1, 3)).toBe(3)
+    expect(await deleteOldDeliveries(database, at + 1, 3)).toBe(1)
 
     const left = await Promise.all(urls.map(async (url) => (await webhooks.deliveriesTo(url)).length))
+    // What is left ends at some time, and would be counted by the next one who counts.
+    await database.row(`DELETE FROM webhook_deliveries WHERE ${isOurs}`, [urls])
     expect(left).toEqual([0, 2, 0])
   })
 
