@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { startOfProcess } from './store/embedded/live-process.ts'
+import { SlowestFirst } from './test/kit/slowest-first.ts'
 
 // Each worker loads the same libraries again.
 process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, 'node_modules', '.cache', 'svc')
@@ -21,6 +22,7 @@ export default defineConfig({
     isolate: false,
     // One more than two cores: many tests wait for stores that come back, for leases that end and for processes that start.
     maxWorkers: 3,
+    sequence: { sequencer: SlowestFirst },
   },
 })
 

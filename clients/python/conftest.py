@@ -142,3 +142,8 @@ def _free_port() -> int:
             listener.bind(("127.0.0.1", port))
             return port
     raise OSError("no free port of 127.0.0.1 between 20000 and 29999")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests on a Ray cluster first: begun last, the longest would run alone at the end."""
+    items.sort(key=lambda it: it.path.name != "test_ml_ray.py")

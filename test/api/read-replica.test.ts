@@ -66,7 +66,7 @@ async function onReplica(sql: string) {
 
 it('the replica answers, and every list has the latest write', async () => {
   const { create, list, countReads } = await openService(servers.replicaUrl)
-  const rounds = inForm({ short: 40, middle: 200, long: 1_000 })
+  const rounds = inForm({ short: 40, middle: 80, long: 1_000 })
   const made: string[] = []
   for (let round = 0; round < rounds; round++) {
     made.push(await create())

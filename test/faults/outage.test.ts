@@ -17,7 +17,7 @@ if (!hasRedisServer()) console.warn('Redis was not taken away under load: there 
 // In each form `test/flow/03` takes every store away, without load, and `test/flow/02` kills ClickHouse under load.
 const names = inForm<OutageName[]>({
   short: [],
-  middle: ['disk', 'redis'],
+  middle: ['disk'],
   long: ['disk', 'redis', 'redis-restart', 'clickhouse'],
 }).filter((it) => hasRedisServer() || !outages[it].needsRedis)
 

@@ -15,8 +15,8 @@ import { createUser, openOwnStores, uniqueName } from '../kit/service.ts'
  * processes that take events at the same time, and with both of them, and the worker, killed while clients go on sending.
  * `EVENT_TEST_KILLS=50` kills more of them, `EVENT_TEST_EVENTS` sends more.
  */
-const kills = Number(process.env.EVENT_TEST_KILLS ?? inForm({ short: 2, middle: 4, long: 50 }))
-const eventsMin = Number(process.env.EVENT_TEST_EVENTS ?? inForm({ short: 2_000, middle: 5_000, long: 40_000 }))
+const kills = Number(process.env.EVENT_TEST_KILLS ?? inForm({ short: 2, middle: 3, long: 50 }))
+const eventsMin = Number(process.env.EVENT_TEST_EVENTS ?? inForm({ short: 2_000, middle: 3_000, long: 40_000 }))
 const eventsPerBatch = 50
 const writers = 8
 /** Each id is sent by so many writers, each with a content of its own. */

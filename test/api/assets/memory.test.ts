@@ -15,7 +15,7 @@ import { startS3 } from '../../kit/stores/s3.ts'
 
 const mebibyte = 1024 * 1024
 /** As large as time allows: what is held of a file shows at any size above the bound. `ASSET_TEST_MIB=1024` is the promise. */
-const fileBytes = Number(process.env.ASSET_TEST_MIB ?? inForm({ short: 176, middle: 256, long: 1_024 })) * mebibyte
+const fileBytes = Number(process.env.ASSET_TEST_MIB ?? inForm({ short: 176, middle: 176, long: 1_024 })) * mebibyte
 const growthBytesMax = 150 * mebibyte
 
 const closers = createClosers()

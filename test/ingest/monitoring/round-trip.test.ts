@@ -24,7 +24,7 @@ const scalar = fc.oneof(
 )
 const scalars = fc.dictionary(name, scalar, { maxKeys: 8, noNullPrototype: true })
 
-const count = inForm({ short: 60, middle: 200, long: 2_000 })
+const count = inForm({ short: 60, middle: 100, long: 2_000 })
 
 it('every scalar is read as it was sent, with its type', async () => {
   const sent = fc.sample(scalars, count)
