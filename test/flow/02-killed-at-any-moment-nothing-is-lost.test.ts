@@ -15,7 +15,7 @@ import { createUser, openOwnStores, uniqueName } from '../kit/service.ts'
  * Each role is a process of its own, as in production. While clients write, processes are ended one after
  * the other and started again, as a supervisor would.
  */
-const load = { writers: 20, batches: inForm({ short: 12, middle: 20, long: 200 }), pointsPerBatch: 100 }
+const load = { writers: 20, batches: inForm({ short: 12, middle: 16, long: 200 }), pointsPerBatch: 100 }
 const pointsInAll = load.writers * load.batches * load.pointsPerBatch
 
 const closers = createClosers()

@@ -15,8 +15,6 @@ import { createUser, openOwnStores, testMasterKey, uniqueName } from '../kit/ser
  * Stages of models change while api and workers are killed at random and started again. What the history says was changed
  * is what receivers must have heard: each change at least once and always under the same id, in order for each version.
  */
-// The middle form has the queue of production.
-const queues = form === 'long' ? queuesInForm() : queuesInForm().slice(-1)
 const kills = Number(process.env.SVC_TEST_WEBHOOK_KILLS ?? inForm({ short: 0, middle: 4, long: 50 }))
 const models = 4
 const pauseMs = 100
@@ -64,7 +62,7 @@ async function readHistory(client: TestClient, workspaceName: string, modelName:
 }
 
 // In the short form `test/workers/webhooks/delivery` stops workers and takes receivers away.
-describe.skipIf(form === 'short').each(queues)('with the queue in %s', (queue) => {
+describe.skipIf(form === 'short').each(queuesInForm())('with the queue in %s', (queue) => {
   it(`${kills} kills of api and workers: every change is told, under one id, in order for each version`, {
     timeout: 120_000 + kills * 10_000,
   }, async () => {

@@ -16,10 +16,10 @@ export function inForm<T>(choices: Record<Form, T>): T {
 }
 
 /**
- * The kinds of queue for a test that takes long: in the short form the one that production has, where there is a Redis.
- * Tests that take a moment run on both in every form.
+ * The kinds of queue for a test that takes long: both in the long form, else the one that production has, where there is a
+ * Redis. Tests that take a moment run on both in every form.
  */
 export function queuesInForm(): QueueKind[] {
   const queues = availableQueues()
-  return form === 'short' ? queues.slice(-1) : queues
+  return form === 'long' ? queues : queues.slice(-1)
 }
