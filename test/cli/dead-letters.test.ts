@@ -51,7 +51,7 @@ it('a refused row is listed, shown, replayed once its reason is gone, and gone f
   await constrain('DROP CONSTRAINT no_thirteens')
   expect(await run(environment, 'replay', 'all')).toMatchObject({ code: 0 })
   const points = await service.client.readPoints(experimentKey, 'loss', 3)
-  expect(points.map((it) => it.metricValue)).toEqual(['12', '13', '14'])
+  expect(points.map((it) => it.metricValue)).toEqual(['12.0', '13.0', '14.0'])
   expect((await run(environment, 'list')).output).toBe('There are no dead letters.\n')
   expect(await run(environment, 'discard', again)).toMatchObject({
     code: 1,

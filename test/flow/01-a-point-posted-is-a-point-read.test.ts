@@ -84,6 +84,6 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
     await client.post('/write/experiment/metric', { experimentKey, ...aPoint({ metricValue: 2 }) }, { headers })
 
     const points = await client.readPoints(experimentKey, 'loss', 2)
-    expect(points.map((it) => it.metricValue).toSorted()).toEqual(['1', '2'])
+    expect(points.map((it) => it.metricValue).toSorted()).toEqual(['1.0', '2.0'])
   })
 })

@@ -72,9 +72,9 @@ for time in 1 2 3; do
   has '"msg":"Saved"'
 done
 saved write/experiment/metric "{$of,\"metricName\":\"after\",\"metricValue\":1}"
-getuntil "experiment/metrics/get-metric?experimentKey=$key&metricName=after" '"metricValue":"1"'
+getuntil "experiment/metrics/get-metric?experimentKey=$key&metricName=after" '"metricValue":"1.0"'
 get "experiment/metrics/get-metric?experimentKey=$key&metricName=once"
-[ "$(printf '%s' "$answer" | grep -o '"metricValue":"42"' | wc -l)" -eq 1 ] || fail 'not exactly one'
+[ "$(printf '%s' "$answer" | grep -o '"metricValue":"42.0"' | wc -l)" -eq 1 ] || fail 'not exactly one'
 
 say 'output lines, in the order of their offsets'
 saved write/experiment/output "{$of,\"outputLines\":[{\"output\":\"second\",\"offset\":2},{\"output\":\"first\",\"stderr\":true,\"offset\":1}]}"

@@ -128,7 +128,7 @@ describe('an experiment', () => {
     await second.end()
     expect(second.loggingErrors()).toEqual([])
     const points = await service.client.readPoints(first.key, 'loss', 2)
-    expect(points.map((it) => it.metricValue).sort()).toEqual(['0.5', '1'])
+    expect(points.map((it) => it.metricValue).sort()).toEqual(['0.5', '1.0'])
   })
 })
 

@@ -1,6 +1,7 @@
 import { minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
-import { asText, timeOf, whenPresent } from '../points/reads.ts'
+import { doubleText } from '../points/double-text.ts'
+import { timeOf, whenPresent } from '../points/reads.ts'
 import { outputLinesTable, pointsTable, present, storedValue } from '../points/tables.ts'
 
 /**
@@ -43,7 +44,7 @@ export function readArrivedPoints(clickhouse: ClickHouse, watches: Watch[], part
   return readArrived<ArrivedPoint>(clickhouse, watches, part, {
     table: pointsTable.name,
     identity: 'metric, context, step, timestamp, epoch, present, value_bits',
-    fields: `metric, context, ${asText(storedValue)} AS value, ${timeOf} AS time,
+    fields: `metric, context, ${doubleText(storedValue)} AS value, ${timeOf} AS time,
       ${whenPresent(present.step, 'step')} AS step, ${whenPresent(present.epoch, 'epoch')} AS epoch`,
   })
 }

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../connection.ts'
-import { asText, selectStoredPoints } from './reads.ts'
+import { doubleText } from './double-text.ts'
+import { selectStoredPoints } from './reads.ts'
 import { summaryTable } from './summary.ts'
 import { systemPointsTable } from './tables.ts'
 
@@ -18,7 +19,7 @@ export type Chart = {
 const rowJson = (array: string, value: string) =>
   `concat('[', arrayStringConcat(arrayMap(p -> ${value}, ${array}), ','), ']')`
 const orNull = (bit: number, value: string) => `if(bitAnd(p.5, ${bit}) != 0, toString(${value}), 'null')`
-const finiteOrQuoted = `if(isFinite(p.3), toString(p.3), concat('"', ${asText('p.3')}, '"'))`
+const finiteOrQuoted = `if(isFinite(p.3), toString(p.3), concat('"', ${doubleText('p.3')}, '"'))`
 
 /** Selects the rows of the names, and the name of each. */
 const matchesNames = `(metric IN (SELECT arrayJoin({names:Array(String)}))

@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../connection.ts'
-import { asText } from './reads.ts'
+import { doubleText } from './double-text.ts'
 import { seriesName } from './series-counts.ts'
 import { describePoint, mergedCurrent, summaryTable } from './summary.ts'
 
@@ -13,7 +13,7 @@ export async function readCurrentValues(
   names: string[],
 ): Promise<Map<bigint, Map<string, string>>> {
   const rows = await clickhouse.rows<{ id: string; name: string; value: string }>(
-    `SELECT experiment_id AS id, name, ${asText(describePoint('current').value)} AS value FROM (
+    `SELECT experiment_id AS id, name, ${doubleText(describePoint('current').value)} AS value FROM (
        SELECT experiment_id, ${seriesName} AS name, ${mergedCurrent}
        FROM ${clickhouse.database}.${summaryTable}
        WHERE experiment_id IN {ids:Array(UInt64)} AND name IN {names:Array(String)} GROUP BY experiment_id, name)`,

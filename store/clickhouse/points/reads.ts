@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../connection.ts'
+import { doubleText } from './double-text.ts'
 import { describePoint, mergedSummary, type SummaryPart, summaryTable } from './summary.ts'
 import { pointsTable, present, storedValue, systemPointsTable } from './tables.ts'
 
@@ -22,15 +23,11 @@ export type SeriesName = {
 export const jsonSettings = `SETTINGS output_format_json_array_of_rows = 1, output_format_json_quote_64bit_integers = 0,
   output_format_json_escape_forward_slashes = 0`
 
-/** The value as text that parses back to the same bits: the shortest decimal, or NaN, Infinity, -Infinity. */
-export const asText = (value: string) =>
-  `transform(toString(${value}), ['nan', '-nan', 'inf', '-inf'], ['NaN', 'NaN', 'Infinity', '-Infinity'])`
-
 const has = (bit: number) => `bitAnd(present, ${bit}) != 0`
 export const timeOf = `if(${has(present.timestamp)}, timestamp, received)`
 export const whenPresent = (bit: number, value: string) => `if(${has(bit)}, ${value}, NULL)`
 
-export const pointObject = `metric AS metricName, ${asText('value')} AS metricValue, time AS timestamp,
+export const pointObject = `metric AS metricName, ${doubleText('value')} AS metricValue, time AS timestamp,
   ${whenPresent(present.step, 'step')} AS step, ${whenPresent(present.epoch, 'epoch')} AS epoch,
   nullIf(context, '') AS runContext`
 
@@ -44,6 +41,25 @@ export function streamSeries(clickhouse: ClickHouse, series: SeriesName): Promis
      ${jsonSettings} FORMAT JSONEachRow`,
     seriesParams(series),
   )
+}
+
+/** Every stored point of an experiment, resource usage too, as a JSON array: ordered by metric, context, step and time. */
+export function streamAllSeries(clickhouse: ClickHouse, experimentId: bigint): Promise<Readable> {
+  const condition = 'experiment_id = {experiment:UInt64}'
+  return clickhouse.stream(
+    `SELECT ${pointObject} FROM (${selectStoredPoints(clickhouse, { withSystem: true, isFinal: true, condition })}) AS p
+     ORDER BY p.metric, p.context, p.step, p.time, p.request_hi, p.request_lo, p.place ${jsonSettings} FORMAT JSONEachRow`,
+    { experiment: String(experimentId) },
+  )
+}
+
+/** Whether there is any point of a series. */
+export async function hasSeries(clickhouse: ClickHouse, series: SeriesName): Promise<boolean> {
+  const rows = await clickhouse.rows(
+    `SELECT 1 FROM (${selectPoints(clickhouse, series, { isFinal: false })}) LIMIT 1`,
+    seriesParams(series),
+  )
+  return rows.length > 0
 }
 
 export function seriesParams({ experimentId, name, context }: SeriesName) {
@@ -122,7 +138,7 @@ export function streamSummary(clickhouse: ClickHouse, experimentId: bigint): Pro
     const suffix = summarySuffix[part]
     const { time, step, hasStep } = describePoint(part)
     return [
-      `${asText(`${part}_value`)} AS value${suffix}`,
+      `${doubleText(`${part}_value`)} AS value${suffix}`,
       `${time} AS timestamp${suffix}`,
       `nullIf(context, '') AS runContext${suffix}`,
       `if(${hasStep}, ${step}, NULL) AS step${suffix}`,

@@ -51,7 +51,7 @@ describe('metrics/summary', () => {
 
     const expected = {
       name: 'loss',
-      valueMax: '1e300',
+      valueMax: '1.0E300',
       valueMin: '-3.25',
       valueCurrent: '0.1',
       timestampMax: 3_000,
@@ -90,13 +90,13 @@ describe('metrics/summary', () => {
         it.runContextCurrent,
       ])
       expect(shown).toEqual([
-        ['eval_loss', '2', 'eval', 'eval', 'eval'],
-        ['loss', '0', null, null, null],
-        ['train_loss', '1', 'train', 'train', 'train'],
+        ['eval_loss', '2.0', 'eval', 'eval', 'eval'],
+        ['loss', '0.0', null, null, null],
+        ['train_loss', '1.0', 'train', 'train', 'train'],
       ])
     })
     const points = await service.client.readMetric(experimentKey, 'train_loss')
-    expect(points.map((it) => [it.metricName, it.runContext, it.metricValue])).toEqual([['loss', 'train', '1']])
+    expect(points.map((it) => [it.metricName, it.runContext, it.metricValue])).toEqual([['loss', 'train', '1.0']])
   })
 
   it('NaN is neither minimum nor maximum while there is a number, and can be the current value', async () => {
@@ -108,9 +108,9 @@ describe('metrics/summary', () => {
     )
 
     await expectSummary(experimentKey, 'loss', {
-      valueMin: '1',
+      valueMin: '1.0',
       stepMin: 2,
-      valueMax: '2',
+      valueMax: '2.0',
       stepMax: 1,
       valueCurrent: 'NaN',
       stepCurrent: 3,
@@ -139,7 +139,7 @@ describe('metrics/summary', () => {
     const body = `{"experimentKey":"${experimentKey}","series":${series}}`
     expect((await service.client.postRaw('/write/experiment/metrics/batch', body)).body.accepted).toBe(3)
 
-    await expectSummary(experimentKey, 'zero', { valueMin: '-0', stepMin: 2, valueMax: '0', stepMax: 1 })
+    await expectSummary(experimentKey, 'zero', { valueMin: '-0.0', stepMin: 2, valueMax: '0.0', stepMax: 1 })
   })
 
   it('ties do not depend on the order of arrival', async () => {
@@ -193,7 +193,7 @@ describe('metrics/summary', () => {
     const points = [3, 1, 2].map((metricValue, step) => aPoint({ metricValue, step }))
     const headers = { 'idempotency-key': 'the same' }
     await logBatch(experimentKey, points, headers)
-    const once = await expectSummary(experimentKey, 'loss', { valueMin: '1', valueMax: '3', valueCurrent: '2' })
+    const once = await expectSummary(experimentKey, 'loss', { valueMin: '1.0', valueMax: '3.0', valueCurrent: '2.0' })
 
     await logBatch(experimentKey, points, headers)
     await logBatch(experimentKey, points, headers)
@@ -237,10 +237,10 @@ describe('metrics/get-metric', () => {
 
     const read = await service.client.readPoints(experimentKey, 'loss', 5)
 
-    expect(read.map((it) => it.metricValue)).toEqual(['0', '1', '2', '3', '4'])
+    expect(read.map((it) => it.metricValue)).toEqual(['0.0', '1.0', '2.0', '3.0', '4.0'])
     expect(
       (await service.client.readMetric(experimentKey, 'loss', { context: 'a' })).map((it) => it.metricValue),
-    ).toEqual(['0', '1', '2', '3'])
+    ).toEqual(['0.0', '1.0', '2.0', '3.0'])
   })
 
   it('absent fields are null, and an absent time is the time of arrival', async () => {
@@ -252,7 +252,7 @@ describe('metrics/get-metric', () => {
 
     expect(point).toEqual({
       metricName: 'bare',
-      metricValue: '1',
+      metricValue: '1.0',
       timestamp: expect.any(Number),
       step: null,
       epoch: null,
@@ -301,14 +301,14 @@ describe('metrics/get-metric', () => {
 
     const expected = {
       'sys.cpu.percent.00': '1.5',
-      'sys.cpu.percent.01': '100',
-      'sys.ram.total': String(2 ** 40),
-      'sys.ram.used': '0',
+      'sys.cpu.percent.01': '100.0',
+      'sys.ram.total': '1.099511627776E12',
+      'sys.ram.used': '0.0',
       'sys.load.average': '0.25',
-      'sys.gpu.7.gpu_utilization': '99',
-      'sys.gpu.7.free_memory': '1',
-      'sys.gpu.7.used_memory': '2',
-      'sys.gpu.7.total_memory': '3',
+      'sys.gpu.7.gpu_utilization': '99.0',
+      'sys.gpu.7.free_memory': '1.0',
+      'sys.gpu.7.used_memory': '2.0',
+      'sys.gpu.7.total_memory': '3.0',
     }
     for (const [metricName, metricValue] of Object.entries(expected)) {
       expect(await service.client.readPoints(experimentKey, metricName, 1)).toEqual([
@@ -548,7 +548,7 @@ describe('output', () => {
     expect(text).toBe('{"output":""}')
   })
 
-  it('has lines in the order of their offset, then of their time', async () => {
+  it('has lines in the order of their time, then of their offset', async () => {
     const experimentKey = await service.client.createExperiment()
     await log(experimentKey, [
       { output: 'third', offset: 3, localTimestamp: 1 },
@@ -561,7 +561,7 @@ describe('output', () => {
       { output: 'first', offset: 1, stderr: true },
     ])
 
-    await expectOutput(experimentKey, 'before all\nfirst\nsecond, earlier\nsecond, later\nthird\nlast')
+    await expectOutput(experimentKey, 'third\nsecond, earlier\nsecond, later\nbefore all\nfirst\nlast')
   })
 
   it('lines without an offset stay in order of arrival', async () => {
@@ -576,15 +576,16 @@ describe('output', () => {
     await expectOutput(experimentKey, lines.join('\n'))
   })
 
-  it('a line that ends in a newline gets no second one, and empty lines are lines', async () => {
+  it('lines of a writer that sends newlines get none, and those of others one each', async () => {
     const experimentKey = await service.client.createExperiment()
-    const lines = ['', 'a\n', 'b', '', '\n', '\n', 'c\r\n', 'two\nin one', 'd\n']
+    const pieces = ['', 'a\n', 'b', '', '\n', '\n', 'c\r\n', 'two\nin one', 'd\n']
+    const lines = ['e', 'f\ng', '', 'h'].map((output) => ({ output, stderr: true }))
     await log(
       experimentKey,
-      lines.map((output, offset) => ({ output, offset })),
+      [...pieces.map((output) => ({ output })), ...lines].map((it, offset) => ({ ...it, offset })),
     )
 
-    await expectOutput(experimentKey, '\na\nb\n\n\n\nc\r\ntwo\nin one\nd\n')
+    await expectOutput(experimentKey, 'a\nb\n\nc\r\ntwo\nin oned\ne\nf\ng\n\nh')
   })
 
   it('keeps every character', async () => {

@@ -63,7 +63,7 @@ describe('a first start', () => {
 
     expect(await python.ended, python.stderr()).toMatchObject({ code: 0 })
     expect(python.stdout()).toContain("'accepted': 100")
-    expect(python.stdout()).toMatch(/'name': 'loss', 'valueMin': '0.01',.*'valueMax': '1'/)
+    expect(python.stdout()).toMatch(/'name': 'loss', 'valueMin': '0.01',.*'valueMax': '1.0'/)
   })
 
   it('is reached by the commands that look after its stores, by its data folder alone', async () => {

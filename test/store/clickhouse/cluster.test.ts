@@ -121,9 +121,9 @@ describe('experiments', () => {
         expect(summary.body.values).toMatchObject([
           {
             name: 'loss',
-            valueMin: String(nth * 100),
-            valueMax: String(nth * 100 + 49),
-            valueCurrent: String(nth * 100 + 49),
+            valueMin: `${nth * 100}.0`,
+            valueMax: `${nth * 100 + 49}.0`,
+            valueCurrent: `${nth * 100 + 49}.0`,
           },
         ])
         const output = await service.client.get(`/experiment/output?${new URLSearchParams({ experimentKey })}`)

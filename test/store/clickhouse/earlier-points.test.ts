@@ -70,7 +70,7 @@ async function readSummary(): Promise<Record<string, unknown>[]> {
   return JSON.parse(await text(await streamSummary(clickhouse, experimentId)))
 }
 
-const asRead = ['0.1', '-0', 'NaN', 'Infinity', '5e-324', '-1.7976931348623157e308', '0.1']
+const asRead = ['0.1', '-0.0', 'NaN', 'Infinity', '4.9E-324', '-1.7976931348623157E308', '0.1']
 
 it('points of the previous version are read bit for bit, and their summary is rebuilt', async () => {
   await createFloatTables(clickhouse)
@@ -86,7 +86,7 @@ it('points of the previous version are read bit for bit, and their summary is re
   expect(await readSummary()).toMatchObject([
     {
       name: 'train_loss',
-      valueMin: '-1.7976931348623157e308',
+      valueMin: '-1.7976931348623157E308',
       stepMin: 5,
       valueMax: 'Infinity',
       stepMax: 3,

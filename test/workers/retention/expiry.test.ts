@@ -100,8 +100,8 @@ it('data beyond the retention of its type is deleted, and summaries cover the re
   await service.client.post('/write/workspace/new', { name: elsewhere })
   const other = await anOldExperiment({ workspaceName: elsewhere })
   expect(await summaryOf(experimentKey)).toEqual([
-    ['gone', '5', '5', '5'],
-    ['loss', '1', '9', '9'],
+    ['gone', '5.0', '5.0', '5.0'],
+    ['loss', '1.0', '9.0', '9.0'],
   ])
 
   expect((await set({ metrics: 30 })).body).toMatchObject({ keptDays: { metrics: 30 } })
@@ -109,7 +109,7 @@ it('data beyond the retention of its type is deleted, and summaries cover the re
 
   const points = await service.client.readMetric(experimentKey, 'loss')
   expect(points.map((it) => [it.step, it.timestamp])).toEqual([[1, 1]])
-  expect(await summaryOf(experimentKey)).toEqual([['loss', '1', '1', '1']])
+  expect(await summaryOf(experimentKey)).toEqual([['loss', '1.0', '1.0', '1.0']])
   expect(await service.client.readMetric(experimentKey, 'gone')).toEqual([])
   // Other types, and other workspaces, are as they were.
   expect(await service.client.readMetric(experimentKey, 'sys.load.average')).toHaveLength(1)
@@ -151,7 +151,7 @@ it('a sweep that was interrupted before it rebuilt summaries is repeated', async
 
   await sweep(now)
 
-  expect(await summaryOf(experimentKey)).toEqual([['loss', '1', '1', '1']])
+  expect(await summaryOf(experimentKey)).toEqual([['loss', '1.0', '1.0', '1.0']])
   expect(await sweep(now)).toBe(0)
   await set({ metrics: null })
 })
