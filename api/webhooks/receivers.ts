@@ -90,7 +90,7 @@ export function createWebhookRoutes({ database, access, secrets, privateHosts }:
     const byTarget = new Map<string, Parameters<typeof configureReceivers>[1]['groups'][number]>()
     for (const [at, { workspaceName, modelName, receivers }] of groups.entries()) {
       const { id: workspaceId } = await access.managedWorkspace(caller, workspaceName)
-      const target = JSON.stringify([workspaceId, modelName])
+      const target = JSON.stringify([workspaceId, modelName.toLowerCase()])
       const group = byTarget.get(target) ?? {
         workspaceId,
         organizationId: caller.organizationId,
@@ -154,11 +154,11 @@ export function createWebhookRoutes({ database, access, secrets, privateHosts }:
       async handle({ query, caller }) {
         const { id: workspaceId, name } = await access.managedWorkspace(caller, query.workspaceName)
         const receivers = await listReceivers(database, { workspaceId, modelName: query.modelName })
-        const byModel = Map.groupBy(receivers, (it) => it.modelName)
+        const byModel = Map.groupBy(receivers, (it) => it.modelName.toLowerCase())
         return {
-          webhookConfigs: [...byModel].map(([modelName, ofModel]) => ({
+          webhookConfigs: [...byModel.values()].map((ofModel) => ({
             workspaceName: name,
-            modelName: modelName === everyModel ? null : modelName,
+            modelName: toShownName(ofModel),
             webhookUrls: ofModel.map(toAnswer),
           })),
         }
@@ -233,3 +233,7 @@ function toAnswer(receiver: Receiver): z.input<typeof receiverAnswer> {
 function isTrigger(text: string): text is Trigger {
   return isStorable(text) && (triggers as readonly string[]).includes(text)
 }
+
+/** Names that differ by case are one; null is every model. */
+const toShownName = ([first]: Receiver[]) =>
+  first === undefined || first.modelName === everyModel ? null : first.modelName

@@ -196,7 +196,10 @@ export async function clearPostgres(url: string, backupId: string): Promise<void
        UNION ALL
        SELECT format('DROP FUNCTION %s CASCADE', oid::regprocedure) FROM pg_proc p
          WHERE pronamespace = current_schema()::regnamespace AND prokind = 'f'
-           AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')`,
+           AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')
+       UNION ALL
+       SELECT format('DROP COLLATION %I CASCADE', collname) FROM pg_collation
+         WHERE collnamespace = current_schema()::regnamespace`,
     )
     for (const { statement } of rows) await client.query(statement)
     await client.query(

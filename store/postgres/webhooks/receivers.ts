@@ -40,8 +40,10 @@ export class TooManyReceivers extends Error {}
 
 type Scope = { workspaceId: string; organizationId: string; modelName: string }
 
-type StoredReceiver = Scope & {
+export type Receiver = {
   id: string
+  workspaceId: string
+  modelName: string
   url: string
   name: string | null
   triggers: Trigger[]
@@ -55,8 +57,6 @@ type StoredReceiver = Scope & {
 const columns = `r.id, r.workspace_id AS "workspaceId", r.model_name AS "modelName", r.url, r.name, r.triggers,
   r.is_git_host AS "isGitHost", r.header_names AS "headerNames", r.secret_ref AS "secretRef",
   r.disabled_at_ms AS "disabledAtMs", r.disabled_reason AS "disabledReason"`
-
-export type Receiver = Omit<StoredReceiver, 'organizationId'>
 
 /** The receivers of a workspace, by model and address: of all its models, or those configured for one. */
 export async function listReceivers(
@@ -101,9 +101,8 @@ export async function configureReceivers(
       'SELECT id, name FROM workspaces WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE',
       [workspaceIds],
     )
-    const stored = await queries.rows<StoredReceiver>(
-      `SELECT ${columns} FROM webhook_receivers r WHERE r.workspace_id = ANY($1) AND r.removed_at_ms IS NULL
-       ORDER BY r.id FOR UPDATE`,
+    await queries.rows(
+      `SELECT 1 FROM webhook_receivers WHERE workspace_id = ANY($1) AND removed_at_ms IS NULL ORDER BY id FOR UPDATE`,
       [workspaceIds],
     )
     for (const { receivers, ...scope } of groups) {
@@ -119,7 +118,7 @@ export async function configureReceivers(
           hosts: receivers.map((it) => toHost(it.url)),
         },
       )
-      const existing = stored.filter((it) => it.workspaceId === scope.workspaceId && it.modelName === scope.modelName)
+      const existing = await listReceivers(queries, scope)
       for (const fields of receivers) {
         const found = existing.find((it) => it.url === fields.url)
         const settings = { ...defaults, ...(how === 'merge' && found ? toFields(found) : {}), ...given(fields) }
@@ -153,7 +152,7 @@ type FullSettings = {
 
 const defaults = { name: null, triggers: triggersDefault, isGitHost: false, headers: {}, secretRef: null }
 
-function toFields({ name, triggers, isGitHost, secretRef }: StoredReceiver) {
+function toFields({ name, triggers, isGitHost, secretRef }: Receiver) {
   return { name, triggers, isGitHost, secretRef, headers: undefined }
 }
 
@@ -221,7 +220,7 @@ export async function renameModelOfReceivers(
   await queries.row(
     `UPDATE webhook_receivers r SET model_name = $3 WHERE r.workspace_id = $1 AND r.model_name = $2
        AND r.removed_at_ms IS NULL AND NOT EXISTS (SELECT 1 FROM webhook_receivers o
-         WHERE o.workspace_id = $1 AND o.model_name = $3 AND o.url = r.url AND o.removed_at_ms IS NULL)`,
+         WHERE o.workspace_id = $1 AND o.model_name = $3 AND o.url = r.url AND o.removed_at_ms IS NULL AND o.id <> r.id)`,
     [workspaceId, from, to],
   )
 }
