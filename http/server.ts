@@ -13,6 +13,7 @@ import type { Span, Tracing } from '../runtime/tracing.ts'
 import { bodyBytesMaxDefault, createBodyReader } from './body/body.ts'
 import { checkFields } from './body/fields.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './body/upload-pace.ts'
+import { withNamesDecodedAgain } from './encoded-twice.ts'
 import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './error-answers.ts'
 import { adminOnly, HttpError } from './errors.ts'
 import { type FastPath, openFastPath } from './fast-path/fast-path.ts'
@@ -190,16 +191,18 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
       ],
       handler: async (request, reply) => {
         if (request.body instanceof UnreadableBody) throw request.body.error
-        const handle = () =>
+        const handleQuery = async (query: unknown) =>
           it.handle({
             body: it.checksOwnBody ? request.body : it.body && checkFields(it.body, request.body ?? {}),
-            query: it.query && checkFields(it.query, request.query),
+            query: it.query && checkFields(it.query, query),
             params: it.params && checkFields(it.params, request.params),
             caller: request.caller,
             headers: request.headers,
             request,
             reply,
           })
+        const handle = () =>
+          it.method === 'GET' ? withNamesDecodedAgain(request.query as object, handleQuery) : handleQuery(request.query)
         const answer = await (tracing ? tracing.within(request.span, handle) : handle())
         if (reply.sent) return reply
         // An idle connection is closed, and the stream with it.

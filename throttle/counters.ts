@@ -11,6 +11,8 @@ type Settings = {
 }
 
 const countsEveryMs = 2_000
+/** Users compare these with what they have just sent. One statement writes those of all models. */
+const modelCountsEveryMs = 100
 /** The throttle state of an experiment must be readable within 2 s. */
 const throttledEveryMs = 1_000
 
@@ -47,7 +49,7 @@ export function createCounters({ writeCounts, writeThrottled, writeModelCounts, 
       known.throttled += more.throttled
     },
     write: writeModelCounts,
-    everyMs: countsEveryMs,
+    everyMs: modelCountsEveryMs,
     onError,
   })
 

@@ -8,7 +8,9 @@ import { toFolder } from '../assets/answer.ts'
 export const artifactAnswer = z.object({
   artifactId: z.string(),
   artifactName: z.string(),
+  name: z.string().describe('the same'),
   projectId: z.string().nullable(),
+  project: z.string().nullable().describe('its name'),
   workspaceId: z.string(),
   workspaceName: z.string(),
   experimentKey: z.string().describe('of the experiment that opened its first version'),
@@ -16,9 +18,11 @@ export const artifactAnswer = z.object({
   version: z.string().nullable().describe('the newest closed one'),
   metadata: z.string().nullable().describe('as it was sent, to the byte'),
   artifactType: z.string(),
+  type: z.string().describe('the same'),
   isPublic: z.boolean(),
   owner: z.string(),
   s3FileSize: z.int().describe('bytes of all its versions'),
+  sizeInBytes: z.int().describe('the same'),
   emoji: z.null(),
   tags: z.array(z.string()),
 })
@@ -27,7 +31,9 @@ export function toArtifactAnswer(artifact: Artifact): z.input<typeof artifactAns
   return {
     artifactId: artifact.id,
     artifactName: artifact.name,
+    name: artifact.name,
     projectId: artifact.projectId,
+    project: artifact.projectName,
     workspaceId: artifact.workspaceId,
     workspaceName: artifact.workspaceName,
     experimentKey: artifact.experimentKey,
@@ -35,9 +41,11 @@ export function toArtifactAnswer(artifact: Artifact): z.input<typeof artifactAns
     version: artifact.latestVersion,
     metadata: artifact.metadata,
     artifactType: artifact.type,
+    type: artifact.type,
     isPublic: artifact.isPublic,
     owner: artifact.owner,
     s3FileSize: toJsonInteger(artifact.bytes),
+    sizeInBytes: toJsonInteger(artifact.bytes),
     emoji: null,
     tags: artifact.tags,
   }
@@ -46,6 +54,7 @@ export function toArtifactAnswer(artifact: Artifact): z.input<typeof artifactAns
 export const versionAnswer = z.object({
   artifactVersionId: z.string(),
   artifactVersion: z.string(),
+  version: z.string().describe('the same'),
   owner: z.string(),
   createdFrom: z.null(),
   sizeInBytes: z.int(),
@@ -62,6 +71,7 @@ export function toVersionAnswer(version: ArtifactVersion): z.input<typeof versio
   return {
     artifactVersionId: version.id,
     artifactVersion: version.version,
+    version: version.version,
     owner: version.owner,
     createdFrom: null,
     sizeInBytes: toJsonInteger(version.bytes),

@@ -4,7 +4,11 @@ import { experimentKey, object, optional, text } from '../../http/body/fields.ts
 import { type Route, route } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import { listArtifacts } from '../../store/postgres/artifacts/artifacts.ts'
-import { insertArtifactConsumer, listArtifactConsumers } from '../../store/postgres/artifacts/consumers.ts'
+import {
+  insertArtifactConsumer,
+  listArtifactConsumers,
+  listLinkedVersions,
+} from '../../store/postgres/artifacts/consumers.ts'
 import { listArtifactFiles } from '../../store/postgres/artifacts/files.ts'
 import { listArtifactVersions } from '../../store/postgres/artifacts/versions.ts'
 import type { Database, Queries } from '../../store/postgres/database.ts'
@@ -139,5 +143,40 @@ export function createArtifactReadRoutes({ database, reads, objects, access, art
     },
   })
 
-  return [version, files, download, consumers, details, list]
+  const linked = route({
+    method: 'GET',
+    path: '/get/artifacts',
+    permission: 'caller',
+    topic: artifactTopic,
+    summary: 'Lists the artifact versions that an experiment made and those that it used.',
+    query: object({
+      experimentKey,
+      filter: optional(z.enum(['all', 'output', 'input'], 'must be all, output or input')).describe(
+        'output: made by the experiment; input: used by it',
+      ),
+    }),
+    answer: z.object({
+      artifacts: z.array(
+        z.object({
+          artifactId: z.string(),
+          artifactName: z.string(),
+          artifactType: z.string(),
+          workspaceName: z.string(),
+          artifactVersionId: z.string(),
+          version: z.string(),
+          state: z.enum(['OPEN', 'CLOSED', 'ERROR']),
+          experimentKey: z.string().describe('of the experiment that made it'),
+          direction: z.enum(['output', 'input']),
+        }),
+      ),
+    }),
+    shape: 'plain',
+    async handle({ query: { filter = 'all', ...query }, caller }) {
+      const experiment = await access.experiment(caller, query.experimentKey)
+      const versions = await listLinkedVersions(reads, toViewer(caller), experiment)
+      return { artifacts: versions.filter((it) => filter === 'all' || filter === it.direction) }
+    },
+  })
+
+  return [version, files, download, consumers, details, list, linked]
 }

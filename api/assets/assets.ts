@@ -52,7 +52,10 @@ export const assetFields = {
 const assetId = text(100, 1)
 const tag = text(500, 1)
 
-/** Sent in the query or in the form; the query wins. */
+const assetType = optional(text(200)).describe('all, or absent: every type')
+const toType = (type: string | undefined) => (type === 'all' || type === '' ? undefined : type)
+
+/** Sent in the query or in the form; the query wins, but for `metadata`. */
 const uploadFields = {
   fileName: optional(assetFields.fileName).describe('auto-generated-in-the-backend: the service makes a name'),
   extension: optional(text(100)).describe('png or .png'),
@@ -95,7 +98,11 @@ export function createAssetRoutes(deps: Deps): Route[] {
     summary:
       'Uploads a file, as the part `file` of a form or as the whole body with any other content type. Its other fields ' +
       'come in the query or in the form. An interrupted upload stores nothing.',
-    query: object({ ...uploadFields, experimentKey: optional(experimentKey) }),
+    query: object({
+      ...uploadFields,
+      metadata: z.unknown().optional().meta({ type: 'string', description: 'JSON; anything else is ignored' }),
+      experimentKey: optional(experimentKey),
+    }),
     upload: object({ file: z.file(), ...uploadFields, experimentKey: optional(experimentKey) }),
     answer: z.object({ msg: z.string(), assetId: z.string(), fileName: z.string() }),
     shape: 'envelope',
@@ -107,13 +114,15 @@ export function createAssetRoutes(deps: Deps): Route[] {
         const experiment = await access.writableExperiment(caller, target.experimentKey)
         return await rateLimited('other', experiment, caller, async () => {
           const { fields, file } = await receive()
-          const given = checkFields(object(uploadFields), { ...fields, ...(request.query as object) })
+          const asked = request.query as Record<string, unknown>
+          const sent = { ...fields, ...asked, metadata: fields.metadata ?? toJsonText(asked.metadata) }
+          const given = checkFields(object(uploadFields), sent)
           const location = toLocation(given, file)
           if (file && location !== file) await writer.drop(file)
           const { overwrite, step, epoch, context, source, metadata, groupingName, artifactVersionId } = given
           const type = given.type || plainType
           const fileName = toFileName({ ...given, type, sentName: file?.fileName })
-          const contentType = toContentType(fileName, given.extension, file?.contentType)
+          const contentType = toContentType({ type, fileName, extension: given.extension, sent: file?.contentType })
           const rest = { overwrite, step, epoch, context, source, metadata, groupingName, artifactVersionId }
           const tags = parseTags(given.tags)
           const made = { id: given.assetId, type, fileName, contentType, tags, ...rest }
@@ -124,16 +133,22 @@ export function createAssetRoutes(deps: Deps): Route[] {
       }),
   })
 
-  async function find(experimentId: bigint, id: string): Promise<Asset> {
-    const asset = await findAsset(database, experimentId, id)
-    if (!asset) throw unknownAsset(id)
+  async function findInExperiment(
+    caller: Caller,
+    query: { experimentKey?: string | undefined; assetId: string },
+  ): Promise<Asset> {
+    const named = checkFields(object({ experimentKey }), { experimentKey: query.experimentKey })
+    const experiment = await access.experiment(caller, named.experimentKey)
+    const asset = await findAsset(database, experiment.id, query.assetId)
+    if (!asset) throw unknownAsset(query.assetId)
     return asset
   }
 
   async function findInArtifact(
     caller: Caller,
-    { experimentKey, versionId, assetId }: { experimentKey: string; versionId: string; assetId: string },
+    { experimentKey, versionId, assetId }: { experimentKey?: string | undefined; versionId: string; assetId: string },
   ): Promise<Asset> {
+    if (experimentKey !== undefined) await access.experiment(caller, experimentKey)
     const { version } = await artifacts.version(caller, { experimentKey, versionId })
     const file = await findArtifactFile(database, version.id, assetId)
     if (file) return file
@@ -206,13 +221,28 @@ export function createAssetRoutes(deps: Deps): Route[] {
     permission: 'reader',
     topic: assetTopic,
     summary: 'Lists the assets of an experiment, of one type or of all, oldest first.',
-    query: object({ experimentKey, type: optional(text(200)).describe('all, or absent: every type') }),
+    query: object({ experimentKey, type: assetType }),
     answer: z.object({ assets: z.array(assetAnswer) }),
     shape: 'plain',
     async handle({ query, caller }) {
       const experiment = await access.experiment(caller, query.experimentKey)
-      const type = query.type === 'all' || query.type === '' ? undefined : query.type
-      const assets = await listAssets(reads, experiment.id, type)
+      const assets = await listAssets(reads, experiment.id, { type: toType(query.type) })
+      return { assets: assets.map((it) => toAssetAnswer(it, { experimentKey: experiment.key, appUrl })) }
+    },
+  })
+
+  const listedByName = route({
+    method: 'GET',
+    path: '/experiment/asset/get-by-name',
+    permission: 'reader',
+    topic: assetTopic,
+    summary: 'Lists the assets of an experiment that have a name, of one type or of all, oldest first.',
+    query: object({ experimentKey, assetName: text(1_000, 1), type: assetType }),
+    answer: z.object({ assets: z.array(assetAnswer) }),
+    shape: 'plain',
+    async handle({ query, caller }) {
+      const experiment = await access.experiment(caller, query.experimentKey)
+      const assets = await listAssets(reads, experiment.id, { type: toType(query.type), fileName: query.assetName })
       return { assets: assets.map((it) => toAssetAnswer(it, { experimentKey: experiment.key, appUrl })) }
     },
   })
@@ -224,21 +254,25 @@ export function createAssetRoutes(deps: Deps): Route[] {
     topic: assetTopic,
     summary:
       'Reads the bytes of an asset, or a range of them. The ETag is their SHA-256. With artifactVersionId it reads a file ' +
-      'of that version; any experiment may read it.',
-    query: object({ experimentKey, assetId, artifactVersionId: optional(assetFields.artifactVersionId) }),
+      'of that version, for whoever may read it.',
+    query: object({
+      experimentKey: optional(experimentKey).describe('not needed with artifactVersionId'),
+      assetId,
+      artifactVersionId: optional(assetFields.artifactVersionId),
+    }),
     answer: z.file(),
     shape: 'bytes',
     async handle({ query, caller, request, reply }) {
-      const experiment = await access.experiment(caller, query.experimentKey)
+      const { artifactVersionId: versionId } = query
       const asset =
-        query.artifactVersionId === undefined
-          ? await find(experiment.id, query.assetId)
-          : await findInArtifact(caller, { ...query, versionId: query.artifactVersionId })
+        versionId === undefined
+          ? await findInExperiment(caller, query)
+          : await findInArtifact(caller, { ...query, versionId })
       return await sendAsset({ request, reply }, objects, asset)
     },
   })
 
-  return [upload, remove, addTags, removeTag, listed, get]
+  return [upload, remove, addTags, removeTag, listed, listedByName, get]
 }
 
 function unknownAsset(id: string): HttpError {
@@ -252,6 +286,17 @@ function toLocation(given: { isRemote?: boolean; link?: string }, file: Received
   if (isRemote) throw new HttpError('badRequest', 'link: is missing; it says where a remote asset is')
   if (file === undefined) throw new HttpError('badRequest', 'file: is missing; send it as this part of the form')
   return file
+}
+
+/** The metadata in a query. Clients that send it in the form put its names here, as a list: they are no JSON, and ignored. */
+function toJsonText(given: unknown): string | undefined {
+  if (typeof given !== 'string') return undefined
+  try {
+    JSON.parse(given)
+    return given
+  } catch {
+    return undefined
+  }
 }
 
 function parseTags(given: string | undefined): string[] {

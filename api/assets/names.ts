@@ -9,6 +9,9 @@ const anyBytes = 'application/octet-stream'
 /** Content types that forms and command lines send by default. */
 const meaningless = new Set([anyBytes, 'application/x-www-form-urlencoded', 'multipart/form-data'])
 
+/** Types of assets that are JSON, whatever their names end in. */
+const writtenAsJson = new Set(['curve'])
+
 type Names = {
   /** The field `fileName` of the request. */
   fileName: string | undefined
@@ -30,8 +33,14 @@ function isUsable(name: string): boolean {
   return name.length <= nameLengthMax / 4 && name.isWellFormed() && !name.includes('\0')
 }
 
-/** The content type of an asset. The extension is more reliable than the type that the client sent. */
-export function toContentType(fileName: string, extension: string | undefined, sent: string | undefined): string {
+type Content = { type: string; fileName: string; extension?: string | undefined; sent?: string | undefined }
+
+/**
+ * The content type of an asset. The extension is more reliable than the type that the client sent, and some types of assets
+ * are always the same.
+ */
+export function toContentType({ type, fileName, extension, sent }: Content): string {
+  if (writtenAsJson.has(type)) return 'application/json'
   const known = mime.getType(extension || 'none') ?? mime.getType(fileName)
   if (known) return known
   const claimed = sent?.split(';')[0]?.trim().toLowerCase() ?? ''

@@ -48,7 +48,7 @@ export function createRemoteAssetRoutes({ writer, access, heartbeats, rateLimite
           const type = rest.type || 'asset'
           const sentName = link.split(/[?#]/)[0]?.split('/').at(-1)
           const fileName = toFileName({ fileName: rest.fileName, extension: undefined, type, sentName })
-          const contentType = toContentType(fileName, undefined, undefined)
+          const contentType = toContentType({ type, fileName })
           const { metadata, artifactVersionId } = rest
           return {
             fields: { id: assetId, type, fileName, contentType, metadata, artifactVersionId },

@@ -1,4 +1,4 @@
-import { PassThrough, pipeline, type Readable } from 'node:stream'
+import { pipeline, type Readable, Transform } from 'node:stream'
 import { ZipFile } from 'yazl'
 
 type ZipEntry = {
@@ -9,10 +9,15 @@ type ZipEntry = {
   open(): Promise<Readable>
 }
 
-/** A zip of files with DEFLATE entries, written while it is read: one file is open at a time, none is held in memory. */
+/**
+ * A zip of files with DEFLATE entries, written while it is read: one file is open at a time, none is held in memory. Clients
+ * that unzip as bytes arrive need large chunks, and the directory after the last entry in one.
+ */
 export function createZip(entries: ZipEntry[]): Readable {
   const zip = new ZipFile()
-  const out = new PassThrough()
+  const { out, holdRest } = gather()
+  let left = entries.length
+  if (left === 0) holdRest()
   let open: Readable | undefined
   zip.on('error', (error: Error) => out.destroy(error))
   pipeline(zip.outputStream, out, () => undefined)
@@ -27,6 +32,7 @@ export function createZip(entries: ZipEntry[]): Readable {
           open = content
           if (out.destroyed) return void content.destroy()
           content.once('error', (error) => out.destroy(error))
+          content.once('end', () => --left === 0 && holdRest())
           done(null, content)
         },
         (error: Error) => out.destroy(error),
@@ -35,6 +41,36 @@ export function createZip(entries: ZipEntry[]): Readable {
   }
   zip.end()
   return out
+}
+
+const chunkBytes = 64 * 1024
+
+/** Joins small chunks to large ones; after `holdRest` all that is left to one. */
+function gather() {
+  let chunks: Buffer[] = []
+  let bytes = 0
+  let holdsRest = false
+  const take = () => {
+    const joined = Buffer.concat(chunks, bytes)
+    chunks = []
+    bytes = 0
+    return joined
+  }
+  const out = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      chunks.push(chunk)
+      bytes += chunk.length
+      if (bytes < chunkBytes || holdsRest) done()
+      else done(null, take())
+    },
+    flush: (done) => done(null, take()),
+  })
+  return {
+    out,
+    holdRest: () => {
+      holdsRest = true
+    },
+  }
 }
 
 /** A path that stays inside the target folder on any system. */

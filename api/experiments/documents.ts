@@ -37,6 +37,9 @@ const systemFields = {
   pid: optional(integer),
   osType: optional(line),
   os: optional(line),
+  osRelease: optional(line),
+  machine: optional(line),
+  processor: optional(line),
   ip: optional(line),
   hostname: optional(line),
   gpuStaticInfoList: optional(list(gpu, 4_096)),
@@ -58,6 +61,9 @@ const systemAnswer = z.object({
   pid: z.int().nullable(),
   osType: textOrNull,
   os: textOrNull,
+  osRelease: textOrNull,
+  machine: textOrNull,
+  processor: textOrNull,
   ip: textOrNull,
   hostname: textOrNull,
   gpuStaticInfoList: z
@@ -83,7 +89,13 @@ const systemAnswer = z.object({
 })
 type SystemDetails = z.input<typeof systemAnswer>
 
-const gitFields = { user: line, root: line, branch: line, parent: line, origin: line }
+const gitFields = {
+  user: optional(line),
+  root: optional(line),
+  branch: optional(line),
+  parent: optional(line),
+  origin: optional(line),
+}
 const noGit = { user: null, root: null, branch: null, parent: null, origin: null }
 
 const dependency = object({ name: text(1_000, 1), version: line })
@@ -188,8 +200,11 @@ export function createDocumentRoutes({ database, clickhouse, access, heartbeats,
     writeText('graph', 'Logs the graph of the model.'),
     readText('graph', 'Reads the graph of the model; null when there is none.'),
 
-    write('git/metadata', 'Logs the git user, root, branch, commit and origin of the code.', gitFields, (id, git) =>
-      upsertDocument(database, id, 'git', JSON.stringify(git)),
+    write(
+      'git/metadata',
+      'Logs the git user, root, branch, commit and origin of the code. Absent fields stay the same.',
+      gitFields,
+      (id, git) => mergeDocument(database, id, 'git', git),
     ),
     read(
       'git/metadata',

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { toJsonInteger } from '../../http/body/exact-json.ts'
-import { experimentKey, flag, object, optional, pageFields, text, timestampMs } from '../../http/body/fields.ts'
+import { experimentKey, flag, object, optional, text, timestampMs } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { type Database, isUniqueViolation, type Queries } from '../../store/postgres/database.ts'
@@ -17,6 +17,7 @@ import { type Access, toViewer } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
 import { projectName, projectQuery } from '../projects/projects.ts'
 import type { RateLimitedWrite } from '../rate-limited-write.ts'
+import { pageFields, pagesDescription, toNextPage, toPage } from './pages.ts'
 import { createReadableName } from './readable-name.ts'
 import { pendingCallsAnswer, readPendingCalls } from './rpc.ts'
 
@@ -30,10 +31,6 @@ const gpuIntervalMs = 15_000
 const cpuIntervalMs = 15_000
 
 const newKeyBytes = 16
-export const pageSizeMax = 10_000
-
-export const experimentPage = pageFields(pageSizeMax)
-
 export const metadataAnswer = z.object({
   experimentKey: z.string(),
   experimentName: z.string(),
@@ -192,25 +189,24 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
     path: '/experiments',
     permission: 'reader',
     topic,
-    summary: 'Lists the experiments of a project. With pageSize, `nextPage` is the `page` to request next, or null.',
-    query: z.object({ ...projectQuery.shape, archived: optional(flag), ...experimentPage }),
+    summary: `Lists the experiments of a project, oldest first unless sorted. ${pagesDescription}`,
+    query: z.object({ ...projectQuery.shape, archived: optional(flag), ...pageFields }),
     answer: z.object({ experiments: z.array(metadataAnswer), nextPage: z.string().nullable() }),
     shape: 'plain',
-    async handle({ query: { archived, page, pageSize, ...reference }, caller }) {
-      const project = await access.project(caller, reference)
-      const limit = pageSize ?? pageSizeMax
+    async handle({ query: { archived, ...query }, caller }) {
+      const project = await access.project(caller, query)
+      const page = toPage(query)
       const experiments = await listExperiments(reads, toViewer(caller), {
+        ...page,
         projectId: project.projectId,
         archived: archived ?? false,
-        afterId: BigInt(page ?? 0),
-        limit: limit + 1,
+        limit: page.limit + 1,
       })
-      const shown = experiments.slice(0, limit)
-      const last = shown.at(-1)
+      const shown = experiments.slice(0, page.limit)
       const nowMs = Date.now()
       return {
         experiments: shown.map((it) => toMetadata(it, nowMs)),
-        nextPage: experiments.length > limit && last ? String(last.id) : null,
+        nextPage: experiments.length > page.limit ? toNextPage(page, shown.at(-1)) : null,
       }
     },
   })

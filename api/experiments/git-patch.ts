@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { experimentKey, object } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
-import { type Route, route } from '../../http/route.ts'
+import { type Route, route, toEnvelope } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import { findNewestAsset } from '../../store/postgres/assets/assets.ts'
 import type { Database } from '../../store/postgres/database.ts'
@@ -64,7 +64,8 @@ export function createGitPatchRoutes({ database, objects, writer, access, heartb
       async handle({ query, caller, request, reply }) {
         const experiment = await access.experiment(caller, query.experimentKey)
         const patch = await findNewestAsset(database, experiment.id, patchType)
-        if (!patch) throw new HttpError('patchMissing', 'The experiment has no git patch.')
+        // Existing clients expect this status.
+        if (!patch) return reply.send(toEnvelope({ msg: 'The experiment has no git patch.' }))
         return await sendAsset({ request, reply }, objects, patch)
       },
     }),

@@ -1,13 +1,14 @@
 import { z } from 'zod'
 import { toJsonInteger } from '../../http/body/exact-json.ts'
 import {
+  checkFields,
   experimentKey,
   indexedText,
   int64,
   list,
+  loggedText,
   object,
   optional,
-  scalarText,
   text,
   timestampMs,
 } from '../../http/body/fields.ts'
@@ -15,6 +16,8 @@ import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ExperimentType } from '../../store/limits.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
+  deleteTags,
+  deleteValue,
   insertTags,
   type LastValue,
   listTags,
@@ -28,9 +31,13 @@ import type { RateLimitedWrite } from '../rate-limited-write.ts'
 
 const topic = 'Experiments: parameters, others, tags'
 
-const name = indexedText(1_000)
+const nameCharactersMax = 1_000
+const name = indexedText(nameCharactersMax)
+const context = optional(text(nameCharactersMax))
+const contextFields = { context, runContext: context }
 const savedAnswer = z.object({ msg: z.string() })
 const tagsMax = 1_000
+const parametersDeletedMax = 1_000
 
 /** A summary of each metric, parameter or other. */
 export const valuesAnswer = z.object({
@@ -75,11 +82,12 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     path: '/write/experiment/parameter',
     permission: 'caller',
     topic,
-    summary: 'Logs a parameter. Only the last value is kept.',
+    summary: 'Logs a parameter. Only the last value of each context is kept; its name is then `<context>_<name>`.',
     body: object({
       experimentKey,
       parameterName: name,
-      parameterValue: scalarText,
+      parameterValue: loggedText,
+      ...contextFields,
       step: optional(int64),
       timestamp: optional(timestampMs),
     }),
@@ -89,6 +97,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
       save('parameters', caller, body.experimentKey, (id) =>
         upsertValue(database, id, 'parameter', {
           name: body.parameterName,
+          context: toContext(body, body.parameterName),
           value: body.parameterValue,
           step: body.step,
           timestampMs: body.timestamp ?? Date.now(),
@@ -101,18 +110,70 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     path: '/write/experiment/log-other',
     permission: 'caller',
     topic,
-    summary: 'Logs a key and a value. Only the last value is kept; the key `Name` renames the experiment.',
-    body: object({ experimentKey, key: name, value: scalarText, timestamp: optional(timestampMs) }),
+    summary:
+      'Logs a key and a value. Only the last value of each context is kept, as `<context>_<key>`. The key `Name` without a ' +
+      'context renames the experiment.',
+    body: object({ experimentKey, key: name, value: loggedText, ...contextFields, timestamp: optional(timestampMs) }),
     answer: savedAnswer,
     shape: 'envelope',
     handle: ({ body, caller }) =>
       save('other', caller, body.experimentKey, (id) =>
         upsertValue(database, id, 'other', {
           name: body.key,
+          context: toContext(body, body.key),
           value: body.value,
           timestampMs: body.timestamp ?? Date.now(),
         }),
       ),
+  })
+
+  const parameterToDelete = object({ experimentKey, parameterName: text(2 * nameCharactersMax + 1, 1) })
+
+  const deleteParameter = route({
+    method: 'POST',
+    path: '/write/experiment/parameter/delete',
+    permission: 'caller',
+    topic,
+    summary: 'Deletes a parameter, by its name in a summary. One that is not there is no error.',
+    body: parameterToDelete,
+    answer: savedAnswer,
+    shape: 'envelope',
+    handle: ({ body, caller }) =>
+      save('parameters', caller, body.experimentKey, (id) =>
+        deleteValue(database, id, 'parameter', body.parameterName),
+      ),
+  })
+
+  const deleteParameters = route({
+    method: 'POST',
+    path: '/write/experiments/parameters/delete',
+    permission: 'caller',
+    topic,
+    summary: 'Deletes parameters of any experiments, as a list. Those that are not there are no error.',
+    body: list(parameterToDelete, parametersDeletedMax),
+    answer: savedAnswer,
+    shape: 'envelope',
+    async handle({ body, caller }) {
+      // All are checked before the first is deleted.
+      for (const key of new Set(body.map((it) => it.experimentKey))) await access.writableExperiment(caller, key)
+      for (const { experimentKey, parameterName } of body) {
+        await save('parameters', caller, experimentKey, (id) => deleteValue(database, id, 'parameter', parameterName))
+      }
+      return { msg: 'Saved' }
+    },
+  })
+
+  const removeTags = route({
+    method: 'POST',
+    path: '/write/experiment/tags/delete',
+    permission: 'caller',
+    topic,
+    summary: 'Removes tags. Those that are not there are no error.',
+    body: object({ experimentKey, tags: list(text(500, 1), tagsMax) }),
+    answer: savedAnswer,
+    shape: 'envelope',
+    handle: ({ body, caller }) =>
+      save('other', caller, body.experimentKey, (id) => deleteTags(database, id, body.tags)),
   })
 
   const addTags = route({
@@ -163,16 +224,29 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
 
   return [
     parameter,
+    deleteParameter,
+    deleteParameters,
     other,
     addTags,
+    removeTags,
     tags,
     values('/experiment/parameters', 'parameter', 'Reads the parameters.'),
     values('/experiment/log-other', 'other', 'Reads the others. A new experiment has exactly one: `Name`.'),
   ]
 }
 
+/** Clients spell the context in two ways. */
+function toContext(
+  { context, runContext }: { context?: string | undefined; runContext?: string | undefined },
+  own: string,
+) {
+  const given = context ?? runContext
+  if (given) checkFields(object({ context: indexedText(2 * nameCharactersMax + 1) }), { context: `${given}_${own}` })
+  return given
+}
+
 /** The summary of a single value, in the shape of a metric's: minimum and maximum are the value. */
-function toSummary({ name, value, step, timestampMs }: LastValue) {
+function toSummary({ name, context, value, step, timestampMs }: LastValue) {
   const at = toJsonInteger(timestampMs)
   const stepNumber = step === null ? null : toJsonInteger(step)
   return {
@@ -183,9 +257,9 @@ function toSummary({ name, value, step, timestampMs }: LastValue) {
     timestampMax: at,
     timestampMin: at,
     timestampCurrent: at,
-    runContextMax: null,
-    runContextMin: null,
-    runContextCurrent: null,
+    runContextMax: context,
+    runContextMin: context,
+    runContextCurrent: context,
     stepMax: stepNumber,
     stepMin: stepNumber,
     stepCurrent: stepNumber,

@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import { experimentKey, object, optional, text } from '../../http/body/fields.ts'
 import { wrapStream } from '../../http/body/json-stream.ts'
+import { decodeAgain } from '../../http/encoded-twice.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { streamOutput } from '../../store/clickhouse/output/reads.ts'
-import { streamSeries, streamSummary } from '../../store/clickhouse/points/reads.ts'
+import { hasSeries, streamAllSeries, streamSeries, streamSummary } from '../../store/clickhouse/points/reads.ts'
 import { streamThinnedSeries } from '../../store/clickhouse/points/thinned-series.ts'
 import type { Access } from '../access.ts'
 import { valuesAnswer } from './logged-values.ts'
@@ -16,7 +17,11 @@ const pointsMaxMost = 100_000
 
 const pointAnswer = z.object({
   metricName: z.string(),
-  metricValue: z.string().describe('the shortest decimal that is the same float, or NaN, Infinity, -Infinity'),
+  metricValue: z
+    .string()
+    .describe(
+      'the shortest digits that are the same float, with at least one after the point: 123.0, 3.4359738368E10, NaN',
+    ),
   timestamp: z.int().describe('ms since the Unix epoch; when the point was accepted, if the client gave none'),
   step: z.int().nullable(),
   epoch: z.int().nullable(),
@@ -66,12 +71,30 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
       shape: 'plain',
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)
-        const series = { experimentId: experiment.id, name: query.metricName, context: query.context }
+        const asSent = { experimentId: experiment.id, name: query.metricName, context: query.context }
+        const decoded = { ...asSent, name: decodeAgain(query.metricName) }
+        const series = decoded.name === asSent.name || (await hasSeries(clickhouse, asSent)) ? asSent : decoded
         const points =
           query.maxPoints === undefined
             ? await streamSeries(clickhouse, series)
             : await streamThinnedSeries(clickhouse, series, query.maxPoints)
         return wrapStream('{"metrics":', points, '}')
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/experiment/metrics/get-all',
+      permission: 'reader',
+      topic,
+      summary:
+        'Reads every stored point of every metric, ordered by metric, context and step. Resource usage is `sys.*`.',
+      query: object({ experimentKey }),
+      answer: z.object({ metrics: z.array(pointAnswer) }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const experiment = await access.experiment(caller, query.experimentKey)
+        return wrapStream('{"metrics":', await streamAllSeries(clickhouse, experiment.id), '}')
       },
     }),
 

@@ -82,11 +82,14 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
         return {
           models: listed.map(({ id, name }) => {
             const { accepted = 0n, duplicates = 0n, throttled = 0n } = countersOf.get(id) ?? {}
+            const stored = countsOf.get(String(id)) ?? []
             return {
               modelName: name,
-              versions: toVersions(countsOf.get(String(id)) ?? []),
+              versions: toVersions(stored),
               counters: {
-                accepted: Number(accepted),
+                // The counter is written a moment after the answer, and not at all by a process that was killed. Labels may have
+                // come with their event, as one item.
+                accepted: Math.max(Number(accepted), sum(stored.map((it) => (it.kind === lateLabels ? 0 : it.events)))),
                 duplicates: Number(duplicates),
                 throttled: Number(throttled),
               },
@@ -194,6 +197,9 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
     }),
   ]
 }
+
+const lateLabels = eventKinds.LATE_LABELS
+const sum = (numbers: number[]) => numbers.reduce((total, it) => total + it, 0)
 
 const hourMs = 3_600_000
 const shownIntervals = 1_000

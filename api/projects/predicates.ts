@@ -32,9 +32,10 @@ export const predicatesDescription =
   `other operator. For tags, "not" means that no tag matches. Up to ${rulesMax} rules, ${levelsMax} levels.`
 
 /**
+ * @param field the name of the field in the request
  * @throws HttpError `badRequest` that names the field, such as `predicates[2].operator`
  */
-export function parsePredicates(predicates: unknown): Condition {
+export function parsePredicates(predicates: unknown, field: 'predicates' | 'rulesTree'): Condition {
   let rules = 0
 
   function toCondition(given: unknown, at: string, source: Source | undefined, level: number): Condition {
@@ -46,7 +47,7 @@ export function parsePredicates(predicates: unknown): Condition {
     const own = fields.source == null ? source : toSource(fields.source, `${at}.source`)
     if (fields.query != null) return toCondition(fields.query, `${at}.query`, own, level + 1)
     if (fields.rules != null) return toGroup(fields, at, own, level)
-    if (++rules > rulesMax) throw new HttpError('badRequest', `predicates: must have ${rulesMax} rules or fewer`)
+    if (++rules > rulesMax) throw new HttpError('badRequest', `${field}: must have ${rulesMax} rules or fewer`)
     return toRule(fields, at, own)
   }
 
@@ -68,9 +69,9 @@ export function parsePredicates(predicates: unknown): Condition {
   }
 
   if (predicates == null) return { isAnd: true, isNegated: false, conditions: [] }
-  if (typeof predicates !== 'object') throw new HttpError('badRequest', 'predicates: expected a list or an object')
-  if (!Array.isArray(predicates)) return toCondition(predicates, 'predicates', undefined, 1)
-  return { isAnd: true, isNegated: false, conditions: toConditions(predicates, 'predicates', undefined, 1) }
+  if (typeof predicates !== 'object') throw new HttpError('badRequest', `${field}: expected a list or an object`)
+  if (!Array.isArray(predicates)) return toCondition(predicates, field, undefined, 1)
+  return { isAnd: true, isNegated: false, conditions: toConditions(predicates, field, undefined, 1) }
 }
 
 function toRule(fields: Record<string, unknown>, at: string, source: Source | undefined): Rule {

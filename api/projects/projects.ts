@@ -9,6 +9,7 @@ import {
   listProjects,
   type Project,
   updateProject,
+  updateProjectOwner,
 } from '../../store/postgres/projects/projects.ts'
 import { type Access, type ProjectQuery, toViewer } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
@@ -47,7 +48,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
       body: object({
         workspaceName,
         projectName,
-        projectDescription: text(100_000),
+        projectDescription: optional(text(100_000)),
         isPublic: flag,
       }),
       answer: z.object({ projectId: z.string() }),
@@ -59,7 +60,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
             workspaceId: workspace.id,
             userId: caller.userId,
             name: body.projectName,
-            description: body.projectDescription,
+            description: body.projectDescription ?? '',
             isPublic: body.isPublic,
           })
           return { msg: 'Project created', projectId: project.id }
@@ -99,7 +100,14 @@ export function createProjectRoutes({ database, access }: { database: Database; 
       answer: projectAnswer,
       shape: 'plain',
       async handle({ query, caller }) {
-        return toAnswer(await access.project(caller, query))
+        try {
+          return toAnswer(await access.project(caller, query))
+        } catch (error) {
+          const isNamed = query.projectId === undefined
+          if (!isNamed || !(error instanceof HttpError) || error.kind !== 'projectUnknown') throw error
+          // Existing clients take only this status for an answer.
+          throw new HttpError('projectNameUnknown', error.message)
+        }
       },
     }),
 
@@ -131,6 +139,29 @@ export function createProjectRoutes({ database, access }: { database: Database; 
           throw new HttpError(
             'projectExists',
             `newProjectName: the workspace "${project.workspaceName}" has a project "${newProjectName}" already.`,
+          )
+        }
+        return { msg: 'Updated' as const }
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/write/project/update-owner',
+      permission: 'caller',
+      topic,
+      summary:
+        'Gives a project to another member of its workspace. Only an owner of the workspace, or an admin, may do this.',
+      body: object({ projectId: text(100, 1), userName: text(1_000, 1) }),
+      answer: z.object({ msg: z.literal('Updated') }),
+      shape: 'envelope',
+      async handle({ body: { projectId, userName }, caller }) {
+        const project = await access.writableProject(caller, { projectId })
+        await access.managedWorkspace(caller, project.workspaceName)
+        if (!(await updateProjectOwner(database, projectId, userName))) {
+          throw new HttpError(
+            'userUnknown',
+            `userName: the workspace "${project.workspaceName}" has no member "${userName}".`,
           )
         }
         return { msg: 'Updated' as const }

@@ -82,11 +82,8 @@ function toJson(bytes: Buffer): ExactJson {
     return parseExactJson(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text, bytes)
   } catch (error) {
     if (error instanceof RangeError) throw new HttpError('badJson', 'The body is nested too deeply.', { cause: error })
-    const hint = /\b(NaN|Infinity)\b/.test(text.slice(0, 100_000))
-      ? ' Send NaN and Infinity as strings: "NaN", "Infinity", "-Infinity".'
-      : ''
     const reason = text.trim() === '' ? 'it is empty' : (error as Error).message
-    throw new HttpError('badJson', `The body is not JSON: ${reason}.${hint}`, { cause: error })
+    throw new HttpError('badJson', `The body is not JSON: ${reason}.`, { cause: error })
   }
 }
 

@@ -1,5 +1,26 @@
-/** A JSON value in which an integer beyond ±(2^53 - 1) is a `bigint`, so that no digit of it is lost. */
-export type ExactJson = null | boolean | number | bigint | string | ExactJson[] | { [name: string]: ExactJson }
+import { randomUUID } from 'node:crypto'
+
+/**
+ * A JSON value in which an integer beyond ±(2^53 - 1) is a `bigint`, so that no digit of it is lost, and a bare NaN or
+ * infinity a `BareFloat`.
+ */
+export type ExactJson =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | BareFloat
+  | ExactJson[]
+  | { [name: string]: ExactJson }
+
+/** NaN, Infinity or -Infinity, written without quotes as Python's `json` does. A number that overflows is no such value. */
+export class BareFloat {
+  readonly float: number
+  constructor(float: number) {
+    this.float = float
+  }
+}
 
 /** Integers of fewer digits are safe. */
 const longDigits = 16
@@ -14,7 +35,28 @@ const digitsMax = 400
  * @throws SyntaxError when the text is not JSON
  */
 export function parseExactJson(text: string, bytes: Uint8Array = Buffer.from(text)): ExactJson {
-  return mayHoldLongInteger(bytes) ? JSON.parse(text, keepLongIntegers) : JSON.parse(text)
+  const reviver = mayHoldLongInteger(bytes) ? keepLongIntegers : undefined
+  try {
+    return JSON.parse(text, reviver)
+  } catch (error) {
+    if (!(error instanceof SyntaxError) || !/NaN|Infinity/.test(text)) throw error
+    return parseBareFloats(text, error)
+  }
+}
+
+/** Strings, to skip over them, and bare floats. */
+const stringOrBareFloat = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\b(?:NaN|Infinity)\b/gs
+/** Nobody can send it: it differs from process to process. */
+const bareFloatMark = `${randomUUID()} `
+
+/** @throws the error of the first attempt when the text is not JSON for another reason */
+function parseBareFloats(text: string, firstError: SyntaxError): ExactJson {
+  const marked = text.replace(stringOrBareFloat, (it) => (it.startsWith('"') ? it : `"${bareFloatMark}${it}"`))
+  try {
+    return JSON.parse(marked, toBareFloats)
+  } catch {
+    throw firstError
+  }
 }
 
 /**
@@ -58,6 +100,11 @@ function standsAlone(bytes: Uint8Array, first: number, end: number): boolean {
   return (beforeSign === undefined || standBefore.has(beforeSign)) && (after === undefined || standAfter.has(after))
 }
 
+function toBareFloats(name: string, value: unknown, context?: { source?: string }) {
+  const isMarked = typeof value === 'string' && value.startsWith(bareFloatMark)
+  return isMarked ? new BareFloat(Number(value.slice(bareFloatMark.length))) : keepLongIntegers(name, value, context)
+}
+
 function keepLongIntegers(_name: string, value: unknown, context?: { source?: string }) {
   if (typeof value !== 'number' || Number.isSafeInteger(value) || !context?.source) return value
   const { source } = context
@@ -74,9 +121,10 @@ export function toJsonInteger(value: bigint): number {
 
 /** Writes JSON that keeps every parsed number exactly. The text contains no NUL: JSON escapes those in strings. */
 export function writeExactJson(value: ExactJson): string {
-  return JSON.stringify(value, (_name, it) =>
-    typeof it === 'bigint' || Object.is(it, -0) ? rawJSON(toDigits(it)) : it,
-  )
+  return JSON.stringify(value, (_name, it) => {
+    if (it instanceof BareFloat) return String(it.float)
+    return typeof it === 'bigint' || Object.is(it, -0) ? rawJSON(toDigits(it)) : it
+  })
 }
 
 const toDigits = (value: bigint | number) => (value === 0 ? '-0' : String(value))

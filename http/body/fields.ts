@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { HttpError } from '../errors.ts'
+import { BareFloat, type ExactJson, writeExactJson } from './exact-json.ts'
 
 /**
  * The types of the fields of requests, each with its error message. They accept what existing clients send: `null` for
@@ -10,7 +11,7 @@ const int64Min = -(2n ** 63n)
 const int64Max = 2n ** 63n - 1n
 
 /** The message for a value of the wrong type; a missing value has its own message. */
-function expected(what: string) {
+export function expected(what: string) {
   return { error: (issue: { input?: unknown }) => (issue.input == null ? 'is missing' : `expected ${what}`) }
 }
 
@@ -111,9 +112,9 @@ const notFinite = new Map([
 /** Reads the name of NaN or an infinity, in any case; undefined for every other text. */
 export const toNotFinite = (text: string): number | undefined => notFinite.get(text.toLowerCase())
 
-/** A 64-bit float, as a number or a decimal string; NaN and the infinities as strings. */
+/** A 64-bit float, as a number or a decimal string; NaN and the infinities with quotes or without. */
 export const float64 = z
-  .union([z.number(), z.string(), z.bigint()], {
+  .union([z.number(), z.string(), z.bigint(), z.instanceof(BareFloat)], {
     error: ({ input }) => (isOverflow(input) ? overflow : expected('a number or a numeric string').error({ input })),
   })
   .transform((value, context) => {
@@ -123,9 +124,10 @@ export const float64 = z
     }
     return isOverflow(number) && !isNamed(value) ? reject(context, overflow) : number
   })
-  .meta({ type: ['number', 'string'], description: 'a 64-bit float; NaN and the infinities as strings' })
+  .meta({ type: ['number', 'string'], description: 'a 64-bit float; NaN and the infinities with quotes or without' })
 
-function toFloat64(value: number | string | bigint): number | undefined {
+function toFloat64(value: number | string | bigint | BareFloat): number | undefined {
+  if (value instanceof BareFloat) return value.float
   if (typeof value !== 'string') return Number(value)
   const trimmed = value.trim()
   return decimal.test(trimmed) ? Number(trimmed) : toNotFinite(trimmed)
@@ -139,16 +141,20 @@ function isOverflow(value: unknown): boolean {
 }
 
 /** True for a value that is spelled as a name, not in digits. */
-function isNamed(value: number | string | bigint): boolean {
+function isNamed(value: number | string | bigint | BareFloat): boolean {
+  if (value instanceof BareFloat) return true
   return typeof value === 'string' && toNotFinite(value.trim()) !== undefined
 }
 
-/** A value of a parameter or other, kept as the text that was sent. */
-export const scalarText = z
-  .union([z.string(), z.number(), z.bigint(), z.boolean()], expected('a string, a number or a boolean'))
-  .transform((value) => (Object.is(value, -0) ? '-0' : String(value)))
+/** A value of a parameter or other: a string as it was sent, anything else as its JSON text. */
+export const loggedText = z
+  .custom<ExactJson>((value) => value !== undefined, { error: 'is missing' })
+  .transform((value) => {
+    if (value instanceof BareFloat) return String(value.float)
+    return typeof value === 'string' ? value : writeExactJson(value)
+  })
   .pipe(text(1_000_000))
-  .meta({ type: ['string', 'number', 'boolean'] })
+  .meta({ type: ['string', 'number', 'boolean', 'array', 'object', 'null'], items: { type: 'object' } })
 
 function reject(context: z.RefinementCtx, message: string): never {
   context.addIssue({ code: 'custom', message })

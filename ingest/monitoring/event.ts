@@ -1,8 +1,10 @@
+import { BareFloat } from '../../http/body/exact-json.ts'
 import { isStorable } from '../../http/body/fields.ts'
 
 /**
  * The value of a feature, a part of a prediction or a label; null means missing. JSON cannot tell 1.0 from 1, but a file
- * can: a whole number written as a float in a file is a `WholeFloat`.
+ * can: a whole number written as a float in a file is a `WholeFloat`. So are NaN and the infinities, which JSON has no number
+ * for.
  */
 export type Scalar = number | bigint | string | boolean | null | WholeFloat
 type WholeFloat = { float: number }
@@ -130,7 +132,7 @@ function describeYear(timestampMs: number | bigint): string {
 /** Names with scalars. If `takesScalar`, a scalar by itself is read as `{value: scalar}`. */
 function readScalars(value: unknown, field: string, takesScalar: boolean, report: Report): Scalars | undefined {
   if (value == null) return undefined
-  if (typeof value !== 'object') {
+  if (typeof value !== 'object' || value instanceof BareFloat) {
     if (!takesScalar) return reject(report, field, 'expected an object of names and values')
     const error = findScalarError(value)
     return error === undefined ? { [onlyScalar]: value as Scalar } : reject(report, field, error)
@@ -170,7 +172,7 @@ function findScalarError(value: unknown): string | undefined {
     case 'bigint':
       return Number.isFinite(Number(value)) ? undefined : 'is beyond the range of a 64-bit float'
   }
-  if (value === null) return undefined
+  if (value === null || value instanceof BareFloat) return undefined
   return `expected an integer, a float, a boolean or a string, not ${Array.isArray(value) ? 'a list' : 'an object'}`
 }
 

@@ -37,7 +37,7 @@ type Place = {
   subjectId: string
 }
 /** A text is sent as a file. */
-type Call = { method?: string; query?: Record<string, unknown>; body?: Record<string, unknown> | string }
+type Call = { method?: string; query?: Record<string, unknown>; body?: Record<string, unknown> | unknown[] | string }
 type Sample = [right: Right, call: (place: Place) => Call]
 
 const byKey: Sample[1] = ({ experimentKey }) => ({ query: { experimentKey } })
@@ -60,6 +60,7 @@ const samples: Record<string, Sample> = {
     'write',
     ({ projectId }) => ({ method: 'POST', body: { projectId, instanceId: 'a', store: {} } }),
   ],
+  '/experiments/search': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, rulesTree: null } })],
   '/project/query': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, predicates: [] } })],
   '/experiment/metadata': ['read', byKey],
   '/experiment/counters': ['read', byKey],
@@ -75,10 +76,12 @@ const samples: Record<string, Sample> = {
   '/experiment/dependencies': ['read', byKey],
   '/experiment/metrics/summary': ['read', byKey],
   '/experiment/metrics/get-metric': ['read', ({ experimentKey }) => ({ query: { experimentKey, metricName: 'loss' } })],
+  '/experiment/metrics/get-all': ['read', byKey],
   '/experiment/output': ['read', byKey],
 
   '/experiment/git/patch': ['read', byKey],
   '/experiment/asset/list': ['read', byKey],
+  '/experiment/asset/get-by-name': ['read', ({ experimentKey }) => ({ query: { experimentKey, assetName: 'a' } })],
   '/experiment/asset/get-asset': ['read', byAsset],
   '/experiment/model': ['read', byKey],
   '/experiment/model/asset/list': ['read', byModel],
@@ -104,6 +107,7 @@ const samples: Record<string, Sample> = {
   ],
   '/write/experiment/asset/delete': ['write', byAsset],
 
+  '/get/artifacts': ['read with a key', byKey],
   '/artifacts/get': ['read with a key', byArtifact],
   '/artifacts/version': ['read with a key', byArtifact],
   '/artifacts/version/files': ['read with a key', byArtifact],
@@ -136,8 +140,14 @@ const samples: Record<string, Sample> = {
   '/write/experiment/cpu-metrics': ['write', post({ cpuPercentUtilization: [] })],
   '/write/experiment/load-metrics': ['write', post({ loadAverage: 1 })],
   '/write/experiment/parameter': ['write', post({ parameterName: 'a', parameterValue: 1 })],
+  '/write/experiment/parameter/delete': ['write', post({ parameterName: 'a' })],
+  '/write/experiments/parameters/delete': [
+    'write',
+    ({ experimentKey }) => ({ method: 'POST', body: [{ experimentKey, parameterName: 'a' }] }),
+  ],
   '/write/experiment/log-other': ['write', post({ key: 'a', value: 1 })],
   '/write/experiment/tags': ['write', post({ addedTags: ['a'] })],
+  '/write/experiment/tags/delete': ['write', post({ tags: ['a'] })],
   '/write/experiment/html': ['write', post({ html: 'a' })],
   '/write/experiment/code': ['write', post({ code: 'a' })],
   '/write/experiment/graph': ['write', post({ graph: 'a' })],
@@ -187,6 +197,10 @@ const samples: Record<string, Sample> = {
     ({ experimentKey, projectName }) => ({ query: { exerimentKey: experimentKey, projectName } }),
   ],
   '/write/project/update': ['write', ({ projectId }) => ({ method: 'POST', body: { projectId } })],
+  '/write/project/update-owner': [
+    'manage',
+    ({ projectId, userName }) => ({ method: 'POST', body: { projectId, userName } }),
+  ],
   '/write/project/notes': ['write', ({ projectId }) => ({ method: 'POST', body: { projectId, notes: '' } })],
   '/write/project/add-share-link': ['write', byProject],
   '/project/get-project-share-links': ['write', byProject],

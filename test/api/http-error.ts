@@ -28,6 +28,7 @@ export const codes = {
   workspaceUnknown: 90219,
   workspaceExists: 8000006,
   projectUnknown: 8000007,
+  projectNameUnknown: 8000076,
   projectExists: 8000008,
   projectNameMissing: 98219,
   projectNameTooLong: 1341241,

@@ -95,7 +95,10 @@ describe('/openapi.json', () => {
     const int64 = { type: ['integer', 'string', 'null'], format: 'int64' }
     const point = {
       metricName: { type: 'string', minLength: 1, maxLength: 1_000 },
-      metricValue: { type: ['number', 'string'], description: 'a 64-bit float; NaN and the infinities as strings' },
+      metricValue: {
+        type: ['number', 'string'],
+        description: 'a 64-bit float; NaN and the infinities with quotes or without',
+      },
       context: { type: ['string', 'null'], maxLength: 1_000 },
       runContext: { type: ['string', 'null'], maxLength: 1_000 },
       step: int64,

@@ -188,10 +188,14 @@ describe('bodies', () => {
     expectRefusal(await send(body), 400, codes.badJson, message)
   })
 
-  it.each(['NaN', 'Infinity', '-Infinity'])('a bare %s is rejected with the right way to send it', async (value) => {
-    const body = aBody().replace(/("metricValue":)[^,}]+/, `$1${value}`)
-    const message = /^The body is not JSON: .+ Send NaN and Infinity as strings: "NaN", "Infinity", "-Infinity"\.$/
-    expectRefusal(await send(body), 400, codes.badJson, message)
+  it.each(['NaN', 'Infinity', '-Infinity'])('a bare %s is a value, and nothing else', async (value) => {
+    const bare = (what: string) => aBody().replace(/("metricValue":)[^,}]+/, `$1${what}`)
+    expect((await send(bare(value))).text).toBe(saved)
+    for (const wrong of [`${value}x`, `${value} 1`, `"${value}`, value.toLowerCase()]) {
+      expectRefusal(await send(bare(wrong)), 400, codes.badJson, /^The body is not JSON: .+\.$/)
+    }
+    const asName = aBody().replace(/("metricName":)[^,}]+/, `$1${value}`)
+    expectRefusal(await send(asName), 400, codes.badRequest, 'metricName: expected a string')
   })
 
   it('invalid UTF-8 is rejected', async () => {

@@ -122,16 +122,19 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
       read(`/experiment/${name}`, { experimentKey })
     }
     read('/experiment/metrics/summary', { experimentKey })
+    read('/experiment/metrics/get-all', { experimentKey })
     for (const metricName of ['loss', 'äöü', 'sys.load.average']) {
       read('/experiment/metrics/get-metric', { experimentKey, metricName })
     }
     read('/experiment/metrics/get-metric', { experimentKey, metricName: 'loss', maxPoints: '10' })
     read('/experiment/rpc', { experimentKey, rpcId })
     read('/experiment/asset/list', { experimentKey })
+    read('/experiment/asset/get-by-name', { experimentKey, assetName: plain.body.fileName as string })
     read('/experiment/asset/get-asset', { experimentKey, assetId: plain.body.assetId as string })
     read('/experiment/model', { experimentKey })
     read('/experiment/model/asset/list', { experimentKey, modelName: 'net' })
     read('/experiment/model/download', { experimentKey, modelName: 'net' })
+    read('/get/artifacts', { experimentKey })
     read('/artifacts/get', { artifactId })
     read('/artifacts/version', { versionId: artifactVersionId })
     read('/artifacts/version/files', { versionId: artifactVersionId })

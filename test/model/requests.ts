@@ -76,9 +76,9 @@ export function toRequests({ groups }: Sequence): Request[][] {
   )
 }
 
-/** Lines are unique, so that their order shows; some end in a newline. */
-function toLine({ value, step, timestamp }: Point, name: string): Line {
-  return { text: `line ${name}${value > 0 ? '\n' : ''}`, offset: step, timestamp }
+/** Lines are unique, so that their order shows. */
+function toLine({ step, timestamp }: Point, name: string): Line {
+  return { text: `line ${name}\n`, offset: step, timestamp }
 }
 
 const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown }

@@ -13,6 +13,7 @@ export type Artifact = {
   name: string
   type: string
   projectId: string | null
+  projectName: string | null
   workspaceId: string
   workspaceName: string
   experimentKey: string
@@ -29,8 +30,8 @@ export type Artifact = {
   isWritable: boolean
 }
 
-const artifactColumns = `a.id, a.name, a.type, a.project_id AS "projectId", a.workspace_id AS "workspaceId",
-  w.name AS "workspaceName", a.experiment_key AS "experimentKey", a.description, a.metadata, a.is_public AS "isPublic",
+const artifactColumns = `a.id, a.name, a.type, a.project_id AS "projectId",
+  (SELECT p.name FROM projects p WHERE p.id = a.project_id) AS "projectName", a.workspace_id AS "workspaceId", w.name AS "workspaceName", a.experiment_key AS "experimentKey", a.description, a.metadata, a.is_public AS "isPublic",
   o.user_name AS owner, a.tags, (SELECT l.version FROM artifact_versions l WHERE l.id = ${newestClosed}) AS "latestVersion",
   (SELECT coalesce(sum(${bytesOf('b')}), 0)::bigint FROM artifact_versions b
     WHERE b.artifact_id = a.id AND b.deleted_at IS NULL) AS bytes,

@@ -1,4 +1,4 @@
-import { mayReadExperiment, toViewerValues, type Viewer } from '../accounts/visibility.ts'
+import { mayReadExperiment, mayReadOfWorkspace, toViewerValues, type Viewer } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
 
 /** Records that an experiment uses a version. */
@@ -24,5 +24,39 @@ export async function listArtifactConsumers(
      WHERE c.artifact_version_id = $4 AND e.deleted_at IS NULL AND ${mayReadExperiment('e', 'p', 'w')}
      ORDER BY c.first_at, e.id`,
     [...toViewerValues(viewer), versionId],
+  )
+}
+
+/** A version that an experiment made or used. */
+export type LinkedVersion = {
+  artifactId: string
+  artifactName: string
+  artifactType: string
+  workspaceName: string
+  artifactVersionId: string
+  version: string
+  state: 'OPEN' | 'CLOSED' | 'ERROR'
+  /** Of the experiment that made it. */
+  experimentKey: string
+  direction: 'output' | 'input'
+}
+
+/** The versions that an experiment made, then those it used, as far as the viewer may see them, oldest first. */
+export async function listLinkedVersions(
+  queries: Queries,
+  viewer: Viewer,
+  experiment: { id: bigint; key: string },
+): Promise<LinkedVersion[]> {
+  return await queries.rows<LinkedVersion>(
+    `SELECT a.id AS "artifactId", a.name AS "artifactName", a.type AS "artifactType", w.name AS "workspaceName",
+       v.id AS "artifactVersionId", v.version, v.state, v.experiment_key AS "experimentKey", linked.direction
+     FROM (SELECT id, 'output' AS direction, created_at_ms AS at FROM artifact_versions WHERE experiment_key = $3
+       UNION ALL SELECT artifact_version_id, 'input', (extract(epoch FROM first_at) * 1000)::bigint
+         FROM artifact_consumers WHERE experiment_id = $4) AS linked
+     JOIN artifact_versions v ON v.id = linked.id JOIN artifacts a ON a.id = v.artifact_id
+     JOIN workspaces w ON w.id = a.workspace_id
+     WHERE v.deleted_at IS NULL AND ${mayReadOfWorkspace('a', 'w')}
+     ORDER BY linked.direction DESC, linked.at, v.place`,
+    [viewer.userId, viewer.organizationId, experiment.key, experiment.id],
   )
 }

@@ -162,10 +162,15 @@ async function insertAsset(queries: Queries, experimentId: bigint, asset: NewAss
 }
 
 /** The assets of an experiment in upload order, of one type or of all. */
-export async function listAssets(queries: Queries, experimentId: bigint, type?: string): Promise<Asset[]> {
+export async function listAssets(
+  queries: Queries,
+  experimentId: bigint,
+  { type, fileName }: { type?: string | undefined; fileName?: string } = {},
+): Promise<Asset[]> {
   return await queries.rows<Asset>(
-    `SELECT ${assetColumns} FROM assets WHERE experiment_id = $1 AND ($2::text IS NULL OR type = $2) ORDER BY place`,
-    [experimentId, type ?? null],
+    `SELECT ${assetColumns} FROM assets WHERE experiment_id = $1 AND ($2::text IS NULL OR type = $2)
+       AND ($3::text IS NULL OR file_name = $3) ORDER BY place`,
+    [experimentId, type ?? null, fileName ?? null],
   )
 }
 

@@ -103,11 +103,14 @@ export async function listExperimentsById(queries: Queries, ids: bigint[]): Prom
   )
 }
 
-/** A condition on the experiments `e` of a page and their order. Its values are `$1` to `$7`. */
-export const ofPage = `${isShownIn('e', '$4')}
+/** A condition on the experiments `e` of a page and their order. Its values are `$1` to `$8`. */
+export const ofPage = ({ sort }: ExperimentPage) => `${isShownIn('e', '$4')}
        AND EXISTS (SELECT 1 FROM projects listed JOIN workspaces lw ON lw.id = listed.workspace_id
          WHERE listed.id = $4 AND ${mayReadProject('listed', 'lw')})
-       AND e.deleted_at IS NULL AND e.archived = $5 AND e.id > $6 ORDER BY e.id LIMIT $7`
+       AND e.deleted_at IS NULL AND e.archived = $5 AND e.id > $6
+     ORDER BY ${sort ? `${timeColumns[sort.by]} ${sort.isDescending ? 'DESC' : 'ASC'}, ` : ''}e.id LIMIT $7 OFFSET $8`
+
+const timeColumns = { startTime: 'e.start_time_ms', endTime: 'coalesce(e.end_time_ms, e.active_at_ms)' }
 
 export const toPageValues = (viewer: Viewer, page: ExperimentPage) => [
   ...toViewerValues(viewer),
@@ -115,14 +118,25 @@ export const toPageValues = (viewer: Viewer, page: ExperimentPage) => [
   page.archived,
   page.afterId,
   page.limit,
+  page.offset ?? 0,
 ]
 
-export type ExperimentPage = { projectId: string; archived: boolean; afterId: bigint; limit: number }
+export type ExperimentSort = { by: 'startTime' | 'endTime'; isDescending: boolean }
 
-/** Experiments of a project, and those symlinked into it, in the order they were made, from after `afterId`. */
+export type ExperimentPage = {
+  projectId: string
+  archived: boolean
+  afterId: bigint
+  limit: number
+  offset?: number
+  /** The order in which they were made, when absent. */
+  sort?: ExperimentSort | undefined
+}
+
+/** Experiments of a project, and those symlinked into it, from after `afterId`. */
 export async function listExperiments(queries: Queries, viewer: Viewer, page: ExperimentPage): Promise<Experiment[]> {
   return await queries.rows<Experiment>(
-    `SELECT ${experimentColumns} ${experimentsWithPlace} WHERE ${ofPage}`,
+    `SELECT ${experimentColumns} ${experimentsWithPlace} WHERE ${ofPage(page)}`,
     toPageValues(viewer, page),
   )
 }
@@ -190,23 +204,41 @@ export async function insertSymlinks(queries: Queries, experimentIds: bigint[], 
 
 export type ValueKind = 'parameter' | 'other'
 
-export type LastValue = { name: string; value: string; step: bigint | null; timestampMs: bigint }
+export type LastValue = {
+  /** With its context, as `<context>_<name>`. */
+  name: string
+  context: string | null
+  value: string
+  step: bigint | null
+  timestampMs: bigint
+}
 
-type NewValue = { name: string; value: string; step?: number | bigint; timestampMs: number | bigint }
+type NewValue = {
+  name: string
+  context: string | undefined
+  value: string
+  step?: number | bigint
+  timestampMs: number | bigint
+}
 
-/** Sets the value of a parameter or other; the last write wins. The other `Name` also renames the experiment. */
+/**
+ * Sets the value of a parameter or other; the last write of a name and context wins. The other `Name` without a context also
+ * renames the experiment.
+ */
 export async function upsertValue(
   database: Database,
   experimentId: bigint,
   kind: ValueKind,
-  { name, value, step, timestampMs }: NewValue,
+  { name: ownName, context, value, step, timestampMs }: NewValue,
 ): Promise<void> {
+  const name = context ? `${context}_${ownName}` : ownName
   const upsert = (queries: Queries) =>
     queries.row(
-      `INSERT INTO experiment_values (experiment_id, kind, name, value, step, timestamp_ms) VALUES ($1, $2, $3, $4, $5, $6)
-       ON CONFLICT (experiment_id, kind, name)
-       DO UPDATE SET value = excluded.value, step = excluded.step, timestamp_ms = excluded.timestamp_ms`,
-      [experimentId, kind, name, value, step ?? null, timestampMs],
+      `INSERT INTO experiment_values (experiment_id, kind, name, context, value, step, timestamp_ms)
+       VALUES ($1, $2, $3, $4, $5, $6, $7)
+       ON CONFLICT (experiment_id, kind, name) DO UPDATE SET
+         context = excluded.context, value = excluded.value, step = excluded.step, timestamp_ms = excluded.timestamp_ms`,
+      [experimentId, kind, name, context || null, value, step ?? null, timestampMs],
     )
   if (kind === 'parameter' || name !== 'Name') {
     await upsert(database)
@@ -220,13 +252,27 @@ export async function upsertValue(
 
 export async function listValues(queries: Queries, experimentId: bigint, kind: ValueKind): Promise<LastValue[]> {
   return await queries.rows<LastValue>(
-    `SELECT name, value, step, timestamp_ms AS "timestampMs" FROM experiment_values
+    `SELECT name, context, value, step, timestamp_ms AS "timestampMs" FROM experiment_values
      WHERE experiment_id = $1 AND kind = $2 ORDER BY name`,
     [experimentId, kind],
   )
 }
 
 /** Adds tags; existing ones stay. */
+/** Deletes a value by its summary name; one that is not there is ignored. */
+export async function deleteValue(
+  queries: Queries,
+  experimentId: bigint,
+  kind: ValueKind,
+  name: string,
+): Promise<void> {
+  await queries.row('DELETE FROM experiment_values WHERE experiment_id = $1 AND kind = $2 AND name = $3', [
+    experimentId,
+    kind,
+    name,
+  ])
+}
+
 export async function insertTags(queries: Queries, experimentId: bigint, tags: string[]): Promise<void> {
   await queries.row(
     `INSERT INTO experiment_tags (experiment_id, tag, added_at)
@@ -234,6 +280,11 @@ export async function insertTags(queries: Queries, experimentId: bigint, tags: s
      FROM unnest($2::text[]) WITH ORDINALITY AS added(tag, place) ON CONFLICT DO NOTHING`,
     [experimentId, tags],
   )
+}
+
+/** Tags that are not there are ignored. */
+export async function deleteTags(queries: Queries, experimentId: bigint, tags: string[]): Promise<void> {
+  await queries.row('DELETE FROM experiment_tags WHERE experiment_id = $1 AND tag = ANY($2)', [experimentId, tags])
 }
 
 export async function listTags(queries: Queries, experimentId: bigint): Promise<string[]> {

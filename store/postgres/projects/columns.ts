@@ -25,6 +25,16 @@ export async function listValueColumns(queries: Queries, projectId: string, arch
   )
 }
 
+/** The tags of a project's experiments. */
+export async function listTagsOfProject(queries: Queries, projectId: string, archived: boolean): Promise<string[]> {
+  const rows = await queries.rows<{ tag: string }>(
+    `SELECT DISTINCT t.tag FROM experiments e JOIN experiment_tags t ON t.experiment_id = e.id
+     WHERE ${ofProject} ORDER BY t.tag`,
+    [projectId, archived],
+  )
+  return rows.map((it) => it.tag)
+}
+
 /** The ids of a project's experiments, to look them up in ClickHouse. */
 export async function listExperimentIds(queries: Queries, projectId: string, archived: boolean): Promise<bigint[]> {
   const rows = await queries.rows<{ id: bigint }>(

@@ -86,6 +86,17 @@ export async function updateProject(queries: Queries, projectId: string, changes
   )
 }
 
+/** Gives a project to a member of its workspace. False when the workspace has no such member. */
+export async function updateProjectOwner(queries: Queries, projectId: string, userName: string): Promise<boolean> {
+  const row = await queries.row(
+    `UPDATE projects p SET owner_id = u.id, updated_at = now() FROM users u
+     JOIN workspace_members m ON m.user_id = u.id
+     WHERE p.id = $1 AND m.workspace_id = p.workspace_id AND u.user_name = $2 RETURNING p.id`,
+    [projectId, userName],
+  )
+  return row !== undefined
+}
+
 /** The project that receives the experiments of deleted projects. */
 const leftoversName = 'Uncategorized Experiments'
 

@@ -84,7 +84,7 @@ describe('experiment/create', () => {
 
     expectRefusal(again, 400, codes.experimentExists, /^experimentKey: there is an experiment \w+ already/)
     const project = await service.client.get(`/project?${new URLSearchParams({ workspaceName, projectName })}`)
-    expectRefusal(project, 400, codes.projectUnknown, /no such project/)
+    expectRefusal(project, 404, codes.projectNameUnknown, /no such project/)
     expect(await readMetadata(experimentKey)).toMatchObject({ experimentName: 'the first', projectName: 'project' })
   })
 
@@ -282,9 +282,9 @@ describe('experiments', () => {
     ['pageSize=1.5', 'pageSize: expected an integer'],
     ['pageSize=ten', 'pageSize: expected an integer'],
     ['pageSize=10001', 'pageSize: must be 10000 or fewer'],
-    ['page=-1', 'page: expected the nextPage of an earlier answer'],
-    ['page=x', 'page: expected the nextPage of an earlier answer'],
-    ['page=99999999999999999999', 'page: expected the nextPage of an earlier answer'],
+    ['page=-1', 'page: expected a number from 1, or the nextPage of an earlier answer'],
+    ['page=x', 'page: expected a number from 1, or the nextPage of an earlier answer'],
+    ['page=99999999999999999999', 'page: expected a number from 1, or the nextPage of an earlier answer'],
     ['archived=maybe', 'archived: expected true or false'],
   ])('refuses %s by name', async (query, message) => {
     const { projectId } = await readMetadata(await service.client.createExperiment())

@@ -177,7 +177,8 @@ it('returns the metadata and order of a list, archived experiments only on reque
   const listed = await client.get(
     `/experiments?${new URLSearchParams({ workspaceName: service.workspaceName, projectName })}`,
   )
-  expect((await post({ predicates: [] })).body).toEqual(listed.body)
+  const experimentKeys = (listed.body.experiments as { experimentKey: string }[]).map((it) => it.experimentKey)
+  expect((await post({ predicates: [] })).body).toEqual({ ...listed.body, experimentKeys })
   await client.get(`/write/experiment/archive?experimentKey=${keys.three}`)
   expect(await find([])).toEqual(['one', 'two', 'four'])
   expect(await find(rule('rate--params', '>', 0), { archived: true })).toEqual(['three'])
@@ -284,7 +285,12 @@ describe('names what is wrong:', () => {
 
   it('a field other than the predicates', async () => {
     expectRefusal(await post({ archived: 'yes' }), 400, codes.badRequest, 'archived: expected true or false')
-    expectRefusal(await post({ page: 'x' }), 400, codes.badRequest, 'page: expected the nextPage of an earlier answer')
+    expectRefusal(
+      await post({ page: 'x' }),
+      400,
+      codes.badRequest,
+      'page: expected a number from 1, or the nextPage of an earlier answer',
+    )
     expectRefusal(await post({ pageSize: 0 }), 400, codes.badRequest, 'pageSize: must be 1 or more')
     expectRefusal(await post({ projectName: 5 }), 400, codes.badRequest, 'projectName: expected a string')
     const { workspaceName } = service
