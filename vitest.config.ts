@@ -1,7 +1,8 @@
 import { mkdirSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import path from 'node:path'
-import { defineConfig } from 'vitest/config'
+import { configDefaults, defineConfig } from 'vitest/config'
 import { startOfProcess } from './store/embedded/live-process.ts'
+import { leftToCi } from './test/kit/left-to-ci.ts'
 import { SlowestFirst } from './test/kit/slowest-first.ts'
 
 // Each worker loads the same libraries again.
@@ -11,6 +12,7 @@ keepFilesInMemory()
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts', 'bench/**/*.test.ts', 'clients/typescript/test/**/*.test.ts'],
+    exclude: [...configDefaults.exclude, ...excluded()],
     globalSetup: ['test/kit/stores/shared-stores.ts'],
     // A test that asserts nothing fails.
     expect: { requireAssertions: true },
@@ -25,6 +27,15 @@ export default defineConfig({
     sequence: { sequencer: SlowestFirst },
   },
 })
+
+/** In the short form, unless files are named on the command line. */
+function excluded(): string[] {
+  const isShort = (process.env.SVC_TEST_FORM ?? 'short') === 'short'
+  const namesFiles = process.argv.slice(2).some((it) => /^[\w./-]+$/.test(it) && it.includes('/'))
+  if (!isShort || namesFiles) return []
+  console.log(`${leftToCi.length} files are left to CI: npm run test:ci has them.`)
+  return leftToCi
+}
 
 /**
  * Puts the stores of the tests into memory where Linux has room for them: they sync after every write, which takes a disk
