@@ -95,9 +95,9 @@ ${toTable([
     String(assumed.pointsPerGpu),
     '`--points-per-gpu`',
   ],
-  ['the peak, by the average', String(assumed.peakFactor), '`--peak-factor`'],
+  ['the peak, as a multiple of the average', String(assumed.peakFactor), '`--peak-factor`'],
   [
-    'part of points that come one by one; as rows',
+    'share of points sent one by one; as rows',
     `${assumed.singleShare}; ${assumed.rowsShare}`,
     '`--single-share`, `--rows-share`',
   ],
@@ -111,16 +111,16 @@ ${toTable([
   ],
   ['replicas of a ClickHouse shard', String(assumed.clickhouseReplicas), '`--clickhouse-replicas`'],
   [
-    'cores of a ClickHouse server, GiB for each',
+    'cores of a ClickHouse server; GiB of memory per core',
     `${assumed.clickhouseCores}; ${assumed.clickhouseGiBPerCore}`,
     '`--clickhouse-cores`, `--clickhouse-gib-per-core`',
   ],
   [
-    'GiB of data for which a ClickHouse server has a core more, for merges and reads; and that it has at most',
+    'GiB of data per extra core of a ClickHouse server, for merges and reads; the most data it holds',
     `${assumed.dataGiBPerCore}; ${assumed.dataGiBPerServer}`,
     '`--data-gib-per-core`, `--data-gib-per-server`',
   ],
-  ['disk, by the data on it', String(assumed.diskFactor), '`--disk-factor`'],
+  ['disk, as a multiple of the data on it', String(assumed.diskFactor), '`--disk-factor`'],
   [
     'dollars a month: a core, a GiB of memory, a GiB of disk',
     `${assumed.pricePerCore}; ${assumed.pricePerGiBMemory}; ${assumed.pricePerGiBDisk}`,
@@ -128,8 +128,8 @@ ${toTable([
   ],
 ])}
 
-Not in it: assets and their object store, network, the machines that train, support. \`api\` and Postgres are given a fixed size, for
-what they do depends on people and not on points: watch them. The costs were measured with one process of each on two cores that
+Not included: assets and their object store, network, the machines that train, support. \`api\` and Postgres have a fixed size,
+because their load depends on people and not on points: watch them. The costs were measured with one process of each on two cores that
 also carried the load; that they stay the same with many processes is assumed.
 `
 }

@@ -12,7 +12,7 @@ export function openQueueMetrics(metricsRegistry: Registry) {
     depth: gauge('svc_queue_blocks', 'Blocks that wait in the queue or are at work', ['queue']),
     memoryShare: gauge(
       'svc_queue_memory_share',
-      'The share of the memory it may use that the queue’s Redis uses; 0 where the queue is in Postgres',
+      'How much of its memory limit the queue’s Redis uses, from 0 to 1; 0 if the queue is in Postgres',
       [],
     ),
     blocksMax: gauge('svc_queue_blocks_max', 'What a queue may hold before writes are refused', []),
