@@ -48,7 +48,8 @@ function install() {
   // Another process may have installed everything while this one waited for the lock.
   if (isInstalled()) return
   fs.rmSync(marker, { force: true })
-  console.log('Installing dependencies (about a minute the first time) ...')
+  // Standard output belongs to the command that is run after this one.
+  console.error('Installing dependencies (about a minute the first time) ...')
   // Not `npm ci`: the lock file may lack other platforms' optional packages.
   const options = ['--no-save', '--no-audit', '--no-fund', '--loglevel=error', '--include=dev', '--include=optional']
   if (!runNpm(['install', ...options])) {
@@ -85,7 +86,7 @@ function runNpm(args) {
   // The Node that runs npm now: npm may be about to replace the one in node_modules.
   const node = process.env.npm_node_execpath || process.execPath
   const isNpm = npm && path.basename(npm).startsWith('npm')
-  const options = { cwd: root, stdio: 'inherit', env: environment() }
+  const options = { cwd: root, stdio: ['inherit', 2, 'inherit'], env: environment() }
   const result = isNpm
     ? spawnSync(node, [npm, ...args], options)
     : spawnSync('npm', args, { ...options, shell: isWindows })
@@ -112,7 +113,7 @@ function toAdvice() {
 function withLock(action) {
   fs.mkdirSync(modules, { recursive: true })
   for (let waited = false; !takeLock(); waited = true) {
-    if (!waited) console.log('Waiting for another install in this folder to finish ...')
+    if (!waited) console.error('Waiting for another install in this folder to finish ...')
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
   }
   try {
