@@ -318,8 +318,11 @@ it('doubles are written as Java writes them', async () => {
 
   const points = await service.client.readPoints(experimentKey, 'x', values.length)
   expect(points.map((it) => it.metricValue)).toEqual(values.map(([, text]) => text))
-  const { body } = await get('/experiment/metrics/summary', { experimentKey })
-  expect(body.values).toMatchObject([{ name: 'x', valueMax: '1.7976931348623157E308' }])
+  // The summary follows its points by a moment.
+  await eventually(async () => {
+    const { body } = await get('/experiment/metrics/summary', { experimentKey })
+    expect(body.values).toMatchObject([{ name: 'x', valueMax: '1.7976931348623157E308' }])
+  })
 })
 
 /** Doubles of every magnitude. */
