@@ -1,16 +1,16 @@
 import closeWithGrace from 'close-with-grace'
 import type { Logger } from 'pino'
 
-const signals = ['SIGTERM', 'SIGINT'] as const
+const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
 
 /**
- * npm and service managers forward a signal that this process has already received. A signal this soon after the first
- * is such a copy.
+ * npm and service managers forward a signal that this process has already received, and a terminal that is closed may send
+ * two. A signal this soon after the first is such a copy.
  */
 const duplicateSignalMs = 1_000
 
 /**
- * Runs `close` on SIGTERM, SIGINT and uncaught errors, then ends the process; at the latest after `drainMs`. A second
+ * Runs `close` on SIGTERM, SIGINT, SIGHUP and uncaught errors, then ends the process; at the latest after `drainMs`. A second
  * signal ends the process at once.
  */
 export function drainOnSignal(
