@@ -136,12 +136,12 @@ def eventually(look: Callable[[], T], seconds: float = 30) -> T:
 
 
 def _free_port() -> int:
-    """A port below those of outgoing connections: one of them could take it before the service starts."""
-    for port in random.sample(range(20_000, 30_000), 1000):
+    """A port below those of outgoing connections and those of embedded stores: one could be taken before the service starts."""
+    for port in random.sample(range(10_000, 20_000), 1000):
         with socket.socket() as listener, contextlib.suppress(OSError):
             listener.bind(("127.0.0.1", port))
             return port
-    raise OSError("no free port of 127.0.0.1 between 20000 and 29999")
+    raise OSError("no free port of 127.0.0.1 between 10000 and 19999")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,5 +1,6 @@
 """
-svc_ml beside MLflow and trackio, in turns and in one run, each client with its own server on this machine:
+svc_ml beside W&B offline, MLflow, trackio, SwanLab in its local mode, and comet_ml against svc, in turns and in one run, each client
+with its own server on this machine if it has one:
 
     pip install './clients/python/svc-ml[test]'
     python clients/python/bench/compare.py --install --rounds 3
@@ -26,8 +27,8 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[2]
 PEERS = Path(os.environ.get("BENCH_PEERS") or ROOT / "bench" / ".peers")
-PINNED = {"mlflow": "3.17.2", "trackio": "0.43.0"}
-MEASURES = ("calls", "stream", "training")
+PINNED = {"wandb": "0.31.0", "mlflow": "3.17.2", "trackio": "0.43.0", "swanlab": "0.10.3", "comet_ml": "3.58.8"}
+MEASURES = ("calls", "stream", "disk", "training")
 KEY = "key-of-the-client-bench-0123456789"
 READY_SECONDS = 120
 MEASURE_SECONDS = 400
@@ -67,7 +68,8 @@ def svc(folder: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
     # Its limit for one experiment is beyond what one process of Python logs in a minute; it stays.
     settings = {"SVC_PORT": str(port), "SVC_DATA_DIR": str(folder / "data"), "SVC_BOOTSTRAP_API_KEY": KEY}
     with a_server(["npm", "start"], settings, folder, f"{url}/readyz"):
-        yield sys.executable, url, {"SVC_API_KEY": KEY, "SVC_SPOOL_DIRECTORY": str(folder / "spool")}
+        client = {"SVC_API_KEY": KEY, "SVC_SPOOL_DIRECTORY": str(folder / "spool"), "BENCH_FOLDER": str(folder)}
+        yield sys.executable, url, client
 
 
 @contextlib.contextmanager
@@ -94,7 +96,26 @@ def trackio(folder: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
         yield str(programs / "python"), url, common | client
 
 
-SERVERS = {"svc": svc, "mlflow": mlflow, "trackio": trackio}
+@contextlib.contextmanager
+def comet_ml(folder: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Another client of the same service."""
+    with svc(folder) as (_python, url, _environment):
+        client = {"COMET_URL_OVERRIDE": f"{url}/clientlib/", "COMET_API_KEY": KEY, "COMET_ERROR_TRACKING_ENABLE": "0"}
+        yield str(_programs("comet_ml") / "python"), url, client | {"BENCH_FOLDER": str(folder)}
+
+
+@contextlib.contextmanager
+def wandb(folder: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
+    quiet = {"WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false", "WANDB_DIR": str(folder)}
+    yield str(_programs("wandb") / "python"), "", quiet
+
+
+@contextlib.contextmanager
+def swanlab(folder: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
+    yield str(_programs("swanlab") / "python"), "", {"BENCH_FOLDER": str(folder)}
+
+
+SIDES = {"svc": svc, "wandb": wandb, "mlflow": mlflow, "trackio": trackio, "swanlab": swanlab, "comet_ml": comet_ml}
 
 
 def install() -> None:
@@ -104,7 +125,7 @@ def install() -> None:
             continue
         subprocess.run([sys.executable, "-m", "venv", str(PEERS / name)], check=True)
         python = str(PEERS / name / "bin" / "python")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", f"{name}=={version}"], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", f"{name}=={version}", "numpy"], check=True)
         (PEERS / name / "installed").write_text(version)
 
 
@@ -123,12 +144,12 @@ def measure(what: str, name: str, python: str, url: str, environment: dict[str, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="svc_ml beside MLflow and trackio, in turns and in one run.")
+    parser = argparse.ArgumentParser(description="svc_ml beside other clients, in turns and in one run.")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--install", action="store_true", help="install the peers from PyPI first (venvs in bench/.peers)"
     )
-    parser.add_argument("--only", nargs="+", choices=sorted(SERVERS), default=list(SERVERS))
+    parser.add_argument("--only", nargs="+", choices=sorted(SIDES), default=list(SIDES))
     given = parser.parse_args()
     if given.install:
         install()
@@ -139,7 +160,7 @@ def main() -> None:
             sides = {}
             for name in given.only:
                 (folder / name).mkdir()
-                sides[name] = stack.enter_context(SERVERS[name](folder / name))
+                sides[name] = stack.enter_context(SIDES[name](folder / name))
             for number in range(given.rounds):
                 for what in MEASURES:
                     for name, (python, url, environment) in sides.items():

@@ -1,4 +1,4 @@
-"""One measurement of one tracker, in a process of its own: `measure.py calls|stream|training NAME URL`. Prints JSON."""
+"""One measurement of one tracker, in a process of its own: `measure.py calls|stream|disk|training NAME URL`. Prints JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ CALLS = 2_000
 CALLS_PAUSE_EVERY = 100
 """A pause of 5 ms after so many calls: a loop that does nothing but log is no training."""
 STREAM_POINTS = 20_000
+DISK_POINTS = 50_000
 TRAINING_STEPS = 300
 TRAINING_METRICS = 10
 READABLE_SECONDS_MAX = 180
+DISK_REST_SECONDS = 15
 
 
 def measure_calls(tracker: Tracker) -> dict[str, float]:
@@ -50,6 +52,21 @@ def measure_stream(tracker: Tracker) -> dict[str, float]:
     if seen != STREAM_POINTS:
         raise SystemExit(f"{seen} points can be read, but {STREAM_POINTS} were logged")
     return {"calls_per_s": STREAM_POINTS / (returned - began), "readable_per_s": STREAM_POINTS / (done - began)}
+
+
+def measure_disk(tracker: Tracker) -> dict[str, float]:
+    """Bytes on disk for each point of a noisy loss, once all are readable."""
+    noise = np.random.default_rng(1).normal(size=DISK_POINTS)
+    before = tracker.disk_bytes()
+    for step, it in enumerate(noise.tolist()):
+        tracker.log_one("loss", 2 * 0.9999**step + it / 20, step)
+    tracker.send_all()
+    began = time.perf_counter()
+    while tracker.count() < DISK_POINTS and time.perf_counter() - began < READABLE_SECONDS_MAX:
+        time.sleep(0.5)
+    # Until what was written is written together.
+    time.sleep(DISK_REST_SECONDS)
+    return {"disk_bytes_a_point": (tracker.disk_bytes() - before) / DISK_POINTS}
 
 
 def measure_training(tracker: Tracker) -> dict[str, float]:
@@ -89,7 +106,12 @@ def _train(tracker: Tracker | None, turn: int) -> None:
 def main() -> None:
     what, name, url = sys.argv[1:]
     tracker = TRACKERS[name](url)
-    measures: dict[str, Any] = {"calls": measure_calls, "stream": measure_stream, "training": measure_training}
+    measures: dict[str, Any] = {
+        "calls": measure_calls,
+        "stream": measure_stream,
+        "disk": measure_disk,
+        "training": measure_training,
+    }
     found = measures[what](tracker)
     tracker.end()
     print(json.dumps(found))

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sqlite3
-from collections.abc import Mapping
+import struct
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Protocol
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Tracker(Protocol):
@@ -21,6 +30,10 @@ class Tracker(Protocol):
     def end(self) -> None: ...
     def count(self) -> int:
         """How many points of `loss` a reader sees now."""
+        ...
+
+    def disk_bytes(self) -> int:
+        """What holds the points, on disk."""
         ...
 
 
@@ -52,6 +65,9 @@ class Svc:
         )
         return len(answer["metrics"])
 
+    def disk_bytes(self) -> int:
+        return _svc_bytes()
+
 
 class MLflow:
     """The asynchronous form, which MLflow recommends for loops; its server's SQLite is asked how far it is."""
@@ -81,6 +97,9 @@ class MLflow:
     def count(self) -> int:
         query = "SELECT count(*) FROM metrics WHERE run_uuid = ? AND key = 'loss'"
         return _ask(os.environ["BENCH_DATABASE"], query, self._run.info.run_id)
+
+    def disk_bytes(self) -> int:
+        return _sqlite_bytes()
 
 
 class Trackio:
@@ -115,6 +134,158 @@ class Trackio:
         query = "SELECT count(*) FROM metrics WHERE run_name = ?"
         return _ask(os.environ["BENCH_DATABASE"], query, self._name)
 
+    def disk_bytes(self) -> int:
+        return _sqlite_bytes()
+
+
+class CometMl:
+    """`comet_ml` with all that it logs automatically, as a user has it; the service is asked how far it is."""
+
+    def __init__(self, url: str) -> None:
+        import comet_ml
+
+        self._url = url
+        self._experiment = comet_ml.Experiment(workspace="default", project_name="bench", display_summary_level=0)
+
+    def log_one(self, name: str, value: float, step: int) -> None:
+        self._experiment.log_metric(name, value, step=step)
+
+    def log_many(self, values: Mapping[str, float], step: int) -> None:
+        self._experiment.log_metrics(dict(values), step=step)
+
+    def flush(self) -> None:
+        self._experiment.flush()
+
+    send_all = flush
+
+    def end(self) -> None:
+        self._experiment.end()
+
+    def count(self) -> int:
+        query = f"experimentKey={self._experiment.id}&metricName=loss"
+        address = f"{self._url}/api/rest/v2/experiment/metrics/get-metric?{query}"
+        asked = urllib.request.Request(address, headers={"Authorization": os.environ["COMET_API_KEY"]})
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return len(json.load(answer)["metrics"])
+
+    def disk_bytes(self) -> int:
+        return _svc_bytes()
+
+
+class Wandb:
+    """Offline: without a server, what is logged is readable when the file of the run is whole, which is at its end."""
+
+    def __init__(self, _url: str) -> None:
+        import wandb
+
+        self._run: Any = wandb.init(project="bench", mode="offline")
+        self._has_ended = False
+
+    def log_one(self, name: str, value: float, step: int) -> None:
+        self._run.log({name: value}, step=step)
+
+    def log_many(self, values: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(values), step=step)
+
+    def flush(self) -> None:
+        """It has no call for that."""
+
+    def send_all(self) -> None:
+        self._run.finish()
+        self._has_ended = True
+
+    def end(self) -> None:
+        if not self._has_ended:
+            self.send_all()
+
+    def count(self) -> int:
+        from wandb.proto.wandb_internal_pb2 import Record
+
+        kinds = [
+            Record.FromString(it).WhichOneof("record_type") for it in _leveldb_records(self._run.settings.sync_file)
+        ]
+        return kinds.count("history")
+
+    def disk_bytes(self) -> int:
+        return _bytes_of(Path(self._run.settings.sync_file))
+
+
+class SwanLab:
+    """In its local mode: a folder of the run, with a file of lines for each metric."""
+
+    def __init__(self, _url: str) -> None:
+        import swanlab
+
+        self._swanlab = swanlab
+        self._folder = Path(tempfile.mkdtemp(prefix="swanlog-", dir=os.environ["BENCH_FOLDER"]))
+        swanlab.init(project="bench", mode="local", logdir=str(self._folder))
+        self._has_ended = False
+
+    def log_one(self, name: str, value: float, step: int) -> None:
+        self._swanlab.log({name: value}, step=step)
+
+    def log_many(self, values: Mapping[str, float], step: int) -> None:
+        self._swanlab.log(dict(values), step=step)
+
+    def flush(self) -> None:
+        """It has no call for that."""
+
+    def send_all(self) -> None:
+        self._swanlab.finish()
+        self._has_ended = True
+
+    def end(self) -> None:
+        if not self._has_ended:
+            self.send_all()
+
+    def count(self) -> int:
+        return sum(it.read_bytes().count(b"\n") for it in self._folder.glob("run-*/logs/*/*.log"))
+
+    def disk_bytes(self) -> int:
+        # The second, binary copy beside the lines is what it would send.
+        return sum(
+            _bytes_of(it) for it in [*self._folder.glob("run-*/logs/*/*"), *self._folder.glob("run-*/*.swanlab")]
+        )
+
+
+def _leveldb_records(path: str) -> Iterator[bytes]:
+    """The records of a log as LevelDB writes it, after the seven bytes that W&B puts before it."""
+    data, at, record = Path(path).read_bytes(), 7, b""
+    block, header = 32_768, struct.Struct("<IHB")
+    while at + header.size <= len(data):
+        left = block - at % block
+        if left < header.size:
+            at += left
+            continue
+        _, length, kind = header.unpack_from(data, at)
+        at += header.size
+        record += data[at : at + length]
+        at += length
+        # Whole, or the last part of one.
+        if kind in (1, 4):
+            yield record
+            record = b""
+
+
+def _svc_bytes() -> int:
+    """The tables of ClickHouse, as `svc doctor` tells them."""
+    command = ["npm", "run", "--silent", "svc", "--", "doctor"]
+    environment = os.environ | {"SVC_DATA_DIR": os.environ["BENCH_FOLDER"] + "/data"}
+    told = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True).stdout
+    found = re.search(r"; ([\d.,]+) (B|kB|MB|GB) in \d+ tables", told)
+    if not found:
+        raise SystemExit(f"svc doctor says nothing of tables:\n{told}")
+    return int(float(found[1].replace(",", "")) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[found[2]])
+
+
+def _sqlite_bytes() -> int:
+    database = os.environ["BENCH_DATABASE"]
+    return sum(_bytes_of(Path(it)) for it in (database, f"{database}-wal"))
+
+
+def _bytes_of(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
 
 def _ask(path: str, query: str, *given: str) -> int:
     try:
@@ -125,4 +296,11 @@ def _ask(path: str, query: str, *given: str) -> int:
         return 0
 
 
-TRACKERS: dict[str, type[Any]] = {"svc": Svc, "mlflow": MLflow, "trackio": Trackio}
+TRACKERS: dict[str, type[Any]] = {
+    "svc": Svc,
+    "wandb": Wandb,
+    "mlflow": MLflow,
+    "trackio": Trackio,
+    "swanlab": SwanLab,
+    "comet_ml": CometMl,
+}

@@ -63,22 +63,31 @@ class DisplayCalls(FileCalls):
 
     @never_raises
     def log_table(
-        self, filename: str, tabular_data: Any = None, headers: bool | Sequence[str] = False, step: Any = None
+        self, filename: str, tabular_data: Any = None, headers: bool | Sequence[str] | None = None, step: Any = None
     ) -> dict[str, str]:
         """
-        Logs a table: the file of that name, a data frame, or a list of rows, as CSV, or as JSON when the name ends so.
+        Logs a table: the file of that name, a data frame of pandas or polars, or a list of rows, as CSV, or as JSON when the name
+        ends so. Rows are lists, or dictionaries, which may lack some of the columns.
 
-        headers: the names of the columns of a list of rows; of a data frame True writes its own.
+        headers: the names of the columns of a list of rows; of dictionaries, which columns and in which order. False leaves the
+        names of a data frame or of dictionaries out.
         """
         if tabular_data is None:
             return self._log_display(filename, Path(filename).name, "dataframe", step, None, False)
         is_json = filename.endswith(".json")
         if hasattr(tabular_data, "to_csv"):
-            text = tabular_data.to_json(orient="split") if is_json else tabular_data.to_csv(header=bool(headers))
+            text = tabular_data.to_json(orient="split") if is_json else tabular_data.to_csv(header=headers is not False)
+        elif hasattr(tabular_data, "write_csv"):
+            rows = [list(row) for row in tabular_data.rows()]
+            frame = {"columns": list(tabular_data.columns), "index": list(range(len(rows))), "data": rows}
+            text = (
+                json.dumps(frame, default=str)
+                if is_json
+                else tabular_data.write_csv(include_header=headers is not False)
+            )
         else:
-            rows = [list(row.values()) if isinstance(row, Mapping) else list(row) for row in tabular_data]
-            names = [] if isinstance(headers, bool) else [list(headers)]
-            text = json.dumps(names + rows, default=str) if is_json else _to_csv(names + rows)
+            rows = _to_rows(tabular_data, headers)
+            text = json.dumps(rows, default=str) if is_json else _to_csv(rows)
         return self._log_display(text.encode(), filename, "dataframe", step, None, False)
 
     @never_raises
@@ -106,13 +115,19 @@ class DisplayCalls(FileCalls):
         step: Any = None,
     ) -> dict[str, str]:
         """
-        Logs how often each class was taken for each: counted from the classes of `y_true` and `y_predicted` (whole numbers, or
-        vectors with a score for each class), or given as `matrix`, of which rows are actual classes.
+        Logs how often each class was taken for each: counted from the classes of `y_true` and `y_predicted` (whole numbers,
+        names, or vectors with a score for each class), or given as `matrix`, of which rows are actual classes. Named classes
+        stand in the order of `labels`, else in alphabetical order.
         """
         if matrix is None:
             if y_true is None or y_predicted is None:
                 raise SvcError("give y_true and y_predicted, or matrix.")
-            counts = _count([_to_class(it) for it in y_true], [_to_class(it) for it in y_predicted], len(labels or ()))
+            actual, predicted = list(y_true), list(y_predicted)
+            if any(isinstance(it, str) for it in actual + predicted):
+                labels = _names_of_classes(actual + predicted, labels)
+                numbers = {name: number for number, name in enumerate(labels)}
+                actual, predicted = [numbers[str(it)] for it in actual], [numbers[str(it)] for it in predicted]
+            counts = _count([_to_class(it) for it in actual], [_to_class(it) for it in predicted], len(labels or ()))
         else:
             counts = [[to_integer(it) for it in row] for row in matrix]
         names = list(labels) if labels is not None else [str(it) for it in range(len(counts))]
@@ -172,6 +187,29 @@ def _count(actual: list[int], predicted: list[int], classes: int) -> list[list[i
     for row, column in zip(actual, predicted):
         counts[row][column] += 1
     return counts
+
+
+def _names_of_classes(found: list[Any], labels: Sequence[str] | None) -> list[str]:
+    names = {str(it) for it in found}
+    if labels is None:
+        return sorted(names)
+    unknown = sorted(names - set(labels))
+    if unknown:
+        raise SvcError(f"labels has no {unknown[0]!r}, which is a class of y_true or y_predicted: give all classes.")
+    return list(labels)
+
+
+def _to_rows(table: Iterable[Any], headers: bool | Sequence[str] | None) -> list[list[Any]]:
+    rows = list(table)
+    names = None if headers is None or isinstance(headers, bool) else list(headers)
+    if not any(isinstance(it, Mapping) for it in rows):
+        return ([names] if names is not None else []) + [list(it) for it in rows]
+    odd = next((it for it in rows if not isinstance(it, Mapping)), None)
+    if odd is not None:
+        raise SvcError(f"a row is a {type(odd).__name__} and others are dictionaries: give rows of one kind.")
+    # Every column that some row has, in the order in which they first come.
+    columns = names if names is not None else list(dict.fromkeys(name for row in rows for name in row))
+    return ([] if headers is False else [columns]) + [[row.get(name) for name in columns] for row in rows]
 
 
 def _to_csv(rows: list[list[Any]]) -> str:

@@ -13,7 +13,7 @@ from svc_ml.fault import SvcError
 from svc_ml.number import to_integer
 from svc_ml.run import never_raises
 from svc_ml.spool import record
-from svc_ml.value_calls import ValueCalls
+from svc_ml.value_calls import ValueCalls, context_of
 
 Source = Union[str, Path, bytes, Any]
 """A path, the bytes themselves, or something with `read`."""
@@ -38,11 +38,20 @@ class FileCalls(ValueCalls):
         step: Any = None,
         metadata: Mapping[str, Any] | None = None,
         type: str = "asset",
-    ) -> dict[str, str]:
+    ) -> Any:
         """
         Logs a file under a name, by default its own. With `overwrite` it takes the place of those of its name. Returns its
-        `assetId`.
+        `assetId`. The files of a folder are logged one by one, under `file_name` or the name of the folder; returns a list then.
         """
+        if isinstance(file_data, (str, Path)) and Path(file_data).expanduser().is_dir():
+            base = Path(file_data).expanduser()
+            name = file_name or base.resolve().name
+            return [
+                self.log_asset(
+                    path, f"{name}/{path.relative_to(base).as_posix()}", overwrite, copy_to_tmp, step, metadata, type
+                )
+                for path in _files_in(base, True)
+            ]
         query = self._describe(file_name, type, step, metadata, overwrite)
         return {"assetId": self._upload(file_data, query, copy_to_tmp)}
 
@@ -155,7 +164,7 @@ class FileCalls(ValueCalls):
             "type": type,
             "step": at,
             "epoch": self._epoch,
-            "context": self._context or None,
+            "context": context_of(self) or None,
             "metadata": None if metadata is None else json.dumps(dict(metadata), default=str),
             "overwrite": True if overwrite else None,
         }

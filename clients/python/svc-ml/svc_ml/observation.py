@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ class Observed(DisplayCalls):
         **options: Any,
     ) -> None:
         super().__init__(given, **options)
+        self._skip_line: Callable[[str], bool] | None = None
+        """Lines of output that are logged by somebody else."""
         if self._channel is None:
             return
         if auto_output_logging:
@@ -94,8 +96,10 @@ class Observed(DisplayCalls):
             self._faults.add(f"The surroundings of the run cannot be read: {error!r}", error=error)
 
     def _log_lines(self, lines: list[dict[str, Any]]) -> None:
-        channel = self._channel
-        if channel is not None:
+        skip, channel = self._skip_line, self._channel
+        if skip is not None:
+            lines = [it for it in lines if not skip(it["output"])]
+        if channel is not None and lines:
             channel.put_record(record.encode_lines(lines))
 
     def _note_status(self, status: dict[str, Any]) -> None:

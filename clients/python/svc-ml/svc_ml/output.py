@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 Write = Callable[[list[dict[str, Any]]], None]
@@ -17,6 +18,7 @@ _FINISH_SECONDS = 0.5
 _lock = threading.Lock()
 _offset = 0
 _tees: weakref.WeakSet[_Tee] = weakref.WeakSet()
+_of_thread = threading.local()
 
 
 def _after_fork_in_child() -> None:
@@ -53,6 +55,12 @@ class _Tee:
 
     def write(self, text: str) -> int:
         written = self._stream.write(text)
+        if not getattr(_of_thread, "is_paused", False):
+            self.capture(text)
+        return written
+
+    def capture(self, text: str) -> None:
+        """Logs what was written."""
         try:
             with _lock:
                 *lines, self._rest = (self._rest + text).split("\n")
@@ -63,7 +71,6 @@ class _Tee:
         except Exception:
             # Whoever prints must not fail because of us; the text itself was printed.
             pass
-        return written
 
     def finish(self) -> None:
         # Whoever holds it for so long was interrupted by the SIGTERM that brings us here.
@@ -90,6 +97,23 @@ class _Tee:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def capture_paused() -> Iterator[None]:
+    """What this thread prints within is not logged."""
+    before = getattr(_of_thread, "is_paused", False)
+    _of_thread.is_paused = True
+    try:
+        yield
+    finally:
+        _of_thread.is_paused = before
+
+
+def capture_print(text: str, stream: Any) -> None:
+    """Logs what was printed while that was paused; does nothing when the stream is not logged."""
+    if isinstance(stream, _Tee):
+        stream.capture(text)
 
 
 def capture_output(write: Write) -> Callable[[], None]:

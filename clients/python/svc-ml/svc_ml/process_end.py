@@ -1,12 +1,16 @@
 """
 What happens to open experiments when their process forks, is asked to end, or ends: the exit hooks, the handler of SIGTERM and
 the hook for uncaught exceptions, each set once per process and passed on to whoever was there before.
+
+Python tells no exit hook which status a process ends with. `sys.exit` is wrapped for that; what ends by `raise SystemExit(1)`
+outside of any `with` is taken for a good end.
 """
 
 from __future__ import annotations
 
 import _thread
 import atexit
+import functools
 import multiprocessing.process
 import os
 import signal
@@ -14,14 +18,14 @@ import sys
 import threading
 import weakref
 from types import FrameType, TracebackType
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 
 class Ending(Protocol):
     """What is told of these things."""
 
     def _after_fork_in_child(self) -> None: ...
-    def _at_exit(self) -> None: ...
+    def _at_exit(self, error: str | None) -> None: ...
     def _at_termination(self, is_the_end: bool) -> None: ...
     def _note_crash(self, error: str) -> None: ...
 
@@ -30,12 +34,25 @@ _END_SECONDS = 15.0
 _WRITE_SECONDS = 2.0
 _open: weakref.WeakSet[Ending] = weakref.WeakSet()
 _is_watching = False
+_exit_error: str | None = None
+"""What `sys.exit` was called with by the main thread, when that means a failure."""
+
+
+def is_good_exit(error: BaseException) -> bool:
+    """True for `sys.exit()` and `sys.exit(0)`."""
+    return isinstance(error, SystemExit) and error.code in (None, 0)
+
+
+def describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def watch(experiment: Ending) -> None:
     """Tells the experiment of forks and of the end, until it is collected or `unwatch`ed."""
-    global _is_watching
+    global _is_watching, _exit_error
     _open.add(experiment)
+    # Whoever logs on after `sys.exit` has caught it.
+    _exit_error = None
     if _is_watching:
         return
     _is_watching = True
@@ -43,8 +60,13 @@ def watch(experiment: Ending) -> None:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after_fork_in_child)
     _watch_exceptions()
+    _watch_exit_status()
     if threading.current_thread() is threading.main_thread():
         _watch_termination()
+
+
+def open_experiments() -> list[Ending]:
+    return list(_open)
 
 
 def unwatch(experiment: Ending) -> None:
@@ -61,10 +83,12 @@ def watch_forked_process() -> None:
 
 def _at_exit() -> None:
     for experiment in list(_open):
-        experiment._at_exit()
+        experiment._at_exit(_exit_error)
 
 
 def _after_fork_in_child() -> None:
+    global _exit_error
+    _exit_error = None
     for experiment in list(_open):
         experiment._after_fork_in_child()
 
@@ -79,10 +103,25 @@ def _watch_exceptions() -> None:
 
     def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         for experiment in list(_open):
-            experiment._note_crash(f"{kind.__name__}: {error}")
+            experiment._note_crash(describe(error))
         previous(kind, error, trace)
 
     sys.excepthook = note
+
+
+def _watch_exit_status() -> None:
+    leave = sys.exit
+
+    @functools.wraps(leave)
+    def note(status: Any = None, /) -> NoReturn:
+        global _exit_error
+        # In another thread it ends that thread only.
+        if threading.current_thread() is threading.main_thread():
+            error = SystemExit(status)
+            _exit_error = None if is_good_exit(error) else describe(error)
+        leave(status)
+
+    sys.exit = note
 
 
 def _watch_termination() -> None:

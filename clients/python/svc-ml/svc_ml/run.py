@@ -36,6 +36,9 @@ def never_raises(call: Call) -> Call:
     def guarded(self: Run, *given: Any, **named: Any) -> Any:
         if self._channel is None:
             return None
+        if self._channel.is_closed:
+            self._tell_late(call.__name__)
+            return None
         try:
             return call(self, *given, **named)
         except SvcError as error:
@@ -70,7 +73,12 @@ class Run:
         self._faults = Faults()
         self._channel: Optional[Channel] = None
         self._context = ""
+        """The context of points outside of any `context_manager`."""
         self._worker = worker
+        # Also of one that cannot be opened: nothing that looks at them may fail.
+        self._settings = Settings()
+        self._service: Service | None = None
+        self._root = Path()
         self.opened_seconds = int(time.time())
         """When this process opened it, in seconds since the Unix epoch."""
         self._may_exist = may_exist
@@ -80,6 +88,8 @@ class Run:
         self._name: str | None = None
         self._link: str | None = None
         self._crash: str | None = None
+        self._is_crash_told_by_others = False
+        """Another process says whether the run has failed, and may say so later than this one."""
         self._has_ended = False
         self._display_summary = display_summary
         self._closers: list[Callable[[], None]] = []
@@ -114,10 +124,9 @@ class Run:
             }
         # A key that was drawn here is nobody else's.
         registration = Registration(self._key, create, self._may_exist or settings.experiment_key is None)
-        service = Service(settings.url, settings.api_key) if is_online and settings.api_key else None
+        self._service = service = Service(settings.url, settings.api_key) if is_online and settings.api_key else None
         root = Path(settings.spool_directory if is_online else settings.offline_directory).expanduser().absolute()
         self._root = root
-        self._service = service
         if is_online and service is None:
             message = "No API key: give api_key, set SVC_API_KEY, or write it into ~/.svc.config."
             if raises:
@@ -210,7 +219,7 @@ class Run:
         except ImportError:
             get_ipython = None
         if get_ipython is not None and get_ipython() is not None and self._link:
-            display(IFrame(self._link, width=width, height=height))
+            display(IFrame(_to_embed(self._link), width=width, height=height))
         else:
             logger.info("Experiment %s: %s", self._key, self._link or "not at the service yet")
 
@@ -286,19 +295,36 @@ class Run:
             self._closers.clear()
             if self._is_owner and os.getpid() == self._pid:
                 self._log_end()
-            has_all = channel.flush(self._settings.end_seconds if timeout is None else timeout)
+            seconds = self._settings.end_seconds if timeout is None else timeout
+            has_all = channel.flush(seconds, on_wait=self._tell_wait)
             channel.close()
             if self._display_summary and os.getpid() == self._pid:
                 self._tell_summary(channel, has_all)
         except Exception as error:
             self._faults.add(f"end: {error!r}", error=error)
 
+    def _tell_late(self, call: str) -> None:
+        self._faults.add(
+            f"{call}: the experiment {self._name or self._key} has ended, nothing more is logged to it. "
+            "To go on with it: ExistingExperiment.",
+            data_affected=call,
+            once="after end",
+        )
+
+    def _tell_wait(self, what: str, seconds: float) -> None:
+        kept = (
+            "the rest stays on disk" if self._channel is not None and self._channel.folder_path else "the rest is lost"
+        )
+        logger.info("Waiting for %s to take %s, %.0f s at most (Ctrl-C: %s).", self._settings.url, what, seconds, kept)
+
     def _log_end(self) -> None:
-        outcome: dict[str, Any] = {"isAlive": False, "hasCrashed": self._crash is not None}
+        outcome: dict[str, Any] = {"isAlive": False}
         if self._crash is not None:
-            outcome["error"] = self._crash[:10_000]
-        self._call("/write/experiment/update-status", outcome)
-        self._call("/write/experiment/set-start-end-time", {"endTimeMillis": now_ms()})
+            outcome |= {"hasCrashed": True, "error": self._crash[:10_000]}
+        elif not self._is_crash_told_by_others:
+            outcome["hasCrashed"] = False
+        self._call("/write/experiment/update-status", outcome, is_last=True)
+        self._call("/write/experiment/set-start-end-time", {"endTimeMillis": now_ms()}, is_last=True)
 
     def _tell_summary(self, channel: Channel, has_all: bool) -> None:
         progress = channel.progress
@@ -326,14 +352,14 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None:
-            self._note_crash(f"{kind.__name__}: {error}")
+        if error is not None and not process_end.is_good_exit(error):
+            self._note_crash(process_end.describe(error))
         self.end()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """
-        What another process gets is the same experiment, gone on with. The key travels to processes that this one spawns, and
-        nowhere else: a pickle may be stored or sent over a network.
+        What another process gets is the same experiment, gone on with, and the same object however often it is sent there. The
+        key travels to processes that this one spawns, and nowhere else: a pickle may be stored or sent over a network.
         """
         if self._channel is None:
             return _reopen, (None, True)
@@ -351,7 +377,8 @@ class Run:
         # What watches the machine and captures output goes on in the parent.
         self._closers.clear()
 
-    def _at_exit(self) -> None:
+    def _at_exit(self, error: str | None) -> None:
+        self._crash = self._crash or error
         self.end()
 
     def _at_termination(self, is_the_end: bool) -> None:
@@ -366,9 +393,9 @@ class Run:
     def _note_crash(self, error: str) -> None:
         self._crash = error
 
-    def _call(self, path: str, body: dict[str, Any], method: str = "POST") -> None:
+    def _call(self, path: str, body: dict[str, Any], method: str = "POST", is_last: bool = False) -> None:
         if self._channel is not None:
-            self._channel.put(record.CALL, {"method": method, "path": path, "body": body})
+            self._channel.put(record.CALL, {"method": method, "path": path, "body": body}, is_last)
 
 
 def _reopen(settings: dict[str, Any] | None, is_online: bool) -> Run:
@@ -377,9 +404,30 @@ def _reopen(settings: dict[str, Any] | None, is_online: bool) -> Run:
 
     if settings is None:
         return Observed({}, create=None, is_online=is_online, disabled=True)
-    # The machine is watched by whoever made the experiment.
-    parts = dict.fromkeys(("log_env_cpu", "log_env_gpu", "log_env_disk", "log_env_network"), False)
-    return Observed(settings, create=None, is_online=is_online, display_summary=False, **parts)
+    # A pool sends it along with every task.
+    with _reopening:
+        for run in process_end.open_experiments():
+            if isinstance(run, Run) and run.id == settings["experiment_key"] and run._is_online == is_online:
+                return run
+        # The machine is watched by whoever made the experiment.
+        parts = dict.fromkeys(("log_env_cpu", "log_env_gpu", "log_env_disk", "log_env_network"), False)
+        run = Observed(settings, create=None, is_online=is_online, display_summary=False, **parts)
+        _reopened[run.id] = run
+        return run
+
+
+_reopened: dict[str, Run] = {}
+"""Those that came from other processes, by key, until this process ends: between two tasks nobody else holds them."""
+_reopening = threading.Lock()
+
+
+def _forget_lock() -> None:
+    """Another thread may have held it when this process was forked."""
+    global _reopening
+    _reopening = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)
 
 
 def now_ms() -> int:
@@ -392,3 +440,9 @@ def _advice(error: Rejected) -> str:
     if error.code == EXPERIMENT_EXISTS:
         return "Go on with it by ExistingExperiment."
     return "Mend that and start again."
+
+
+def _to_embed(link: str) -> str:
+    """The address of an experiment's page for a frame: the service lets no page frame any other."""
+    base, workspace, project, key = link.rsplit("/", 3)
+    return f"{base}/-/embed/{workspace}/{project}/{key}"

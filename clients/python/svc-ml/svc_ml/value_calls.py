@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import contextvars
+import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
+from svc_ml.fault import SvcError
 from svc_ml.number import to_float, to_integer
 from svc_ml.run import Run, never_raises, now_ms
 
 _now = time.time
 _LOW, _HIGH = -(2**63), 2**63 - 1
+
+
+class _Scope(NamedTuple):
+    """A `with` of `context_manager`, within others perhaps."""
+
+    run: Run
+    context: str
+    outer: Optional[_Scope]
+
+
+_scope: contextvars.ContextVar[_Scope | None] = contextvars.ContextVar("svc_ml_scope", default=None)
+"""Of the thread or the task that asks: what others log at the same time belongs to contexts of their own."""
+
+
+def context_of(run: Run) -> str:
+    scope = _scope.get()
+    while scope is not None:
+        if scope.run is run:
+            return scope.context
+        scope = scope.outer
+    return run._context
 
 
 class ValueCalls(Run):
@@ -32,7 +57,7 @@ class ValueCalls(Run):
         try:
             point = (
                 name if type(name) is str else str(name),
-                self._context if include_context else "",
+                context_of(self) if include_context else "",
                 value if type(value) is float else to_float(value),
                 self._step
                 if step is None
@@ -50,6 +75,7 @@ class ValueCalls(Run):
             self._refuse_point(name, value, step, epoch)
             return
         if channel.is_closed:
+            self._tell_late("log_metric")
             return
         points = channel.points
         points.append(point)
@@ -84,7 +110,7 @@ class ValueCalls(Run):
     @never_raises
     def log_parameter(self, name: str, value: Any, step: Any = None) -> None:
         """Logs a parameter; the last value is kept. A mapping becomes one parameter for each of its entries."""
-        if isinstance(value, Mapping):
+        if _is_mapping(value):
             self.log_parameters(value, prefix=name, step=step)
             return
         body: dict[str, Any] = {"parameterName": str(name), "parameterValue": to_text(value), "timestamp": now_ms()}
@@ -95,12 +121,15 @@ class ValueCalls(Run):
 
     @never_raises
     def log_parameters(
-        self, parameters: Mapping[str, Any], prefix: str | None = None, nested_support: bool = True, step: Any = None
+        self, parameters: Any, prefix: str | None = None, nested_support: bool = True, step: Any = None
     ) -> None:
-        """Logs parameters. With `nested_support` a mapping within is spread out, its names joined by `|`."""
-        for name, value in parameters.items():
+        """
+        Logs parameters: a mapping, an `argparse.Namespace` or a dataclass. With `nested_support` one within is spread out, its
+        names joined by `|`.
+        """
+        for name, value in _to_mapping(parameters).items():
             whole = f"{prefix}|{name}" if prefix else str(name)
-            if nested_support and isinstance(value, Mapping):
+            if nested_support and _is_mapping(value):
                 self.log_parameters(value, prefix=whole, step=step)
             else:
                 self.log_parameter(whole, to_text(value), step)
@@ -160,12 +189,15 @@ class ValueCalls(Run):
 
     @contextlib.contextmanager
     def context_manager(self, context: str) -> Iterator[ValueCalls]:
-        """Points that are logged within belong to a context, such as `train` or `validate`."""
-        before, self._context = self._context, context
+        """
+        Points that this thread (or asyncio task) logs within belong to a context, such as `train` or `validate`. A thread that is
+        started within begins outside of it.
+        """
+        before = _scope.set(_Scope(self, context, _scope.get()))
         try:
             yield self
         finally:
-            self._context = before
+            _scope.reset(before)
 
     def train(self) -> contextlib.AbstractContextManager[ValueCalls]:
         return self.context_manager("train")
@@ -175,6 +207,21 @@ class ValueCalls(Run):
 
     def test(self) -> contextlib.AbstractContextManager[ValueCalls]:
         return self.context_manager("test")
+
+
+def _is_mapping(value: Any) -> bool:
+    is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return is_record or isinstance(value, (Mapping, argparse.Namespace))
+
+
+def _to_mapping(value: Any) -> Mapping[str, Any]:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {it.name: getattr(value, it.name) for it in dataclasses.fields(value)}
+    if isinstance(value, argparse.Namespace):
+        return vars(value)
+    if isinstance(value, Mapping):
+        return value
+    raise SvcError(f"parameters is {_shorten(value)}: expected a dictionary, an argparse.Namespace or a dataclass.")
 
 
 def to_text(value: Any) -> str:

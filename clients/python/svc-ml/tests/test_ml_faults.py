@@ -244,7 +244,7 @@ def test_a_full_disk_bound_is_told_once_and_counted_and_the_training_goes_on(
     experiment.end()
     messages = [it["message"] for it in experiment.get_logging_errors()]
     assert any("is full (400000 bytes)" in it for it in messages)
-    assert f"{channel.dropped} entries were dropped, because a buffer was full." in messages
+    assert f"{channel.dropped:,} entries (points, lines of output, calls) were dropped." in messages
 
     def look() -> bool:
         found = read_points(own_service, experiment.id, "loss")
@@ -261,17 +261,95 @@ def test_a_full_disk_bound_is_told_once_and_counted_and_the_training_goes_on(
 def test_a_full_queue_makes_a_call_wait_once_and_then_drops_and_counts(
     own_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own_service.start()
     monkeypatch.setenv("SVC_QUEUE_BYTES", "1000000")
     monkeypatch.setenv("SVC_BLOCK_SECONDS", "0.3")
-    # The disk refuses: a file stands where the folder should be.
+    # The disk refuses, a file stands where the folder should be; and the service is away.
     (tmp_path / "spool").write_text("in the way")
     experiment = Experiment(**quiet)
+    channel = experiment._channel
+    assert channel is not None
     log(experiment, range(20_000))
-    dropped = experiment._channel.dropped  # type: ignore[union-attr]
+    dropped = channel.dropped
     assert 10_000 < dropped < 20_000
-    (tmp_path / "spool").unlink()
+    own_service.start()
     experiment.end()
+    assert channel.dropped == dropped, "what was in memory is sent from there"
     messages = [it["message"] for it in experiment.get_logging_errors()]
-    assert any("cannot be written" in it for it in messages) and any("queue is full" in it for it in messages)
+    assert any("cannot be written" in it and "sent out of memory" in it for it in messages)
+    assert any("queue is full" in it for it in messages)
     eventually(lambda: read_points(own_service, experiment.id, "loss") == a_ledger(20_000 - dropped))
+
+
+@pytest.mark.usefixtures("settings")
+def test_what_neither_disk_nor_service_took_is_counted_to_the_last_point(
+    own_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spool").write_text("in the way")
+    monkeypatch.setenv("SVC_STALL_SECONDS", "1")
+    experiment = Experiment(**quiet)
+    channel = experiment._channel
+    assert channel is not None
+    log(experiment, range(5_000))
+    experiment.end()
+    # The points, and the three calls with the begin and the end of the run.
+    assert channel.dropped == 5_003
+    messages = [it["message"] for it in experiment.get_logging_errors()]
+    assert any("5,003 entries end with this process" in it for it in messages), messages
+
+
+DISK_FILLS_UP = """
+    import resource, sys
+    from svc_ml import Experiment
+    # No file may grow beyond this: a write is refused as on a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    experiment = Experiment()
+    for round in range(5):
+        for step in range(round * 20_000, round * 20_000 + 20_000):
+            experiment.log_metric("loss", step * 0.5, step=step)
+        experiment.log_parameter("last", round)
+        experiment.log_asset(bytes(200_000), file_name=f"bytes-{round}")
+    experiment.log_asset(sys.argv[1], file_name="file")
+    experiment.end()
+    print(experiment.id, experiment._channel.dropped)
+"""
+
+
+def test_a_disk_that_fills_up_costs_nothing_while_the_service_is_there(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * 300_000)
+    output, errors = run_script(DISK_FILLS_UP, environment(service, tmp_path), str(tmp_path / "large"))
+    key, dropped = output.split()
+    assert dropped == "0" and "cannot be written" in errors and "Files cannot be copied" in errors
+    eventually(lambda: read_points(service, key, "loss") == a_ledger(100_000))
+    assert read_values(service, key, "parameters") == {"last": "4"}
+    found = service.get(f"/api/rest/v2/experiment/asset/list?experimentKey={key}&type=asset")["assets"]
+    assert sorted((it["fileName"], it["fileSize"]) for it in found) == [
+        *[(f"bytes-{it}", 200_000) for it in range(5)],
+        ("file", 300_000),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "crash"),
+    [
+        ("with experiment: sys.exit(0)", 0, None),
+        ("with experiment: sys.exit(3)", 3, "SystemExit: 3"),
+        ("sys.exit(0)", 0, None),
+        ("sys.exit('no data')", 1, "SystemExit: no data"),
+        ("try: sys.exit(1)\n    except SystemExit: experiment.end()", 0, None),
+    ],
+)
+def test_the_status_that_a_script_ends_with_is_how_the_run_ended(
+    service: Service, tmp_path: Path, ending: str, status: int, crash: str | None
+) -> None:
+    script = f"""
+    import sys
+    from svc_ml import Experiment
+    experiment = Experiment(auto_output_logging=False)
+    print(experiment.id, flush=True)
+    {ending}
+"""
+    process = start_script(script, environment(service, tmp_path))
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == status, errors
+    metadata = service.get(f"/api/rest/v2/experiment/metadata?experimentKey={output.split()[0]}")
+    assert (metadata["running"], metadata["hasCrashed"], metadata.get("error")) == (False, crash is not None, crash)

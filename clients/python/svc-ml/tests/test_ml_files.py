@@ -79,9 +79,10 @@ def test_an_asset_with_overwrite_takes_the_place_of_the_one_before(service: Serv
     assert [data_of(service, experiment.id, it) for it in found] == [b"two"]
 
 
-def test_what_people_look_at_is_kept_in_its_form(service: Service) -> None:
+def test_what_people_look_at_is_kept_in_its_form(service: Service, tmp_path: Path) -> None:
     import matplotlib as mpl
     import pandas as pd
+    import polars as pl
     from PIL import Image
 
     mpl.use("Agg")
@@ -96,8 +97,19 @@ def test_what_people_look_at_is_kept_in_its_form(service: Service) -> None:
         experiment.log_figure("plot", figure)
         experiment.log_table("rows.csv", [[1, "a"], [2, "b,c"]], headers=["n", "s"])
         experiment.log_table("frame.csv", pd.DataFrame({"x": [1.5, 2.5]}), headers=True)
+        experiment.log_table("dictionaries.csv", [{"n": 1, "s": "a"}, {"s": "b", "n": 2}, {"n": 3, "t": "c"}])
+        experiment.log_table("chosen.json", [{"n": 1, "s": "a"}, {"s": "b"}], headers=["s", "n"])
+        experiment.log_table("polars.csv", pl.DataFrame({"x": [1, 2, 3], "y": ["a", "b", "c"]}))
+        experiment.log_table("polars.json", pl.DataFrame({"x": [1, 2, 3], "y": ["a", "b", "c"]}))
         experiment.log_curve("roc", [0, 0.5, 1], [0, 0.9, 1])
         experiment.log_confusion_matrix([0, 1, 1, 2], [[0.9, 0.1, 0], [0, 1, 0], [0.8, 0.1, 0.1], [0, 0, 1]])
+        named = {"y_true": ["dog", "cat", "dog"], "y_predicted": ["dog", "dog", "bird"], "file_name": "named.json"}
+        experiment.log_confusion_matrix(**named)
+        experiment.log_confusion_matrix(**{**named, "labels": ["cat", "dog"], "file_name": "lacking.json"})
+        (tmp_path / "data" / "inner").mkdir(parents=True)
+        (tmp_path / "data" / "one.txt").write_text("1")
+        (tmp_path / "data" / "inner" / "two.txt").write_text("2")
+        assert len(experiment.log_asset(tmp_path / "data")) == 2
         experiment.log_text("a sample", step=2)
         experiment.log_code(code="print(1)", code_name="train.py")
     found = assets(service, experiment.id)
@@ -108,6 +120,17 @@ def test_what_people_look_at_is_kept_in_its_form(service: Service) -> None:
     assert Image.open(io.BytesIO(data["plot.png"])).size[0] > 100
     assert {found[it]["type"] for it in ("array.png", "pillow.png", "plot.png")} == {"image"}
     assert data["rows.csv"] == b'n,s\n1,a\n2,"b,c"\n'
+    assert data["dictionaries.csv"] == b"n,s,t\n1,a,\n2,b,\n3,,c\n", "by name, whatever their order in a row"
+    assert json.loads(data["chosen.json"]) == [["s", "n"], ["a", 1], ["b", None]]
+    assert data["polars.csv"] == b"x,y\n1,a\n2,b\n3,c\n"
+    table = json.loads(data["polars.json"])
+    assert table == {"columns": ["x", "y"], "index": [0, 1, 2], "data": [[1, "a"], [2, "b"], [3, "c"]]}
+    named_classes = json.loads(data["named.json"])
+    assert named_classes["labels"] == ["bird", "cat", "dog"]
+    assert named_classes["matrix"] == [[0, 0, 0], [0, 0, 1], [1, 0, 1]]
+    refused = [it["message"] for it in experiment.get_logging_errors()]
+    assert len(refused) == 1 and "labels has no 'bird'" in refused[0], refused
+    assert (data["data/one.txt"], data["data/inner/two.txt"]) == (b"1", b"2")
     assert data["frame.csv"] == b",x\n0,1.5\n1,2.5\n"
     assert json.loads(data["roc.json"]) == {"name": "roc", "x": [0, 0.5, 1], "y": [0, 0.9, 1]}
     assert json.loads(data["confusion-matrix.json"])["matrix"] == [[1, 0, 0], [1, 1, 0], [0, 0, 1]]
@@ -228,7 +251,10 @@ def test_a_notebook_shows_a_link(variables: dict[str, str]) -> None:
         with Experiment(experiment_name="a <b>") as experiment:
             print(experiment._repr_html_())
             experiment.display()
+        from svc_ml.run import _to_embed
+        print(_to_embed("https://svc.example/below/a%2Fteam/vision/key"))
     """
     output, errors = run_script(script, variables)
     assert output.startswith('<a href="http://127.0.0.1:') and "a &lt;b&gt;</a>" in output
+    assert "https://svc.example/below/-/embed/a%2Fteam/vision/key\n" in output
     assert errors.count("/default/clients/") >= 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import Service, eventually
-from ml_ledger import environment, read, read_points, read_values
+from ml_ledger import environment, quiet, read, read_points, read_values
 from svc_ml import ExistingExperiment, Experiment
 
 
@@ -76,6 +78,46 @@ def test_points_that_look_alike_are_all_kept_and_contexts_apart(service: Service
     eventually(lambda: len(read_points(service, experiment.id, "same")) == 50)
     points = read(service, experiment.id, "metrics/get-metric", metricName="loss")["metrics"]
     assert {(it["runContext"], it["metricValue"]) for it in points} == {("train", "0.5"), ("validate", "0.7")}
+
+
+def test_a_context_belongs_to_the_thread_or_the_task_that_is_in_it(service: Service) -> None:
+    both_are_in = threading.Barrier(2)
+
+    def train(context: str) -> None:
+        with experiment.context_manager(context):
+            both_are_in.wait(30)
+            experiment.log_metric("of_thread", 1, step=1)
+            both_are_in.wait(30)
+        experiment.log_metric("of_thread", 2, step=2)
+
+    async def evaluate(context: str) -> None:
+        with experiment.context_manager(context):
+            await asyncio.sleep(0)
+            experiment.log_metric("of_task", 1, step=1)
+
+    async def evaluate_all() -> None:
+        await asyncio.gather(evaluate("c"), evaluate("d"))
+
+    with Experiment(**quiet) as experiment, Experiment(**quiet) as other:
+        threads = [threading.Thread(target=train, args=(it,)) for it in ("a", "b")]
+        for it in threads:
+            it.start()
+        for it in threads:
+            it.join()
+        asyncio.run(evaluate_all())
+        with experiment.context_manager("outer"), other.context_manager("of_other"):
+            experiment.log_metric("nested", 1, step=1)
+            with experiment.context_manager("inner"):
+                experiment.log_metric("nested", 2, step=2)
+            experiment.log_metric("nested", 3, step=3)
+
+    def contexts(name: str) -> list[tuple[int, str]]:
+        points = read(service, experiment.id, "metrics/get-metric", metricName=name)["metrics"]
+        return sorted((it["step"], it["runContext"] or "") for it in points)
+
+    eventually(lambda: contexts("of_thread") == [(1, "a"), (1, "b"), (2, ""), (2, "")])
+    eventually(lambda: contexts("of_task") == [(1, "c"), (1, "d")])
+    eventually(lambda: contexts("nested") == [(1, "outer"), (2, "inner"), (3, "outer")])
 
 
 def test_parameters_others_tags_name_and_documents_are_kept(service: Service) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from conftest import Service, eventually
-from ml_ledger import environment, quiet, read_points, sync
+from ml_ledger import environment, quiet, read_points, read_values, sync
 from svc_ml import ExistingExperiment, Experiment, SvcError
 from svc_ml.settings import read_settings
 
@@ -105,10 +107,61 @@ def test_what_the_service_refuses_costs_nothing_else_and_is_told_with_its_words(
         experiment.log_parameter("p" * 1_001, 1)
         experiment.log_parameter("fine", 1)
     lines = told(caplog)
-    assert any("refused 1 of 3 points" in it and "1000 characters" in it for it in lines), lines
+    assert any("refused 1 of 3 points ('nnn" in it and "1000 characters" in it for it in lines), lines
     assert any("refused the parameter" in it for it in lines), lines
     eventually(lambda: read_points(service, experiment.id, "before") == [(1, 1.0)])
     eventually(lambda: read_points(service, experiment.id, "after") == [(1, 1.0)])
+
+
+def test_what_is_logged_after_the_end_is_told_once(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    experiment = Experiment(**quiet)
+    experiment.log_metric("loss", 1, step=1)
+    experiment.end()
+    for step in range(100):
+        experiment.log_metric("loss", 2, step=2 + step)
+    experiment.log_parameter("late", 1)
+    lines = told(caplog)
+    assert len(lines) == 1 and "has ended" in lines[0] and "ExistingExperiment" in lines[0], lines
+    assert len(experiment.get_logging_errors()) == 101
+    eventually(lambda: read_points(service, experiment.id, "loss") == [(1, 1.0)])
+
+
+def test_waiting_at_the_end_is_told(
+    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "svc_ml")
+    monkeypatch.setenv("SVC_STALL_SECONDS", "4")
+    experiment = Experiment(url="http://127.0.0.1:9", **quiet)
+    experiment.log_metric("loss", 1, step=1)
+    experiment.end()
+    waits = [it.getMessage() for it in caplog.records if "Waiting for" in it.getMessage()]
+    assert len(waits) == 1 and "http://127.0.0.1:9 to take 0.0 MB" in waits[0] and "stays on disk" in waits[0], waits
+
+
+@dataclass
+class Rates:
+    start: float
+    decay: float = 0.5
+
+
+def test_parameters_come_as_a_namespace_or_a_dataclass_too(service: Service) -> None:
+    with Experiment(**quiet) as experiment:
+        experiment.log_parameters(argparse.Namespace(depth=3, rates=Rates(0.1)))
+        experiment.log_parameters(Rates(0.2), prefix="warm")
+        experiment.log_parameter("one", Rates(0.3))
+        experiment.log_parameters(["a", "b"])
+    values = read_values(service, experiment.id, "parameters")
+    assert values == {
+        "depth": "3",
+        "rates|start": "0.1",
+        "rates|decay": "0.5",
+        "warm|start": "0.2",
+        "warm|decay": "0.5",
+        "one|start": "0.3",
+        "one|decay": "0.5",
+    }
+    faults = [it["message"] for it in experiment.get_logging_errors()]
+    assert len(faults) == 1 and "expected a dictionary, an argparse.Namespace or a dataclass" in faults[0]
 
 
 def test_settings_come_from_the_argument_then_the_environment_then_a_file(

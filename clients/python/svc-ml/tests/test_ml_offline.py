@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -140,3 +141,52 @@ def test_what_cannot_be_synced_says_why_and_stays(service: Service, variables: d
     assert nowhere.returncode == 1 and "is no folder" in nowhere.stderr
     assert sync(folder, variables).returncode == 0
     eventually(lambda: read_points(service, experiment.id, "loss") == [(0, 1.0)])
+
+
+def test_a_spool_for_a_workspace_that_is_not_there_is_listed_and_sent_to_another_or_dropped(
+    service: Service, variables: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "offline"
+    experiment = OfflineExperiment(workspace="nobody-has-this", project_name="lost")
+    experiment.log_metric("loss", 1, step=0)
+    [waiting] = listed(folder, variables)
+    assert waiting["in_use"] is True
+    experiment.end()
+    [waiting] = listed(folder, variables)
+    assert (waiting["experiment_key"], waiting["workspace"], waiting["project"]) == (
+        experiment.id,
+        "nobody-has-this",
+        "lost",
+    )
+    assert waiting["in_use"] is False and waiting["bytes"] > 0
+    shown = command(variables, "list")
+    assert f"{experiment.id} of nobody-has-this/lost at {service.url}" in shown.stdout, shown
+
+    refused = sync(folder, variables)
+    assert refused.returncode == 1 and "--workspace, --project" in refused.stderr, refused.stderr
+    sent = sync(folder, variables, "--workspace", service.workspace, "--project", "found")
+    assert sent.returncode == 0, sent.stderr
+    eventually(lambda: read_points(service, experiment.id, "loss") == [(0, 1.0)])
+    assert read(service, experiment.id, "metadata")["projectName"] == "found"
+    assert "Nothing waits" in command(variables, "list").stderr
+
+    OfflineExperiment(workspace="nobody-has-this").end()
+    [waiting] = listed(folder, variables)
+    asked = command(variables, "drop", waiting["path"])
+    assert asked.returncode == 1 and "--yes" in asked.stderr and listed(folder, variables)
+    assert command(variables, "drop", str(folder)).returncode == 1, "only a spool that was named"
+    assert command(variables, "drop", "--yes", waiting["path"]).returncode == 0
+    assert listed(folder, variables) == []
+
+
+def command(variables: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    given = [sys.executable, "-m", "svc_ml.command", *arguments]
+    return subprocess.run(
+        given, env=os.environ | variables, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+    )
+
+
+def listed(folder: Path, variables: dict[str, str]) -> list[dict[str, Any]]:
+    done = command(variables, "list", "--json", str(folder))
+    assert done.returncode == 0, done.stderr
+    return [json.loads(it) for it in done.stdout.splitlines()]

@@ -143,3 +143,43 @@ def test_strangers_log_to_one_experiment_at_once(service: Service, variables: di
             _, errors = it.communicate(timeout=60)
             assert it.returncode == 0, errors
     eventually(lambda: read_points(service, experiment.id, "loss") == a_ledger(3, 500))
+
+
+def test_an_experiment_sent_along_with_every_task_of_a_pool_is_opened_once_in_each_process(
+    service: Service, variables: dict[str, str], tmp_path: Path
+) -> None:
+    module = tmp_path / "pooled.py"
+    module.write_text("""
+import multiprocessing, os, sys
+from concurrent.futures import ProcessPoolExecutor
+from svc_ml import Experiment
+
+def task(experiment, number):
+    experiment.log_metric("loss", number, step=number)
+    if number % 100 == 0:
+        print("task", number)
+    return os.getpid(), len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+
+if __name__ == "__main__":
+    experiment = Experiment()
+    key = experiment.id
+    for method in ("spawn", "fork"):
+        with ProcessPoolExecutor(2, multiprocessing.get_context(method)) as pool:
+            first = 0 if method == "spawn" else 300
+            found = list(pool.map(task, [experiment] * 300, range(first, first + 300)))
+        assert max(count for _, count in found) < 60, found[-5:]
+    experiment.end()
+    sys.stdout.write(key)
+""")
+    script = f"import runpy; runpy.run_path({str(module)!r}, run_name='__main__')"
+    output, _ = run_script(script, variables)
+    key = output[-32:]
+    eventually(lambda: read_points(service, key, "loss") == [(it, float(it)) for it in range(600)])
+    printed = f"/api/rest/v2/experiment/output?experimentKey={key}"
+
+    def look() -> bool:
+        lines = service.get(printed)["output"].split("\n")
+        assert sorted(it for it in lines if it.startswith("task")) == sorted(f"task {it}" for it in range(0, 600, 100))
+        return True
+
+    assert eventually(look), "each line once"

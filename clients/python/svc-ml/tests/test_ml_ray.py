@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,8 +27,9 @@ pytest.importorskip("sklearn")
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "ray_digits.py"
 EPOCHS = 3
-# Cores as Ray counts them, whatever the machine has: one for each worker, and with Train V1 one for the trainer.
-RUN = "import ray, runpy, sys; ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False); "
+# Cores as Ray counts them, whatever the machine has: one for each worker, and with Train V1 one for the trainer. What workers
+# print is shown on the driver, as Ray does by itself.
+RUN = "import ray, runpy, sys; ray.init(num_cpus=3, include_dashboard=False); "
 
 
 @pytest.fixture
@@ -40,13 +45,24 @@ def run_example(variables: dict[str, str], cluster_folder: Path, *arguments: str
     script = (
         RUN + f"sys.argv = [{str(EXAMPLE)!r}, *sys.argv[1:]]; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
     )
+    given = [*arguments, "--epochs", str(EPOCHS), "--storage", str(cluster_folder / "results")]
+    return key_in(run_on_cluster(script, variables, cluster_folder, *given).stdout)
+
+
+def key_in(printed: str) -> str:
+    """What the driver has printed, among what Ray shows of its workers."""
+    return re.findall(r"^[0-9a-f]{32}$", printed, re.MULTILINE)[-1]
+
+
+def run_on_cluster(
+    script: str, variables: dict[str, str], cluster_folder: Path, *given: str
+) -> subprocess.CompletedProcess[str]:
     ours = {
         "TMPDIR": str(cluster_folder),
         "RAY_TMPDIR": str(cluster_folder),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "disabled",
     }
-    given = [*arguments, "--epochs", str(EPOCHS), "--storage", str(cluster_folder / "results")]
     done = subprocess.run(
         [sys.executable, "-c", script, *given],
         env=os.environ | ours | variables,
@@ -55,7 +71,7 @@ def run_example(variables: dict[str, str], cluster_folder: Path, *arguments: str
         timeout=200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.split()[-1]
+    return done
 
 
 def look_at(service: Service, key: str) -> dict[str, Any]:
@@ -78,7 +94,7 @@ def look_at(service: Service, key: str) -> dict[str, Any]:
         assert f"worker-{rank}_sys.ram.used" in names | set(resources(service, key)), names
     output = read(service, key, "output")["output"]
     for rank in (0, 1):
-        assert f"worker {rank} has finished epoch {EPOCHS - 1}" in output
+        assert output.count(f"worker {rank} has finished epoch {EPOCHS - 1}") == 1, output
     found["checkpoints"] = [load_checkpoint(service, key, report) for report in range(1, EPOCHS + 1)]
     return found
 
@@ -142,6 +158,71 @@ def test_train_v1_logs_the_same(service: Service, tmp_path: Path, cluster_folder
     assert read(service, key, "metadata")["running"] is False
 
 
+FAILS = """
+    import os, ray
+    ray.init(num_cpus=3, include_dashboard=False)
+    from ray.train import RunConfig, ScalingConfig
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+    from svc_ml.integration.dist import SvcTrainLoggerCallback, svc_worker_logger
+
+    def loop(config):
+        with svc_worker_logger(config) as run:
+            run.log_metric("never", 1)
+        raise ValueError("out of data")
+
+    config = {"rate": 0.5}
+    callback = SvcTrainLoggerCallback(config, api_key=os.environ["KEY_OF_THE_DRIVER"])
+    run_config = RunConfig(callbacks=[callback], storage_path=os.environ["STORAGE"])
+    trainer = DataParallelTrainer(loop, train_loop_config=config, scaling_config=ScalingConfig(num_workers=2), run_config=run_config)
+    try:
+        trainer.fit()
+    except Exception:
+        pass
+    callback.end()
+    print(callback.experiment.id)
+"""
+
+
+def test_a_failure_that_the_script_catches_is_one_and_workers_without_a_key_are_told_on_the_driver(
+    service: Service, tmp_path: Path, cluster_folder: Path
+) -> None:
+    variables = environment(service, tmp_path)
+    more = {"KEY_OF_THE_DRIVER": variables.pop("SVC_API_KEY"), "HOME": str(tmp_path)}
+    more["STORAGE"] = str(cluster_folder / "results")
+    done = run_on_cluster(textwrap.dedent(FAILS), {**variables, **more}, cluster_folder)
+    metadata = read(service, key_in(done.stdout), "metadata")
+    assert metadata["running"] is False and metadata["hasCrashed"] is True and "out of data" in metadata["error"]
+    told = [it for it in done.stderr.splitlines() if it.startswith("svc: worker-")]
+    assert len(told) == 1 and "worker-0, worker-1 logged nothing: no API key" in told[0], done.stderr
+
+
+@pytest.mark.parametrize("wrong", [{"url": "localhost:8080"}, {"experiment_key": "short"}, {"disabled": True}])
+def test_a_callback_that_cannot_log_raises_nowhere(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
+) -> None:
+    from svc_ml.integration.dist import SvcTrainLoggerCallback, svc_dist_train_logger, svc_worker_logger
+
+    for name, value in environment(service, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    config: dict[str, Any] = {"rate": 0.5}
+    callback = SvcTrainLoggerCallback(config, share_api_key_to_workers=True, **wrong)
+    assert callback.experiment.disabled
+    callback.after_report(None, [{"loss": 1.0}, {"loss": 2.0}], None)
+    callback.after_exception(None, {1: ValueError("bad")})
+    with svc_worker_logger(config) as run:
+        run.log_metric("loss", 1)
+    in_controller = pickle.loads(pickle.dumps(callback))
+    in_controller.after_report(None, [{"loss": 1.0}], None)
+    in_controller.end()
+    callback.end()
+
+    trainer = SimpleNamespace(
+        train_loop_config={"rate": 0.5}, run_config=SimpleNamespace(callbacks=[]), fit=lambda: "trained"
+    )
+    svc_dist_train_logger(trainer, **wrong)
+    assert trainer.fit() == "trained"
+
+
 def test_a_worker_that_lacks_something_logs_nothing_and_trains_on(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,9 +251,14 @@ def test_a_worker_that_lacks_something_logs_nothing_and_trains_on(
         run.log_metric("by_argument", 1, step=1)
     with svc_worker_logger({**config, CONFIG_KEY: {**config[CONFIG_KEY], "api_key": service.api_key}}) as run:
         run.log_metric("by_dictionary", 1, step=1)
+    with svc_worker_logger(config, api_key=service.api_key, context="mine") as run:
+        run.log_metric("by_argument", 2, step=2)
     callback.end()
     key = callback.experiment.id
-    eventually(lambda: read_points(service, key, "by_argument") == [(1, 1.0)])
+    eventually(lambda: read_points(service, key, "by_argument") == [(1, 1.0), (2, 2.0)])
+    metrics = read(service, key, "metrics/get-metric", metricName="by_argument")["metrics"]
+    # Outside of a training a worker is named by its process.
+    assert sorted(it["runContext"] for it in metrics) == ["mine", f"worker-{os.getpid()}"]
     eventually(lambda: read_points(service, key, "by_dictionary") == [(1, 1.0)])
 
 
@@ -189,6 +275,11 @@ def test_the_modes_make_or_go_on_with_an_experiment(
     second = SvcTrainLoggerCallback({}, mode="get", experiment_key=key)
     third = SvcTrainLoggerCallback({}, experiment_key=key, raise_on_error_during_init=True)
     fourth = SvcTrainLoggerCallback({})
+    monkeypatch.setenv("SVC_EXPERIMENT_KEY", key)
+    of_variable = [SvcTrainLoggerCallback({}, mode=mode) for mode in ("get", "get_or_create")]
+    assert [it.experiment.id for it in of_variable] == [key, key]
+    assert not any(it.experiment.get_logging_errors() for it in of_variable)
+    monkeypatch.delenv("SVC_EXPERIMENT_KEY")
     assert [it.experiment.id == key for it in (second, third, fourth)] == [True, True, False]
     with pytest.raises(SvcError, match="there is an experiment"):
         SvcTrainLoggerCallback({}, mode="create", experiment_key=key, raise_on_error_during_init=True)
@@ -200,5 +291,41 @@ def test_the_modes_make_or_go_on_with_an_experiment(
         SvcTrainLoggerCallback({}, mode="new")
     with pytest.raises(ValueError, match="give the dictionary"):
         SvcTrainLoggerCallback(None)  # type: ignore[arg-type]
-    for it in (second, third, fourth, first):
+    for it in (*of_variable, second, third, fourth, first):
         it.experiment.end()
+
+
+def test_each_trial_of_tune_is_a_run(service: Service, tmp_path: Path, cluster_folder: Path) -> None:
+    page = (Path(__file__).parents[4] / "docs/integrations.md").read_text()
+    found = re.search(r"^## Ray Tune\n+```python\n(.*?)```", page, re.S | re.M)
+    assert found is not None
+    train = """
+import ray
+ray.init(num_cpus=3, include_dashboard=False)
+def train(config):
+    from ray import tune
+    for step in range(4):
+        if config["rate"] == 0.3 and step == 2:
+            raise RuntimeError("no more")
+        tune.report({"loss": config["rate"] / (step + 1), "deep": {"er": step}, "epoch": step // 2, "note": "x"})
+"""
+    run_on_cluster(train + found[1], environment(service, tmp_path), cluster_folder)
+    listed = f"/api/rest/v2/experiments?workspaceName={service.workspace}&projectName=tuning"
+
+    def found() -> dict[float, dict[str, Any]]:
+        runs = service.get(listed)["experiments"]
+        return {float(read_values(service, it["experimentKey"], "parameters")["rate"]): it for it in runs}
+
+    assert eventually(lambda: sorted(found()) == [0.1, 0.2, 0.3])
+    for rate, run in found().items():
+        key, steps = run["experimentKey"], range(2 if rate == 0.3 else 4)
+        for name, values in (("loss", [rate / (it + 1) for it in steps]), ("deep/er", [float(it) for it in steps])):
+            expected = [(step + 1, value) for step, value in enumerate(values)]
+            eventually(functools.partial(compare, service, key, name, expected))
+        state = read(service, key, "metadata")
+        assert (state["running"], bool(state["hasCrashed"])) == (False, rate == 0.3)
+
+
+def compare(service: Service, key: str, name: str, expected: list[tuple[int, float]]) -> bool:
+    assert read_points(service, key, name) == expected
+    return True

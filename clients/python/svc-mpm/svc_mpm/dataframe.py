@@ -10,6 +10,7 @@ from .event import InvalidEvent, Item, is_missing, make_event
 
 if TYPE_CHECKING:
     import pandas
+    import polars
 
 _ROWS_AT_ONCE = 10_000
 _FAULTS_MAX = 1_000
@@ -61,33 +62,41 @@ class Columns:
         return [it for it in single if it is not None] + several
 
 
-def log_rows(frame: pandas.DataFrame, columns: Columns, put: Callable[[Item], str | None]) -> LogEventsResult:
+def log_rows(
+    frame: pandas.DataFrame | polars.DataFrame, columns: Columns, put: Callable[[Item], str | None]
+) -> LogEventsResult:
     """
     Makes an event of each row and hands it to `put`, which answers why it could not be taken.
 
     Raises InvalidEvent when it is no data frame, or has not the columns.
     """
-    import pandas
-
-    if not isinstance(frame, pandas.DataFrame):
-        raise InvalidEvent(f"dataframe: expected a pandas.DataFrame, not {type(frame).__name__}")
+    kinds = {(it.__module__.partition(".")[0], it.__name__) for it in type(frame).__mro__}
+    if kinds.isdisjoint({("pandas", "DataFrame"), ("polars", "DataFrame")}):
+        raise InvalidEvent(f"dataframe: expected a DataFrame of pandas or polars, not {type(frame).__name__}")
+    names = list(frame.columns)
     for argument in ("features", "output_features", "labels"):
         if isinstance(getattr(columns, argument), str):
             name = "feature_columns" if argument == "features" else f"{argument}_columns"
             raise InvalidEvent(f"{name}: expected a list of names, not a string")
     for name in columns.named():
-        found = int((frame.columns == name).sum())
+        found = names.count(name)
         if found != 1:
             has = "has no such column" if found == 0 else f"has {found} of them"
             raise InvalidEvent(f"the column {name!r} is asked for, and the data frame {has}")
     result = LogEventsResult()
     for start in range(0, len(frame), _ROWS_AT_ONCE):
         # Lists of Python's own values are several times quicker to go through than rows.
-        part = frame.iloc[start : start + _ROWS_AT_ONCE]
-        values = {name: part[name].tolist() for name in dict.fromkeys(columns.named())}
-        for at in range(len(part)):
+        values = {name: _read_column(frame, name, start) for name in dict.fromkeys(columns.named())}
+        for at in range(min(_ROWS_AT_ONCE, len(frame) - start)):
             _log_row(start + at, at, values, columns, put, result)
     return result
+
+
+def _read_column(frame: Any, name: str, start: int) -> list[Any]:
+    column, end = frame[name], start + _ROWS_AT_ONCE
+    # By position: plain brackets of pandas may mean labels.
+    values: list[Any] = (column.iloc[start:end] if hasattr(column, "iloc") else column[start:end]).to_list()
+    return values
 
 
 def _log_row(

@@ -24,6 +24,7 @@ from .transport import Refused, Transport, Unavailable
 
 if TYPE_CHECKING:
     import pandas
+    import polars
 
 logger = logging.getLogger("svc_mpm")
 
@@ -198,7 +199,7 @@ class SvcMPM:
 
     def log_dataframe(
         self,
-        dataframe: pandas.DataFrame,
+        dataframe: pandas.DataFrame | polars.DataFrame,
         prediction_id_column: str,
         feature_columns: Sequence[str] | None = None,
         output_value_column: str | None = None,
@@ -316,7 +317,7 @@ class SvcMPM:
         self._intake.put(item)
         return None
 
-    def _log_rows(self, dataframe: pandas.DataFrame, columns: Columns) -> LogEventsResult:
+    def _log_rows(self, dataframe: pandas.DataFrame | polars.DataFrame, columns: Columns) -> LogEventsResult:
         """Waits for room once in vain, and not again."""
         if self._is_off:
             return LogEventsResult()

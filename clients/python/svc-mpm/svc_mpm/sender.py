@@ -80,6 +80,8 @@ class Sender:
             self._delivery.check()
         except (Unavailable, Refused) as error:
             self._errors.add(f"{error}")
+        except Exception as error:  # A fault of ours must not end the sending.
+            self._errors.add(f"the key could not be checked: {error!r}", error=error)
 
     def _step(self) -> bool:
         """Sends, or waits; False when there is nothing left to do."""

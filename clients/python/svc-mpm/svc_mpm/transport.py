@@ -48,6 +48,8 @@ class Transport:
         self.url = url
         self._headers = {"Authorization": api_key, "User-Agent": "svc-mpm-python"}
         self._timeout = urllib3.Timeout(connect=min(_CONNECT_SECONDS, request_seconds), read=request_seconds)
+        # Here, not in the thread that sends: meanwhile others may change the environment, which must not be read then.
+        self._proxy = _find_proxy(url)
         self._pool: urllib3.PoolManager | None = None
 
     def get(self, path: str, seconds: float) -> dict[str, Any]:
@@ -105,7 +107,7 @@ class Transport:
         self, method: str, path: str, body: bytes | None, headers: dict[str, str], timeout: urllib3.Timeout
     ) -> urllib3.HTTPResponse:
         if self._pool is None:
-            self._pool = _open_pool(self.url)
+            self._pool = urllib3.ProxyManager(self._proxy, maxsize=1) if self._proxy else urllib3.PoolManager(maxsize=1)
         try:
             answer = self._pool.request(
                 method,
@@ -122,12 +124,10 @@ class Transport:
         return answer  # type: ignore[return-value]
 
 
-def _open_pool(url: str) -> urllib3.PoolManager:
+def _find_proxy(url: str) -> str | None:
     parts = urlsplit(url)
     proxy = urllib.request.getproxies().get(parts.scheme)
-    if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
-        return urllib3.ProxyManager(proxy, maxsize=1)
-    return urllib3.PoolManager(maxsize=1)
+    return None if urllib.request.proxy_bypass(parts.hostname or "") else proxy
 
 
 def _read_answer(url: str, answer: urllib3.HTTPResponse, content: bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy
 import pandas
+import polars
 import pytest
 from mpm_events import expect_counts, expect_event, messages, open_logger, unique
 
@@ -23,6 +24,47 @@ def a_frame() -> pandas.DataFrame:
             "truth": ["ok", None, "fraud"],
             "when": [1_700_000_000.5, 1_700_000_001, numpy.nan],
         }
+    )
+
+
+def test_a_frame_of_polars_is_as_good(service: Service) -> None:
+    model = unique("model")
+    frame = polars.DataFrame(
+        {
+            "id": ["a", "b"],
+            "age": [42, None],
+            "income": [1234.5, float("nan")],
+            "country": polars.Series(["NL", "DE"], dtype=polars.Categorical),
+            "member": [True, False],
+            "truth": ["ok", None],
+            "when": [1_700_000_000.5, 1_700_000_001.0],
+        }
+    )
+    with open_logger(service, model) as mpm:
+        result = mpm.log_dataframe(
+            frame,
+            prediction_id_column="id",
+            feature_columns=["age", "income", "country", "member"],
+            labels_columns=["truth"],
+            timestamp_column="when",
+        )
+        mpm.end()
+        assert mpm.get_logging_errors() == []
+    assert result == LogEventsResult(logged=2, rejected=0, faults=[])
+    expect_counts(service, model, events=2, labels=1)
+    expect_event(
+        service,
+        model,
+        "a",
+        features={
+            "age": ("integer", 42),
+            "income": ("float", 1234.5),
+            "country": ("string", "NL"),
+            "member": ("boolean", True),
+        },
+        prediction={},
+        labels={"truth": ("string", "ok")},
+        timestamp=1_700_000_000_500,
     )
 
 
@@ -99,7 +141,7 @@ def test_a_row_that_is_wrong_costs_no_other_and_is_told(service: Service) -> Non
 @pytest.mark.parametrize(
     ("frame", "columns", "said"),
     [
-        ([1, 2], {}, "dataframe: expected a pandas.DataFrame, not list"),
+        ([1, 2], {}, "dataframe: expected a DataFrame of pandas or polars, not list"),
         (
             a_frame(),
             {"feature_columns": ["agee"]},

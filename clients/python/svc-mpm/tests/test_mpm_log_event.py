@@ -22,6 +22,7 @@ from mpm_events import (
 
 from conftest import Service, eventually
 from svc_mpm import SvcMPM
+from svc_mpm.delivery import Delivery
 
 
 class Country(str, enum.Enum):
@@ -88,6 +89,21 @@ def test_values_of_numpy_and_pandas_are_values(service: Service, given: Any, sto
         mpm.end()
         assert mpm.get_logging_errors() == []
     expect_event(service, model, "one", features={"x": stored})
+
+
+def test_a_fault_of_the_check_of_the_key_ends_no_sending(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the environment changed while the sender read it: its thread ended, and with it every event was lost."""
+
+    def fail(_: Delivery) -> None:
+        raise KeyError("SVC_URL")
+
+    monkeypatch.setattr(Delivery, "check", fail)
+    model = unique("model")
+    with open_logger(service, model) as mpm:
+        mpm.log_event("one", {"x": 1})
+        mpm.end()
+        assert "the key could not be checked" in messages(mpm)
+    expect_event(service, model, "one", features={"x": ("integer", 1)})
 
 
 def test_labels_come_after_their_event_or_before_it(service: Service) -> None:

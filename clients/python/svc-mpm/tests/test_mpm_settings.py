@@ -21,9 +21,9 @@ def read(environment: dict[str, str], **given: object) -> Settings:
         return read_settings(**{**arguments, **given}, tell=tell)  # type: ignore[arg-type]
 
 
-def test_the_defaults_are_1000_events_60_seconds_and_300_seconds_per_request() -> None:
+def test_the_defaults_are_1000_events_2_seconds_and_300_seconds_per_request() -> None:
     it = read({})
-    assert (it.batch_size, it.batch_seconds, it.request_seconds) == (1_000, 60, 300)
+    assert (it.batch_size, it.batch_seconds, it.request_seconds) == (1_000, 2, 300)
     assert it.url == "http://127.0.0.1:8080"
 
 
@@ -49,7 +49,7 @@ def test_an_argument_wins_over_the_environment() -> None:
     assert (it.api_key, it.batch_size, it.batch_seconds) == ("key", 7, 3)
 
 
-@pytest.mark.parametrize(("size", "seconds"), [("10", 10), ("5000", 60)])
+@pytest.mark.parametrize(("size", "seconds"), [("1", 1), ("5000", 2)])
 def test_the_variable_that_the_specification_names_for_both_shortens_the_time_and_never_lengthens_it(
     size: str, seconds: float
 ) -> None:

@@ -23,8 +23,11 @@ from ray.tune.logger import LoggerCallback
 
 from svc_ml.experiment import ExistingExperiment, ExistingOfflineExperiment, Experiment, OfflineExperiment
 from svc_ml.fault import SvcError, logger
+from svc_ml.integration import ray_notes, ray_output
 from svc_ml.observation import Observed
 from svc_ml.run import Run
+from svc_ml.settings import read_settings
+from svc_ml.transport.service import Service
 
 try:
     from ray.train import UserCallback
@@ -36,6 +39,8 @@ CONFIG_KEY = "_svc"
 """Where the shared dictionary has what workers need."""
 
 _ASKED_SECONDS = 0.2
+_SILENT = "silent"
+"""Notes of workers that log nothing, with the reason."""
 _MODES = ("get", "create", "get_or_create")
 _WITHOUT_LOOKING: dict[str, Any] = {
     "log_env_cpu": False,
@@ -81,17 +86,21 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
             )
         if mode not in _MODES:
             raise ValueError(f"mode is {mode!r}: expected one of {', '.join(_MODES)}.")
+        experiment_key = experiment_key or _key_of_settings()
         if mode == "get" and not experiment_key:
-            raise ValueError("mode 'get' needs an experiment_key.")
+            raise ValueError("mode 'get' needs an experiment_key, or SVC_EXPERIMENT_KEY.")
         self._save_checkpoints = save_checkpoints
         self._experiment: Observed | None = None
         self._is_driver = True
         self._reports = 0
+        self._has_failed = False
         self._steps: dict[str, int] = {}
         names = {"workspace": workspace, "project_name": project_name, "experiment_key": experiment_key}
         given = {name: value for name, value in names.items() if value is not None}
         run = _open_experiment(given, mode, online, api_key, experiment_name, experiment_kwargs)
         self._experiment = run
+        run._is_crash_told_by_others = True
+        run._skip_line = ray_output.EchoFilter(run.id)
         if tags:
             run.add_tags(tags)
         parameters = {name: value for name, value in dist_config.items() if name != CONFIG_KEY}
@@ -105,16 +114,41 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
     def experiment(self) -> Observed:
         """The experiment, for whatever the driver has to log besides. In the controller one that goes on with it."""
         if self._experiment is None:
-            self._experiment = _reopen(self._shared, None, auto_output_logging=False, **_WITHOUT_LOOKING)
-            threading.Thread(target=_end_when_asked, args=(self._experiment,), name="svc-end", daemon=True).start()
+            self._experiment = run = _reopen(self._shared, None, auto_output_logging=False, **_WITHOUT_LOOKING)
+            if not run.disabled:
+                threading.Thread(target=_end_when_asked, args=(run,), name="svc-end", daemon=True).start()
         return self._experiment
 
     def end(self, timeout: float | None = None) -> None:
-        """Call it in the driver when training is over: sends what is left, also of the controller, and ends the experiment."""
+        """
+        Call it in the driver when training is over: sends what is left, also of the controller, and ends the experiment. Never
+        raises.
+        """
         run = self.experiment
-        if self._is_driver and run._service is not None:
-            run.send_what_others_left()
+        if self._is_driver and not run.disabled:
+            self._tell_silent_workers()
+            if run._service is not None:
+                try:
+                    run.send_what_others_left()
+                    self._read_failure(run._service)
+                except Exception as error:
+                    logger.warning("What the controller has left cannot be sent now: %r", error)
         run.end(timeout)
+
+    def _tell_silent_workers(self) -> None:
+        for reason, workers in _by_reason(ray_notes.read(self.experiment.id, _SILENT)).items():
+            self.experiment._faults.add(f"{', '.join(workers)} logged nothing: {reason}")
+
+    def _read_failure(self, service: Service) -> None:
+        """The controller knows whether training has failed, whatever the script did with the error of `fit`."""
+        run = self.experiment
+        if run._crash is not None:
+            return
+        found = service.get("/experiment/metadata", {"experimentKey": run.id})
+        if found.get("hasCrashed"):
+            run._note_crash(str(found.get("error") or "training has failed"))
+        else:
+            run._is_crash_told_by_others = False
 
     def __getstate__(self) -> dict[str, Any]:
         # Neither threads nor the key travel: the controller opens the experiment again, as a worker does.
@@ -124,6 +158,8 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
 
     def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
         self._reports += 1
+        if self._has_failed:
+            self._tell_failure(None)
         for rank, of_worker in enumerate(metrics):
             context = contextlib.nullcontext() if rank == 0 else self.experiment.context_manager(f"worker-{rank}")
             with context:
@@ -135,7 +171,16 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
     def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
         for rank, error in worker_exceptions.items():
             self.experiment.log_other(f"worker-{rank} failed", repr(error))
+        self._tell_failure("; ".join(f"worker-{rank}: {error!r}" for rank, error in worker_exceptions.items()))
         self._keep()
+
+    def _tell_failure(self, error: str | None) -> None:
+        """A failure that Ray recovers from is taken back when training goes on."""
+        self._has_failed = error is not None
+        outcome: dict[str, Any] = {"isAlive": True, "hasCrashed": self._has_failed}
+        if error is not None:
+            outcome["error"] = error[:10_000]
+        self.experiment._call("/write/experiment/update-status", outcome)
 
     # Train V1 and Tune
 
@@ -262,7 +307,9 @@ def svc_worker(func: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any
     @functools.wraps(func)
     def watched(config: dict[str, Any], *given: Any, **named: Any) -> Any:
         looks = dict.fromkeys(_WITHOUT_LOOKING, True)
-        with _open_worker(config, None, {"auto_output_logging": True, **looks}):
+        with _open_worker(config, None, {"auto_output_logging": True, **looks}) as run, ray_output.printed_once():
+            if not run.disabled:
+                ray_output.note_captured(run.id)
             return func(config, *given, **named)
 
     return watched
@@ -277,10 +324,14 @@ def svc_worker_logger(
     in `dist_config`, else that of the environment. When something needed is missing, or goes wrong, the experiment is a disabled
     one: every call succeeds, and nothing is logged.
 
-    experiment_kwargs: for ExistingExperiment.
+    Points belong to the context `worker-<rank>`, so that those of two workers are two series; `context=""` makes them one.
+
+    experiment_kwargs: `context`, and those of ExistingExperiment.
     """
+    context = experiment_kwargs.pop("context", None)
     options = {"auto_output_logging": False, **_WITHOUT_LOOKING, **experiment_kwargs}
     with _open_worker(dist_config, api_key, options) as run:
+        run._context = run._worker if context is None else str(context)
         yield run
 
 
@@ -298,6 +349,7 @@ def _open_worker(config: Any, api_key: str | None, options: dict[str, Any]) -> I
             run = _reopen(dict(shared), api_key, worker=_worker_name(), **options)
         except Exception as error:
             logger.warning("This worker logs nothing: %s", error)
+            ray_notes.put(str(shared.get("experiment_key")), _SILENT, _worker_name(), str(error))
             run = _disabled()
     try:
         yield run
@@ -328,9 +380,14 @@ def _open_experiment(
     return Experiment(api_key, **named)
 
 
-def _has_key(api_key: str | None) -> bool:
-    from svc_ml.settings import read_settings
+def _key_of_settings() -> str | None:
+    try:
+        return read_settings({}).experiment_key
+    except SvcError:
+        return None
 
+
+def _has_key(api_key: str | None) -> bool:
     try:
         return read_settings({"api_key": api_key}).api_key is not None
     except SvcError:
@@ -382,6 +439,13 @@ def _worker_name() -> str:
     except Exception:
         # Called outside of a training: in a test of the function by itself.
         return f"worker-{os.getpid()}"
+
+
+def _by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, reason in sorted(reasons.items()):
+        found.setdefault(reason, []).append(name)
+    return found
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

@@ -68,11 +68,20 @@ def create_spool_folder(root: Path, about: About) -> SpoolFolder:
     """Raises OSError when the disk refuses."""
     path = root / f"{about.experiment_key}-{about.spool_id}"
     path.mkdir(parents=True)
-    folder = SpoolFolder(path, about)
-    written = path / f"{ABOUT_NAME}.new"
-    written.write_text(json.dumps({"version": _VERSION, **asdict(about)}), encoding="utf-8")
-    # Locked before it can be found.
-    written.rename(path / ABOUT_NAME)
+    try:
+        folder = SpoolFolder(path, about)
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    try:
+        written = path / f"{ABOUT_NAME}.new"
+        written.write_text(json.dumps({"version": _VERSION, **asdict(about)}), encoding="utf-8")
+        # Locked before it can be found.
+        written.rename(path / ABOUT_NAME)
+    except OSError:
+        # A full disk is asked again and again: half a folder each time would fill it for good.
+        folder.remove()
+        raise
     return folder
 
 

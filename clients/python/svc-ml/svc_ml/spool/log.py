@@ -26,8 +26,10 @@ _POSITIONS = struct.Struct("<Q3Q3Q")
 _SLOT_BYTES = 64
 _WINDOW_BYTES = 1024 * 1024
 
-SEGMENT_BYTES = 16 * 1024 * 1024
-"""A segment is closed once it has this many bytes."""
+SEGMENT_BYTES = 2 * 1024 * 1024
+"""A segment is closed once it has this many bytes: the disk gets nothing back before that."""
+_SENT_SEGMENT_BYTES = 64 * 1024
+"""So few are enough when all of it was acknowledged: on a full disk what the service has must not stand in the way."""
 
 
 class Record(NamedTuple):
@@ -77,12 +79,16 @@ class SpoolWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self._file = self._open(self.end.segment)
 
-    def append(self, records: list[Record]) -> None:
-        """Appends all records or none. Raises SpoolFull when the folder would grow beyond its bound."""
+    def append(self, records: list[Record], is_all_sent: bool = False) -> None:
+        """
+        Appends all records or none. Raises SpoolFull when the folder would grow beyond its bound.
+
+        is_all_sent: what was appended before has been acknowledged.
+        """
         data = b"".join(map(encode_record, records))
         if self.size() + len(data) > self.bytes_max:
             raise SpoolFull
-        if self.end.offset >= self._segment_bytes:
+        if self.end.offset >= (min(_SENT_SEGMENT_BYTES, self._segment_bytes) if is_all_sent else self._segment_bytes):
             self._rotate()
         self._write(data)
         segment, offset, count = self.end
@@ -96,8 +102,14 @@ class SpoolWriter:
         os.close(self._file)
 
     def _open(self, segment: int) -> int:
-        file = os.open(_segment_path(self.folder, segment), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        os.write(file, MAGIC)
+        path = _segment_path(self.folder, segment)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, MAGIC)
+        except OSError:
+            os.close(file)
+            path.unlink(missing_ok=True)
+            raise
         return file
 
     def _rotate(self) -> None:
@@ -129,6 +141,13 @@ class SpoolReader:
         self.folder = folder
         self.damaged_bytes = 0
         self._file = os.open(folder / "sent", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(self._file).st_size == 0:
+                # Both slots have their place from the start: on a disk that is full later they can still be written.
+                os.pwrite(self._file, bytes(2 * _SLOT_BYTES), 0)
+        except OSError:
+            os.close(self._file)
+            raise
         self._turn, self.acknowledged, self.sending = self._load()
         self._damaged: set[int] = set()
         self._window = b""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from svc_ml.transport.service import ARTIFACT_VERSION_EXISTS, Rejected, Service
 
-Upload = Callable[[str, Path, dict[str, Any]], None]
+Upload = Callable[[str, dict[str, Any], dict[str, Any]], None]
+"""Takes the path of the call, where the file is, and the query."""
 
 
-def send_version(service: Service, experiment_key: str, content: dict[str, Any], folder: Path, upload: Upload) -> None:
+def send_version(service: Service, experiment_key: str, content: dict[str, Any], upload: Upload) -> None:
     """
     content: `name`, `version` (semantic), `type`, `aliases`, `metadata`, and `files`, each with `file`, `name` and `asset_id`.
 
@@ -49,7 +49,7 @@ def send_version(service: Service, experiment_key: str, content: dict[str, Any],
             "assetId": file["asset_id"],
             "artifactVersionId": version_id,
         }
-        upload("/write/experiment/upload-asset", folder / file["file"], query)
+        upload("/write/experiment/upload-asset", file, query)
     state = {"experimentKey": experiment_key, "artifactVersionId": version_id, "state": "CLOSED"}
     service.send("POST", "/write/artifacts/state", json.dumps(state).encode())
 

@@ -4,10 +4,14 @@ The way of one process from its calls to the service: a queue in memory, written
 A call only appends to a deque, which needs no lock and no disk. The queue is bounded in bytes, and so is the spool; beyond
 that calls wait, a set time at most, and then what they log is dropped and counted. After a fork the child begins anew, with an
 empty queue and a spool of its own, when it first logs something.
+
+When the disk refuses, the writer sends by itself out of memory, one batch after the other, as soon as the service has what is
+on disk; the queue stays bounded, and what a process takes with it at its end is counted and told.
 """
 
 from __future__ import annotations
 
+import base64
 import shutil
 import threading
 import time
@@ -22,15 +26,17 @@ from svc_ml.spool import record
 from svc_ml.spool.folder import COPIES, FILES, STREAM, About, SpoolFolder, create_spool_folder, new_spool_id
 from svc_ml.spool.log import Record, SpoolFull, SpoolWriter
 from svc_ml.spool.record import Point
-from svc_ml.transport.delivery import Delivery, Progress, Registration
+from svc_ml.transport.delivery import Delivery, Interrupted, Progress, Registration
 from svc_ml.transport.sender import Sender
-from svc_ml.transport.service import Service
+from svc_ml.transport.service import Rejected, Service
 
 _POINT_BYTES = 220
 """What a point takes in the queue: the tuple, its number, its step and its time."""
 _WRITE_POINTS = 20_000
 _WRITE_SECONDS = 0.05
 _RETRY_SECONDS = 1.0
+_WAIT_SECONDS = 2.0
+_BARRED_SECONDS = 30.0
 _COPIED_AT_ONCE_BYTES = 4 * 1024 * 1024
 _LANES = {record.FILE: FILES, record.ARTIFACT: FILES}
 
@@ -77,6 +83,12 @@ class Channel:
         self._writers: dict[str, SpoolWriter] = {}
         self._senders: dict[str, Sender] = {}
         self._unwritten: list[Record] = []
+        self._is_disk_refusing = False
+        self._is_memory_barred = False
+        # Being sent out of memory, under the ids of `_memory_id`: nothing may write them to disk under others.
+        self._in_flight: list[Record] = []
+        self._memory_id = new_spool_id()
+        self._memory_batches = 0
         self._heavy_bytes = 0
         self._waits = True
         self._copying: list[threading.Thread] = []
@@ -91,11 +103,11 @@ class Channel:
 
     # What calls do
 
-    def put(self, kind: int, content: dict[str, Any]) -> None:
-        """Logs what is no point: one write, or files."""
-        self.put_record(record.encode_json(kind, content))
+    def put(self, kind: int, content: dict[str, Any], is_last: bool = False) -> None:
+        """Logs what is no point: one write, or files. With `is_last` also into a full queue: the end of a run is no load."""
+        self.put_record(record.encode_json(kind, content), is_last)
 
-    def put_record(self, item: Record) -> None:
+    def put_record(self, item: Record, is_last: bool = False) -> None:
         if self.is_closed:
             return
         with self._count_lock:
@@ -103,7 +115,7 @@ class Channel:
         self.points.append(item)
         if self.is_idle:
             self.wake()
-        if self._is_full():
+        if self._is_full() and not is_last:
             self.make_room()
 
     def make_room(self) -> None:
@@ -159,11 +171,34 @@ class Channel:
                 else:
                     shutil.copyfile(source, folder / COPIES / name)
         except OSError as error:
-            self._faults.add(f"A file cannot be copied: {error}", data_affected=str(content), error=error)
+            self._put_without_copies(kind, content, copies, size, error)
             return
         for file in content.get("files", [content]):
             if file["is_copy"]:
                 file["file"] = f"{COPIES}/{file['file']}"
+        self.put(kind, content)
+
+    def _put_without_copies(
+        self, kind: int, content: dict[str, Any], copies: dict[str, Path | bytes], size: int, error: OSError
+    ) -> None:
+        """The disk takes no copy: files are read where they are when they are sent, and bytes wait in the queue."""
+        in_memory = sum(len(it) for it in copies.values() if isinstance(it, bytes))
+        if in_memory > self._settings.queue_bytes // 4:
+            self.drop(1, f"A file of {size:,} bytes cannot be copied ({error.strerror or error}), nor kept in memory")
+            return
+        self._faults.add(
+            f"Files cannot be copied to {self._root} ({error.strerror or error}): they are read when they are sent, and "
+            "must stay as they are until then.",
+            error=error,
+            once="no copies",
+        )
+        for file in content.get("files", [content]):
+            source = copies.get(file["file"])
+            if isinstance(source, bytes):
+                file["bytes"] = base64.b64encode(source).decode()
+            elif source is not None:
+                file["file"] = str(source)
+            file["is_copy"] = False
         self.put(kind, content)
 
     def drop(self, count: int, why: str) -> None:
@@ -180,13 +215,14 @@ class Channel:
 
     @property
     def is_barred(self) -> bool:
-        return any(it.is_barred for it in self._senders.values())
+        return self._is_memory_barred or any(it.is_barred for it in self._senders.values())
 
     @property
     def has_sent_all(self) -> bool:
         """True when nothing is left in memory or on disk."""
         with self._lock:
-            return not self.points and not self._unwritten and all(it.has_sent_all for it in self._senders.values())
+            is_empty = not self.points and not self._unwritten and not self._in_flight
+            return is_empty and all(it.has_sent_all for it in self._senders.values())
 
     # The end
 
@@ -199,10 +235,17 @@ class Channel:
                 if not self._write_some():
                     return False
 
-    def flush(self, seconds: float, stall_seconds: float | None = None) -> bool:
+    def flush(
+        self,
+        seconds: float,
+        stall_seconds: float | None = None,
+        on_wait: Callable[[str, float], None] = lambda what, seconds: None,
+    ) -> bool:
         """
         True when the service has everything. Gives up after `seconds`, or when the service has done nothing for
         `stall_seconds`, or when it refuses the key.
+
+        on_wait: told once, when it takes longer than people wait without a word: what is left, and for how long at most.
         """
         stall = self._settings.stall_seconds if stall_seconds is None else stall_seconds
         deadline = time.monotonic() + seconds
@@ -211,9 +254,13 @@ class Channel:
             copying.join(max(0, deadline - time.monotonic()))
         self.write()
         self.progress.moved()
+        told_at = time.monotonic() + _WAIT_SECONDS
         try:
             while not self.has_sent_all:
                 now = time.monotonic()
+                if now > told_at and self._service is not None:
+                    told_at = float("inf")
+                    on_wait(self._describe_rest(), min(deadline - now, stall))
                 if now > deadline or now - self.progress.moved_at > stall or self.is_barred or self._service is None:
                     return False
                 waiting = [it for it in self._senders.values() if not it.has_sent_all]
@@ -226,16 +273,23 @@ class Channel:
         finally:
             self._hurry.clear()
 
+    def _describe_rest(self) -> str:
+        with self._lock:
+            in_memory = len(self.points) + len(self._unwritten) + len(self._in_flight)
+            on_disk = sum(it.pending_bytes() for it in self._senders.values()) + (
+                self._folder.copied_bytes() if self._folder else 0
+            )
+        return f"{on_disk / 1e6:,.1f} MB" + (f" and {in_memory:,} entries in memory" if in_memory else "")
+
     def close(self) -> None:
         """Stops the threads. What was sent whole is deleted; what was not stays on disk."""
         self.is_closed = True
-        if self.dropped:
-            self._faults.add(f"{self.dropped} entries were dropped, because a buffer was full.")
         self._stop.set()
         self._work.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(5)
         self.write()
+        self._count_lost()
         for sender in self._senders.values():
             sender.close()
         is_done = self._service is not None and self.has_sent_all
@@ -246,6 +300,20 @@ class Channel:
                 self._folder.remove()
             else:
                 self._folder.close()
+
+    def _count_lost(self) -> None:
+        """What neither the disk nor the service has taken ends with this process."""
+        with self._lock:
+            lost = sum(it.entries for it in [*self._in_flight, *self._unwritten])
+            lost += sum(it.entries if isinstance(it, Record) else 1 for it in self.points)
+        if lost:
+            self.dropped += lost
+            where = self._folder.path if self._folder else self._root
+            self._faults.add(
+                f"{lost:,} entries end with this process: {where} cannot be written, and nobody took them."
+            )
+        if self.dropped:
+            self._faults.add(f"{self.dropped:,} entries (points, lines of output, calls) were dropped.")
 
     def after_fork_in_child(self) -> None:
         """The queue and the spool stay with the parent, whose threads go on."""
@@ -284,22 +352,63 @@ class Channel:
             self._work.clear()
             if len(self.points) < _WRITE_POINTS:
                 self._stop.wait(_WRITE_SECONDS)
-            if not self._write_some():
+            if not self._write_some() and not self._send_from_memory():
                 self._stop.wait(_RETRY_SECONDS)
 
     def _write_some(self) -> bool:
         with self._lock:
+            if self._in_flight:
+                return False
             try:
                 return self._append(self._unwritten or self._take())
             except OSError as error:
                 where = self._folder.path if self._folder else self._root
-                self._faults.add(f"{where} cannot be written: {error.strerror or error}", error=error, once="disk")
+                then = (
+                    "what is logged is sent out of memory, and what the service has not taken at the end is lost."
+                    if self._service is not None
+                    else "what is logged waits in memory, and is lost at the end."
+                )
+                # It is asked again many times a second while somebody waits for the end.
+                if not self._is_disk_refusing:
+                    self._is_disk_refusing = True
+                    self._faults.add(f"{where} cannot be written ({error.strerror or error}): {then}", error=error)
                 return False
             except Exception as error:
                 self._faults.add(f"Writing the spool failed: {error!r}", error=error, once="writing failed")
                 return False
             finally:
                 self._room.set()
+
+    def _send_from_memory(self) -> bool:
+        """Sends what the disk has refused. False when there is nothing, or when it has to wait for what is on disk."""
+        with self._lock:
+            may = self._is_disk_refusing and all(it.has_sent_all for it in self._senders.values())
+            if self._service is None or not may or not self._unwritten:
+                return False
+            self._in_flight, self._unwritten = self._unwritten, []
+            self._memory_batches += 1
+            batch = f"{self._memory_id}-{self._memory_batches}"
+        self._room.set()
+        # Without the lock: it may take as long as the service is away.
+        folder = self._folder.path if self._folder else self._root
+        try:
+            self._create_delivery(self._service, folder, kept="in memory").deliver(self._in_flight, batch)
+        except Interrupted:
+            return False
+        except Rejected as error:
+            self._is_memory_barred = True
+            self._faults.add(f"{error} Nothing is sent until that is mended.", once="barred")
+            self._stop.wait(_BARRED_SECONDS)
+            with self._lock:
+                self._unwritten, self._in_flight = self._in_flight, []
+            return False
+        self._is_memory_barred = False
+        for it in self._in_flight:
+            if it.kind in _LANES:
+                record.delete_copies(folder, it)
+        with self._lock:
+            self._in_flight = []
+        return True
 
     def _take(self) -> list[Record]:
         """The next entries of the queue as records; points that stand together become one."""
@@ -334,16 +443,16 @@ class Channel:
             if not mine:
                 continue
             writer = self._open_writer(lane)
+            sender = self._senders.get(lane)
             try:
-                writer.append(mine)
+                writer.append(mine, is_all_sent=sender is not None and sender.has_sent_all)
             except SpoolFull:
                 self._append_what_fits(writer, mine)
             self._unwritten = [it for it in self._unwritten if _LANES.get(it.kind, STREAM) != lane]
-            sender = self._senders.get(lane)
             if sender is not None:
                 sender.tell_written(writer.end)
         self._unwritten = []
-        self._faults.forget("disk")
+        self._is_disk_refusing = False
         return True
 
     def _append_what_fits(self, writer: SpoolWriter, records: list[Record]) -> None:
@@ -370,22 +479,28 @@ class Channel:
     def _open_writer(self, lane: str) -> SpoolWriter:
         folder = self._open_folder()
         if lane not in self._writers:
-            self._writers[lane] = SpoolWriter(folder.path / lane, self._settings.spool_bytes)
-            if self._service is not None:
+            if self._service is not None and lane not in self._senders:
+                # First, or else a disk that fills up in between would leave a writer whose records nobody sends.
+                (folder.path / lane).mkdir(exist_ok=True)
                 spool_id = folder.about.spool_id
-                delivery = Delivery(
-                    self._service,
-                    self._registration,
-                    folder=folder.path,
-                    context=self._context,
-                    faults=self._faults,
-                    progress=self.progress,
-                    stop=self._stop,
-                    hurry=self._hurry,
-                )
+                delivery = self._create_delivery(self._service, folder.path)
                 name = f"{spool_id}-{lane}"
                 self._senders[lane] = Sender(folder.path / lane, delivery, name, self._faults, self.progress)
+            self._writers[lane] = SpoolWriter(folder.path / lane, self._settings.spool_bytes)
         return self._writers[lane]
+
+    def _create_delivery(self, service: Service, folder: Path, kept: str | None = None) -> Delivery:
+        return Delivery(
+            service,
+            self._registration,
+            folder=folder,
+            context=self._context,
+            faults=self._faults,
+            progress=self.progress,
+            stop=self._stop,
+            hurry=self._hurry,
+            kept=kept,
+        )
 
     def _bytes_on_disk(self) -> int:
         copies = self._folder.copied_bytes() if self._folder else 0

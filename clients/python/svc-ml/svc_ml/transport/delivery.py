@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import math
 import random
@@ -20,6 +22,7 @@ from svc_ml.transport.service import EXPERIMENT_EXISTS, Rejected, Service, Unava
 _BACKOFF_SECONDS = (0.2, 30.0)
 _HURRY_SECONDS = 1.0
 _UPLOAD_TIMEOUT_SECONDS = 600
+_NAMES_TOLD = 5
 
 
 class Interrupted(Exception):
@@ -89,7 +92,12 @@ class Delivery:
         stop: threading.Event,
         hurry: threading.Event,
         patience_seconds: float = math.inf,
+        kept: str | None = None,
     ) -> None:
+        """
+        folder: paths of copies are relative to it.
+        kept: where records are until the service has them, for messages; the folder, unless given.
+        """
         self._service = service
         self._registration = registration
         self.folder = folder
@@ -99,6 +107,7 @@ class Delivery:
         self.stop = stop
         self.hurry = hurry
         self._patience_seconds = patience_seconds
+        self._kept = kept or f"in {folder}"
 
     def deliver(self, records: list[Record], batch_id: str) -> None:
         """
@@ -126,8 +135,8 @@ class Delivery:
         points = [it for it in records if it.kind == record.POINTS]
         if points:
             count = sum(it.entries for it in points)
-            body = b'{"experimentKey":%s,"series":[%s]}' % (key.encode(), b",".join(it.payload for it in points))
-            yield f"{count} points", lambda _: self._send_points(body, count, f"{batch_id}-points")
+            series = b",".join(it.payload for it in points)
+            yield f"{count} points", lambda _: self._send_points(key, series, count, f"{batch_id}-points")
         lines = [it for it in records if it.kind == record.LINES]
         if lines:
             place = b'{"experimentKey":%s,"context":%s,"outputLines":[%s]}'
@@ -148,14 +157,19 @@ class Delivery:
             else:
                 yield f"the artifact {content['name']}", self._to_artifact(content)
 
-    def _send_points(self, body: bytes, count: int, request_id: str) -> None:
+    def _send_points(self, key: str, series: bytes, count: int, request_id: str) -> None:
+        body = b'{"experimentKey":%s,"series":[%s]}' % (key.encode(), series)
         answer = self._post("/write/experiment/metrics/batch", body, request_id)
         self._progress.sent_points += int(answer.get("accepted", count))
         refused = int(answer.get("rejectedCount", 0))
         if refused:
             self._progress.rejected += refused
-            first = answer["rejected"][0]["msg"]
-            message = f"The service refused {refused} of {count} points, the first because: {first}"
+            told = answer["rejected"]
+            names = _names_of_points(series, [it["index"] for it in told])
+            named = ", ".join(repr(it[:60]) for it in names[:_NAMES_TOLD]) + (
+                ", ..." if len(names) > _NAMES_TOLD else ""
+            )
+            message = f"The service refused {refused} of {count} points ({named}), the first because: {told[0]['msg']}"
             self._faults.add(message, data_affected=f"{refused} points", once="points refused")
         dropped = int(answer.get("throttled", 0))
         if dropped:
@@ -185,25 +199,22 @@ class Delivery:
 
     def _to_upload(self, content: dict[str, Any]) -> Callable[[bool], Any]:
         query = {"experimentKey": self._registration.experiment_key, **content["query"]}
-        path = self.folder / content["file"]
-
-        def send(_: bool) -> None:
-            self._upload(content["path"], path, query)
-
-        return send
+        return lambda _: self._upload(content["path"], content, query)
 
     def _to_artifact(self, content: dict[str, Any]) -> Callable[[bool], Any]:
-        return lambda _: artifact.send_version(
-            self._service, self._registration.experiment_key, content, self.folder, self._upload
-        )
+        return lambda _: artifact.send_version(self._service, self._registration.experiment_key, content, self._upload)
 
-    def _upload(self, call: str, path: Path, query: dict[str, Any]) -> None:
+    def _upload(self, call: str, source: dict[str, Any], query: dict[str, Any]) -> None:
+        """source: has the path of a copy or of the file itself as `file`, or, where the disk took no copy, its `bytes`."""
+        path = self.folder / source["file"]
         try:
-            file = path.open("rb")
+            file: Any = io.BytesIO(base64.b64decode(source["bytes"])) if "bytes" in source else path.open("rb")
         except OSError as error:
             raise Rejected(f"it cannot be read ({error.strerror}): {path}", 0, 0) from None
         with file:
-            headers = {"content-type": "application/octet-stream", "content-length": str(path.stat().st_size)}
+            size = file.seek(0, io.SEEK_END)
+            file.seek(0)
+            headers = {"content-type": "application/octet-stream", "content-length": str(size)}
             body = _Watched(file, self._progress)
             self._service.send("POST", call, body, query=query, headers=headers, timeout=_UPLOAD_TIMEOUT_SECONDS)
 
@@ -227,8 +238,9 @@ class Delivery:
                 may_have_come = may_have_come or not error.was_answered
                 if not is_away:
                     is_away = True
-                    where = f"what is logged is kept in {self.folder} and sent later."
-                    self._faults.add(f"{error}: {where}", once="unavailable")
+                    self._faults.add(
+                        f"{error}: what is logged is kept {self._kept} and sent later.", once="unavailable"
+                    )
                 if error.was_answered:
                     self._progress.moved(error.retry_after_seconds or 0)
                 self._wait(error.retry_after_seconds, backoff * random.uniform(0.5, 1))
@@ -263,6 +275,17 @@ class _Watched:
         self._progress.moved()
         data: bytes = self._file.read(size)
         return data
+
+
+def _names_of_points(series: bytes, indexes: list[int]) -> list[str]:
+    """The metrics to which points belong, each once. Points are numbered through all series of a request."""
+    wanted, found, first = sorted(indexes), [], 0
+    for it in json.loads(b"[" + series + b"]"):
+        following = first + len(it["values"])
+        if any(first <= index < following for index in wanted):
+            found.append(it["metricName"])
+        first = following
+    return list(dict.fromkeys(found))
 
 
 def _describe(content: dict[str, Any]) -> str:

@@ -54,6 +54,10 @@ class Sender:
     def has_sent_all(self) -> bool:
         return self._reader.acknowledged.records >= self._written.records
 
+    def pending_bytes(self) -> int:
+        """What is on disk and was not acknowledged."""
+        return self._reader.pending_bytes()
+
     def tell_written(self, end: Position) -> None:
         """Lets it know how far the writer is. Starts the thread at the first call."""
         with self._changed:

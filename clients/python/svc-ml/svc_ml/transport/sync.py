@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from svc_ml.fault import Faults
@@ -22,18 +22,21 @@ def send_folder(
     stop: threading.Event,
     patience_seconds: float,
     on_left: Callable[[int], None] = lambda _: None,
+    elsewhere: Mapping[str, str] | None = None,
 ) -> Progress:
     """
     Sends a spool whole and deletes it. Whatever breaks it off, the next attempt goes on from the last acknowledged batch, with
     the same ids. A record that is torn, as the last one is when its process was killed, is skipped and told to `faults`.
 
     on_left: told how many bytes are left, after each batch.
+    elsewhere: `workspaceName` and `projectName` of a new experiment, in place of those that it was begun with.
 
     Raises Rejected when nothing would pass, Unavailable, Interrupted.
     """
     about = folder.about
     progress = Progress()
-    registration = Registration(about.experiment_key, about.create, may_exist=True)
+    create = None if about.create is None else {**about.create, **(elsewhere or {})}
+    registration = Registration(about.experiment_key, create, may_exist=True)
     lanes = [lane for lane in (STREAM, FILES) if (folder.path / lane).is_dir()]
     readers = {lane: SpoolReader(folder.path / lane) for lane in lanes}
 
