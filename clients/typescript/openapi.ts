@@ -10,6 +10,7 @@ const calls = [
   '/api/rest/v2/write/experiment/set-start-end-time',
   '/api/rest/v2/write/experiment/set-status',
   '/api/rest/v2/write/experiment/tags',
+  '/api/rest/v2/write/experiment/update-status',
   '/api/rest/v2/write/experiment/upload-asset',
   '/mpm/v2/events/batch',
 ]

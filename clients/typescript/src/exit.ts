@@ -1,14 +1,69 @@
-/** Ends what is open when the process does: each of them once. */
-const open = new Set<() => Promise<void>>()
-let listens = false
-const withSigterm = new Set<() => Promise<void>>()
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import type { Request } from './request.ts'
+import type { Connection } from './settings.ts'
 
-async function endAll(ends: Set<() => Promise<void>>) {
-  await Promise.all([...ends].map((it) => it()))
+/**
+ * What is open when the process ends. A process that has nothing more to do is kept until everything is sent. One that throws,
+ * leaves a rejection unhandled or calls `process.exit` ends at once: nothing asynchronous happens any more, so what is left is
+ * handed to another process, for which this one waits.
+ */
+type Ending = {
+  end(): Promise<void>
+  /** Closes it, and answers what was not sent. `failure` says why the process failed. */
+  leave(failure: string | undefined): Rest
+}
+type Rest = { connection: Connection; requests: Request[] }
+
+/** As JSON, for the process that sends what is left. */
+export type LastWords = { connection: Omit<Connection, 'log'>; requests: Request[] }[]
+
+/** How long a process waits at its end for what is left to be sent. */
+const lastMsMax = 10_000
+
+const open = new Set<Ending>()
+const withSigterm = new Set<Ending>()
+let listens = false
+let thrown: unknown
+
+async function endAll(endings: Set<Ending>) {
+  await Promise.all([...endings].map((it) => it.end()))
 }
 
 /** There is nothing more to do: what is sent now keeps the process alive until it is done. */
 const onBeforeExit = () => void endAll(open)
+
+/** The process ends by it, unless the program has a handler of its own. */
+const onUncaught = (error: unknown) => {
+  thrown = error
+}
+
+const onExit = (code: number) => {
+  const failure = code === 0 ? undefined : thrown === undefined ? `The process ended with ${code}.` : describe(thrown)
+  const rests = [...open].map((it) => it.leave(failure)).filter((it) => it.requests.length > 0)
+  open.clear()
+  if (rests.length === 0) return
+  const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js'
+  const program = fileURLToPath(new URL(`./last-words${extension}`, import.meta.url))
+  const words: LastWords = rests.map(({ connection: { log: _, ...connection }, requests }) => ({
+    connection,
+    requests,
+  }))
+  const input = JSON.stringify(words, (_, value) =>
+    value instanceof Uint8Array ? { base64: Buffer.from(value).toString('base64') } : value,
+  )
+  const { status, error } = spawnSync(process.execPath, [program], {
+    input,
+    timeout: lastMsMax,
+    stdio: ['pipe', 'ignore', 'inherit'],
+    // Options of Node that were meant for the program, such as an inspector's port, are not for this one.
+    env: { ...process.env, NODE_OPTIONS: '' },
+  })
+  if (status === 0) return
+  const count = rests.reduce((sum, it) => sum + it.requests.length, 0)
+  const why = error ? `${error.message}` : 'see above'
+  rests[0]?.connection.log.error(`svc: ${count} requests were left at the exit, and not all of them were sent (${why})`)
+}
 
 const onSigterm = () => {
   void endAll(withSigterm).finally(() => {
@@ -19,17 +74,24 @@ const onSigterm = () => {
 }
 
 /** @returns forgets it, once it has ended */
-export function endAtExit(end: () => Promise<void>, atSigterm: boolean): () => void {
-  const call = () => end()
-  open.add(call)
-  if (!listens) process.on('beforeExit', onBeforeExit)
+export function endAtExit(ending: Ending, atSigterm: boolean): () => void {
+  open.add(ending)
+  if (!listens) {
+    process.on('beforeExit', onBeforeExit)
+    process.on('uncaughtExceptionMonitor', onUncaught)
+    process.on('exit', onExit)
+  }
   listens = true
   if (atSigterm) {
     if (withSigterm.size === 0) process.on('SIGTERM', onSigterm)
-    withSigterm.add(call)
+    withSigterm.add(ending)
   }
   return () => {
-    open.delete(call)
-    withSigterm.delete(call)
+    open.delete(ending)
+    withSigterm.delete(ending)
   }
+}
+
+function describe(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
 }

@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, openAsBlob } from 'node:fs'
+import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { createErrorLog, type ErrorLog, type LoggingError } from './error-log.ts'
 import { toInt64, toTimestampMs } from './json.ts'
 import { type MetricEntry, metricBytes, toMetricShipment } from './metrics.ts'
+import { perform, type Request } from './request.ts'
 import { createSender, type Entry, type Sender, type Shipment } from './sender.ts'
 import { type Connection, type ConnectionOptions, readConnection, readPositive } from './settings.ts'
-import { type Body, createTransport, Refused, type Transport } from './transport.ts'
+import { type Answer, type Body, createTransport, type Transport } from './transport.ts'
 
 export type ExperimentOptions = ConnectionOptions & {
   /** Else `SVC_PROJECT_NAME`, else `general`. Made when it is not there. */
@@ -40,11 +41,10 @@ export type AssetOptions = {
 }
 
 type Value = string | number | bigint | boolean
-type CallEntry = Entry & { send(): Promise<unknown> }
+type CallEntry = Entry & { request: Request; onAnswer?(answer: unknown): void }
 
 const pointsPerRequest = 10_000
 const bytesPerRequest = 4 * 1024 * 1024
-const experimentExists = 90999
 const firstBeatMs = 10_000
 
 /**
@@ -62,6 +62,7 @@ export class Experiment {
   #link: string | undefined
   #beat: NodeJS.Timeout | undefined
   #hasEnded = false
+  #isOwner = false
   #isStopRequested = false
 
   /**
@@ -99,6 +100,8 @@ export class Experiment {
       take: (waiting) => this.#take(waiting),
       isFull: (count, bytes) => count >= pointsPerRequest || bytes >= bytesPerRequest,
       waitMs: readPositive('batchWaitMs', options.batchWaitMs, 1_000),
+      perform: (request, mayHaveCome) => perform(this.#transport, request, mayHaveCome),
+      onExit: (failure) => this.#leave(failure),
       stop,
     })
   }
@@ -180,7 +183,7 @@ export class Experiment {
   logText(text: string, options: Omit<AssetOptions, 'type' | 'overwrite'> = {}) {
     this.#try('text', () => {
       if (typeof text !== 'string') throw new Error(`a text must be a string, not ${describe(text)}`)
-      this.#upload(new Blob([text], { type: 'text/plain' }), {
+      this.#upload(Buffer.from(text), {
         name: 'text-sample.txt',
         ...options,
         type: 'text-sample',
@@ -194,7 +197,7 @@ export class Experiment {
       if (typeof file === 'string') {
         if (!existsSync(file)) throw new Error(`the file ${file} cannot be read: it is not there`)
         this.#upload(file, { name: path.basename(file), ...options })
-      } else this.#upload(new Blob([new Uint8Array(file)]), { name: 'asset', ...options })
+      } else this.#upload(new Uint8Array(file), { name: 'asset', ...options })
     })
   }
 
@@ -212,37 +215,48 @@ export class Experiment {
   async end(timeoutMs?: number): Promise<void> {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    clearTimeout(this.#beat)
-    this.#call('/api/rest/v2/write/experiment/set-start-end-time', 'end', { endTimeMillis: Date.now() })
+    this.#addEnd(undefined)
     await this.#sender.end(timeoutMs)
   }
 
+  /** The process ends at once. */
+  #leave(failure: string | undefined) {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.#addEnd(failure)
+  }
+
+  #addEnd(failure: string | undefined) {
+    clearTimeout(this.#beat)
+    // An experiment that is gone on with is ended by whoever made it.
+    if (this.#isOwner) {
+      const outcome = { isAlive: false, hasCrashed: failure !== undefined }
+      this.#call('/api/rest/v2/write/experiment/update-status', 'end', {
+        ...outcome,
+        ...(failure !== undefined && { error: failure.slice(0, 10_000) }),
+      })
+    }
+    this.#call('/api/rest/v2/write/experiment/set-start-end-time', 'end', { endTimeMillis: Date.now() })
+  }
+
   #create({ projectName, experimentName }: ExperimentOptions) {
-    let wasTried = false
+    this.#isOwner = true
     this.#sender.add({
       bytes: 1_000,
       name: this.key,
-      send: async () => {
-        const { workspaceName = (await this.#transport.get('/api/rest/v2/account-details')).defaultWorkspaceName } =
-          this.#connection
-        if (!workspaceName)
-          throw new Error('the account has no default workspace: pass workspaceName, or set SVC_WORKSPACE')
-        const body = {
-          workspaceName,
+      request: {
+        kind: 'create',
+        workspaceName: this.#connection.workspaceName,
+        fields: {
           projectName: projectName || process.env.SVC_PROJECT_NAME || 'general',
           experimentKey: this.key,
           ...(experimentName !== undefined && { experimentName }),
-        }
-        try {
-          const made = await this.#transport.post('/api/rest/v2/write/experiment/create', body)
-          this.#link = made.link
-          this.#connection.log.info(`svc: the experiment is at ${made.link}`)
-        } catch (error) {
-          // The attempt before has made it, only its answer was lost.
-          if (!(wasTried && error instanceof Refused && error.code === experimentExists)) throw error
-        } finally {
-          wasTried = true
-        }
+        },
+      },
+      onAnswer: (answer) => {
+        const made = answer as Answer<'/api/rest/v2/write/experiment/create'> | undefined
+        this.#link = made?.link
+        if (made) this.#connection.log.info(`svc: the experiment is at ${made.link}`)
         void this.#keepAlive()
       },
     })
@@ -266,14 +280,15 @@ export class Experiment {
       | '/api/rest/v2/write/experiment/parameter'
       | '/api/rest/v2/write/experiment/log-other'
       | '/api/rest/v2/write/experiment/tags'
-      | '/api/rest/v2/write/experiment/set-start-end-time',
+      | '/api/rest/v2/write/experiment/set-start-end-time'
+      | '/api/rest/v2/write/experiment/update-status',
   >(path: Path, name: string, fields: Omit<Body<Path>, 'experimentKey'>) {
     const body = JSON.stringify({ experimentKey: this.key, ...fields })
-    const key = this.#newRequestKey()
-    this.#sender.add({ bytes: body.length * 2 + 200, name, send: () => this.#transport.post(path, body, key) })
+    const request = { kind: 'json' as const, path, body, key: this.#newRequestKey() }
+    this.#sender.add({ bytes: body.length * 2 + 200, name, request })
   }
 
-  #upload(file: string | Blob, { name = 'asset', type, context, step, metadata, overwrite }: AssetOptions) {
+  #upload(file: string | Uint8Array, { name = 'asset', type, context, step, metadata, overwrite }: AssetOptions) {
     const query = {
       experimentKey: this.key,
       // Of its own, so that an upload that is repeated takes its own place.
@@ -285,25 +300,15 @@ export class Experiment {
       ...(overwrite && { overwrite: 'true' }),
     }
     const fields: Record<string, string> = metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }
-    const key = this.#newRequestKey()
-    const send = async () => {
-      const content = typeof file === 'string' ? await openAsBlob(file) : file
-      return await this.#transport.upload(
-        '/api/rest/v2/write/experiment/upload-asset',
-        query,
-        { name, content },
-        key,
-        fields,
-      )
-    }
-    this.#sender.add({ bytes: (typeof file === 'string' ? 0 : file.size) + 1_000, name, send })
+    const request = { kind: 'upload' as const, query, name, file, fields, key: this.#newRequestKey() }
+    this.#sender.add({ bytes: (typeof file === 'string' ? 0 : file.length) + 1_000, name, request })
   }
 
   #take(waiting: (MetricEntry | CallEntry)[]): Shipment<MetricEntry | CallEntry> {
     const [first] = waiting
     if (first && !('kind' in first)) {
       waiting.shift()
-      return { entries: [first], send: () => first.send() }
+      return { entries: [first], toRequest: () => first.request, ...(first.onAnswer && { onAnswer: first.onAnswer }) }
     }
     // Points need not wait for calls among them: only what was logged last of a name has to be sent last.
     const points: MetricEntry[] = []
@@ -319,7 +324,6 @@ export class Experiment {
     waiting.length = left
     return toMetricShipment(points, {
       experimentKey: this.key,
-      transport: this.#transport,
       errors: this.#errors,
       newRequestKey: () => this.#newRequestKey(),
     })

@@ -1,7 +1,7 @@
 import type { ErrorLog } from './error-log.ts'
 import { toJsonNumber } from './json.ts'
 import type { Entry, Shipment } from './sender.ts'
-import type { Answer, Transport } from './transport.ts'
+import type { Answer } from './transport.ts'
 
 const path = '/api/rest/v2/write/experiment/metrics/batch'
 
@@ -15,7 +15,7 @@ export type MetricEntry = Entry & {
   timestampMs: number
 }
 
-type Deps = { experimentKey: string; transport: Transport; errors: ErrorLog; newRequestKey(): string }
+type Deps = { experimentKey: string; errors: ErrorLog; newRequestKey(): string }
 
 /** What a point takes in memory, roughly. */
 export const metricBytes = ({ name, context }: { name: string; context: string }) =>
@@ -23,7 +23,7 @@ export const metricBytes = ({ name, context }: { name: string; context: string }
 
 /** Points in one request, as columns, which are less work for the service than rows. */
 export function toMetricShipment(entries: MetricEntry[], deps: Deps): Shipment<MetricEntry> {
-  const { experimentKey, transport, errors } = deps
+  const { experimentKey, errors } = deps
   const series = toSeries(entries)
   const requestKey = deps.newRequestKey()
   const middle = Math.ceil(entries.length / 2)
@@ -31,7 +31,7 @@ export function toMetricShipment(entries: MetricEntry[], deps: Deps): Shipment<M
 
   return {
     entries,
-    send: () => transport.post(path, body(), requestKey),
+    toRequest: () => ({ kind: 'json', path, body: body(), key: requestKey }),
     onAnswer(answer) {
       const { rejected, rejectedCount, throttled } = answer as Answer<typeof path>
       // They are counted through all series, one after the other.

@@ -1,6 +1,7 @@
 import { type DatasetOptions, uploadDataset } from './dataset.ts'
 import { createErrorLog, type ErrorLog, type LoggingError } from './error-log.ts'
 import { toJsonNumber, toTimestampMs } from './json.ts'
+import { perform } from './request.ts'
 import { createSender, type Entry, type Sender, type Shipment } from './sender.ts'
 import { type Connection, type ConnectionOptions, readConnection, readPositive } from './settings.ts'
 import { type Answer, createTransport, Refused, type Transport } from './transport.ts'
@@ -12,7 +13,7 @@ export type MonitoringOptions = ConnectionOptions & {
   modelVersion?: string
   /** How many events go out in one request. 1,000. */
   batchSize?: number
-  /** How long an event may wait for company. 60,000. */
+  /** How long an event may wait for company. 2,000. */
   batchWaitMs?: number
 }
 
@@ -42,8 +43,8 @@ export type Labels = {
 }
 
 type EventEntry = Entry & { fields: string }
+type EventsAnswer = Answer<'/mpm/v2/events/batch'>
 
-const path = '/mpm/v2/events/batch'
 const bytesPerRequest = 8 * 1024 * 1024
 const batchSizeMax = 50_000
 
@@ -79,7 +80,8 @@ export class MonitoringLogger {
       errors: this.#errors,
       take: (waiting) => this.#take(waiting, batchSize),
       isFull: (count, bytes) => count >= batchSize || bytes >= bytesPerRequest,
-      waitMs: readPositive('batchWaitMs', options.batchWaitMs, 60_000),
+      waitMs: readPositive('batchWaitMs', options.batchWaitMs, 2_000),
+      perform: (request, mayHaveCome) => perform(this.#transport, request, mayHaveCome),
       stop: this.#stop,
     })
   }
@@ -179,18 +181,20 @@ export class MonitoringLogger {
     const middle = Math.ceil(entries.length / 2)
     return {
       entries,
-      send: async () => {
-        const model = JSON.stringify({ workspaceName: await this.#findWorkspace(), ...this.#model }).slice(0, -1)
-        return await this.#transport.post(path, `{"data":[${entries.map((it) => `${model},${it.fields}}`).join(',')}]}`)
-      },
-      onAnswer: (answer, wasRepeated) => this.#tell(entries, answer as Answer<typeof path>, wasRepeated),
+      toRequest: () => ({
+        kind: 'events',
+        model: this.#model,
+        workspaceName: this.#workspaceName,
+        events: entries.map((it) => it.fields),
+      }),
+      onAnswer: (answer, wasRepeated) => this.#tell(entries, answer as EventsAnswer, wasRepeated),
       ...(entries.length > 1 && {
         split: () => [this.#toShipment(entries.slice(0, middle)), this.#toShipment(entries.slice(middle))],
       }),
     }
   }
 
-  #tell(entries: EventEntry[], { rejected, faults, duplicates, labels }: Answer<typeof path>, wasRepeated: boolean) {
+  #tell(entries: EventEntry[], { rejected, faults, duplicates, labels }: EventsAnswer, wasRepeated: boolean) {
     const told = new Set<number>()
     for (const { index, field, msg } of faults) {
       told.add(index)

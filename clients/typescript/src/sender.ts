@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createBackoff } from './backoff.ts'
 import type { ErrorLog } from './error-log.ts'
 import { endAtExit } from './exit.ts'
+import type { Request } from './request.ts'
 import type { Connection } from './settings.ts'
 import { Refused, Unavailable } from './transport.ts'
 
@@ -11,8 +12,8 @@ export type Entry = { bytes: number; name: string }
 /** What goes out in one request. */
 export type Shipment<E extends Entry> = {
   entries: E[]
-  /** May be called again until it succeeds: it has to be the same request then. */
-  send(): Promise<unknown>
+  /** The same each time: it is sent until it succeeds. */
+  toRequest(): Request
   /**
    * Tells what the answer says.
    *
@@ -32,6 +33,10 @@ type Settings<E extends Entry> = {
   isFull(waiting: number, waitingBytes: number): boolean
   /** How long an entry may wait for company. */
   waitMs: number
+  /** Sends a request, once. */
+  perform(request: Request, mayHaveCome: boolean): Promise<unknown>
+  /** Called when the process ends without `end`; may add what belongs to the end. `failure` says why, if it failed. */
+  onExit?(failure: string | undefined): void
   /** Aborts requests when the time of `end` is over. */
   stop: AbortController
 }
@@ -48,7 +53,10 @@ const faultsMax = 5
  * Sends what is added, in its order and one request after the other. What may pass is tried again until it does; what the
  * service refuses is told and given up. Nothing here throws into the caller.
  */
-export function createSender<E extends Entry>({ connection, errors, take, isFull, waitMs, stop }: Settings<E>) {
+export function createSender<E extends Entry>(settings: Settings<E>) {
+  const { connection, errors, take, isFull, waitMs, stop } = settings
+  /** What was taken and not settled, the one that is under way first. */
+  let shipments: Shipment<E>[] = []
   let waiting: E[] = []
   let waitingBytes = 0
   let bytes = 0
@@ -91,23 +99,23 @@ export function createSender<E extends Entry>({ connection, errors, take, isFull
       const shipment = take(waiting)
       if (waiting.length === before) throw new Error('Nothing was taken.')
       for (const it of shipment.entries) waitingBytes -= it.bytes
-      const shipments = [shipment]
-      while (shipments.length > 0) await deliver(shipments)
+      shipments = [shipment]
+      while (shipments.length > 0) await deliver()
     } while (waiting.length > 0 && (isClosed || isFlushing || isFull(waiting.length, waitingBytes)))
   }
 
   /** Sends the first of them until it is settled. */
-  async function deliver(shipments: Shipment<E>[]) {
-    const shipment = shipments.shift() as Shipment<E>
+  async function deliver() {
+    const shipment = shipments[0] as Shipment<E>
     let faults = 0
     for (let attempt = 0; ; attempt++) {
       // What is left is told of by who stopped it.
-      if (stop.signal.aborted) return
+      if (stop.signal.aborted) return giveUp()
       let answer: unknown
       try {
-        answer = await shipment.send()
+        answer = await settings.perform(shipment.toRequest(), attempt > 0)
       } catch (error) {
-        if (stop.signal.aborted) return
+        if (stop.signal.aborted) return giveUp()
         const isTooMuch = error instanceof Refused && error.status === 413
         if (error instanceof Unavailable && error.isFault) faults++
         if (error instanceof Unavailable && faults < faultsMax) {
@@ -116,15 +124,15 @@ export function createSender<E extends Entry>({ connection, errors, take, isFull
         }
         const parts = isTooMuch || faults >= faultsMax ? shipment.split?.() : undefined
         if (parts) {
-          shipments.unshift(...parts)
+          shipments.splice(0, 1, ...parts)
           return
         }
-        settle(shipment)
+        settle()
         const names = shipment.entries.map((it) => it.name)
         errors.add(`the service refused what was logged, which is given up: ${toMessage(error)}`, names, names.length)
         return
       }
-      settle(shipment)
+      settle()
       recover()
       shipment.onAnswer?.(answer, attempt > 0)
       return
@@ -156,7 +164,12 @@ export function createSender<E extends Entry>({ connection, errors, take, isFull
     backoff.reset()
   }
 
-  function settle({ entries }: Shipment<E>) {
+  function giveUp() {
+    shipments = []
+  }
+
+  function settle() {
+    const { entries } = shipments.shift() as Shipment<E>
     count -= entries.length
     for (const it of entries) bytes -= it.bytes
   }
@@ -174,7 +187,6 @@ export function createSender<E extends Entry>({ connection, errors, take, isFull
     if (isClosed) return
     isClosed = true
     hurry.abort()
-    forget()
     // Keeps the process alive, which the pauses between attempts do not.
     const deadline = setTimeout(() => stop.abort(), timeoutMs)
     await flush()
@@ -187,9 +199,19 @@ export function createSender<E extends Entry>({ connection, errors, take, isFull
       )
     }
     waiting = []
+    forget()
   }
 
-  const forget = endAtExit(end, connection.flushOnSigterm)
+  /** What is left when the process ends at once, as requests. Those under way may have come: they are sent again. */
+  function leave(failure: string | undefined) {
+    if (!isClosed) settings.onExit?.(failure)
+    isClosed = true
+    stop.abort()
+    while (waiting.length > 0) shipments.push(take(waiting))
+    return { connection, requests: shipments.map((it) => it.toRequest()) }
+  }
+
+  const forget = endAtExit({ end, leave }, connection.flushOnSigterm)
 
   return {
     /** Adds something to be sent; what does not fit is dropped and told. */

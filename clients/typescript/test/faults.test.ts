@@ -63,7 +63,7 @@ describe('a service that is killed again and again', () => {
         if (step % 10 === 0) await sleep(1)
       }
     }
-    for (let round = 0; round < inForm({ short: 1, middle: 2, long: 5 }); round++) {
+    for (let round = 0; round < inForm({ short: 1, middle: 1, long: 5 }); round++) {
       await log(500)
       await service.kill()
       await log(500)

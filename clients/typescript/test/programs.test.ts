@@ -13,10 +13,16 @@ const home = fileURLToPath(new URL('..', import.meta.url))
 const root = path.join(home, '../..')
 
 let service: Awaited<ReturnType<typeof openTestService>>
+let project: Awaited<ReturnType<typeof openProject>>
+const closersOfAll: (() => unknown)[] = []
 beforeAll(async () => {
   service = await openTestService()
+  project = await openProject((close) => void closersOfAll.push(close))
 })
-afterAll(() => service?.close())
+afterAll(async () => {
+  for (const close of closersOfAll.splice(0).reverse()) await close()
+  await service?.close()
+})
 
 const closers: (() => unknown)[] = []
 afterEach(async () => {
@@ -31,11 +37,11 @@ const environment = () => ({
 })
 
 /** A program of somebody who has installed the package, built as it is published. */
-async function openProject() {
-  const folder = await aFolder(onClose)
+async function openProject(onEnd: (close: () => unknown) => void) {
+  const folder = await aFolder(onEnd)
   const installed = path.join(folder, 'node_modules/@svc/client')
   const compiler = path.join(root, 'node_modules/.bin/tsc')
-  const built = runCommand(compiler, ['-p', home, '--outDir', path.join(installed, 'dist')], {}, onClose)
+  const built = runCommand(compiler, ['-p', home, '--outDir', path.join(installed, 'dist')], {}, onEnd)
   expect([(await built.ended).code, built.stdout()]).toEqual([0, ''])
   await writeFile(path.join(installed, 'package.json'), await readFile(path.join(home, 'package.json')))
   await writeFile(path.join(folder, 'package.json'), '{"type":"module"}')
@@ -63,7 +69,6 @@ const readme = async () => {
 
 describe('a program with the package', () => {
   it('runs the starts of the README as they stand there', async () => {
-    const project = await openProject()
     const [training, serving] = (await readme()) as [string, string]
     const lines = [training, serving].map((it) => it.split('\n').filter(Boolean).length)
     expect(Math.max(...lines)).toBeLessThanOrEqual(12)
@@ -77,7 +82,6 @@ describe('a program with the package', () => {
   })
 
   it('has the types of it', async () => {
-    const project = await openProject()
     const fine = `import { Experiment } from '@svc/client'
       const experiment: Experiment = Experiment.create({ projectName: 'digits' })
       experiment.logMetric('loss', 0.5, { step: 3n })`
@@ -88,7 +92,6 @@ describe('a program with the package', () => {
   })
 
   it('has sent everything when it ends without saying so', async () => {
-    const project = await openProject()
     const ended = await project.run(
       'short.js',
       `import { MonitoringLogger } from '@svc/client'
@@ -102,8 +105,44 @@ describe('a program with the package', () => {
     )
   })
 
+  it.each([
+    { how: 'throws', ending: `throw new Error('out of data')`, code: 1, error: 'Error: out of data' },
+    { how: 'rejects', ending: `await Promise.reject(new Error('no key'))`, code: 1, error: 'Error: no key' },
+    { how: 'calls process.exit', ending: `process.exit(0)`, code: 0, error: undefined },
+    { how: 'calls process.exit with a status', ending: `process.exit(3)`, code: 3, error: 'The process ended with 3.' },
+    {
+      how: 'calls process.exit while it ends',
+      ending: `void experiment.end(); await new Promise((then) => setTimeout(then, 5)); process.exit(0)`,
+      code: 0,
+      error: undefined,
+    },
+  ])('has sent everything once when it $how', async ({ ending, code, error }) => {
+    const ended = await project.run(
+      'at-once.js',
+      `import { Experiment, MonitoringLogger } from '@svc/client'
+       const experiment = Experiment.create({ projectName: 'exits' })
+       console.log(experiment.key)
+       for (let step = 0; step < 25_000; step++) experiment.logMetric('loss', step, { step })
+       experiment.logParameter('rate', 0.5)
+       experiment.logAsset(new Uint8Array([1, 2, 3]), { name: 'bytes' })
+       new MonitoringLogger({ modelName: 'exits' }).logEvent({ predictionId: experiment.key })
+       ${ending}`,
+    )
+    expect(ended.code, ended.stderr).toBe(code)
+    const experimentKey = /[0-9a-f]{32}/.exec(ended.stdout)?.[0] as string
+    const points = await service.client.readPoints(experimentKey, 'loss', 25_000)
+    expect(points.map((it) => it.step)).toEqual(Array.from({ length: 25_000 }, (_, step) => step))
+    const read = async (call: string, query = '') =>
+      (await service.client.get(`/experiment/${call}?experimentKey=${experimentKey}${query}`)).body
+    expect((await read('parameters')).values).toMatchObject([{ name: 'rate', valueCurrent: '0.5' }])
+    expect((await read('asset/list', '&type=all')).assets).toMatchObject([{ fileName: 'bytes', fileSize: 3 }])
+    const { running, hasCrashed, error: told, endTimeMillis } = (await read('metadata')) as Record<string, unknown>
+    expect([running, hasCrashed, told, typeof endTimeMillis]).toEqual([false, error !== undefined, error, 'number'])
+    const event = { workspaceName: service.workspaceName, modelName: 'exits', predictionId: experimentKey }
+    await expectEvent(service.client, event, {})
+  })
+
   it('has sent everything when it ends by SIGTERM, if it asked for that', async () => {
-    const project = await openProject()
     const ended = await project.run(
       'stopped.js',
       `import { MonitoringLogger } from '@svc/client'
