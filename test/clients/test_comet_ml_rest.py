@@ -5,51 +5,20 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import comet_ml
 import pytest
 import requests
-from svc_service import Service, eventually
-
-os.environ["COMET_DISABLE_AUTO_LOGGING"] = "1"
-
-import comet_ml
 from comet_ml.exceptions import CometRestApiException
 from comet_ml.query import Metadata, Metric, Other, Parameter, Tag
+from svc_service import Service, eventually
 
-
-@pytest.fixture(scope="module")
-def api(service: Service) -> Iterator[comet_ml.API]:
-    patch = pytest.MonkeyPatch()
-    # The two variables that the page for users of such clients names.
-    patch.setenv("COMET_URL_OVERRIDE", service.url + "/clientlib/")
-    patch.setenv("COMET_API_KEY", service.api_key)
-    yield comet_ml.API(cache=False)
-    patch.undo()
-
-
-@pytest.fixture
-def project(api: comet_ml.API, service: Service) -> str:
-    name = f"project-{uuid.uuid4().hex[:8]}"
-    api.create_project(service.workspace, name, "made by a test", public=False)
-    return name
-
-
-def an_experiment(service: Service, project: str) -> comet_ml.APIExperiment:
-    made = comet_ml.APIExperiment(api_key=service.api_key, workspace=service.workspace, project_name=project)
-    # Its own cache would answer what was there before the write.
-    made._api.use_cache(False)
-    return made
-
-
-@pytest.fixture
-def experiment(api: comet_ml.API, service: Service, project: str) -> comet_ml.APIExperiment:
-    return an_experiment(service, project)
+NewExperiment = Callable[[], comet_ml.APIExperiment]
 
 
 def values(summaries: list[dict[str, Any]]) -> dict[str, str]:
@@ -200,10 +169,12 @@ class TestProjects:
         api.delete_project(service.workspace, project + "-b", delete_experiments=True)
         assert api.get_project(service.workspace, project + "-b") is None
 
-    def test_experiments_are_paged_and_sorted(self, api: comet_ml.API, service: Service, project: str) -> None:
+    def test_experiments_are_paged_and_sorted(
+        self, api: comet_ml.API, service: Service, project: str, new_experiment: NewExperiment
+    ) -> None:
         keys = []
         for at in range(5):
-            made = an_experiment(service, project)
+            made = new_experiment()
             made.set_start_time(1_700_000_000_000 + at)
             keys.append(made.key)
 
@@ -215,10 +186,12 @@ class TestProjects:
         ordered = {"sort_by": "startTime", "sort_order": "desc"}
         assert [page(1, **ordered), page(2, **ordered)] == [newest[:2], newest[2:4]]
 
-    def test_experiments_are_found_by_what_they_have(self, api: comet_ml.API, service: Service, project: str) -> None:
+    def test_experiments_are_found_by_what_they_have(
+        self, api: comet_ml.API, service: Service, project: str, new_experiment: NewExperiment
+    ) -> None:
         made = []
         for at in range(3):
-            it = an_experiment(service, project)
+            it = new_experiment()
             it.log_parameter("p", at)
             it.log_other("o", f"other {at}")
             it.log_metric("m", at / 2, step=1)
@@ -271,9 +244,7 @@ class TestRegistry:
             ).raise_for_status()
         assert experiment.get_model_names() == ["Net"]
         name = f"Registered-{uuid.uuid4().hex[:8]}"
-        experiment.register_model(
-            "Net", version="1.0.0", workspace=service.workspace, registry_name=name, stages=["qa"]
-        )
+        experiment.register_model("Net", version="1.0.0", workspace=service.workspace, registry_name=name, tags=["qa"])
         experiment.register_model("Net", version="1.1.0", workspace=service.workspace, registry_name=name)
         assert name in api.get_registry_model_names(service.workspace) or name.lower() in [
             it.lower() for it in api.get_registry_model_names(service.workspace)
