@@ -22,8 +22,8 @@ export default defineConfig({
     // Files share a worker: to load the service anew for each of them took a third of the CPU of the whole run (measured).
     // Nothing at module level keeps state, so they do not meet.
     isolate: false,
-    // One more than two cores: many tests wait for stores that come back, for leases that end and for processes that start.
-    maxWorkers: 3,
+    // Two more than two cores: many tests wait for stores that come back, for leases that end and for processes that start.
+    maxWorkers: 4,
     sequence: { sequencer: SlowestFirst },
   },
 })

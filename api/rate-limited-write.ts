@@ -15,16 +15,17 @@ export function createRateLimitedWrite({ throttle, counters }: Deps) {
     experiment: ChargedExperiment,
     caller: Caller,
     write: () => Promise<T>,
+    count = 1,
   ): Promise<T> {
-    await throttle.admit(type, experiment, caller, 1)
+    await throttle.admit(type, experiment, caller, count)
     let result: T
     try {
       result = await write()
     } catch (error) {
-      throttle.giveBack({ type, experimentId: experiment.id, keyId: caller.keyId, count: 1 })
+      throttle.giveBack({ type, experimentId: experiment.id, keyId: caller.keyId, count })
       throw error
     }
-    counters.accepted(type, experiment.id, 1)
+    counters.accepted(type, experiment.id, count)
     return result
   }
 }

@@ -2,6 +2,7 @@ import type { PrivateHosts } from '../http/outgoing/receiver-url.ts'
 import type { Route } from '../http/route.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import type { EventReader } from '../store/clickhouse/monitoring/reader.ts'
+import type { Sandbox } from '../store/clickhouse/monitoring/sql/sandbox.ts'
 import type { ObjectStore } from '../store/objects/object-store.ts'
 import type { Secrets } from '../store/postgres/accounts/secrets.ts'
 import type { Database, Queries } from '../store/postgres/database.ts'
@@ -12,9 +13,12 @@ import type { Throttle } from '../throttle/throttle.ts'
 import { createAccess } from './access.ts'
 import { createAuditRoutes } from './accounts/audit.ts'
 import { createLimitRoutes } from './accounts/limits.ts'
+import { createOwnKeyRoutes } from './accounts/own-keys.ts'
 import { createRetentionRoutes } from './accounts/retention.ts'
 import { createSecretRoutes } from './accounts/secrets.ts'
 import { createServiceAccountRoutes } from './accounts/service-accounts.ts'
+import { createSessionRoutes } from './accounts/sessions.ts'
+import type { SignIn } from './accounts/sign-in.ts'
 import { createUserRoutes } from './accounts/users.ts'
 import { createWorkspaceRoutes } from './accounts/workspaces.ts'
 import { createArtifactAccess } from './artifacts/access.ts'
@@ -27,6 +31,11 @@ import type { OrphanedObjects } from './assets/orphaned-objects.ts'
 import { createRemoteAssetRoutes } from './assets/remote.ts'
 import { createTextSampleRoutes } from './assets/text-samples.ts'
 import { createAssetWriter } from './assets/writer.ts'
+import { createRunCallRoutes } from './clientlib/calls.ts'
+import { createLoggedRunRoutes } from './clientlib/runs.ts'
+import { createRunStatusRoutes } from './clientlib/status.ts'
+import { createRunUploadRoutes } from './clientlib/uploads.ts'
+import { createRunValueRoutes } from './clientlib/values.ts'
 import { createChartRoutes } from './experiments/charts.ts'
 import { createCounterRoutes } from './experiments/counters.ts'
 import { createDocumentRoutes } from './experiments/documents.ts'
@@ -34,8 +43,11 @@ import { createExperimentRoutes } from './experiments/experiments.ts'
 import { createGitPatchRoutes } from './experiments/git-patch.ts'
 import { createLifecycleRoutes } from './experiments/lifecycle.ts'
 import { createLoggedDataRoutes } from './experiments/logged-values.ts'
+import { createOutputRoutes } from './experiments/output.ts'
+import { createRangeRoutes } from './experiments/ranges.ts'
 import { createCallRoutes } from './experiments/rpc.ts'
 import { createStreamReadRoutes } from './experiments/series.ts'
+import type { ChangeStreams } from './live/changes.ts'
 import { createExperimentStreamRoutes } from './live/stream.ts'
 import type { LiveStreams } from './live/streams.ts'
 import { createMonitoringAlertRoutes } from './monitoring/alerts.ts'
@@ -45,17 +57,28 @@ import { createMonitoringFeatureRoutes } from './monitoring/features.ts'
 import { createMonitoringQualityRoutes } from './monitoring/label-quality.ts'
 import { createMonitoringModelRoutes } from './monitoring/models.ts'
 import { createMonitoredModels } from './monitoring/monitored-model.ts'
+import { createReaderClassificationRoutes } from './monitoring/reader/classification.ts'
+import { createReaderFeatureRoutes } from './monitoring/reader/features.ts'
+import { createReaderModelRoutes } from './monitoring/reader/models.ts'
+import { createReaderSqlRoutes } from './monitoring/reader/sql.ts'
 import { createColumnRoutes } from './projects/columns.ts'
+import { createProjectDeletionRoutes } from './projects/deletion.ts'
+import { createOutputSearchRoutes } from './projects/output-search.ts'
 import { createProjectPageRoutes } from './projects/pages.ts'
 import { createPanelRoutes } from './projects/panels.ts'
 import { createProjectRoutes } from './projects/projects.ts'
 import { createProjectQueryRoutes } from './projects/query.ts'
+import { createRunColumnRoutes } from './projects/run-columns.ts'
+import { createRunRoutes } from './projects/runs.ts'
+import { createViewRoutes } from './projects/views.ts'
 import { createVizStoreRoutes } from './projects/viz-stores.ts'
 import { createRateLimitedWrite } from './rate-limited-write.ts'
 import { createRegistryHistoryRoutes } from './registry/history.ts'
+import { createRegistryItemRoutes } from './registry/items.ts'
 import { createRegistryModelRoutes } from './registry/models.ts'
 import { createRegistryReadRoutes } from './registry/reads.ts'
 import { createRegistrationRoutes } from './registry/registration.ts'
+import { createRegistryStatusRoutes } from './registry/statuses.ts'
 import { createRegistryVersionRoutes } from './registry/versions.ts'
 import { createWebhookDeliveryRoutes } from './webhooks/deliveries.ts'
 import { createWebhookRoutes } from './webhooks/receivers.ts'
@@ -66,10 +89,15 @@ type Deps = {
   reads: Queries
   clickhouse: ClickHouse
   eventReader: EventReader
+  /** Undefined when callers may send no SQL. */
+  sandbox: Sandbox | undefined
   objects: ObjectStore
   orphanedObjects: OrphanedObjects
   liveStreams: LiveStreams
+  changeStreams: ChangeStreams
   assetLimits: AssetLimits
+  /** How long what was deleted can be restored. */
+  deletedKeptForMs: number
   /** Undefined without a master key: then secrets cannot be stored. */
   secrets: Secrets | undefined
   /** Private hosts that webhooks may be sent to. */
@@ -80,6 +108,9 @@ type Deps = {
   queueDepth(name: QueueName): Promise<number>
   /** The base URL of the web application, for links to experiments. */
   appUrl: string
+  signIn: SignIn
+  publicUrl: string | undefined
+  version: string
 }
 
 /** All routes except the writes that go through the queue. */
@@ -88,10 +119,13 @@ export function createApiRoutes({
   reads,
   clickhouse,
   eventReader,
+  sandbox,
   objects,
   orphanedObjects,
   liveStreams,
+  changeStreams,
   assetLimits,
+  deletedKeptForMs,
   secrets,
   privateHosts,
   heartbeats,
@@ -99,6 +133,9 @@ export function createApiRoutes({
   counters,
   queueDepth,
   appUrl,
+  signIn,
+  publicUrl,
+  version,
 }: Deps): Route[] {
   const access = createAccess(database)
   const rateLimited = createRateLimitedWrite({ throttle, counters })
@@ -121,15 +158,20 @@ export function createApiRoutes({
   return [
     ...createWorkspaceRoutes({ database, access }),
     ...createProjectRoutes({ database, access }),
+    ...createProjectDeletionRoutes({ database, access, deletedKeptForMs }),
     ...createProjectPageRoutes({ database, access }),
     ...createVizStoreRoutes({ database, access }),
+    ...createViewRoutes({ database, access }),
     ...createPanelRoutes(assets),
     ...createColumnRoutes({ reads, clickhouse, access }),
     ...createProjectQueryRoutes({ reads, clickhouse, access }),
+    ...createRunRoutes({ reads, clickhouse, access }),
+    ...createOutputSearchRoutes({ reads, clickhouse, access }),
+    ...createRunColumnRoutes({ reads, clickhouse, access }),
     ...createExperimentRoutes({ database, reads, access, heartbeats, rateLimited, appUrl }),
     ...createCallRoutes({ database, access, heartbeats, rateLimited }),
     ...createLifecycleRoutes({ database, access, appUrl }),
-    ...createDocumentRoutes({ database, clickhouse, access, heartbeats, rateLimited }),
+    ...createDocumentRoutes({ database, clickhouse, objects, access, heartbeats, rateLimited }),
     ...createLoggedDataRoutes({ database, access, heartbeats, rateLimited }),
     ...createAssetRoutes(assets),
     ...createRemoteAssetRoutes(assets),
@@ -143,20 +185,35 @@ export function createApiRoutes({
     ...createRegistryVersionRoutes(assets),
     ...createRegistryReadRoutes(assets),
     ...createRegistryHistoryRoutes(assets),
+    ...createRegistryItemRoutes(assets),
+    ...createRegistryStatusRoutes(assets),
+    ...createLoggedRunRoutes({ database, access, appUrl }),
+    ...createRunStatusRoutes({ database, access, heartbeats, rateLimited }),
+    ...createRunValueRoutes({ database, access, heartbeats, rateLimited }),
+    ...createRunUploadRoutes(assets),
+    ...createRunCallRoutes({ database, access, rateLimited }),
     ...createChartRoutes({ database, clickhouse }),
+    ...createRangeRoutes({ database, clickhouse, findPosition: liveStreams.findPosition }),
     ...createWebhookRoutes({ database, access, secrets, privateHosts }),
     ...createWebhookDeliveryRoutes({ database, reads, access, secrets, appUrl }),
     ...createStreamReadRoutes({ clickhouse, access }),
-    ...createExperimentStreamRoutes({ access, liveStreams }),
+    ...createOutputRoutes({ clickhouse, access }),
+    ...createExperimentStreamRoutes({ database, access, liveStreams, changeStreams }),
     ...createMonitoringModelRoutes({ database, clickhouse, access, models }),
     ...createMonitoringEventRoutes({ database, clickhouse, models }),
     ...createMonitoringFeatureRoutes({ eventReader, models }),
     ...createMonitoringDriftRoutes({ database, eventReader, models }),
     ...createMonitoringQualityRoutes({ eventReader, models }),
     ...createMonitoringAlertRoutes({ database, access }),
+    ...createReaderModelRoutes({ database, clickhouse, eventReader, models }),
+    ...createReaderFeatureRoutes({ database, eventReader, sandbox, models }),
+    ...createReaderClassificationRoutes({ eventReader, sandbox, models }),
+    ...createReaderSqlRoutes({ eventReader, sandbox, models }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),
     ...createRetentionRoutes({ database }),
+    ...createSessionRoutes({ database, signIn, publicUrl, version }),
+    ...createOwnKeyRoutes({ database }),
     ...createUserRoutes({ database }),
     ...createServiceAccountRoutes({ database }),
     ...createSecretRoutes({ secrets }),

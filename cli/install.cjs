@@ -1,6 +1,6 @@
 /**
- * Installs the dependencies if they are missing or outdated, Node 24 (the package `node`) among them. The npm scripts run
- * it first, on whatever Node the machine has (18 or newer), so it uses only Node's own modules. If everything is in place
+ * Installs the dependencies if they are missing or outdated, Node 24 (the package `node`) among them, and builds the web
+ * interface if its sources changed. The npm scripts run it first, on whatever Node the machine has (18 or newer), so it uses only Node's own modules. If everything is in place
  * it prints nothing and takes a few milliseconds.
  */
 'use strict'
@@ -14,6 +14,9 @@ const root = path.resolve(__dirname, '..')
 const modules = path.join(root, 'node_modules')
 const marker = path.join(modules, '.svc-installed')
 const lock = path.join(modules, '.svc-installing')
+const pages = path.join(root, 'web')
+const pagesBuilt = path.join(pages, 'dist')
+const pagesMarker = path.join(pagesBuilt, '.sources')
 const isWindows = process.platform === 'win32'
 const nodePackage = path.join(modules, 'node')
 const nodeBinary = path.join(nodePackage, 'bin', isWindows ? 'node.exe' : 'node')
@@ -27,6 +30,7 @@ class InstallError extends Error {}
 
 try {
   if (!isInstalled()) withLock(install)
+  if (!isBuilt()) withLock(buildPages)
 } catch (error) {
   // Messages of file system errors (no permission, disk full) are clear enough without a stack trace.
   if (!(error instanceof InstallError) && !error.code) throw error
@@ -57,6 +61,29 @@ function install() {
   }
   installNode()
   fs.writeFileSync(marker, fingerprint())
+}
+
+/** Of the sources of the web interface, and of the libraries that become part of it. */
+function pagesFingerprint() {
+  const hash = createHash('sha256').update(fingerprint())
+  const listed = fs.readdirSync(pages, { recursive: true, withFileTypes: true })
+  const files = listed.filter((it) => it.isFile()).map((it) => path.join(it.parentPath ?? it.path, it.name))
+  for (const file of files.sort()) if (!file.startsWith(pagesBuilt)) hash.update(`${file}\n${read(file)}\n`)
+  return hash.digest('hex')
+}
+
+/** A copy without the sources, such as an image, has been given what was built. */
+function isBuilt() {
+  return !fs.existsSync(path.join(pages, 'build.ts')) || read(pagesMarker) === pagesFingerprint()
+}
+
+function buildPages() {
+  if (isBuilt()) return
+  console.error('Building the web interface ...')
+  const sources = pagesFingerprint()
+  const { status, stderr } = spawnSync(nodeBinary, [path.join(pages, 'build.ts')], { encoding: 'utf8' })
+  if (status !== 0) throw new InstallError(`the web interface could not be built:\n${stderr}`)
+  fs.writeFileSync(pagesMarker, sources)
 }
 
 /** npm has already done this, unless install scripts are disabled. */

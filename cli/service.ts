@@ -1,18 +1,22 @@
 import type { AddressInfo } from 'node:net'
+import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { createKeyCheck } from '../http/key-check.ts'
 import type { Route, RouteDescription } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
+import { createSessionCheck } from '../http/session-check.ts'
 import { createClosers } from '../runtime/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrations/check.ts'
 import { createEventReader } from '../store/clickhouse/monitoring/reader.ts'
+import { openSandbox } from '../store/clickhouse/monitoring/sql/sandbox.ts'
 import { findAccount } from '../store/postgres/accounts/accounts.ts'
 import { openKeyChanges } from '../store/postgres/accounts/key-changes.ts'
 import { createLastSeen } from '../store/postgres/accounts/last-seen.ts'
 import { openSecrets } from '../store/postgres/accounts/secrets.ts'
+import { findSessionAccount } from '../store/postgres/accounts/sessions.ts'
 import { updateActivity } from '../store/postgres/accounts/users.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { addToCounters, upsertThrottled } from '../store/postgres/experiments/counters.ts'
@@ -38,6 +42,7 @@ import { watchConnections } from './watch-connections.ts'
 /** `worker` moves the queue into ClickHouse and runs the background jobs; `webhook-worker` delivers webhooks. */
 export type Role = 'ingest' | 'worker' | 'webhook-worker' | 'api'
 
+const pagesFolder = path.resolve(import.meta.dirname, '../web/dist')
 const heartbeatEveryMs = 1_000
 const activityEveryMs = 1_000
 
@@ -92,6 +97,15 @@ export async function startService(
       nameStoreError('ClickHouse', stores.clickhouseUrl, checkClickHouse(clickhouse)),
     ])
 
+    const sandbox =
+      stores.clickhouseSqlUrl === undefined
+        ? undefined
+        : openSandbox({ url: stores.clickhouseSqlUrl, clickhouse, limits: settings.sqlLimits })
+    if (sandbox) closers.push(() => sandbox.close())
+    if (sandbox && settings.clickhouseSqlUrl) {
+      await nameStoreError('ClickHouse', settings.clickhouseSqlUrl, sandbox.check())
+    }
+
     const { masterKey, previousMasterKey } = settings
     const secrets = masterKey && openSecrets({ database, masterKey, previousMasterKey })
     await secrets?.check()
@@ -120,6 +134,7 @@ export async function startService(
       database,
       clickhouse,
       eventReader: createEventReader(clickhouse),
+      sandbox,
       backend,
       secrets,
       metricsRegistry,
@@ -167,6 +182,13 @@ export async function startService(
     closers.push(() => counters.close())
     const throttle = createThrottle({ buckets: await openBuckets(), ...settings.rateLimits, counters, now })
 
+    const onCaller = ({ userId }: { userId: string }) => activity.active(userId, Date.now())
+    const checkKey = createKeyCheck({
+      findCaller: (keyHash) => findAccount(database, keyHash),
+      changes: keyChanges,
+      onCaller,
+      authHeaders: settings.authHeaders,
+    })
     const routeParts: RouteParts = { ...parts, heartbeats, throttle, counters }
     const routes: Route[] = []
     if (roles.has('ingest')) {
@@ -178,7 +200,7 @@ export async function startService(
     if (roles.has('api')) {
       const { openApi } = await import('./roles/api.ts')
       const appUrl = settings.publicUrl ?? `http://${toUrlHost(settings.host)}:${settings.port}`
-      api = await openApi(routeParts, appUrl)
+      api = await openApi(routeParts, appUrl, checkKey)
       routes.push(...api.routes)
       // The api's OpenAPI document describes the routes of ingest too.
       if (!roles.has('ingest')) otherRoutes = (await import('../ingest/descriptions.ts')).ingestDescriptions
@@ -188,12 +210,13 @@ export async function startService(
       routes,
       otherRoutes,
       hasFastPath: settings.hasFastPath,
-      checkKey: createKeyCheck({
-        findCaller: (keyHash) => findAccount(database, keyHash),
+      checkKey,
+      checkSession: createSessionCheck({
+        findCaller: (tokenHash) => findSessionAccount(database, tokenHash),
         changes: keyChanges,
-        onCaller: ({ userId }) => activity.active(userId, Date.now()),
-        authHeaders: settings.authHeaders,
+        onCaller,
       }),
+      ...(api && { signInWithLink: api.signIn.withLink }),
       health: {
         checks: {
           postgres: () => database.row('SELECT 1'),
@@ -208,6 +231,7 @@ export async function startService(
         isDraining: () => draining,
       },
       version,
+      ...(api && { pages: { folder: pagesFolder, basePath: toBasePath(settings.publicUrl) } }),
       tracing,
       log,
     })
@@ -218,7 +242,9 @@ export async function startService(
       await closed
     })
     // Closed first: live streams never end by themselves.
-    closers.push(async () => api?.liveStreams.close())
+    closers.push(async () => {
+      await Promise.all([api?.liveStreams.close(), api?.changeStreams.close()])
+    })
     await app.listen({ host: settings.host, port: settings.port }).catch((error: unknown) => {
       throw explainListenError(error, settings)
     })
@@ -249,6 +275,11 @@ async function openTracing({ settings, roles, log }: { settings: Settings; roles
   }
   const { openTracing: open } = await import('./tracing.ts')
   return open({ settings: settings.tracing, roles, log })
+}
+
+/** The path of the public address, with a slash at its end. */
+function toBasePath(publicUrl: string | undefined): string {
+  return publicUrl === undefined ? '/' : `${new URL(publicUrl).pathname.replace(/\/+$/, '')}/`
 }
 
 /** The host by which this machine reaches a server that listens on `host`. */

@@ -16,6 +16,8 @@ export type StoreUrls = {
   /** See `store/clickhouse/cluster/layout.ts`. */
   clickhouseCluster?: string | undefined
   clickhouseInsertQuorum?: string | undefined
+  /** The user that runs the SQL of callers; undefined when they may send none. */
+  clickhouseSqlUrl?: string | undefined
   postgresUrl: string
   redisUrl: string | undefined
   objectsUrl: string
@@ -98,6 +100,9 @@ function parse(
   if (given.CLICKHOUSE_CLUSTER !== undefined && given.CLICKHOUSE_URL === undefined) {
     errors.push('  CLICKHOUSE_CLUSTER: needs CLICKHOUSE_URL: an embedded ClickHouse has no cluster')
   }
+  if (given.CLICKHOUSE_SQL_URL !== undefined && given.CLICKHOUSE_URL === undefined) {
+    errors.push('  CLICKHOUSE_SQL_URL: needs CLICKHOUSE_URL: an embedded ClickHouse has such a user')
+  }
   if (given.POSTGRES_READ_URL !== undefined && given.POSTGRES_URL === undefined) {
     errors.push('  POSTGRES_READ_URL: needs POSTGRES_URL: an embedded Postgres has no replica')
   }
@@ -122,6 +127,7 @@ function parse(
     clickhouseUrl: it.CLICKHOUSE_URL,
     clickhouseCluster: it.CLICKHOUSE_CLUSTER,
     clickhouseInsertQuorum: it.CLICKHOUSE_INSERT_QUORUM,
+    clickhouseSqlUrl: it.CLICKHOUSE_SQL_URL,
     postgresUrl: it.POSTGRES_URL,
     postgresReadUrl: it.POSTGRES_READ_URL,
     redisUrl: it.REDIS_URL,
@@ -142,12 +148,20 @@ function parse(
     },
     eventLeaseMs: it.SVC_EVENT_LEASE_MS,
     ingestionErrorsKeptDays: it.SVC_INGESTION_ERRORS_KEPT_DAYS,
+    sqlLimits: {
+      timeMsMax: it.SVC_SQL_SECONDS_MAX * 1_000,
+      memoryBytesMax: it.SVC_SQL_MEMORY_BYTES_MAX,
+      rowsReadMax: it.SVC_SQL_ROWS_READ_MAX,
+      rowsMax: it.SVC_SQL_ROWS_MAX,
+    },
     seriesLimits: { metricNamesMax: it.SVC_METRIC_NAMES_MAX, pointsPerMetricMax: it.SVC_POINTS_PER_METRIC_MAX },
     assetLimits: {
       fileBytesMax: it.SVC_ASSET_BYTES_MAX,
       ofTypeMax: it.SVC_ASSETS_OF_TYPE_MAX,
       workspaceBytesMax: it.SVC_WORKSPACE_BYTES_MAX,
     },
+    sessionDays: it.SVC_SESSION_DAYS,
+    opensBrowser: it.SVC_BROWSER === 'on',
     webhookPrivateHosts: new Set(it.SVC_WEBHOOK_PRIVATE_HOSTS),
     webhookExtraCa: it.SVC_WEBHOOK_CA_FILE,
     deletedKeptForMs: it.SVC_DELETED_KEPT_DAYS * 24 * 3_600_000,

@@ -25,10 +25,11 @@ export async function openStores(
 ): Promise<StoreUrls & Pick<PublishedStores, 'backupsFolder'>> {
   const { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, redisUrl, objectsUrl } = settings
   const { clickhouseCluster, clickhouseInsertQuorum } = settings
+  let { clickhouseSqlUrl } = settings
   const others = { clickhouseCluster, clickhouseInsertQuorum, redisUrl, objectsUrl }
   const folder = path.resolve(settings.dataFolder)
   if (givenClickHouse && givenPostgres) {
-    return { clickhouseUrl: givenClickHouse, postgresUrl: givenPostgres, ...others }
+    return { clickhouseUrl: givenClickHouse, clickhouseSqlUrl, postgresUrl: givenPostgres, ...others }
   }
 
   const lock = lockDataFolder(folder)
@@ -48,11 +49,12 @@ export async function openStores(
       const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log })
       closers.push(() => clickhouse.close())
       backupsFolder = clickhouse.backupsFolder
+      clickhouseSqlUrl = clickhouse.sqlUrl
       return clickhouse.url
     }))
   const stores = { clickhouseUrl, postgresUrl, redisUrl, objectsUrl, backupsFolder }
   lock.publish(stores)
-  return { ...stores, ...others }
+  return { ...stores, ...others, clickhouseSqlUrl }
 }
 
 /** A Postgres advisory lock: ClickHouse has no locks. */

@@ -19,7 +19,8 @@ type Command = {
 const commands: Record<string, Command> = {
   up: {
     summary: 'Run everything in one process, with embedded stores unless addresses are given',
-    run: async () => (await import('./up.ts')).up(),
+    options: { 'no-browser': { type: 'boolean', help: 'Print the sign-in link, but open no browser' } },
+    run: async (options) => (await import('./up.ts')).up({ opensBrowser: options['no-browser'] !== true }),
   },
   ingest: {
     summary: 'Run the tier that takes writes of the stream',
@@ -118,6 +119,19 @@ const commands: Record<string, Command> = {
         workspace: workspace === undefined ? undefined : String(workspace),
         admin: admin === true,
         rotate: rotate === true,
+        json: json === true,
+      }),
+  },
+  'sign-in-link': {
+    summary: 'Print a link that signs a browser in once, as the first admin or as a user',
+    words: '[NAME]',
+    options: {
+      organization: { type: 'string', value: 'NAME', help: 'The organization (default: default)' },
+      json: { type: 'boolean', help: 'Print the result as JSON' },
+    },
+    run: async ({ organization, json }, words) =>
+      (await import('./admin/sign-in-link.ts')).signInLink(words, {
+        organization: String(organization ?? 'default'),
         json: json === true,
       }),
   },

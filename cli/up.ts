@@ -1,5 +1,7 @@
 import { createClosers } from '../runtime/closers.ts'
 import { ensureMasterKey } from '../store/embedded/master-key.ts'
+import { firstOrganization } from '../store/postgres/accounts/accounts.ts'
+import { makeSignInLink } from './admin/sign-in-link.ts'
 import { drainOnSignal } from './drain.ts'
 import { openLog } from './log.ts'
 import { checkPort } from './port.ts'
@@ -7,12 +9,13 @@ import { startService } from './service.ts'
 import { parseSettings } from './settings.ts'
 import { migrateStores, openStores } from './stores.ts'
 import { describeStarted } from './terminal/banner.ts'
+import { findBrowser, openInBrowser } from './terminal/browser.ts'
 import { createProgress } from './terminal/progress.ts'
 import { describeTerminal } from './terminal/terminal.ts'
 import { version } from './version.ts'
 
-/** Runs the whole service in this process, and prints how to use it. */
-export async function up(): Promise<void> {
+/** Runs the whole service in this process, prints how to use it, and opens a browser where somebody would see it. */
+export async function up({ opensBrowser }: { opensBrowser: boolean }): Promise<void> {
   const startedAt = performance.now()
   const settings = parseSettings(process.env)
   const out = process.stdout
@@ -37,8 +40,22 @@ export async function up(): Promise<void> {
       await closers.closeAll()
       out.write('Stopped.\n')
     })
+    const signInLink = await makeSignInLink({
+      postgresUrl: stores.postgresUrl,
+      url: settings.publicUrl ?? service.url,
+      organization: firstOrganization,
+      userName: undefined,
+      actor: 'svc up',
+    }).catch((error: unknown) => {
+      // A start that has come so far goes on: `svc sign-in-link` makes another one.
+      log.warn({ err: error }, 'no sign-in link was made')
+      return undefined
+    })
     const tookMs = performance.now() - startedAt
-    out.write(describeStarted({ settings, url: service.url, newKey, tookMs }, terminal))
+    out.write(describeStarted({ settings, url: service.url, newKey, signInLink, tookMs }, terminal))
+    const { env, platform, stdin: input } = process
+    const browser = opensBrowser && settings.opensBrowser && findBrowser({ input, out, env, platform })
+    if (browser && signInLink) openInBrowser(browser, signInLink)
   } catch (error) {
     // Only its hash is stored, so the key cannot be shown later.
     if (newKey) out.write(`API key of the user admin, shown only once: ${newKey}\n`)

@@ -5,6 +5,8 @@ import type { Logger } from 'pino'
 import { bodyBytesMaxDefault, tooLarge } from './body/body.ts'
 import type { UploadPace } from './body/upload-pace.ts'
 import { HttpError, toErrorEnvelope, toHttpError } from './errors.ts'
+import { toErrorForClient } from './logging-clients.ts'
+import type { Pages } from './pages.ts'
 
 /** Sends every HTTP error in our envelope, whichever part of the server raised it. */
 
@@ -20,8 +22,11 @@ export function answerOddHeads(app: FastifyInstance) {
   })
 }
 
-/** Answers an unknown path or method before the body is read, so that it costs no memory. */
-export function answerUnknownRoutes(app: FastifyInstance) {
+/**
+ * Answers an unknown path or method before the body is read, so that it costs no memory: with the page of the web
+ * interface, if it is there and a browser asks; else with an error.
+ */
+export function answerUnknownRoutes(app: FastifyInstance, findPages: () => Pages | undefined) {
   const methods = new Map<string, Set<string>>()
   app.addHook('onRoute', (it) => {
     const known = methods.get(it.url) ?? new Set()
@@ -38,10 +43,13 @@ export function answerUnknownRoutes(app: FastifyInstance) {
     })
   }
   app.addHook('onRequest', (request, _reply, done) => {
-    if (request.is404) rejectUnknown(request)
+    if (request.is404 && !findPages()?.wants(request)) rejectUnknown(request)
     done()
   })
-  app.setNotFoundHandler(rejectUnknown)
+  app.setNotFoundHandler((request, reply) => {
+    const pages = findPages()
+    return pages?.wants(request) ? pages.send(reply) : rejectUnknown(request)
+  })
 }
 
 /** Limits how much of the request is echoed. */
@@ -62,8 +70,9 @@ function findPattern(path: string, routes: Iterable<string>): string | undefined
 export function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
   // The caller has disconnected, which ended the stream of the answer.
   if (error.code === 'ERR_STREAM_PREMATURE_CLOSE' && reply.raw.destroyed) return
-  const httpError = fromFramework(error, request) ?? toHttpError(error)
-  logError(request.log, httpError, error, request.routeOptions.url)
+  const found = fromFramework(error, request) ?? toHttpError(error)
+  logError(request.log, found, error, request.routeOptions.url)
+  const httpError = toErrorForClient(found, request.headers, request.url)
   // As bytes: no hook runs for errors of the router, so nothing would remove the charset that Fastify adds to text.
   const body = Buffer.from(JSON.stringify(toErrorEnvelope(httpError)))
   const send = () =>

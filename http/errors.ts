@@ -1,3 +1,4 @@
+import { SqlRefused, SqlTooLarge } from '../store/clickhouse/monitoring/sql/errors.ts'
 import { ActorChanged } from '../store/postgres/accounts/audit.ts'
 import { Throttled } from '../throttle/throttle.ts'
 
@@ -12,14 +13,24 @@ const httpErrors = {
   badCompression: { status: 400, code: 8000003, title: 'the compressed body is damaged' },
   keyMissing: { status: 401, code: 8000004, title: 'no API key was sent' },
   keyUnknown: { status: 401, code: 90212, title: 'the API key is not registered' },
+  sessionEnded: { status: 401, code: 8000110, title: 'the session of the browser has ended' },
+  crossSite: { status: 403, code: 8000111, title: 'a session may change something only from the pages of the service' },
+  // Some clients read the codes of 400 and 403 only: see `logging-clients.ts`.
+  keyUnknownToLogger: { status: 400, code: 90212, title: 'the API key is not registered, below /clientlib' },
   adminOnly: { status: 403, code: 8000015, title: 'only an admin may do this' },
   experimentKeyMissing: { status: 400, code: 90998, title: 'the experiment key is missing' },
   experimentUnknown: { status: 400, code: 90211, title: 'the experiment does not exist' },
   experimentReadOnly: { status: 403, code: 90210, title: 'the experiment may be read, but not written to' },
+  experimentNotToResume: {
+    status: 400,
+    code: 90210,
+    title: 'the experiment to resume does not exist, or may not be written to',
+  },
   experimentExists: { status: 400, code: 90999, title: 'an experiment with this key exists' },
   workspaceUnknown: { status: 400, code: 90219, title: 'the workspace does not exist' },
   ownerOnly: { status: 403, code: 8000017, title: 'only an owner of the workspace may do this' },
   userUnknown: { status: 400, code: 8000018, title: 'the organization has no such user' },
+  lastOwner: { status: 400, code: 8000114, title: 'the workspace would be left without an owner' },
   workspaceExists: { status: 400, code: 8000006, title: 'a workspace with this name exists' },
   projectUnknown: { status: 400, code: 8000007, title: 'the project does not exist' },
   projectNameUnknown: { status: 404, code: 8000076, title: 'the workspace has no project of this name' },
@@ -78,6 +89,9 @@ const httpErrors = {
   referenceUnknown: { status: 400, code: 8000101, title: 'there is no reference data set to compare with' },
   alertUnknown: { status: 400, code: 8000102, title: 'the workspace has no such alert rule' },
   alertsFull: { status: 400, code: 8000103, title: 'the workspace has reached the limit of alert rules' },
+  sqlRefused: { status: 400, code: 8000120, title: 'SQL of the request is wrong, or does what it may not' },
+  sqlTooLarge: { status: 400, code: 8000121, title: 'SQL of the request would take too much time, memory or rows' },
+  sqlOff: { status: 400, code: 8000122, title: 'the service runs no SQL of callers' },
   eventsWrong: {
     status: 400,
     code: 8000091,
@@ -98,15 +112,27 @@ const httpErrors = {
   },
   accountUnknown: { status: 400, code: 8000071, title: 'the organization has no such service account' },
   userExists: { status: 400, code: 8000072, title: 'the organization has a user or service account of this name' },
+  sessionUnknown: { status: 400, code: 8000112, title: 'the session to end does not exist' },
+  keysFull: { status: 400, code: 8000113, title: 'the user has reached the limit of API keys' },
   apiKeyUnknown: { status: 400, code: 8000073, title: 'the API key to delete does not exist' },
   lastAdmin: { status: 400, code: 8000074, title: 'the organization would be left without an admin' },
   secretUnknown: { status: 400, code: 8000075, title: 'the organization has no such secret' },
   secretsOff: { status: 400, code: 8000076, title: 'the service has no master key to encrypt secrets with' },
   routeUnknown: { status: 404, code: 8000009, title: 'no such route' },
+  pointsWrong: {
+    status: 400,
+    code: 8000020,
+    title: 'some of the values of a batch below /clientlib are wrong; all others were stored',
+  },
   wrongMethod: { status: 405, code: 8000010, title: 'the route has another method' },
   tooLarge: { status: 413, code: 8000011, title: 'the body, also when decompressed, is over the limit' },
   unsupportedType: { status: 415, code: 8000012, title: 'the content type or encoding is not understood' },
   throttled: { status: 429, code: 8000013, title: 'a rate limit was exceeded; nothing of the request was stored' },
+  sentAgainLater: {
+    status: 429,
+    code: 8000019,
+    title: 'as 8000014, for clients that send again after 429 only; nothing was stored',
+  },
   unavailable: {
     status: 503,
     code: 8000014,
@@ -146,6 +172,10 @@ export class HttpError extends Error {
 
 export function unknownKey(): HttpError {
   return new HttpError('keyUnknown', 'This API key is not registered.')
+}
+
+export function endedSession(): HttpError {
+  return new HttpError('sessionEnded', 'The session has ended: sign in again.')
 }
 
 export function adminOnly(): HttpError {
@@ -201,6 +231,10 @@ const connectionErrors = new Set([
 export function toHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error
   if (error instanceof ActorChanged) return error.isKnown ? adminOnly() : unknownKey()
+  if (error instanceof SqlRefused) return new HttpError('sqlRefused', `sql: ${error.message}`, error)
+  if (error instanceof SqlTooLarge) {
+    return new HttpError('sqlTooLarge', `sql: ${error.message} Ask for less time, or fewer columns.`, error)
+  }
   if (error instanceof Throttled) return new HttpError('throttled', error.message, error)
   if (isStoreAway(error)) return unavailable('A store of the service does not answer.', error, 2)
   return new HttpError(

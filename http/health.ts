@@ -38,8 +38,11 @@ export function describeError(error: unknown): string {
   return error instanceof Error && error.message ? error.message : String(error)
 }
 
-/** The version of the interface, not of svc: clients require at least 1.2.78. */
-const interfaceVersion = '2.0.0'
+/**
+ * The version of the interface, not of svc. Clients switch their behaviour by it, so it names a version only when every route
+ * that clients call at that version is there.
+ */
+const interfaceVersion = '4.35.0'
 
 /** Adds `/livez`, `/readyz`, `/metrics` and the version call of older clients; none of them needs a key. */
 export function addHealthRoutes(app: FastifyInstance, health: Health) {

@@ -72,3 +72,5 @@ function readKey(headers: IncomingHttpHeaders, names: string[]): string | undefi
   }
   return undefined
 }
+
+export type KeyCheck = ReturnType<typeof createKeyCheck>

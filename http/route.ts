@@ -9,13 +9,15 @@ import type { Account } from '../store/postgres/accounts/accounts.ts'
  * - `reader`: any registered key, or the share code of a project (query `shareCode`) without a key
  * - `caller`: any registered key; the handler decides per workspace what it may see
  * - `admin`: the key of an admin of the organization
+ *
+ * The session of a browser counts as the key that it was opened with.
  */
 const permissions = ['anyone', 'reader', 'caller', 'admin'] as const
 
 type Permission = (typeof permissions)[number]
 
-/** The account of a key, or an anonymous visitor with a share code. */
-export type Caller = Account & { shareCode?: string }
+/** The account of a key or of a session, or an anonymous visitor with a share code. */
+export type Caller = Account & { shareCode?: string; session?: { id: string; expiresAtMs: number } }
 
 /** The checked parts of a request. `caller` is set unless the permission of the route is `anyone`. */
 type Call<Body, Query, Params> = FastCall<Body> & {
@@ -35,6 +37,7 @@ type Fields = z.ZodType
  * that it does not serve.
  */
 export type RouteDescription = {
+  /** A GET changes nothing, unless its path begins with `/write/`: browsers let foreign pages make GETs (`session-check.ts`). */
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** The path below the prefix `/api/rest/v2`, with parameters in braces: `/project/{projectId}`. */
   path: string
@@ -81,6 +84,9 @@ export type FastPathRoute = Handled & {
 /** The prefix of all routes that are not `atRoot`. */
 export const prefix = '/api/rest/v2'
 
+/** The heading of what only clients that log live call. */
+export const clientTopic = 'Clients that log live'
+
 /** The URL pattern of a route for the router. */
 export const toUrl = ({ path }: RouteDescription, base: string) => base + path.replaceAll(/\{(\w+)\}/g, ':$1')
 
@@ -121,6 +127,10 @@ type TypedFast<B extends Fields> = Omit<RouteDescription, 'body' | 'query' | 'pa
 export function fastRoute<B extends Fields>(typed: TypedFast<B>): FastPathRoute {
   return { ...typed, handleFast: typed.handle } as unknown as FastPathRoute
 }
+
+/** True when a call may change something: the reads that are POSTs, and all calls of logging clients, count as well. */
+export const mayChange = ({ method, path }: RouteDescription) =>
+  method !== 'GET' || path.startsWith('/write/') || path.startsWith('/clientlib/')
 
 /** Adds the fields that every answer has. */
 export const toEnvelope = (answer: object) => ({ msg: 'Ok', ...answer, code: 200, data: null, sdk_error_code: 0 })

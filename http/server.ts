@@ -8,18 +8,19 @@ import fastify, {
   LogController,
 } from 'fastify'
 import type { Logger } from 'pino'
-import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import type { Span, Tracing } from '../runtime/tracing.ts'
 import { bodyBytesMaxDefault, createBodyReader } from './body/body.ts'
 import { checkFields } from './body/fields.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './body/upload-pace.ts'
+import { toCallerCheck } from './caller-check.ts'
+import { addCompression } from './compressed-answers.ts'
 import { withNamesDecodedAgain } from './encoded-twice.ts'
 import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './error-answers.ts'
-import { adminOnly, HttpError } from './errors.ts'
 import { type FastPath, openFastPath } from './fast-path/fast-path.ts'
 import { createFastRoutes } from './fast-path/routes.ts'
 import { addHealthRoutes, type Health } from './health.ts'
 import { addReference } from './openapi/openapi.ts'
+import { addPages, type Pages } from './pages.ts'
 import {
   createBodyRoom,
   createPressureCheck,
@@ -32,6 +33,7 @@ import { createRequestWatch, type RequestWatch } from './request-watch.ts'
 import {
   type Caller,
   checkPermission,
+  mayChange,
   prefix,
   type Route,
   type RouteDescription,
@@ -39,6 +41,7 @@ import {
   toUrl,
   uploadTypes,
 } from './route.ts'
+import { addSignInLink } from './sign-in-link.ts'
 
 /** Older clients use this prefix for the same routes. */
 const clientPrefix = '/clientlib/rest/v2'
@@ -49,8 +52,14 @@ type Settings = {
   /** Routes that other processes serve at the same address; the reference page shows them too. */
   otherRoutes?: RouteDescription[]
   checkKey(headers: FastifyRequest['headers']): Caller | Promise<Caller>
+  /** Undefined for a request without the session of a browser. */
+  checkSession?(headers: FastifyRequest['headers'], mayChange: boolean): Caller | Promise<Caller> | undefined
+  /** Opens a session with the token of a sign-in link; answers its cookie, or undefined when the link no longer works. */
+  signInWithLink?(token: string, headers: FastifyRequest['headers']): Promise<string | undefined>
   health: Health
   version: string
+  /** Absent for processes that serve no web interface. */
+  pages?: Parameters<typeof addPages>[1]
   log: Logger
   /** Absent when tracing is off. */
   tracing?: Tracing
@@ -103,7 +112,8 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
   })
   app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply))
   answerOddHeads(app)
-  answerUnknownRoutes(app)
+  let pages: Pages | undefined
+  answerUnknownRoutes(app, () => pages)
   readBodiesOurWay(app)
   sendJsonWithoutCharset(app)
   const safeHeaders = await collectSafeHeaders()
@@ -112,11 +122,15 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     if (health.isDraining()) reply.header('connection', 'close')
     done()
   })
+  if (settings.signInWithLink) addSignInLink(app, settings.signInWithLink)
+  pages = settings.pages && (await addPages(app, settings.pages))
+  if (!pages) app.get('/', { schema: { hide: true } }, async (_request, reply) => reply.redirect('/reference'))
   addReference(app, { version, routes: [...routes, ...(settings.otherRoutes ?? [])] })
   addHealthRoutes(app, health)
   const watch = createRequestWatch({ metricsRegistry: health.metricsRegistry, tracing: settings.tracing })
   const room = createBodyRoom(settings.pressure ?? defaultPressureLimits)
   await app.register(async (scope) => {
+    await addCompression(scope)
     const checkPressure = createPressureCheck(room)
     for (const it of routes) if (!it.upload) addRoute(scope, it, { ...settings, watch, admit: checkPressure })
   })
@@ -149,25 +163,26 @@ declare module 'fastify' {
   }
 }
 
-type RouteSettings = Pick<Settings, 'checkKey' | 'unreadMsMax'> & {
+type RouteSettings = Pick<Settings, 'checkKey' | 'checkSession' | 'unreadMsMax'> & {
   watch: RequestWatch
   admit: PressureCheck | UploadPace['admit']
 }
 
 function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
-  const { checkKey, admit, watch, unreadMsMax = unreadMsMaxDefault } = settings
+  const { admit, watch, unreadMsMax = unreadMsMaxDefault } = settings
   const { tracing } = watch
   const watched = watch.route(it)
   const bodyLimit = it.bodyBytesMax ?? bodyBytesMaxDefault
   checkPermission(it)
-  const checkCaller = toCallerCheck(it.permission, checkKey)
+  const checkCaller = toCallerCheck(it, settings)
   for (const base of it.atRoot ? [''] : prefixes) {
     app.route({
       method: it.method,
       url: toUrl(it, base),
       bodyLimit,
       // Some writes are GETs: a HEAD would execute them and drop the answer, such as a new key.
-      exposeHeadRoute: !it.path.startsWith('/write/'),
+      exposeHeadRoute: !mayChange(it),
+      ...(hasLongAnswers(it) && { compress: {} }),
       schema: { ...(it.body && { body: it.body }), ...(it.upload && { consumes: uploadTypes }) },
       validatorCompiler: () => () => true,
       serializerCompiler: () => (answer) => JSON.stringify(answer),
@@ -218,6 +233,11 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
   }
 }
 
+/** Reads that answer JSON. Files are sent as they are stored, and answers to writes are short. */
+function hasLongAnswers({ tier, shape }: Route): boolean {
+  return tier !== 'ingest' && (shape === 'envelope' || shape === 'plain')
+}
+
 /** The key check runs before the body is read, so a request without a valid key costs no memory. */
 declare module 'fastify' {
   interface FastifyRequest {
@@ -231,47 +251,6 @@ const clientGone = 499
 
 function toStatus({ raw }: FastifyReply): number {
   return raw.headersSent ? raw.statusCode : clientGone
-}
-
-type CallerCheck = (request: FastifyRequest) => Caller | Promise<Caller>
-
-function toCallerCheck(permission: Route['permission'], checkKey: Settings['checkKey']): CallerCheck {
-  const check: CallerCheck = ({ headers }) => checkKey(headers)
-  if (permission === 'admin') return (request) => mapMaybeAsync(check(request), requireAdmin)
-  if (permission !== 'reader') return check
-  return (request) => {
-    const { shareCode } = request.query as { shareCode?: unknown }
-    if (typeof shareCode !== 'string') return check(request)
-    try {
-      // With a key and a share code, the caller may read what either of them allows.
-      return mapMaybeAsync(check(request), (caller) => ({ ...caller, shareCode }))
-    } catch (error) {
-      if (error instanceof HttpError && error.kind === 'keyMissing') return toVisitor(shareCode)
-      throw error
-    }
-  }
-}
-
-function requireAdmin(caller: Caller): Caller {
-  if (caller.isAdmin) return caller
-  throw adminOnly()
-}
-
-const nilId = '00000000-0000-0000-0000-000000000000'
-
-/** A caller without a key, who may read only what the share code allows. */
-function toVisitor(shareCode: string): Caller {
-  return {
-    keyId: nilId,
-    userId: nilId,
-    userName: '',
-    kind: 'person',
-    organizationId: nilId,
-    isAdmin: false,
-    defaultWorkspaceName: null,
-    limits: {},
-    shareCode,
-  }
 }
 
 function isStream(answer: unknown): answer is NodeJS.ReadableStream {

@@ -1,8 +1,9 @@
 import { z } from 'zod'
-import type { RouteDescription } from '../http/route.ts'
+import { clientTopic, type RouteDescription } from '../http/route.ts'
 import { eventDescriptions } from './monitoring/descriptions.ts'
 import { outputFields } from './output/output-line.ts'
 import { batchFields } from './points/batch.ts'
+import { loggedBatchFields } from './points/logged-batch.ts'
 import { metricFields } from './points/metric.ts'
 import { cpuFields, gpuFields, loadFields, ramFields } from './points/system-metrics.ts'
 
@@ -80,6 +81,20 @@ export const output = {
   bodyBytesMax: requestBytesMax,
 } satisfies RouteDescription
 
+export const loggedBatch = {
+  ...common,
+  path: '/clientlib/batch/logger/experiment/metric',
+  atRoot: true,
+  topic: clientTopic,
+  summary:
+    'Takes the points of a client that logs live, resource usage among them. A point that comes again is stored once. ' +
+    'With a wrong point the answer is 400; the others are stored.',
+  body: loggedBatchFields,
+  answer: savedAnswer,
+  checksOwnBody: true,
+  bodyBytesMax: requestBytesMax,
+} satisfies RouteDescription
+
 /** Every route of the write tier, for the OpenAPI document of a process that does not serve them. */
 export const ingestDescriptions: RouteDescription[] = [
   metric,
@@ -89,5 +104,6 @@ export const ingestDescriptions: RouteDescription[] = [
   cpuMetrics,
   loadMetrics,
   output,
+  loggedBatch,
   ...eventDescriptions,
 ]

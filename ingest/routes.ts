@@ -4,9 +4,20 @@ import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import type { outputLinesTable, pointsTable, systemPointsTable } from '../store/clickhouse/points/tables.ts'
 import type { WritableExperiment } from '../store/postgres/experiments/experiments.ts'
 import type { Committer } from './committer.ts'
-import { cpuMetrics, gpuMetrics, loadMetrics, metric, metricsBatch, output, ramMetrics } from './descriptions.ts'
+import {
+  cpuMetrics,
+  gpuMetrics,
+  loadMetrics,
+  loggedBatch,
+  metric,
+  metricsBatch,
+  output,
+  ramMetrics,
+} from './descriptions.ts'
+import { identifyOutput, withoutUptimes } from './output/logging-client.ts'
 import { pushLines } from './output/rows.ts'
 import { countPoints, readBatch, readEnvelope } from './points/batch.ts'
+import { type LoggedPoints, ownIdentity, readLoggedBatch, toWrongPoints } from './points/logged-batch.ts'
 import { readMetric } from './points/metric.ts'
 import { type PointRows, pushPoints } from './points/rows.ts'
 import type { Dropped } from './points/series-limits.ts'
@@ -70,7 +81,48 @@ export function createIngestRoutes({ limitSeries, committers, ...deps }: Deps): 
       }),
     })
 
+  const logged = {
+    readEnvelope: (envelope: LoggedPoints) => envelope,
+    identify: () => ownIdentity,
+    countClaimed: ({ rows }: LoggedPoints) => rows.points.length,
+    toAnswer: () => saved,
+  }
+
+  const writeLoggedMetrics = toHandler({
+    ...logged,
+    type: 'metrics',
+    call: 'logged',
+    committer: committers.metrics,
+    checkRows: ({ rows }: LoggedPoints, experiment) => dropOverLimits(experiment, rows),
+    countAccepted: ({ rows }) => rows.points.length,
+    append: (block, origin, { rows }) => pushPoints(block, origin, rows.points, rows.rowIndexes),
+  })
+
+  const writeLoggedUsage = toHandler({
+    ...logged,
+    type: 'systemMetrics',
+    call: 'logged-usage',
+    committer: committers.systemMetrics,
+    checkRows: ({ rows }: LoggedPoints) => rows,
+    countAccepted: ({ points }) => points.length,
+    append: (block, origin, { points, rowIndexes }) => pushPoints(block, origin, points, rowIndexes),
+  })
+
   return [
+    fastRoute({
+      ...loggedBatch,
+      async handle({ body, ...call }) {
+        const { metrics, system, wrong } = readLoggedBatch(body)
+        if (metrics.rows.points.length > 0 || system.rows.points.length === 0) {
+          await writeLoggedMetrics({ ...call, body: metrics })
+        }
+        // What was stored above is stored once, also when this fails and the client sends all of it again.
+        if (system.rows.points.length > 0) await writeLoggedUsage({ ...call, body: system })
+        if (wrong.count > 0) throw toWrongPoints(wrong)
+        return saved
+      },
+    }),
+
     fastRoute({
       ...metric,
       handle: toHandler({
@@ -121,7 +173,8 @@ export function createIngestRoutes({ limitSeries, committers, ...deps }: Deps): 
         type: 'output',
         call: 'output',
         committer: committers.output,
-        readEnvelope: (body: z.output<typeof output.body>) => body,
+        readEnvelope: (body: z.output<typeof output.body>, headers) => withoutUptimes(body, headers),
+        identify: identifyOutput,
         countClaimed: ({ outputLines }) => outputLines.length,
         checkRows: (body) => body,
         countAccepted: ({ outputLines }) => outputLines.length,

@@ -9,7 +9,7 @@ import type { QueueName } from '../store/queue/queues.ts'
 import type { Counters } from '../throttle/counters.ts'
 import type { Throttle } from '../throttle/throttle.ts'
 import type { Committer } from './committer.ts'
-import { createIdentities, type Origin } from './identity.ts'
+import { createIdentities, type Origin, type RequestId } from './identity.ts'
 
 /**
  * Every write to an experiment takes the same five steps. Before them the key was checked (`http/key-check.ts`) and the body
@@ -41,7 +41,9 @@ type WriteParts<Body, Envelope extends { experimentKey: string }, Rows, T extend
   call: string
   committer: Committer<T>
   /** Reads the experiment key and the unchecked rows. @throws HttpError */
-  readEnvelope(body: Body): Envelope
+  readEnvelope(body: Body, headers: IncomingHttpHeaders): Envelope
+  /** The identity of a request whose client sends no `Idempotency-Key`, from what it does send; undefined: a new one. */
+  identify?(envelope: Envelope, headers: IncomingHttpHeaders): RequestId | undefined
   /** Counts the rows to charge, before any is checked. @throws HttpError `tooLarge` */
   countClaimed(envelope: Envelope): number
   /** Checks each row and drops those that must not be stored. */
@@ -72,9 +74,8 @@ export function createWriteHandlers({
     // A hot path. An await costs a turn of the event loop, so only promises are awaited.
     return async function handle({ body, caller, headers }: Call<Body>): Promise<string> {
       const { keyId, userId } = caller
-      const identity = toIdentity(userId, call, headers)
-
-      const envelope = parts.readEnvelope(body)
+      const envelope = parts.readEnvelope(body, headers)
+      const identity = parts.identify?.(envelope, headers) ?? toIdentity(userId, call, headers)
       const found = findExperiment(userId, envelope.experimentKey)
       const experiment = found instanceof Promise ? await found : found
       const experimentId = experiment.id

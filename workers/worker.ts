@@ -7,6 +7,7 @@ import type { Database } from '../store/postgres/database.ts'
 import { insertDeadLetter } from '../store/postgres/dead-letters.ts'
 import { deleteExperiments, listDeletedBefore } from '../store/postgres/experiments/experiments.ts'
 import { deleteIngestionErrors } from '../store/postgres/monitoring/ingestion-errors.ts'
+import { purgeDeletedProjects } from '../store/postgres/projects/deletion.ts'
 import type { QueueBackend } from '../store/queue/queue.ts'
 import { type QueueName, queueNames, queues } from '../store/queue/queues.ts'
 import { createBatchTrace } from './inserts/batch-trace.ts'
@@ -59,6 +60,7 @@ export async function startWorker({
     startInserts(name, { backend, queries, clickhouse, tracing, log, count }),
   )
   const retention = createRetention({
+    deleteProjects: (timeMs) => purgeDeletedProjects(queries, timeMs),
     listDeletedBefore: (timeMs) => listDeletedBefore(queries, timeMs, sweptAtOnce),
     deleteRows: (ids) => deleteExperimentRows(clickhouse, ids),
     deleteExperiments: (ids) => deleteExperiments(queries, ids),

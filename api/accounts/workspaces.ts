@@ -3,7 +3,14 @@ import { flag, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError, restrictedAccount } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { administer } from '../../store/postgres/accounts/audit.ts'
-import { insertWorkspace, listWorkspaces, upsertMember } from '../../store/postgres/accounts/workspaces.ts'
+import { shownKinds } from '../../store/postgres/accounts/users.ts'
+import {
+  deleteMember,
+  insertWorkspace,
+  listMembers,
+  listWorkspaces,
+  upsertMember,
+} from '../../store/postgres/accounts/workspaces.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
 import type { Access } from '../access.ts'
 
@@ -75,6 +82,54 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
         })
         if (!wasAdded) throw new HttpError('userUnknown', `userName: your organization has no user "${userName}".`)
         return { msg: 'Saved' }
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/write/remove-workspace-member',
+      permission: 'caller',
+      topic,
+      summary: 'Removes a person from a workspace, which keeps at least one owner. For its owners and for admins.',
+      body: object({ userName: text(200, 1), workspaceName }),
+      answer: z.object({ msg: z.string() }),
+      shape: 'envelope',
+      async handle({ body: { userName, workspaceName }, caller }) {
+        const workspace = await access.managedWorkspace(caller, workspaceName)
+        const outcome = await administer(database, caller, async (queries, note) => {
+          const outcome = await deleteMember(queries, { workspaceId: workspace.id, userName })
+          if (outcome === 'done') await note('workspace-member.removed', userName, { workspaceName: workspace.name })
+          return outcome
+        })
+        if (outcome === 'unknown')
+          throw new HttpError('userUnknown', `userName: no person "${userName}" is a member of "${workspace.name}".`)
+        if (outcome === 'lastOwner')
+          throw new HttpError('lastOwner', `userName: "${userName}" is the only owner; make somebody else one first.`)
+        return { msg: 'Removed' }
+      },
+    }),
+
+    route({
+      method: 'GET',
+      path: '/workspaces/members',
+      permission: 'caller',
+      topic,
+      summary: 'Lists the people and restricted service accounts of a workspace that the caller may use, owners first.',
+      query: object({ workspaceName }),
+      answer: z.object({
+        members: z.array(
+          z.object({ userName: z.string(), kind: z.enum(['user', 'service account']), isOwner: z.boolean() }),
+        ),
+        mayManage: z.boolean().describe('true when the caller may add and remove members'),
+      }),
+      shape: 'plain',
+      async handle({ query, caller }) {
+        const workspace = await access.workspace(caller, query.workspaceName)
+        const members = await listMembers(database, workspace.id)
+        return {
+          members: members.map((it) => ({ ...it, kind: shownKinds[it.kind] })),
+          mayManage: await access.manages(caller, workspace.id),
+        }
       },
     }),
 

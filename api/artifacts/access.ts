@@ -18,7 +18,8 @@ export const artifactQuery = object({
   workspace: optional(name).describe('the name of the workspace; when absent: the workspace of the experiment'),
   project: optional(name).describe('not needed: names of artifacts are unique in their workspace'),
   experimentKey: optional(name).describe(
-    'the experiment that reads: only the experiment that opened a version can read it while it is open',
+    'the experiment that reads: only the experiment that opened a version can read it while it is open; when absent, who ' +
+      'may write to the artifact, by artifactId and versionId',
   ),
 })
 
@@ -83,8 +84,11 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
     const { versionId, version: number, alias, versionOrAlias, experimentKey } = query
     const chosen = await findArtifactVersion(queries, found.id, { versionId, version: number, alias, versionOrAlias })
     if (!chosen) throw unknownVersion()
-    // A caller that may write to the experiment may read the versions it opened.
-    const isOpener = chosen.experimentKey === experimentKey && found.isWritable
+    // A caller that may write to the experiment may read the versions it opened. Some clients then name no experiment, but
+    // both ids that the opener got.
+    const hasIds = (query.artifactId ?? query.artifact_id) !== undefined && versionId !== undefined
+    const isNamedByOpener = experimentKey === undefined ? hasIds : chosen.experimentKey === experimentKey
+    const isOpener = isNamedByOpener && found.isWritable
     if (chosen.state === 'OPEN' && !isOpener) {
       throw new HttpError(
         'artifactVersionOpen',

@@ -64,11 +64,17 @@ export function toAssetAnswer(asset: Asset, context: Context): z.input<typeof as
   }
 }
 
-function toLink({ id }: Asset, { experimentKey, appUrl, registryModelItemId }: Context): string {
-  const [path, owner] = registryModelItemId
-    ? ['registry-model/item/get-asset', { modelItemId: registryModelItemId }]
-    : ['experiment/asset/get-asset', { experimentKey }]
-  return `${appUrl}/api/rest/v2/${path}?${new URLSearchParams({ ...owner, assetId: id })}`
+/**
+ * Some clients take only the experiment key out of a link, and read the file with `/experiment/asset/get-asset`. The experiment
+ * may have another file by then, or be gone, so a link to a file of a registered version has this and the version there.
+ */
+export const versionPrefix = 'version:'
+
+function toLink({ id: assetId }: Asset, { experimentKey, appUrl, registryModelItemId: modelItemId }: Context): string {
+  const [path, query] = modelItemId
+    ? ['registry-model/item/get-asset', { modelItemId, assetId, experimentKey: versionPrefix + modelItemId }]
+    : ['experiment/asset/get-asset', { experimentKey, assetId }]
+  return `${appUrl}/api/rest/v2/${path}?${new URLSearchParams(query)}`
 }
 
 /** Quotes for a shell: a file name must not run commands. */

@@ -26,6 +26,8 @@ type Received = { fields: Record<string, string>; file: ReceivedFile | undefined
 
 type FileRules = {
   fileBytesMax?: number
+  /** The part of the form that is the file, when it is not `file`. */
+  filePart?: string
   /** Passes a content through, or fails it. */
   check?: (content: Readable) => Readable
 }
@@ -73,11 +75,11 @@ export function createAssetWriter({ database, objects, orphanedObjects, limits }
     async withUpload<T>(
       request: IncomingMessage,
       use: (receive: () => Promise<Received>) => Promise<T>,
-      { fileBytesMax = limits.fileBytesMax, check }: FileRules = {},
+      { fileBytesMax = limits.fileBytesMax, filePart, check }: FileRules = {},
     ): Promise<T> {
       let received: Promise<Received> | undefined
       const receive = () => {
-        received ??= readUpload(request, { keep: (file) => store(file, check), discard: drop, fileBytesMax })
+        received ??= readUpload(request, { keep: (file) => store(file, check), discard: drop, fileBytesMax, filePart })
         return received
       }
       return await using(

@@ -1,15 +1,29 @@
+import { text as readAsText } from 'node:stream/consumers'
 import { z } from 'zod'
 import { bodyBytesMaxDefault, tooLarge } from '../../http/body/body.ts'
-import { experimentKey, flag, int64, list, object, optional, text, timestampMs } from '../../http/body/fields.ts'
+import {
+  experimentKey,
+  flag,
+  int64,
+  list,
+  loggedText,
+  object,
+  optional,
+  text,
+  timestampMs,
+} from '../../http/body/fields.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { readResources } from '../../store/clickhouse/points/resources.ts'
+import type { ObjectStore } from '../../store/objects/object-store.ts'
+import { listAssets } from '../../store/postgres/assets/assets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
   appendDocument,
   type DocumentKind,
   findDocument,
   mergeDocument,
+  mergeSystemDetails,
   upsertDocument,
 } from '../../store/postgres/experiments/documents.ts'
 import { updateFilePath, updateOutcome } from '../../store/postgres/experiments/experiments.ts'
@@ -23,6 +37,8 @@ const documentBytesMax = 16 * 1024 * 1024
 /** JSON may write one byte as six (`\u0001`). This limit admits the largest text if most of it needs no escapes. */
 const documentBodyBytesMax = documentBytesMax + bodyBytesMaxDefault
 const packagesMax = 50_000
+/** In the metadata of the script that made the experiment, among other files of code. */
+const scriptMark = '"experiment_creation"'
 
 const savedAnswer = z.object({ msg: z.literal('Saved') })
 const line = text(10_000)
@@ -43,7 +59,7 @@ const systemFields = {
   ip: optional(line),
   hostname: optional(line),
   gpuStaticInfoList: optional(list(gpu, 4_096)),
-  logAdditionalSystemInfoList: optional(list(object({ key: line, value: line }), 10_000)),
+  logAdditionalSystemInfoList: optional(list(object({ key: line, value: loggedText.pipe(line) }), 10_000)),
   networkInterfaceIps: optional(list(line, 1_000)),
   command: optional(list(line, 10_000)),
   executable: optional(line),
@@ -103,13 +119,21 @@ const dependency = object({ name: text(1_000, 1), version: line })
 type Deps = {
   database: Database
   clickhouse: ClickHouse
+  objects: ObjectStore
   access: Access
   heartbeats: Heartbeats
   rateLimited: RateLimitedWrite
 }
 
 /** Texts and system details: an experiment has one of each. */
-export function createDocumentRoutes({ database, clickhouse, access, heartbeats, rateLimited }: Deps): Route[] {
+export function createDocumentRoutes({
+  database,
+  clickhouse,
+  objects,
+  access,
+  heartbeats,
+  rateLimited,
+}: Deps): Route[] {
   /** Checks the permission and the rate limit of a write, and records the activity. */
   async function save(caller: Caller, key: string, write: (experimentId: bigint) => Promise<void>) {
     const experiment = await access.writableExperiment(caller, key)
@@ -173,10 +197,17 @@ export function createDocumentRoutes({ database, clickhouse, access, heartbeats,
     })
   }
 
-  const readText = (name: 'html' | 'code' | 'graph', summary: string) =>
+  const readText = (name: 'html' | 'graph', summary: string) =>
     read(name, summary, z.object({ [name]: z.string().nullable() }), async (id) => ({
       [name]: (await findDocument(database, id, name)) ?? null,
     }))
+
+  async function readScript(experimentId: bigint): Promise<string | null> {
+    const sources = await listAssets(database, experimentId, { type: 'source_code' })
+    const script = sources.findLast((it) => it.metadata?.includes(scriptMark) && it.size <= documentBytesMax)
+    if (!script?.objectKey) return null
+    return await readAsText(await objects.get(script.objectKey))
+  }
 
   async function readJson(experimentId: bigint, kind: DocumentKind): Promise<unknown> {
     const content = await findDocument(database, experimentId, kind)
@@ -196,7 +227,12 @@ export function createDocumentRoutes({ database, clickhouse, access, heartbeats,
     ),
     readText('html', 'Reads the HTML, or null.'),
     writeText('code', 'Logs the source code.'),
-    readText('code', 'Reads the source code; null when there is none.'),
+    read(
+      'code',
+      'Reads the source code: as it was logged, else the script as a client uploaded it; null when there is neither.',
+      z.object({ code: z.string().nullable() }),
+      async (id) => ({ code: (await findDocument(database, id, 'code')) ?? (await readScript(id)) }),
+    ),
     writeText('graph', 'Logs the graph of the model.'),
     readText('graph', 'Reads the graph of the model; null when there is none.'),
 
@@ -215,9 +251,10 @@ export function createDocumentRoutes({ database, clickhouse, access, heartbeats,
 
     write(
       'system-details',
-      'Logs the system details of an experiment. Absent fields stay the same.',
+      'Logs the system details of an experiment. Absent fields stay the same, and so do other keys of the additional ' +
+        'information.',
       systemFields,
-      (id, details) => mergeDocument(database, id, 'system', details),
+      (id, details) => mergeSystemDetails(database, id, details),
     ),
     read(
       'system-details',

@@ -5,18 +5,13 @@ import { experimentKey, flag, object, optional, text, timestampMs } from '../../
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { type Database, isUniqueViolation, type Queries } from '../../store/postgres/database.ts'
-import {
-  type Experiment,
-  insertExperiment,
-  listExperiments,
-  updateTimes,
-} from '../../store/postgres/experiments/experiments.ts'
+import { type Experiment, listExperiments, updateTimes } from '../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
-import { ensureProject } from '../../store/postgres/projects/projects.ts'
 import { type Access, toViewer } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
 import { projectName, projectQuery } from '../projects/projects.ts'
 import type { RateLimitedWrite } from '../rate-limited-write.ts'
+import { createExperiment, requireNewKey } from './new-experiment.ts'
 import { pageFields, pagesDescription, toNextPage, toPage } from './pages.ts'
 import { createReadableName } from './readable-name.ts'
 import { pendingCallsAnswer, readPendingCalls } from './rpc.ts'
@@ -24,11 +19,11 @@ import { pendingCallsAnswer, readPendingCalls } from './rpc.ts'
 const topic = 'Experiments'
 
 /** The keep-alive interval of a live experiment. */
-const beatMs = 10_000
+export const beatMs = 10_000
 /** An experiment counts as running for this long after its last keep-alive: one interval, and one of grace. */
 const aliveForMs = 2 * beatMs
-const gpuIntervalMs = 15_000
-const cpuIntervalMs = 15_000
+export const gpuIntervalMs = 15_000
+export const cpuIntervalMs = 15_000
 
 const newKeyBytes = 16
 export const metadataAnswer = z.object({
@@ -46,7 +41,7 @@ export const metadataAnswer = z.object({
   endTimeMillis: z.int(),
   archived: z.boolean(),
   running: z.boolean(),
-  hasCrashed: z.boolean().optional().describe('the end of the run as the client reported it'),
+  hasCrashed: z.boolean().describe('the end of the run as the client reported it'),
   error: z.string().optional(),
   throttle: z.boolean().describe('true while a limit applies, and for a minute after'),
   throttleMessage: z.string().optional(),
@@ -85,23 +80,11 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
     shape: 'envelope',
     async handle({ body, caller }) {
       const workspace = await access.workspace(caller, body.workspaceName)
-      const key = body.experimentKey || randomBytes(newKeyBytes).toString('hex')
-      if (!/^[a-z0-9]{32,50}$/i.test(key)) {
-        throw new HttpError(
-          'badRequest',
-          'experimentKey: must have 32 to 50 letters and digits; leave it out to get one',
-        )
-      }
+      const key = requireNewKey(body.experimentKey || randomBytes(newKeyBytes).toString('hex'))
       const name = body.experimentName || createReadableName()
       try {
-        await database.transaction(async (queries) => {
-          const projectId = await ensureProject(queries, {
-            workspaceId: workspace.id,
-            userId: caller.userId,
-            name: body.projectName,
-          })
-          await insertExperiment(queries, { key, projectId, userId: caller.userId, name, nowMs: Date.now() })
-        })
+        const { projectName } = body
+        await createExperiment(database, { key, workspaceId: workspace.id, projectName, userId: caller.userId, name })
       } catch (error) {
         if (!isUniqueViolation(error)) throw error
         throw new HttpError(
@@ -216,7 +199,11 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
 
 /** The URL of an experiment in the web application. */
 export function toExperimentLink(appUrl: string, workspaceName: string, projectName: string, key: string): string {
-  return [appUrl, ...[workspaceName, projectName, key].map(encodeURIComponent)].join('/')
+  return `${toProjectLink(appUrl, workspaceName, projectName)}/${encodeURIComponent(key)}`
+}
+
+export function toProjectLink(appUrl: string, workspaceName: string, projectName: string): string {
+  return [appUrl, ...[workspaceName, projectName].map(encodeURIComponent)].join('/')
 }
 
 /** The end time follows the last activity until it is set; `running` is false after the keep-alives stop. */
@@ -239,7 +226,7 @@ export function toMetadata(experiment: Experiment, nowMs: number): z.input<typeo
     endTimeMillis: toJsonInteger(end),
     archived: experiment.archived,
     running: aliveAt !== null && nowMs - Number(aliveAt) < aliveForMs,
-    ...(experiment.hasCrashed !== null && { hasCrashed: experiment.hasCrashed }),
+    hasCrashed: experiment.hasCrashed ?? false,
     ...(experiment.error !== null && { error: experiment.error }),
     ...toThrottle(experiment.throttleReasons),
   }

@@ -15,7 +15,7 @@ import type { RateLimitedWrite } from '../rate-limited-write.ts'
 const patchType = 'git-patch'
 
 /** The patch is the newest asset of its type, even if it came by `upload-asset`. */
-const patchFields = { type: patchType, fileName: 'git.patch', contentType: 'text/plain', overwrite: true }
+export const patchFields = { type: patchType, fileName: 'git.patch', contentType: 'text/plain', overwrite: true }
 
 type Deps = {
   database: Database

@@ -3,8 +3,9 @@ import { experimentKey, flag, list, object, text } from '../../http/body/fields.
 import { unknownExperiment } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
+import { deleteThrottled } from '../../store/postgres/experiments/counters.ts'
 import { insertSymlinks, moveExperiments, updateCondition } from '../../store/postgres/experiments/experiments.ts'
-import type { Access } from '../access.ts'
+import { type Access, unknownProject } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
 import { projectName } from '../projects/projects.ts'
 import { toExperimentLink } from './experiments.ts'
@@ -50,6 +51,22 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
 
     route({
       method: 'POST',
+      path: '/write/experiment/{experimentKey}/mark-not-throttled',
+      permission: 'caller',
+      topic,
+      summary: 'Clears the mark that limits rejected data of an experiment; the next rejected data sets it again.',
+      params: object({ experimentKey }),
+      answer: z.object({ msg: z.literal('Saved') }),
+      shape: 'envelope',
+      async handle({ params, caller }) {
+        const experiment = await access.writableExperiment(caller, params.experimentKey)
+        await deleteThrottled(database, experiment.id)
+        return { msg: 'Saved' as const }
+      },
+    }),
+
+    route({
+      method: 'POST',
       path: '/write/experiment/move',
       permission: 'caller',
       topic,
@@ -69,11 +86,10 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
         })
         const ids: bigint[] = []
         for (const key of body.experimentKeys) ids.push((await access.writableExperiment(caller, key)).id)
-        await database.transaction((queries) =>
-          body.symlink
-            ? insertSymlinks(queries, ids, target.projectId)
-            : moveExperiments(queries, ids, target.projectId),
-        )
+        await database.transaction(async (queries) => {
+          if (body.symlink) await insertSymlinks(queries, ids, target.projectId)
+          else if (!(await moveExperiments(queries, ids, target.projectId))) throw unknownProject()
+        })
         return { msg: body.symlink ? 'Symlinked' : 'Moved' }
       },
     }),

@@ -32,11 +32,11 @@ import type { RateLimitedWrite } from '../rate-limited-write.ts'
 const topic = 'Experiments: parameters, others, tags'
 
 const nameCharactersMax = 1_000
-const name = indexedText(nameCharactersMax)
-const context = optional(text(nameCharactersMax))
-const contextFields = { context, runContext: context }
+export const valueName = indexedText(nameCharactersMax)
+export const valueContext = optional(text(nameCharactersMax))
+const contextFields = { context: valueContext, runContext: valueContext }
 const savedAnswer = z.object({ msg: z.string() })
-const tagsMax = 1_000
+export const addedTags = list(text(500, 1), 1_000)
 const parametersDeletedMax = 1_000
 
 /** A summary of each metric, parameter or other. */
@@ -85,7 +85,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     summary: 'Logs a parameter. Only the last value of each context is kept; its name is then `<context>_<name>`.',
     body: object({
       experimentKey,
-      parameterName: name,
+      parameterName: valueName,
       parameterValue: loggedText,
       ...contextFields,
       step: optional(int64),
@@ -113,7 +113,13 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     summary:
       'Logs a key and a value. Only the last value of each context is kept, as `<context>_<key>`. The key `Name` without a ' +
       'context renames the experiment.',
-    body: object({ experimentKey, key: name, value: loggedText, ...contextFields, timestamp: optional(timestampMs) }),
+    body: object({
+      experimentKey,
+      key: valueName,
+      value: loggedText,
+      ...contextFields,
+      timestamp: optional(timestampMs),
+    }),
     answer: savedAnswer,
     shape: 'envelope',
     handle: ({ body, caller }) =>
@@ -169,7 +175,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     permission: 'caller',
     topic,
     summary: 'Removes tags. Those that are not there are no error.',
-    body: object({ experimentKey, tags: list(text(500, 1), tagsMax) }),
+    body: object({ experimentKey, tags: addedTags }),
     answer: savedAnswer,
     shape: 'envelope',
     handle: ({ body, caller }) =>
@@ -182,7 +188,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     permission: 'caller',
     topic,
     summary: 'Adds tags and keeps the others.',
-    body: object({ experimentKey, addedTags: optional(list(text(500, 1), tagsMax)) }),
+    body: object({ experimentKey, addedTags: optional(addedTags) }),
     answer: savedAnswer,
     shape: 'envelope',
     handle: ({ body, caller }) =>
@@ -235,8 +241,8 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
   ]
 }
 
-/** Clients spell the context in two ways. */
-function toContext(
+/** Clients spell the context in two ways. @throws HttpError when the name in its context is too long */
+export function toContext(
   { context, runContext }: { context?: string | undefined; runContext?: string | undefined },
   own: string,
 ) {

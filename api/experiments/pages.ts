@@ -1,16 +1,10 @@
 import { z } from 'zod'
-import { expected, optional } from '../../http/body/fields.ts'
+import { expected, integerBetween, optional } from '../../http/body/fields.ts'
 import type { Experiment, ExperimentSort } from '../../store/postgres/experiments/experiments.ts'
 
 const pageSizeMax = 10_000
 
-const pageSize = optional(
-  z.coerce
-    .number('expected an integer')
-    .int('expected an integer')
-    .min(1, 'must be 1 or more')
-    .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
-)
+const pageSize = optional(integerBetween(1, pageSizeMax))
 
 /** Selects a page of experiments. Clients spell its size in three ways. */
 export const pageFields = {

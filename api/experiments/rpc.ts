@@ -27,13 +27,13 @@ const topic = 'Experiments: remote calls'
 /** Keeps the answer of a keep-alive below two megabytes. */
 const pendingMax = 50
 const argumentsBytesMax = 32 * 1024
-const resultBytesMax = 256 * 1024
+export const resultBytesMax = 256 * 1024
 /** The number of finished calls that can still be read. */
 const finishedKept = 1_000
 
 const rpcId = text(100, 1)
 
-const anyJson = z.unknown().meta({ type: anyKind })
+export const anyJson = z.unknown().meta({ type: anyKind })
 
 /** The pending calls in the answer of a keep-alive. */
 export const pendingCallsAnswer = z

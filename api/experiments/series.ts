@@ -1,10 +1,9 @@
 import { z } from 'zod'
-import { experimentKey, object, optional, text } from '../../http/body/fields.ts'
+import { experimentKey, integerBetween, object, optional, text } from '../../http/body/fields.ts'
 import { wrapStream } from '../../http/body/json-stream.ts'
 import { decodeAgain } from '../../http/encoded-twice.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import { streamOutput } from '../../store/clickhouse/output/reads.ts'
 import { hasSeries, streamAllSeries, streamSeries, streamSummary } from '../../store/clickhouse/points/reads.ts'
 import { streamThinnedSeries } from '../../store/clickhouse/points/thinned-series.ts'
 import type { Access } from '../access.ts'
@@ -59,13 +58,7 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
         experimentKey,
         metricName: text(2_001, 1).describe('the metric’s name, or its summary name `<context>_<name>`'),
         context: optional(text(1_000)),
-        maxPoints: optional(
-          z.coerce
-            .number('expected an integer')
-            .int('expected an integer')
-            .min(pointsMaxLeast, `must be ${pointsMaxLeast} or more`)
-            .max(pointsMaxMost, `must be ${pointsMaxMost} or fewer`),
-        ),
+        maxPoints: optional(integerBetween(pointsMaxLeast, pointsMaxMost)),
       }),
       answer: z.object({ metrics: z.array(pointAnswer) }),
       shape: 'plain',
@@ -95,21 +88,6 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)
         return wrapStream('{"metrics":', await streamAllSeries(clickhouse, experiment.id), '}')
-      },
-    }),
-
-    route({
-      method: 'GET',
-      path: '/experiment/output',
-      permission: 'reader',
-      topic,
-      summary: 'Reads the output as one text, lines ordered by offset.',
-      query: object({ experimentKey }),
-      answer: z.object({ output: z.string() }),
-      shape: 'plain',
-      async handle({ query, caller }) {
-        const experiment = await access.experiment(caller, query.experimentKey)
-        return wrapStream('{"output":"', await streamOutput(clickhouse, experiment.id), '"}')
       },
     }),
   ]

@@ -10,6 +10,11 @@ export function toStart(nowMs: number): LivePosition {
   return { points: start, lines: start }
 }
 
+/** The position behind everything that was accepted until these times. */
+export function toEnd(pointsMs: number, linesMs: number): LivePosition {
+  return { points: toStart(pointsMs + 1).points, lines: toStart(linesMs + 1).lines }
+}
+
 const radix = 36
 const sizes = [2n ** 63n, 2n ** 64n, 2n ** 64n, 2n ** 32n]
 
@@ -20,10 +25,10 @@ export function toEventId({ points, lines }: LivePosition): string {
 }
 
 /** @throws HttpError `badRequest` when it is not the id of an event */
-export function parseEventId(id: string): LivePosition {
+export function parseEventId(id: string, field = 'Last-Event-ID'): LivePosition {
   const numbers = id.split('-').map(toNumber)
   const isWhole = numbers.length === 8 && numbers.every((it, at) => it !== undefined && it < (sizes[at % 4] as bigint))
-  if (!isWhole) throw new HttpError('badRequest', 'Last-Event-ID: expected the id of an event of this stream')
+  if (!isWhole) throw new HttpError('badRequest', `${field}: expected the id of an event of this stream`)
   const [points, lines] = [numbers.slice(0, 4), numbers.slice(4)].map(([receivedMs, high, low, place]) => ({
     receivedMs,
     high,

@@ -1,16 +1,31 @@
 import { Readable } from 'node:stream'
 import { z } from 'zod'
-import { experimentKey, object } from '../../http/body/fields.ts'
+import { experimentKey, list, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
-import { type Route, route } from '../../http/route.ts'
-import type { Access } from '../access.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { listChartExperiments } from '../../store/postgres/experiments/chart-experiments.ts'
+import { listExperimentsById } from '../../store/postgres/experiments/experiments.ts'
+import { listActiveRuns } from '../../store/postgres/experiments/runs.ts'
+import { type Access, type ProjectQuery, toViewer } from '../access.ts'
+import { projectQuery } from '../projects/projects.ts'
+import type { ChangeStreams } from './changes.ts'
 import { parseEventId, toStart } from './position.ts'
 import type { LiveStreams } from './streams.ts'
 
-type Deps = { access: Access; liveStreams: LiveStreams }
+type Deps = { database: Database; access: Access; liveStreams: LiveStreams; changeStreams: ChangeStreams }
+
+const keysMax = 1_000
+
+const eventStream = {
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-store',
+  // Or else nginx buffers events.
+  'x-accel-buffering': 'no',
+}
 
 /** Streams updates of an experiment to subscribers. */
-export function createExperimentStreamRoutes({ access, liveStreams }: Deps): Route[] {
+export function createExperimentStreamRoutes({ database, access, liveStreams, changeStreams }: Deps): Route[] {
   return [
     route({
       method: 'GET',
@@ -31,24 +46,83 @@ export function createExperimentStreamRoutes({ access, liveStreams }: Deps): Rou
         const lastId = request.headers['last-event-id']
         const position = lastId === undefined ? toStart(Date.now()) : parseEventId(String(lastId))
         const experiment = await access.experiment(caller, query.experimentKey)
-        const mayRead = () =>
-          access.experiment(caller, query.experimentKey).then(
-            () => true,
-            // While the store is down, the permission is assumed to be unchanged.
-            (error: unknown) => !(error instanceof HttpError),
-          )
-        const { events, leave } = liveStreams.open(experiment, position, mayRead)
+        const { events, leave } = liveStreams.open(experiment, position, () =>
+          mayRead(access.experiment(caller, query.experimentKey)),
+        )
         reply.raw.once('close', leave)
         // The reader may have disconnected during the lookup.
         if (reply.raw.destroyed) leave()
-        reply.headers({
-          'content-type': 'text/event-stream',
-          'cache-control': 'no-store',
-          // Or else nginx buffers events.
-          'x-accel-buffering': 'no',
-        })
+        reply.headers(eventStream)
+        return Readable.from(events, { objectMode: false })
+      },
+    }),
+
+    route({
+      method: 'POST',
+      path: '/experiments/stream',
+      permission: 'reader',
+      topic: 'Experiments: reading the stream',
+      summary:
+        'Streams what changes in many experiments as Server-Sent Events: `state` (the metadata; of ' +
+        'named experiments first, of a project’s when they are active, and when it changes) and `changes` (`{position, ' +
+        'metrics: [{experimentKey, metricName, context, lastStep, lastValue, lastTime, count}], output: [{experimentKey, ' +
+        'lines}]}`, where count and lines are what is new), `deleted` (`{experimentKey}`, of those that were named) and ' +
+        '`stored` (`{experimentKeys}`: there is something newer of these, as of now and without a promise that `changes` ' +
+        'keeps: that all accepted before it is stored, too). It begins at the `position` of a live read or of an earlier ' +
+        'event, without a gap or a repetition, otherwise now. Runs that begin in a project join by themselves. ' +
+        'Experiments that this key may not see are left out.',
+      body: object({
+        ...projectQuery.shape,
+        experimentKeys: optional(list(experimentKey, keysMax)).describe('instead of a project'),
+        position: optional(text(200, 1)),
+      }),
+      answer: z.string(),
+      shape: 'bytes',
+      async handle({ body: { experimentKeys, position, ...project }, caller, reply }) {
+        const after = position === undefined ? undefined : parseEventId(position, 'position')
+        const scope =
+          experimentKeys === undefined
+            ? await toProjectScope(caller, project)
+            : await toKeysScope(caller, [...new Set(experimentKeys)])
+        const { events, leave } = changeStreams.open(scope, after)
+        reply.raw.once('close', leave)
+        // The reader may have disconnected during the lookup.
+        if (reply.raw.destroyed) leave()
+        reply.headers(eventStream)
         return Readable.from(events, { objectMode: false })
       },
     }),
   ]
+
+  async function toProjectScope(caller: Caller, project: ProjectQuery) {
+    const { projectId } = await access.project(caller, project)
+    return {
+      isNamed: false,
+      list: (activeSinceMs: number) => listActiveRuns(database, projectId, activeSinceMs),
+      mayRead: () => mayRead(access.project(caller, { projectId })),
+    }
+  }
+
+  /** The experiments that the caller may see; looked up again with the permission. */
+  async function toKeysScope(caller: Caller, keys: string[]) {
+    const find = async () => (await listChartExperiments(database, toViewer(caller), keys, [])).map((it) => it.id)
+    let ids = await find()
+    return {
+      isNamed: true,
+      list: () => listExperimentsById(database, ids),
+      mayRead: () =>
+        mayRead(
+          find().then((found) => {
+            ids = found
+          }),
+        ),
+    }
+  }
 }
+
+/** While the store is down, the permission is assumed to be unchanged. */
+const mayRead = (lookup: Promise<unknown>): Promise<boolean> =>
+  lookup.then(
+    () => true,
+    (error: unknown) => !(error instanceof HttpError),
+  )

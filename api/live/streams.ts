@@ -1,6 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { toJsonInteger } from '../../http/body/exact-json.ts'
-import { unavailable } from '../../http/errors.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import {
   type ArrivedLine,
@@ -14,7 +12,8 @@ import { type Experiment, listExperimentsById } from '../../store/postgres/exper
 import type { QueueName } from '../../store/queue/queues.ts'
 import { toMetadata } from '../experiments/experiments.ts'
 import { createWatermark } from '../experiments/watermark.ts'
-import { type LivePosition, toEventId } from './position.ts'
+import { type LivePosition, toEnd, toEventId } from './position.ts'
+import { createEvents, createReaders } from './readers.ts'
 
 /**
  * Streams updates of experiments to subscribers. One poll of the stores a second serves all readers. A reader with unsent
@@ -32,13 +31,10 @@ type Settings = {
   queueDepth(name: QueueName): Promise<number>
   onError(error: unknown): void
   streamsMax?: number
-  /** How often a silent stream sends a comment, and how often the permission of a reader is checked. */
   heartbeatMs?: number
   everyMs?: number | undefined
 }
 
-const streamsMaxDefault = 100
-const heartbeatMsDefault = 15_000
 const everyMsDefault = 1_000
 /** The pause after a poll, in durations of the poll (a quarter of a second for ten million points, measured). */
 const pausePerPoll = 3
@@ -58,39 +54,29 @@ type Reader = {
   position: LivePosition
   shownState: string
   repeatable: Set<string>
-  /** Events that are not sent yet. */
-  unsent: string[]
+  events: ReturnType<typeof createEvents>
   polledAtMs: number
-  hasEnded: boolean
-  wake(): void
 }
 
 export function createLiveStreams(settings: Settings) {
   const { database, clickhouse, queueDepth, onError } = settings
-  const { streamsMax = streamsMaxDefault, heartbeatMs = heartbeatMsDefault, everyMs = everyMsDefault } = settings
-  const readers = new Set<Reader>()
-  const closing = new AbortController()
+  const { streamsMax, heartbeatMs, everyMs = everyMsDefault } = settings
   const watermark = createWatermark(queueDepth)
-  let polling: Promise<void> | undefined
+  const readers = createReaders<Reader>({ streamsMax, heartbeatMs, poll: look })
 
-  async function pollWhileRead() {
-    while (readers.size > 0) {
-      const beganAt = performance.now()
-      const hasMore = await poll().catch((error: unknown) => {
-        watermark.storeWasAway(['metrics', 'output'])
-        onError(error)
-        return false
-      })
-      const pauseMs = (performance.now() - beganAt) * pausePerPoll
-      await sleep(Math.max(pauseMs, hasMore ? moreEveryMs : everyMs), undefined, { signal: closing.signal }).catch(
-        () => undefined,
-      )
-    }
+  async function look(): Promise<number> {
+    const beganAt = performance.now()
+    const hasMore = await poll().catch((error: unknown) => {
+      watermark.storeWasAway(['metrics', 'systemMetrics', 'output'])
+      onError(error)
+      return false
+    })
+    return Math.max((performance.now() - beganAt) * pausePerPoll, hasMore ? moreEveryMs : everyMs)
   }
 
   /** Sends the updates of all readers. @returns true when a reader has more to read */
   async function poll(): Promise<boolean> {
-    const ready = [...readers].filter((it) => it.unsent.length === 0)
+    const ready = readers.ready()
     if (ready.length === 0) return false
     const untilMs = { points: await watermark.find('metrics'), lines: await watermark.find('output') }
     const nowMs = Date.now()
@@ -129,59 +115,33 @@ export function createLiveStreams(settings: Settings) {
      * @throws HttpError `unavailable` when there are too many streams
      */
     open(experiment: Experiment, position: LivePosition, mayRead: () => Promise<boolean>) {
-      if (closing.signal.aborted) throw unavailable('This process is stopping.')
-      if (readers.size >= streamsMax) throw unavailable('This process has too many streams open.', undefined, 10)
-      let wake: () => void = () => undefined
-      const reader: Reader = {
-        experimentId: experiment.id,
-        position,
-        shownState: '',
-        repeatable: new Set(),
-        unsent: [],
-        polledAtMs: 0,
-        hasEnded: false,
-        wake: () => wake(),
-      }
-      sendState(reader, experiment, Date.now())
-      readers.add(reader)
-      polling ??= pollWhileRead().finally(() => {
-        polling = undefined
-      })
-      async function* events() {
-        try {
-          for (let checkedAtMs = Date.now(); !reader.hasEnded; ) {
-            if (reader.unsent.length > 0) yield reader.unsent.splice(0).join('')
-            else {
-              const { promise, resolve } = Promise.withResolvers<'event' | 'silence'>()
-              wake = () => resolve('event')
-              const timer = setTimeout(resolve, heartbeatMs, 'silence')
-              const heard = await promise
-              clearTimeout(timer)
-              if (heard === 'silence') yield ':\n\n'
-            }
-            if (Date.now() - checkedAtMs < heartbeatMs) continue
-            if (!(await mayRead())) break
-            checkedAtMs = Date.now()
-          }
-        } finally {
-          end(reader)
+      return readers.open(() => {
+        const reader: Reader = {
+          experimentId: experiment.id,
+          position,
+          shownState: '',
+          repeatable: new Set(),
+          events: createEvents(),
+          polledAtMs: 0,
         }
-      }
-      return { events: events(), leave: () => end(reader) }
+        sendState(reader, experiment, Date.now())
+        return reader
+      }, mayRead)
+    },
+
+    /** The position until which every accepted row is stored; undefined while the queues are behind. */
+    async findPosition(): Promise<LivePosition | undefined> {
+      const [points, usage, lines] = await Promise.all([
+        watermark.find('metrics'),
+        watermark.find('systemMetrics'),
+        watermark.find('output'),
+      ])
+      if (points === undefined || usage === undefined || lines === undefined) return undefined
+      return toEnd(Math.min(points, usage), lines)
     },
 
     /** Ends all streams and rejects new ones. */
-    async close() {
-      closing.abort()
-      for (const it of [...readers]) end(it)
-      await polling
-    },
-  }
-
-  function end(reader: Reader) {
-    reader.hasEnded = true
-    readers.delete(reader)
-    reader.wake()
+    close: readers.close,
   }
 }
 
@@ -194,16 +154,13 @@ function isDue(reader: Reader, experiment: Experiment | undefined, nowMs: number
   return !isIdle || nowMs - reader.polledAtMs > idleAfterMs
 }
 
-function send(reader: Reader, event: string, data: unknown) {
-  reader.unsent.push(`id: ${toEventId(reader.position)}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
-  reader.wake()
-}
+const send = (reader: Reader, event: string, data: unknown) =>
+  reader.events.push(event, data, toEventId(reader.position))
 
 function sendState(reader: Reader, experiment: Experiment | undefined, nowMs: number) {
   if (!experiment) {
     // Deleted: a reader that reconnects gets the error.
-    reader.hasEnded = true
-    return reader.wake()
+    return reader.events.end()
   }
   const metadata = toMetadata(experiment, nowMs)
   // The end of a running experiment changes with every point.

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { experimentKey, object, optional, text } from '../../http/body/fields.ts'
+import { experimentKey, integerBetween, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { measureNames } from '../../store/monitoring/drift-verdict.ts'
 import { tasks } from '../../store/monitoring/judgement.ts'
@@ -18,16 +18,9 @@ const dayMs = 24 * 3_600_000
 const windowsBackMax = 100
 
 const expected = (values: readonly string[]) => `must be one of ${values.join(', ')}`
-const milliseconds = (least: number, most: number) =>
-  z.coerce
-    .number('expected an integer')
-    .int('expected an integer')
-    .min(least, `must be ${least} or more`)
-    .max(most, `must be ${most} or fewer`)
-
 export const comparisonField = z.enum(comparisons, expected(comparisons))
 export const thresholdField = z.coerce.number('expected a number')
-export const graceField = milliseconds(0, 30 * dayMs).describe('how long after its end a window is evaluated')
+export const graceField = integerBetween(0, 30 * dayMs).describe('how long after its end a window is evaluated')
 
 /** For these measures a lower value is worse. */
 const worseBelow: readonly AlertMeasure[] = ['accuracy', 'precision', 'recall', 'f1', 'events', 'metricPoints']
@@ -65,11 +58,11 @@ export const newRule = object({
   threshold: optional(thresholdField).describe(
     'when absent: psi 0.2, other drift 0.1, events and metricPoints 1, metricNaN 0; required for other measures',
   ),
-  windowMs: milliseconds(minuteMs, 90 * dayMs).describe(
+  windowMs: integerBetween(minuteMs, 90 * dayMs).describe(
     'the length of a window; windows begin at multiples of it since the Unix epoch',
   ),
   graceMs: optional(graceField).describe('a minute when absent'),
-  from: optional(milliseconds(0, Number.MAX_SAFE_INTEGER)).describe(
+  from: optional(integerBetween(0, Number.MAX_SAFE_INTEGER)).describe(
     `ms since the Unix epoch, at most ${windowsBackMax} windows ago: the first evaluated window begins then or later; when absent: the current window`,
   ),
 })

@@ -36,6 +36,8 @@ const featureAnswer = z.object({
   judgedBy: z.enum(measureNames).nullable(),
   psi: z.number().nullable(),
   jensenShannon: z.number().nullable(),
+  kullbackLeibler: z.number().nullable().describe('the sum of c ln(c / r)'),
+  totalVariation: z.number().nullable().describe('half the sum of |r - c|'),
   kolmogorovSmirnov: z.number().nullable().describe('numeric: the statistic'),
   kolmogorovSmirnovPValue: z.number().nullable(),
   wasserstein: z.number().nullable().describe('numeric: the normed distance'),
@@ -78,7 +80,7 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
         'PSI = sum((r - c) ln(r / c)) and the Jensen-Shannon distance (natural logarithm) over shares of bins r and c; bins ' +
         'come from the reference alone: its deciles with open outer bins; with 20 different numbers or fewer, each number ' +
         'and each gap between them; or its categories. Missing values are a bin, and so are values of another type. ' +
-        'For PSI an empty share is 0.0001, or a millionth of the least share if that is 0.0001 or less. Kolmogorov-Smirnov ' +
+        'For PSI and Kullback-Leibler an empty share is 0.0001, or a millionth of the least share if that is 0.0001 or less. Kolmogorov-Smirnov ' +
         '(greatest distance of the distribution functions, with its asymptotic p-value) and the Wasserstein distance divided ' +
         'by max(standard deviation of the reference, 0.001) are computed from the finite values, not from bins. With more ' +
         'than 250,000 values, each is rounded to 10 significant bits of its distance from a value near the median (method: ' +
@@ -170,7 +172,7 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
   ]
 }
 
-function unknownReference({
+export function unknownReference({
   modelName,
   datasetName,
 }: {
@@ -201,6 +203,8 @@ function toAnswer({ profile, drift, verdict }: Judged, withBins: boolean): z.inp
     judgedBy: verdict.judgedBy,
     psi: drift.psi,
     jensenShannon: drift.jensenShannon,
+    kullbackLeibler: drift.kullbackLeibler,
+    totalVariation: drift.totalVariation,
     kolmogorovSmirnov: drift.kolmogorovSmirnov,
     kolmogorovSmirnovPValue: verdict.pValue,
     wasserstein: drift.wasserstein,

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { optional } from '../../http/body/fields.ts'
+import { integerBetween, optional } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { FeatureName } from '../../store/clickhouse/monitoring/scope.ts'
 import { type ValuePart, valueParts } from '../../store/clickhouse/monitoring/tables.ts'
@@ -22,20 +22,13 @@ export const expected = (values: readonly string[]) => ({ error: `must be one of
 
 export const partField = optional(z.enum(allParts, expected(allParts)))
 /** An integer in the query. */
-export const count = (least: number, most: number) =>
-  optional(
-    z.coerce
-      .number('expected an integer')
-      .int('expected an integer')
-      .min(least, `must be ${least} or more`)
-      .max(most, `must be ${most} or fewer`),
-  )
+export const count = (least: number, most: number) => optional(integerBetween(least, most))
 
-export function unknownFeature({ part, name }: FeatureName, known: string[]): HttpError {
+export function unknownFeature({ part, name }: FeatureName, known: string[], field = 'feature'): HttpError {
   const some = known
     .slice(0, 10)
     .map((it) => it.slice(0, 100))
     .join(', ')
   const hint = known.length === 0 ? `it has no ${part}` : `it has ${some}${known.length > 10 ? ', ..' : ''}`
-  return new HttpError('featureUnknown', `feature: the model has no ${part} "${name.slice(0, 200)}": ${hint}.`)
+  return new HttpError('featureUnknown', `${field}: the model has no ${part} "${name.slice(0, 200)}": ${hint}.`)
 }

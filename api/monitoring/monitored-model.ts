@@ -1,10 +1,14 @@
 import { object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
-import type { Workspace } from '../../store/postgres/accounts/workspaces.ts'
+import { findWorkspace, type Workspace } from '../../store/postgres/accounts/workspaces.ts'
 import type { Queries } from '../../store/postgres/database.ts'
-import { findMonitoredModel, type MonitoredModel } from '../../store/postgres/monitoring/models.ts'
-import type { Access } from '../access.ts'
+import {
+  findMonitoredModel,
+  findMonitoredModelById,
+  type MonitoredModel,
+} from '../../store/postgres/monitoring/models.ts'
+import { type Access, refuseWithheld } from '../access.ts'
 
 /** The model of a read. */
 export const modelQuery = object({
@@ -26,6 +30,18 @@ export function createMonitoredModels({ queries, access }: { queries: Queries; a
       throw new HttpError(
         'monitoredModelUnknown',
         `The workspace "${workspace.name}" has no model "${query.modelName.slice(0, 200)}" that has reported.`,
+      )
+    },
+
+    /** @throws HttpError `accountRestricted`, `monitoredModelUnknown` */
+    async findById(caller: Caller, modelId: string): Promise<MonitoredModel & { workspace: Workspace }> {
+      const found = /^\d{1,18}$/.test(modelId) ? await findMonitoredModelById(queries, BigInt(modelId)) : undefined
+      const workspace = found && (await findWorkspace(queries, caller.userId, found.workspaceName))
+      if (workspace) return { id: found.id, name: found.name, workspace }
+      if (found) await refuseWithheld(queries, caller, 'workspaceName', found.workspaceName)
+      throw new HttpError(
+        'monitoredModelUnknown',
+        `modelId: there is no model "${modelId.slice(0, 200)}" that this key may use.`,
       )
     },
   }

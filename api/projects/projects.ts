@@ -4,10 +4,10 @@ import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
 import {
-  deleteProject,
   insertProject,
   listProjects,
   type Project,
+  updateArchived,
   updateProject,
   updateProjectOwner,
 } from '../../store/postgres/projects/projects.ts'
@@ -35,6 +35,7 @@ const projectAnswer = z.object({
   lastUpdated: z.int().describe('ms since the Unix epoch'),
   public: z.boolean(),
   isPublic: z.boolean(),
+  archived: z.boolean(),
 })
 
 export function createProjectRoutes({ database, access }: { database: Database; access: Access }): Route[] {
@@ -79,13 +80,13 @@ export function createProjectRoutes({ database, access }: { database: Database; 
       path: '/projects',
       permission: 'caller',
       topic,
-      summary: 'Lists the projects of a workspace.',
-      query: object({ workspaceName }),
+      summary: 'Lists the projects of a workspace: all, or with `archived` only those that are archived or not.',
+      query: object({ workspaceName, archived: optional(flag) }),
       answer: z.object({ projects: z.array(projectAnswer) }),
       shape: 'plain',
       async handle({ query, caller }) {
         await access.workspace(caller, query.workspaceName)
-        const projects = await listProjects(database, toViewer(caller), query.workspaceName)
+        const projects = await listProjects(database, toViewer(caller), query)
         return { projects: projects.map(toAnswer) }
       },
     }),
@@ -147,6 +148,24 @@ export function createProjectRoutes({ database, access }: { database: Database; 
 
     route({
       method: 'POST',
+      path: '/write/project/archive',
+      permission: 'caller',
+      topic,
+      summary:
+        'Archives a project, or brings it back: the pages hide archived projects. Everything else works as before, ' +
+        'logging to it too.',
+      body: object({ ...projectQuery.shape, archived: flag }),
+      answer: z.object({ msg: z.literal('Updated') }),
+      shape: 'envelope',
+      async handle({ body: { archived, ...named }, caller }) {
+        const project = await access.writableProject(caller, named)
+        await updateArchived(database, project.projectId, archived)
+        return { msg: 'Updated' as const }
+      },
+    }),
+
+    route({
+      method: 'POST',
       path: '/write/project/update-owner',
       permission: 'caller',
       topic,
@@ -165,25 +184,6 @@ export function createProjectRoutes({ database, access }: { database: Database; 
           )
         }
         return { msg: 'Updated' as const }
-      },
-    }),
-
-    route({
-      method: 'POST',
-      path: '/write/project/delete',
-      permission: 'caller',
-      topic,
-      summary:
-        'Deletes a project. Its experiments are deleted too, or moved to the project “Uncategorized Experiments” of the ' +
-        'workspace.',
-      body: object({ workspaceName, projectName: text(1_000, 1), deleteAllExperiments: flag }),
-      answer: z.object({ msg: z.literal('Deleted') }),
-      shape: 'envelope',
-      async handle({ body: { deleteAllExperiments, ...named }, caller }) {
-        const project = await access.writableProject(caller, named)
-        const { projectId } = project
-        await deleteProject(database, { projectId, userId: caller.userId, deleteExperiments: deleteAllExperiments })
-        return { msg: 'Deleted' as const }
       },
     }),
   ]

@@ -46,11 +46,7 @@ export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): R
     const columns = listColumns(condition)
     const metricNames = columns.filter((it) => it.source === 'metrics').map((it) => it.name)
     refuseLongNames(metricNames)
-    const values = columns.flatMap(({ source, name }) =>
-      source === 'params' || source === 'log_other' ? [{ kind: kinds[source], name }] : [],
-    )
-    const system = columns.flatMap(({ source, name }) => (source === 'metadata' && systemColumns.get(name)) || [])
-    const compared = { values, system, withTags: columns.some((it) => it.source === 'tag') }
+    const compared = toCompared(columns)
     const { projectId } = await access.project(caller, project)
     const end = page.offset + page.limit
     const nowMs = Date.now()
@@ -62,7 +58,7 @@ export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): R
       const metrics =
         metricNames.length > 0 && ids.length > 0 ? await readCurrentValues(clickhouse, ids, metricNames) : new Map()
       for (const experiment of experiments) {
-        const read = createReader(experiment, { values, system }, metrics.get(experiment.id) ?? new Map(), nowMs)
+        const read = createReader(experiment, compared, metrics.get(experiment.id) ?? new Map(), nowMs)
         if (meets(condition, read)) matching.push(experiment)
       }
       if (experiments.length < experimentsPerBatch) break
@@ -126,14 +122,23 @@ export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): R
   ]
 }
 
-const tree = (description: string) =>
+/** What must be read of each experiment to test these columns, besides its metadata and metrics. */
+export function toCompared(columns: Column[]) {
+  const values = columns.flatMap(({ source, name }) =>
+    source === 'params' || source === 'log_other' ? [{ kind: kinds[source], name }] : [],
+  )
+  const system = columns.flatMap(({ source, name }) => (source === 'metadata' && systemColumns.get(name)) || [])
+  return { values, system, withTags: columns.some((it) => it.source === 'tag') }
+}
+
+export const tree = (description: string) =>
   z
     .unknown()
     .optional()
     .meta({ type: ['array', 'object'], items: { type: 'object' }, description })
 
 /** Returns a function that reads the values of a column. `read` are the columns of its `values` and `system`. */
-function createReader(
+export function createReader(
   experiment: ExperimentWithValues,
   read: { values: { kind: string; name: string }[]; system: string[] },
   metrics: Map<string, string>,

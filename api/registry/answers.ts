@@ -6,7 +6,7 @@ import { assetAnswer, toAssetAnswer } from '../assets/answer.ts'
 
 const ms = z.int().describe('ms since the Unix epoch')
 
-const commonVersion = {
+export const commonVersion = {
   registryModelItemId: z.string(),
   experimentModel: z.object({ experimentModelId: z.string(), experimentKey: z.string(), modelName: z.string() }),
   version: z.string(),
@@ -17,7 +17,7 @@ const commonVersion = {
   lastUpdated: ms,
 }
 
-const commonModel = {
+export const commonModel = {
   registryModelId: z.string(),
   modelName: z.string(),
   description: z.string(),
@@ -102,7 +102,7 @@ export function toFileAnswers({ id, experimentKey }: RegistryVersion, files: Reg
   return files.map((it) => toAssetAnswer(it, { experimentKey, appUrl, registryModelItemId: id }))
 }
 
-function toCommonModel(model: RegistryModel) {
+export function toCommonModel(model: RegistryModel) {
   return {
     registryModelId: model.id,
     modelName: model.name,
@@ -116,7 +116,7 @@ function toCommonModel(model: RegistryModel) {
   }
 }
 
-function toCommonVersion(version: RegistryVersion) {
+export function toCommonVersion(version: RegistryVersion) {
   return {
     registryModelItemId: version.id,
     experimentModel: {

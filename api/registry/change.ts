@@ -2,14 +2,23 @@ import { z } from 'zod'
 import { list, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
-import type { Queries } from '../../store/postgres/database.ts'
-import { type RegistryChange, recordRegistryChange } from '../../store/postgres/registry/history.ts'
+import type { Database, Queries } from '../../store/postgres/database.ts'
+import {
+  type RegistryAction,
+  type RegistryChange,
+  recordRegistryChange,
+} from '../../store/postgres/registry/history.ts'
 import {
   type LockedModel,
   lockRegistryModel,
   type RegistryReference,
   touchRegistryModel,
 } from '../../store/postgres/registry/models.ts'
+import {
+  findRegistryVersionById,
+  type RegistryVersion,
+  updateRegistryVersion,
+} from '../../store/postgres/registry/versions.ts'
 import { refuseWithheld, toViewer } from '../access.ts'
 import { toDownloadUrl } from './answers.ts'
 
@@ -25,6 +34,7 @@ export const registryFields = {
   comment: text(100_000),
   stage: text(200, 1),
   stages: list(text(200, 1), stagesMax).transform((stages) => [...new Set(stages)]),
+  status: text(200, 1).describe('one of /registry-model/allowed_status_values'),
 }
 
 /** The answer to changes of the registry. */
@@ -85,6 +95,45 @@ export async function openChange(
   }
   if (!model.isWritable) throw readOnlyModel()
   return toOpenChange(changer, model)
+}
+
+/** Runs `work` in a transaction with a version whose model is locked. */
+export async function changeVersion(
+  { database, caller, appUrl }: { database: Database; caller: Caller; appUrl: string },
+  versionId: string,
+  work: (open: OpenChange, version: RegistryVersion) => Promise<void>,
+): Promise<void> {
+  await database.transaction(async (queries) => {
+    const open = await openChange({ queries, caller, appUrl }, { versionId })
+    // The version may have been deleted while this waited for the lock.
+    const version = await findRegistryVersionById(queries, versionId)
+    if (!version) throw unknownVersion(versionId)
+    await work(open, version)
+  })
+}
+
+type VersionChanges = Partial<Record<'comment' | 'status', string | undefined>> & { stages?: string[] | undefined }
+
+/** Stores and records new values of a version's own fields; absent ones stay the same. */
+export async function updateVersion(
+  { queries, nowMs, record }: OpenChange,
+  old: RegistryVersion,
+  action: RegistryAction,
+  { comment, stages, status }: VersionChanges,
+): Promise<void> {
+  const version = {
+    ...old,
+    comment: comment ?? old.comment,
+    stages: stages ?? old.stages,
+    status: status ?? old.status,
+  }
+  await updateRegistryVersion(queries, version.id, version, nowMs)
+  const pick = (from: RegistryVersion) => ({
+    ...(comment !== undefined && { comment: from.comment }),
+    ...(stages !== undefined && { stages: from.stages }),
+    ...(status !== undefined && { status: from.status }),
+  })
+  await record({ action, version, stagesBefore: old.stages, before: pick(old), after: pick(version) })
 }
 
 type ModelName = { workspaceName: string; modelName: string }

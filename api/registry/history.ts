@@ -4,16 +4,20 @@ import { object, optional, pageFields, text } from '../../http/body/fields.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import { findWorkspace } from '../../store/postgres/accounts/workspaces.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import { listRegistryEvents, type RegistryEvent } from '../../store/postgres/registry/history.ts'
+import { listRegistryEvents, listVersionEvents, type RegistryEvent } from '../../store/postgres/registry/history.ts'
 import { findRegistryModel } from '../../store/postgres/registry/models.ts'
 import { type Access, refuseWithheld, toViewer } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
-import { readOnlyModel, registryTopic, unknownModel } from './change.ts'
+import { readOnlyModel, registryFields, registryTopic, unknownModel } from './change.ts'
+import { findFacts } from './find.ts'
 
 const pageSizeMax = 1_000
 const pageSizeDefault = 100
 /** Limits a page: each change of notes has the old and the new notes, which may be long. */
 const pageCharactersMax = 8_000_000
+
+/** A version has few changes; the oldest of more are left out. */
+const versionEventsMax = 1_000
 
 const eventAnswer = z.object({
   action: z.string().describe('the kind of change: MODEL_RENAMED, MODEL_VERSION_CREATED, ...'),
@@ -33,6 +37,21 @@ const eventAnswer = z.object({
   before: z.record(z.string(), z.unknown()).describe('the old values of the changed fields'),
   after: z.record(z.string(), z.unknown()).describe('their new values'),
 })
+
+const itemEventAnswer = z.object({
+  actionType: z.string(),
+  comment: z.string().nullable(),
+  previousValue: z.record(z.string(), z.unknown()),
+  newValue: z.record(z.string(), z.unknown()),
+  registryModelId: z.string(),
+  registryModelName: z.string(),
+  registryModelItemId: z.string().nullable(),
+  registryModelItemVersion: z.string().nullable(),
+  userName: z.string(),
+  timestamp: z.int().describe('ms since the Unix epoch'),
+})
+
+const day = new Intl.DateTimeFormat('en-US', { dateStyle: 'long', timeZone: 'UTC' })
 
 type Query = { workspaceName: string; modelName?: string | undefined }
 
@@ -79,9 +98,48 @@ export function createRegistryHistoryRoutes({ database, access }: { database: Da
         return { events: events.map(toAnswer), nextPage: hasMore ? String(events.at(-1)?.id) : null }
       },
     }),
+
+    route({
+      method: 'POST',
+      path: '/registry-model/history/item',
+      permission: 'caller',
+      topic: registryTopic,
+      summary:
+        `Lists the changes of one version by day (UTC), newest first: the newest ${versionEventsMax} of them. For members ` +
+        'of the workspace.',
+      body: object({ registryModelItemId: registryFields.id, groupedBy: optional(z.literal('DAY', 'expected DAY')) }),
+      answer: z.record(z.string().describe('November 16, 2023'), z.array(itemEventAnswer)),
+      shape: 'plain',
+      async handle({ body: { registryModelItemId }, caller }) {
+        const { isWritable } = await findFacts(database, caller, registryModelItemId)
+        if (!isWritable) await refuseWithheld(database, caller, 'registryVersionId', registryModelItemId)
+        if (!isWritable) throw readOnlyModel()
+        const events = await listVersionEvents(database, registryModelItemId, versionEventsMax)
+        return Object.fromEntries(Map.groupBy(events.map(toItemEvent), (it) => day.format(it.timestamp)))
+      },
+    }),
   ]
 }
 
 function toAnswer({ id: _, timestampMs, ...event }: RegistryEvent): z.input<typeof eventAnswer> {
   return { ...event, timestamp: toJsonInteger(timestampMs) }
 }
+
+function toItemEvent(event: RegistryEvent): z.output<typeof itemEventAnswer> {
+  return {
+    actionType: event.action,
+    comment: typeof event.after.comment === 'string' ? event.after.comment : null,
+    previousValue: withStatus(event.before),
+    newValue: withStatus(event.after),
+    registryModelId: event.registryModelId,
+    registryModelName: event.registryModelName,
+    registryModelItemId: event.registryModelItemId,
+    registryModelItemVersion: event.version,
+    userName: event.userName,
+    timestamp: toJsonInteger(event.timestampMs),
+  }
+}
+
+/** Clients of this call know the status by a longer name. */
+const withStatus = (fields: Record<string, unknown>) =>
+  fields.status === undefined ? fields : { ...fields, registryModelStatus: fields.status }

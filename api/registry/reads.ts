@@ -1,25 +1,19 @@
 import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import type { Database, Queries } from '../../store/postgres/database.ts'
+import { findRegistryNotes, listRegistryModels, type RegistryModel } from '../../store/postgres/registry/models.ts'
 import {
-  findRegistryModel,
-  findRegistryNotes,
-  listRegistryModels,
-  type RegistryModel,
-} from '../../store/postgres/registry/models.ts'
-import {
-  findRegistryFile,
   findRegistryVersion,
   listLatestVersions,
   listRegistryFiles,
   listRegistryVersions,
   type RegistryFile,
   type RegistryVersion,
+  type VersionChoice,
 } from '../../store/postgres/registry/versions.ts'
-import { type Access, refuseWithheld, toViewer } from '../access.ts'
+import { type Access, toViewer } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
 import { sendAsset, sendZip } from '../assets/download.ts'
 import {
@@ -32,9 +26,8 @@ import {
   toVersionAnswer,
   versionAnswer,
 } from './answers.ts'
-import { registryFields, registryTopic, unknownModel } from './change.ts'
-
-const modelQuery = object({ workspaceName, modelName: text(1_000, 1) })
+import { registryFields, registryTopic } from './change.ts'
+import { findModel, findVersionFile, modelQuery, unknownChoice } from './find.ts'
 
 const versionNumber = text(99, 1).regex(/^(0|[1-9]\d*)$/, 'expected an integer of 0 or more')
 
@@ -43,8 +36,6 @@ const itemQuery = object({
   version: optional(text(99, 1)),
   stage: optional(registryFields.stage).describe('selects the highest version with this stage'),
 })
-
-type Choice = Parameters<typeof findRegistryVersion>[2]
 
 type Deps = { database: Database; reads: Queries; objects: ObjectStore; access: Access; appUrl: string }
 
@@ -57,23 +48,14 @@ export function createRegistryReadRoutes({ database, reads, objects, access, app
     return models
   }
 
-  async function findModel(caller: Caller, query: z.output<typeof modelQuery>): Promise<RegistryModel> {
-    const model = await findRegistryModel(database, toViewer(caller), query)
-    if (model) return model
-    await refuseWithheld(database, caller, 'workspaceName', query.workspaceName)
-    throw unknownModel(query)
-  }
-
   type Found = { model: RegistryModel; version: RegistryVersion; files: RegistryFile[] }
 
-  async function findVersion(caller: Caller, query: z.output<typeof modelQuery> & Choice): Promise<Found> {
+  async function findVersion(caller: Caller, query: z.output<typeof modelQuery> & VersionChoice): Promise<Found> {
     const { workspaceName: _, modelName, ...choice } = query
-    const model = await findModel(caller, query)
+    const model = await findModel(database, caller, query)
     const version = await findRegistryVersion(database, model.id, choice)
     if (version) return { model, version, files: await listRegistryFiles(reads, [version.id]) }
-    const wanted = Object.entries(choice).flatMap(([name, value]) => (value === undefined ? [] : `${name} "${value}"`))
-    const what = wanted.length === 0 ? 'no versions' : `no version of ${wanted.join(' and ')}`
-    throw new HttpError('registryVersionUnknown', `The registry model "${modelName}" has ${what}.`)
+    throw unknownChoice(modelName, choice)
   }
 
   return [
@@ -118,7 +100,7 @@ export function createRegistryReadRoutes({ database, reads, objects, access, app
       answer: detailsAnswer,
       shape: 'plain',
       async handle({ query, caller }) {
-        const model = await findModel(caller, query)
+        const model = await findModel(database, caller, query)
         const versions = await listRegistryVersions(reads, model.id)
         const ids = versions.map((it) => it.id)
         return toDetails(model, versions, await listRegistryFiles(reads, ids), appUrl)
@@ -135,7 +117,7 @@ export function createRegistryReadRoutes({ database, reads, objects, access, app
       answer: z.object({ notes: z.string() }),
       shape: 'plain',
       async handle({ query, caller }) {
-        return { notes: await findRegistryNotes(database, (await findModel(caller, query)).id) }
+        return { notes: await findRegistryNotes(database, (await findModel(database, caller, query)).id) }
       },
     }),
 
@@ -201,14 +183,8 @@ export function createRegistryReadRoutes({ database, reads, objects, access, app
       answer: z.file(),
       shape: 'bytes',
       async handle({ query, caller, request, reply }) {
-        const { modelItemId, assetId } = query
-        const file = await findRegistryFile(database, toViewer(caller), modelItemId, assetId)
-        if (file) return await sendAsset({ request, reply }, objects, file)
-        await refuseWithheld(database, caller, 'registryVersionId', modelItemId)
-        throw new HttpError(
-          'registryVersionUnknown',
-          `There is no file ${assetId} of a registry model version ${modelItemId} that this key may use.`,
-        )
+        const file = await findVersionFile(database, caller, query.modelItemId, query.assetId)
+        return await sendAsset({ request, reply }, objects, file)
       },
     }),
   ]

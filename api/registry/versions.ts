@@ -3,22 +3,9 @@ import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { RegistryAction } from '../../store/postgres/registry/history.ts'
-import {
-  deleteRegistryVersion,
-  findRegistryVersionById,
-  type RegistryVersion,
-  updateRegistryVersion,
-} from '../../store/postgres/registry/versions.ts'
+import { deleteRegistryVersion, type RegistryVersion } from '../../store/postgres/registry/versions.ts'
 import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
-import {
-  type OpenChange,
-  okAnswer,
-  openChange,
-  registryFields,
-  registryTopic,
-  stagesMax,
-  unknownVersion,
-} from './change.ts'
+import { changeVersion, okAnswer, registryFields, registryTopic, stagesMax, updateVersion } from './change.ts'
 
 const stageQuery = object({ modelItemId: registryFields.id, stage: registryFields.stage })
 
@@ -26,20 +13,9 @@ type Deps = { database: Database; orphanedObjects: OrphanedObjects; appUrl: stri
 
 /** Changes one version of a registered model. */
 export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl }: Deps): Route[] {
-  /** Runs `work` with a version whose model is locked. */
-  async function change(
-    caller: Caller,
-    versionId: string,
-    work: (open: OpenChange, version: RegistryVersion) => Promise<void>,
-  ): Promise<'200 Ok'> {
-    await database.transaction(async (queries) => {
-      const open = await openChange({ queries, caller, appUrl }, { versionId })
-      // The version may have been deleted while this waited for the lock.
-      const version = await findRegistryVersionById(queries, versionId)
-      if (!version) throw unknownVersion(versionId)
-      await work(open, version)
-    })
-    return '200 Ok'
+  async function change(caller: Caller, versionId: string, work: Parameters<typeof changeVersion>[2]) {
+    await changeVersion({ database, caller, appUrl }, versionId, work)
+    return '200 Ok' as const
   }
 
   function changeStage(path: string, summary: string, action: RegistryAction, toStages: ToStages): Route {
@@ -54,7 +30,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
       shape: 'text',
       handle: ({ query, caller }) =>
         change(caller, query.modelItemId, async (open, version) => {
-          await update(open, version, action, { stages: toStages(version, query.stage) })
+          await updateVersion(open, version, action, { stages: toStages(version, query.stage) })
         }),
     })
   }
@@ -82,7 +58,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
           const newStages = stages && !isSameList(stages, version.stages) ? stages : undefined
           const action = newStages ? 'MODEL_VERSION_STAGES_CHANGED' : 'MODEL_VERSION_UPDATED'
           if (newComment === undefined && newStages === undefined) return
-          await update(open, version, action, { comment: newComment, stages: newStages })
+          await updateVersion(open, version, action, { comment: newComment, stages: newStages })
         })
       },
     }),
@@ -134,23 +110,6 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
 
 /** Returns the new stages. @throws HttpError when the change is not possible */
 type ToStages = (version: RegistryVersion, stage: string) => string[]
-
-type Changes = { comment?: string | undefined; stages?: string[] | undefined }
-
-async function update(
-  { queries, nowMs, record }: OpenChange,
-  old: RegistryVersion,
-  action: RegistryAction,
-  { comment, stages }: Changes,
-) {
-  const version = { ...old, comment: comment ?? old.comment, stages: stages ?? old.stages }
-  await updateRegistryVersion(queries, version.id, version, nowMs)
-  const pick = (from: RegistryVersion) => ({
-    ...(comment !== undefined && { comment: from.comment }),
-    ...(stages !== undefined && { stages: from.stages }),
-  })
-  await record({ action, version, stagesBefore: old.stages, before: pick(old), after: pick(version) })
-}
 
 function isSameList(one: string[], other: string[]): boolean {
   return one.length === other.length && one.every((it, at) => it === other[at])

@@ -1,19 +1,34 @@
+import { createSignIn } from '../../api/accounts/sign-in.ts'
 import { createOrphanedObjects } from '../../api/assets/orphaned-objects.ts'
+import { createChangeStreams } from '../../api/live/changes.ts'
 import { createLiveStreams } from '../../api/live/streams.ts'
 import { createApiRoutes } from '../../api/routes.ts'
+import type { KeyCheck } from '../../http/key-check.ts'
 import type { Route } from '../../http/route.ts'
 import { openObjects } from '../../store/objects/open-objects.ts'
 import { openReadReplica } from '../../store/postgres/read-replica.ts'
 import type { Producer, QueueBackend } from '../../store/queue/queue.ts'
 import { type QueueName, queueNames } from '../../store/queue/queues.ts'
+import { version } from '../version.ts'
 import type { RouteParts } from './parts.ts'
 
 const orphanedObjectsEveryMs = 60_000
 
 /** Answers all calls but the writes of the stream. @param appUrl the address of the service in links */
-export async function openApi(parts: RouteParts, appUrl: string) {
-  const { stores, settings, database, clickhouse, eventReader, backend, secrets, heartbeats, throttle, counters } =
-    parts
+export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCheck) {
+  const {
+    stores,
+    settings,
+    database,
+    clickhouse,
+    eventReader,
+    sandbox,
+    backend,
+    secrets,
+    heartbeats,
+    throttle,
+    counters,
+  } = parts
   const { intervals, metricsRegistry, closers, onStoreError, nameQueueError } = parts
   const queueDepth = await nameQueueError(openQueueDepth(backend))
   const reads = openReadReplica({
@@ -40,14 +55,25 @@ export async function openApi(parts: RouteParts, appUrl: string) {
     onError: onStoreError('live streams'),
     everyMs: intervals.liveMs,
   })
+  const { publicUrl, sessionDays } = settings
+  const signIn = createSignIn({ database, checkKey, publicUrl, sessionDays })
+  const changeStreams = createChangeStreams({
+    clickhouse,
+    findPosition: liveStreams.findPosition,
+    onError: onStoreError('live streams'),
+    everyMs: intervals.liveMs,
+  })
   const routes = createApiRoutes({
     database,
     clickhouse,
     eventReader,
+    sandbox,
     objects,
     orphanedObjects,
     liveStreams,
+    changeStreams,
     assetLimits: settings.assetLimits,
+    deletedKeptForMs: settings.deletedKeptForMs,
     reads,
     secrets,
     privateHosts: settings.webhookPrivateHosts,
@@ -56,8 +82,11 @@ export async function openApi(parts: RouteParts, appUrl: string) {
     counters,
     queueDepth,
     appUrl,
+    signIn,
+    publicUrl,
+    version,
   })
-  return { objects, liveStreams, routes: routes.map((it): Route => ({ ...it, tier: 'api' })) }
+  return { objects, liveStreams, changeStreams, signIn, routes: routes.map((it): Route => ({ ...it, tier: 'api' })) }
 }
 
 export type Api = Awaited<ReturnType<typeof openApi>>

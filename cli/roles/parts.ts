@@ -4,6 +4,7 @@ import type { Closers } from '../../runtime/closers.ts'
 import type { Tracing } from '../../runtime/tracing.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
+import type { Sandbox } from '../../store/clickhouse/monitoring/sql/sandbox.ts'
 import type { Secrets } from '../../store/postgres/accounts/secrets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
@@ -29,6 +30,8 @@ export type Parts = {
   database: Database
   clickhouse: ClickHouse
   eventReader: EventReader
+  /** Undefined when callers may send no SQL. */
+  sandbox: Sandbox | undefined
   backend: QueueBackend
   secrets: Secrets | undefined
   metricsRegistry: Registry

@@ -145,6 +145,18 @@ const stores = {
         change: 'Anyone with a ClickHouse cluster.',
       }),
     ),
+  CLICKHOUSE_SQL_URL: url('https?')
+    .optional()
+    .meta(
+      about({
+        type: 'URL',
+        description:
+          'The same ClickHouse with the user that runs the SQL and the filters of callers, who may read views of single models ' +
+          'only: [how to make it](deploying.md#let-callers-send-sql).',
+        change: 'Production, for custom metrics and filters.',
+        unset: 'callers can send no SQL (an embedded server has such a user)',
+      }),
+    ),
   POSTGRES_URL: url('postgres|postgresql')
     .optional()
     .meta(
@@ -255,6 +267,26 @@ const security = {
         change: 'Anyone who replaces the master key.',
         unset: 'no rotation',
         isSecret: true,
+      }),
+    ),
+  SVC_SESSION_DAYS: count(1)
+    .default(30)
+    .meta(
+      about({
+        type: 'days',
+        description: 'How long a browser stays signed in. Ending the session, or its API key, signs it out at once.',
+        change: 'Operators whose rules ask for shorter sessions.',
+      }),
+    ),
+  SVC_BROWSER: z
+    .enum(['on', 'off'])
+    .default('on')
+    .meta(
+      about({
+        type: 'on, off',
+        description:
+          '`svc up` opens the sign-in link in a browser, if it runs in a terminal on a machine with a screen. With off it only prints the link, as `svc up --no-browser` does.',
+        change: 'Anyone who starts the service often.',
       }),
     ),
   SVC_WEBHOOK_PRIVATE_HOSTS: z
@@ -421,6 +453,42 @@ const limits = {
         change: 'Operators whose models share a key.',
       }),
     ),
+  SVC_SQL_SECONDS_MAX: count(1)
+    .default(10)
+    .meta(
+      about({
+        type: 'seconds',
+        description: 'How long one statement of SQL that a caller sends may run.',
+        change: 'Anyone with models of very many events.',
+      }),
+    ),
+  SVC_SQL_MEMORY_BYTES_MAX: count(1)
+    .default(1_073_741_824)
+    .meta(
+      about({
+        type: 'bytes',
+        description: 'How much memory it may use in ClickHouse.',
+        change: 'Anyone with models of very many events.',
+      }),
+    ),
+  SVC_SQL_ROWS_READ_MAX: count(1)
+    .default(200_000_000)
+    .meta(
+      about({
+        type: 'number',
+        description: 'How many stored rows it may read: one for each event, and one for each value that it names.',
+        change: 'Anyone with models of very many events.',
+      }),
+    ),
+  SVC_SQL_ROWS_MAX: count(1)
+    .default(50_000)
+    .meta(
+      about({
+        type: 'number',
+        description: 'How many rows an answer to it has at most.',
+        change: 'Anyone who exports predictions in larger pages.',
+      }),
+    ),
   SVC_METRIC_NAMES_MAX: count(1)
     .default(50_000)
     .meta(
@@ -477,7 +545,7 @@ const retention = {
     .meta(
       about({
         type: 'days',
-        description: 'How long a deleted experiment can be restored. Then it is deleted everywhere.',
+        description: 'How long a deleted project or experiment can be restored. Then it is deleted everywhere.',
         change: 'Operators who must delete sooner.',
       }),
     ),

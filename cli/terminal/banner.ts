@@ -9,6 +9,8 @@ type Started = {
   url: string
   /** The first API key, if it was made now: it cannot be shown again. */
   newKey: string | undefined
+  /** Opens the web interface, once. */
+  signInLink: string | undefined
   tookMs: number
 }
 
@@ -16,7 +18,7 @@ type Started = {
  * The text after the start: address, data folder, how to stop, and snippets that log a first point from the shell and Python. The
  * snippets are not indented and contain the key, so that they can be pasted.
  */
-export function describeStarted({ settings, url, newKey, tookMs }: Started, terminal: Terminal): string {
+export function describeStarted({ settings, url, newKey, signInLink, tookMs }: Started, terminal: Terminal): string {
   const row = (name: string, value: string) => `  ${terminal.paint('dim', name.padEnd(12))} ${value}\n`
   const heading = (text: string) => `\n${terminal.paint('bold', text)}\n\n`
   const hasEmbedded = !settings.clickhouseUrl || !settings.postgresUrl
@@ -24,6 +26,7 @@ export function describeStarted({ settings, url, newKey, tookMs }: Started, term
     `\nReady in ${(tookMs / 1000).toFixed(1)} s.\n\n`,
     row('Address', terminal.paint('bold', url)),
     settings.publicUrl ? row('Public', settings.publicUrl) : '',
+    signInLink ? row('Open', `${terminal.paint('green', signInLink)}  (signs in once, within ten minutes)`) : '',
     row('Reference', `${url}/reference`),
     hasEmbedded ? row('Data folder', path.resolve(settings.dataFolder)) : '',
     row('API key', describeKey(settings, newKey, terminal)),

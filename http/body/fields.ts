@@ -81,16 +81,19 @@ function wholeNumber(value: number): bigint | undefined {
   return exact < int64Min || exact > int64Max ? undefined : exact
 }
 
+/** A small integer, also as text. */
+export function integerBetween(least: number, most: number) {
+  return z.coerce
+    .number('expected an integer')
+    .int('expected an integer')
+    .min(least, `must be ${least} or more`)
+    .max(most, `must be ${most} or fewer`)
+}
+
 /** Selects one page of a long list. `page` is the `nextPage` of the previous answer: the id next to which this page begins. */
 export const pageFields = (pageSizeMax: number) => ({
   page: optional(z.string(expected('a string')).regex(/^\d{1,18}$/, 'expected the nextPage of an earlier answer')),
-  pageSize: optional(
-    z.coerce
-      .number('expected an integer')
-      .int('expected an integer')
-      .min(1, 'must be 1 or more')
-      .max(pageSizeMax, `must be ${pageSizeMax} or fewer`),
-  ),
+  pageSize: optional(integerBetween(1, pageSizeMax)),
 })
 
 /** A boolean, also as a string. */

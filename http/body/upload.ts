@@ -28,6 +28,8 @@ type Settings<Kept> = {
   /** Removes the stored file again, after an error in the rest of the form. */
   discard(kept: Kept): Promise<void>
   fileBytesMax: number
+  /** The name of the part of a form that is the file; `file` when absent. */
+  filePart?: string | undefined
 }
 
 type Upload<Kept> = {
@@ -36,7 +38,7 @@ type Upload<Kept> = {
   file: Kept | undefined
 }
 
-const filePart = 'file'
+const filePartDefault = 'file'
 const fieldBytesMax = 1024 * 1024
 const partsMax = 100
 
@@ -86,12 +88,12 @@ function createDecoder(encoding: string | undefined): Transform {
 async function readForm<Kept>(
   body: Readable,
   headers: IncomingHttpHeaders,
-  { keep, discard, fileBytesMax }: Settings<Kept>,
+  { keep, discard, fileBytesMax, filePart = filePartDefault }: Settings<Kept>,
 ): Promise<Upload<Kept>> {
   const fields: Record<string, string> = {}
   let incoming: Readable | undefined
   let kept: Promise<Kept> | undefined
-  const form = createForm(headers)
+  const form = createForm(headers, filePart)
   const failed = Promise.withResolvers<never>()
   const ended = Promise.withResolvers<void>()
   ended.promise.catch(() => undefined)
@@ -130,7 +132,7 @@ async function readForm<Kept>(
   }
 }
 
-function createForm(headers: IncomingHttpHeaders) {
+function createForm(headers: IncomingHttpHeaders, filePart: string) {
   try {
     return new Busboy({
       headers: { ...headers, 'content-type': headers['content-type'] ?? '' },

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { createLruCache } from '../../runtime/lru-cache.ts'
+import { sessionCookieName } from '../session-cookie.ts'
 
 /**
  * The fast path for the frequent writes. It reads plain requests from the socket and answers them, without the objects,
@@ -284,6 +285,7 @@ function mayBecomePlain(bytes: Buffer): boolean {
 const specialHeaders = new Set([
   'connection',
   'content-encoding',
+  'cookie',
   'expect',
   'http2-settings',
   'keep-alive',
@@ -319,6 +321,8 @@ function readHead(text: string, routes: ReadonlyMap<string, FastRoute>): Head | 
 const isHarmless = (name: string, value: string) =>
   (name === 'connection' && value.toLowerCase() === 'keep-alive') ||
   (name === 'content-encoding' && value === 'identity') ||
+  // The session of a browser counts on Node's server only, which checks who makes it call.
+  (name === 'cookie' && !value.includes(sessionCookieName)) ||
   name === 'keep-alive'
 
 const isJson = (type: string | undefined) =>

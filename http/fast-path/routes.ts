@@ -7,6 +7,7 @@ import { bodyBytesMaxDefault, createBodyReader } from '../body/body.ts'
 import { checkFields } from '../body/fields.ts'
 import { logError } from '../error-answers.ts'
 import { toErrorEnvelope, toHttpError } from '../errors.ts'
+import { toErrorForClient } from '../logging-clients.ts'
 import type { BodyRoom } from '../pressure.ts'
 import type { RequestWatch } from '../request-watch.ts'
 import type { Caller, FastPathRoute, Route } from '../route.ts'
@@ -65,8 +66,9 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
         return toAnswer(200, body)
       }
       const fail = (error: unknown): FastAnswer | Promise<FastAnswer> => {
-        const httpError = toHttpError(error)
-        logError(log, httpError, error, it.path)
+        const found = toHttpError(error)
+        logError(log, found, error, it.path)
+        const httpError = toErrorForClient(found, headers, it.path)
         watched.end(httpError.status, startedAt, span)
         const answer = toAnswer(httpError.status, JSON.stringify(toErrorEnvelope(httpError)), httpError.headers)
         return httpError.holdMs === 0 ? answer : sleep(httpError.holdMs, answer)

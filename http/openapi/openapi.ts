@@ -18,13 +18,13 @@ write accepts the header \`Idempotency-Key\`: requests with the same key are sto
 sent, so it needs no \`Idempotency-Key\`; the same holds for labels. Errors name the index and the field of the event.
 
 **Webhooks** notify HTTPS receivers of changes in the model registry: \`MODEL_VERSION_CREATED\`, \`MODEL_VERSION_DELETED\`,
-\`MODEL_VERSION_STAGE_CHANGED\`, \`MODEL_UPDATED\`, \`MODEL_DELETED\`. A receiver gets \`{workspaceName, registryModelName,
-version, stages, event, addedStages, removedStages, registryModelId, registryModelItemId, experimentKey, experimentModelId,
-userName, timestamp, restApiUrl}\` at least once, in the order of the changes of each version. Requests are signed by
-[Standard Webhooks](https://www.standardwebhooks.com) (\`webhook-id\`, \`webhook-timestamp\`, \`webhook-signature\`) with the
-secret from \`POST /webhooks/signing-secret\`. The same \`webhook-id\` may arrive again: answer 2xx and ignore it. After any
-other answer the service retries up to nine times over 75 hours, and waits longer when a 429 or 503 has a \`Retry-After\`. An
-answer of 410 disables the receiver at once.`
+\`MODEL_VERSION_STAGE_CHANGED\`, \`MODEL_VERSION_STATUS_CHANGED\` (with \`status\` and \`previousStatus\`), \`MODEL_UPDATED\`,
+\`MODEL_DELETED\`. A receiver gets \`{workspaceName, registryModelName, version, stages, event, addedStages, removedStages,
+registryModelId, registryModelItemId, experimentKey, experimentModelId, userName, timestamp, restApiUrl}\` at least once, in
+the order of the changes of each version. Requests are signed by [Standard Webhooks](https://www.standardwebhooks.com)
+(\`webhook-id\`, \`webhook-timestamp\`, \`webhook-signature\`) with the secret from \`POST /webhooks/signing-secret\`. The same
+\`webhook-id\` may arrive again: answer 2xx and ignore it. After any other answer the service retries up to nine times over 75
+hours, and waits longer when a 429 or 503 has a \`Retry-After\`. An answer of 410 disables the receiver at once.`
 
 /** The page must contact no other host: networks may be closed, and people type API keys into it. */
 const ownHostOnly = [
@@ -36,8 +36,8 @@ const ownHostOnly = [
 ].join('; ')
 
 /**
- * Adds OpenAPI 3.1 at `/openapi.json` and its reference page at `/reference`, made from the schemas that check requests.
- * `/` redirects to the page.
+ * Adds OpenAPI 3.1 at `/openapi.json` and its reference page at `/reference`, made from the schemas that check
+ * requests.
  */
 export function addReference(app: FastifyInstance, { version, routes }: Described) {
   const schema = { hide: true }
@@ -46,7 +46,6 @@ export function addReference(app: FastifyInstance, { version, routes }: Describe
     document ??= describe({ version, routes })
     return await document
   })
-  app.get('/', { schema }, async (_request, reply) => reply.redirect('/reference'))
   // Every browser requests it, and reports an error when it is missing.
   app.get('/favicon.ico', { schema }, async (_request, reply) => reply.code(204).send())
   let page: Promise<FastifyInstance> | undefined

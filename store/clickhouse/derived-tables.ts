@@ -3,6 +3,7 @@ import type { ClickHouse } from './connection.ts'
 import { longInsert, toRanges } from './long-inserts.ts'
 import { migrationsTable } from './migrations/migrate.ts'
 import { rollupTables } from './monitoring/rollups/tables.ts'
+import { sqlTokensTable, sqlViews } from './monitoring/sql/views.ts'
 import { eventFeaturesTable, eventValuesTable, selectEventFeatures } from './monitoring/tables.ts'
 import { selectSummary, summaryTable } from './points/summary.ts'
 import { pointsTable } from './points/tables.ts'
@@ -14,7 +15,12 @@ const derivedTables = [summaryTable, eventFeaturesTable, ...rollupTables] as con
  * The tables that a backup leaves out. Without the record of migrations, the migrations after a restore run from the first on
  * and create the derived tables and the views again.
  */
-export const tablesNotBackedUp: readonly string[] = [...derivedTables, migrationsTable]
+export const tablesNotBackedUp: readonly string[] = [
+  ...derivedTables,
+  migrationsTable,
+  sqlTokensTable,
+  ...sqlViews.map((it) => it.name),
+]
 
 /**
  * Empties the derived tables and fills them from the stored rows. Workers rebuild the rollups later. Nothing may insert

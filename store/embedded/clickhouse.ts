@@ -11,6 +11,7 @@ import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { totalmem } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { sqlViews } from '../clickhouse/monitoring/sql/views.ts'
 import { startEngine } from './engine.ts'
 import { makePrivateFolder } from './folder.ts'
 import { findFreePort } from './free-port.ts'
@@ -22,6 +23,8 @@ import { EmbeddedStoreUnavailable, platformName } from './unavailable.ts'
 export type EmbeddedClickHouse = {
   /** `http://svc:PASSWORD@127.0.0.1:PORT/svc`; stays the same after a restart of the engine. */
   url: string
+  /** The same for the user that runs the SQL of callers: see `store/clickhouse/monitoring/sql/sandbox.ts`. */
+  sqlUrl: string
   /** Stops the engine. Idle keep-alive connections delay it by up to 5 s, so close clients first. */
   close(): Promise<void>
   pid(): number
@@ -53,13 +56,14 @@ export async function openEmbeddedClickHouse(options: {
   const usersFile = join(folder, 'users.xml')
   const backupsFolder = join(folder, 'backups')
   const password = randomBytes(24).toString('hex')
+  const sqlPassword = randomBytes(24).toString('hex')
   const wasFilled = existsSync(dataFolder)
 
   await makePrivateFolder(folder)
   await makePrivateFolder(dataFolder)
   await makePrivateFolder(backupsFolder)
   await writePrivateFile(configFile, toConfig({ memoryBytesMax, usersFile, backupsFolder }))
-  await writePrivateFile(usersFile, toClickHouseUsers(password))
+  await writePrivateFile(usersFile, toClickHouseUsers(password, sqlPassword))
 
   let port = 0
   const engine = await supervise({
@@ -89,7 +93,13 @@ export async function openEmbeddedClickHouse(options: {
       })
     },
   })
-  return { url: `http://svc:${password}@127.0.0.1:${port}/svc`, close: engine.close, pid: engine.pid, backupsFolder }
+  return {
+    url: `http://svc:${password}@127.0.0.1:${port}/svc`,
+    sqlUrl: `http://svc_sql:${sqlPassword}@127.0.0.1:${port}/svc`,
+    close: engine.close,
+    pid: engine.pid,
+    backupsFolder,
+  }
 }
 
 /** The path of the engine's library for this platform. */
@@ -146,6 +156,10 @@ function toConfig({
   return `<clickhouse>
   <users_config>${escapeXml(usersFile)}</users_config>
   <timezone>UTC</timezone>
+  <access_control_improvements>
+    <select_from_system_db_requires_grant>true</select_from_system_db_requires_grant>
+    <select_from_information_schema_requires_grant>true</select_from_information_schema_requires_grant>
+  </access_control_improvements>
   <max_server_memory_usage>${memoryBytesMax}</max_server_memory_usage>
   <mark_cache_size>${256 * mib}</mark_cache_size>
   <background_pool_size>4</background_pool_size>
@@ -157,7 +171,8 @@ function toConfig({
 `
 }
 
-export function toClickHouseUsers(password: string): string {
+export function toClickHouseUsers(password: string, sqlPassword: string, database = 'svc'): string {
+  const hashOf = (text: string) => createHash('sha256').update(text).digest('hex')
   return `<clickhouse>
   <users>
     <default>
@@ -173,12 +188,21 @@ export function toClickHouseUsers(password: string): string {
       </grants>
     </default>
     <svc>
-      <password_sha256_hex>${createHash('sha256').update(password).digest('hex')}</password_sha256_hex>
+      <password_sha256_hex>${hashOf(password)}</password_sha256_hex>
       <networks><ip>127.0.0.1</ip></networks>
       <profile>default</profile>
       <quota>default</quota>
       <access_management>1</access_management>
     </svc>
+    <svc_sql>
+      <password_sha256_hex>${hashOf(sqlPassword)}</password_sha256_hex>
+      <networks><ip>127.0.0.1</ip></networks>
+      <profile>default</profile>
+      <quota>default</quota>
+      <grants>
+${sqlViews.map((it) => `        <query>GRANT SELECT ON ${database}.${it.name}</query>`).join('\n')}
+      </grants>
+    </svc_sql>
   </users>
   <profiles>
     <default/>

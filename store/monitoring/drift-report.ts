@@ -1,9 +1,15 @@
 import { type Drift, measureDrift } from '../clickhouse/monitoring/drift/drift.ts'
 import { findProfiles, type Profile, type Reference } from '../clickhouse/monitoring/drift/profiles.ts'
-import { countEvents, countEventsOfWindows } from '../clickhouse/monitoring/event-counts.ts'
+import { countEventsOfWindows } from '../clickhouse/monitoring/event-counts.ts'
 import { listFeatureNames } from '../clickhouse/monitoring/features.ts'
 import type { EventReader } from '../clickhouse/monitoring/reader.ts'
-import { type EventScope, type FeatureName, kindOfPart, type Windows } from '../clickhouse/monitoring/scope.ts'
+import {
+  type EventScope,
+  type FeatureName,
+  inWindows,
+  kindOfPart,
+  type Windows,
+} from '../clickhouse/monitoring/scope.ts'
 import type { ValuePart } from '../clickhouse/monitoring/tables.ts'
 
 export type DriftOfWindow = { at: number; events: number; features: { profile: Profile; drift: Drift }[] }
@@ -21,7 +27,7 @@ const partsByDefault: readonly ValuePart[] = ['feature', 'prediction']
 /** Compares every feature in every window with the reference. A feature that the reference lacks has an empty profile. */
 export async function readDrift(reader: EventReader, query: DriftQuery): Promise<DriftOfWindow[]> {
   const { reference, windows, feature } = query
-  const current = { ...query.current, from: windows.from, to: windows.to }
+  const current = inWindows(query.current, windows)
   const [events, names] = await Promise.all([
     countEventsOfWindows(reader, current, windows),
     feature ? [feature] : listNames(reader, [reference.scope, current]),
@@ -32,12 +38,10 @@ export async function readDrift(reader: EventReader, query: DriftQuery): Promise
     parts.map(async ([part, its]) => {
       // Labels are events of their own, with times of their own.
       const ofPart = { ...current, kind: kindOfPart(part, current.kind) }
-      const [partEvents, partReference] =
-        part === 'label'
-          ? await Promise.all([countEventsOfWindows(reader, ofPart, windows), toLabels(reader, reference)])
-          : [events, reference]
-      const profiles = await findProfiles(reader, partReference, { part, names: its.map((it) => it.name) })
-      const comparison = { reference: partReference, current: ofPart, windows, events: partEvents }
+      const ofLabels = { ...windows, events: undefined }
+      const partEvents = part === 'label' ? await countEventsOfWindows(reader, ofPart, ofLabels) : events
+      const profiles = await findProfiles(reader, reference, { part, names: its.map((it) => it.name) })
+      const comparison = { reference, current: ofPart, windows, events: partEvents }
       return [...(await measureDrift(reader, comparison, profiles))]
     }),
   )
@@ -45,11 +49,6 @@ export async function readDrift(reader: EventReader, query: DriftQuery): Promise
     for (const drift of drifts) report[drift.window]?.features.push({ profile, drift })
   }
   return report
-}
-
-async function toLabels(reader: EventReader, { scope }: Reference): Promise<Reference> {
-  const ofLabels = { ...scope, kind: 'LATE_LABELS' } as const
-  return { scope: ofLabels, events: (await countEvents(reader, ofLabels)).events }
 }
 
 async function listNames(reader: EventReader, scopes: EventScope[]): Promise<FeatureName[]> {

@@ -152,7 +152,7 @@ const writes: Write[] = [
       ['gpuStaticInfoList[0].totalMemory', 'safe', 'required'],
       ['gpuStaticInfoList[0].powerLimit', 'safe', 'required'],
       ['logAdditionalSystemInfoList[0].key', 'text', 'required'],
-      ['logAdditionalSystemInfoList[0].value', 'text', 'required'],
+      ['logAdditionalSystemInfoList[0].value', 'any', 'required'],
       ['networkInterfaceIps[0]', 'text', 'required'],
       ['command', 'list', 'optional'],
     ],

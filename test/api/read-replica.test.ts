@@ -66,7 +66,7 @@ async function onReplica(sql: string) {
 
 it('the replica answers, and every list has the latest write', async () => {
   const { create, list, countReads } = await openService(servers.replicaUrl)
-  const rounds = inForm({ short: 40, middle: 80, long: 1_000 })
+  const rounds = inForm({ short: 40, middle: 50, long: 1_000 })
   const made: string[] = []
   for (let round = 0; round < rounds; round++) {
     made.push(await create())
@@ -86,7 +86,7 @@ it('the replica answers, and every list has the latest write', async () => {
 it('writers and readers side by side: no list misses what was acknowledged before it was asked for', async () => {
   const { create, list, countReads } = await openService(servers.replicaUrl)
   const acknowledged: string[] = [await create()]
-  const rounds = inForm({ short: 15, middle: 40, long: 200 })
+  const rounds = inForm({ short: 15, middle: 20, long: 200 })
   await Promise.all([
     ...[1, 2, 3].map(async () => {
       for (let round = 0; round < rounds; round++) acknowledged.push(await create())

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -102,13 +103,25 @@ it('the routes listed as not built do not exist', () => {
 })
 
 it('the page lists every row with its route and its tests', async () => {
-  await expect(toPage()).toMatchFileSnapshot('./README.md')
+  const kept = await readFile(path.join(import.meta.dirname, 'README.md'), 'utf8')
+  // Other tests of a route may be named than those that a new page would: each test that is added would change it.
+  const isTrue = withoutTests(kept) === withoutTests(toPage()) && findLinks(kept).every((it) => existsSync(it))
+  await expect(isTrue ? kept : toPage()).toMatchFileSnapshot('./README.md')
 })
 
 it('the page lists every route beyond the specification', () => {
   const page = toPage()
   for (const path of Object.keys(paths)) expect(page).toContain(`\`${path.replace(prefix, '')}\``)
 })
+
+/** The page without its last column. */
+function withoutTests(page: string): string {
+  return page.replaceAll(/\| [^|]*\|$/gm, '|')
+}
+
+function findLinks(page: string): string[] {
+  return [...page.matchAll(/\]\((.*?)\)/g)].map(([, link]) => path.join(import.meta.dirname, link as string))
+}
 
 function toPage(): string {
   const known = new Set(rows.map(nameOf))
@@ -136,7 +149,7 @@ function toSection({ title, rows }: { title: string; rows: Row[] }): string {
   const lines = rows.map((row) => {
     const files = findTests(row)
     const links = files.slice(0, linksMax).map((it) => `[${it.replace('.test.ts', '')}](../${it})`)
-    const tests = files.length > linksMax ? [...links, `${files.length - linksMax} more`] : links
+    const tests = files.length > linksMax ? [...links, 'and more'] : links
     const what = findServed(row)?.operation.description ?? 'not built yet'
     return `| ${row.method} | \`${row.path}\` | ${what.replaceAll('|', '\\|')} | ${tests.join(', ')} |`
   })

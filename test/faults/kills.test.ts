@@ -19,7 +19,7 @@ if (!hasRedisServer()) console.warn('Redis was not killed at random: there is no
 const all: QueueKind[] = hasRedisServer() ? ['postgres', 'redis'] : ['postgres']
 // In the middle form `test/flow/02` kills with Redis.
 const queues = form === 'long' ? all : all.slice(0, 1)
-const kills = inForm({ short: 0, middle: 5, long: 100 })
+const kills = inForm({ short: 0, middle: 4, long: 100 })
 
 // In the short form `test/flow/02` kills one process of each kind.
 describe.skipIf(!canKill || form === 'short').each(queues)('with the queue in %s', (queue) => {

@@ -7,7 +7,7 @@ import { checkSequences } from '../model/check.ts'
  * Writers send, repeat, crash, start over and lose their clocks, all at once; what is then read is what a set of a few
  * lines says (`test/model/model.ts`). Many more sequences: `npm run model -- --sequences 10000`.
  */
-const count = inForm({ short: 30, middle: 45, long: 2_000 })
+const count = inForm({ short: 30, middle: 30, long: 2_000 })
 
 let service: Awaited<ReturnType<typeof openTestService>>
 beforeAll(async () => {

@@ -15,7 +15,7 @@ import { createUser, openOwnStores, testMasterKey, uniqueName } from '../kit/ser
  * Stages of models change while api and workers are killed at random and started again. What the history says was changed
  * is what receivers must have heard: each change at least once and always under the same id, in order for each version.
  */
-const kills = Number(process.env.SVC_TEST_WEBHOOK_KILLS ?? inForm({ short: 0, middle: 4, long: 50 }))
+const kills = Number(process.env.SVC_TEST_WEBHOOK_KILLS ?? inForm({ short: 0, middle: 3, long: 50 }))
 const models = 4
 const pauseMs = 100
 

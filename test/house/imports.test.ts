@@ -34,6 +34,25 @@ it('imports point one way: cli -> ingest, workers, api -> http -> throttle -> st
   expect(wrong).toEqual([])
 })
 
+/** Pages are put together in `app`; what they share is in `api` and `kit`. */
+const sharedRooms = ['api', 'kit']
+
+it('web/ imports nothing of other folders, and its rooms do not know each other', () => {
+  const pages = listFiles().filter((file) => /^web\/\w+\/.*\.tsx?$/.test(file))
+  const toPagesRoom = (file: string) => file.split('/')[1] as string
+  expect(pages.length).toBeGreaterThan(20)
+  const wrong = pages.flatMap((file) => {
+    const room = toPagesRoom(file)
+    const mayUse = (target: string) =>
+      target.startsWith('web/') &&
+      (room === 'app' || toPagesRoom(target) === room || sharedRooms.includes(toPagesRoom(target)))
+    return importsOf(file)
+      .filter((target) => !mayUse(target))
+      .map((target) => `${file} imports ${target}`)
+  })
+  expect(wrong).toEqual([])
+})
+
 it('only tests import test/, and bench/ only test/kit', () => {
   const mayImportTests = /^(vitest\.config\.ts$|test\/|deploy\/test\/|clients\/typescript\/test\/|.*\.test\.ts$)/
   const wrong = code

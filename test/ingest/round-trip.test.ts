@@ -181,7 +181,7 @@ it('any points are read as they were sent, bit for bit, by every route', async (
         )
       }
     }),
-    { numRuns: inForm({ short: 15, middle: 40, long: 200 }) },
+    { numRuns: inForm({ short: 15, middle: 20, long: 200 }) },
   )
 })
 
@@ -205,6 +205,6 @@ it('concurrent copies of a request with one Idempotency-Key are stored once', as
         )
       }
     }),
-    { numRuns: inForm({ short: 4, middle: 10, long: 50 }) },
+    { numRuns: inForm({ short: 4, middle: 6, long: 50 }) },
   )
 })

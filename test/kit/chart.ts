@@ -9,11 +9,11 @@ export const readChartFile = (path: string) => readFileSync(chartFile(path), 'ut
 
 /** The paths that the chart's Ingress and HTTPRoute send to ingest; all others go to the api. */
 export function listIngestPaths(): string[] {
-  const { prefixes, writes, monitoring } = JSON.parse(readChartFile('files/ingest-paths.json')) as Record<
-    'prefixes' | 'writes' | 'monitoring',
+  const { prefixes, writes, clients, monitoring } = JSON.parse(readChartFile('files/ingest-paths.json')) as Record<
+    'prefixes' | 'writes' | 'clients' | 'monitoring',
     string[]
   >
-  return [...prefixes.flatMap((prefix) => writes.map((path) => prefix + path)), ...monitoring]
+  return [...prefixes.flatMap((prefix) => writes.map((path) => prefix + path)), ...clients, ...monitoring]
 }
 
 /** How an Ingress compares with `pathType: Prefix`: by whole parts of the path. */

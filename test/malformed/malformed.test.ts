@@ -7,7 +7,7 @@ import { renderReport } from './report.ts'
 import { runMalformed } from './run.ts'
 
 /** Whatever arrives, the service says what is wrong with it, makes no mistake of its own, and goes on. */
-const requests = inForm({ short: 1_500, middle: 4_000, long: 500_000 })
+const requests = inForm({ short: 1_500, middle: 2_500, long: 500_000 })
 
 const closers = createClosers()
 afterEach(() => closers.closeAll())
@@ -28,8 +28,6 @@ it(`${requests} malformed requests are refused one by one, and do no one else an
 
   expect(report.violations, renderReport(report)).toEqual([])
   const statuses = Object.values(report.statuses).flatMap((it) => Object.keys(it))
-  expect(statuses).toEqual(
-    expect.arrayContaining(['200', '204', '302', '400', '401', '404', '405', '413', '415', 'none']),
-  )
+  expect(statuses).toEqual(expect.arrayContaining(['200', '204', '400', '401', '404', '405', '413', '415', 'none']))
   expect(report.wellBehaved.points).toBeGreaterThan(0)
 })

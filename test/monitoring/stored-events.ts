@@ -108,6 +108,10 @@ function toBlocks(modelId: bigint, kind: EventKind, events: StoredEvent[]) {
       addValues(valueRows, modelId, kind, { claim, place }, event, 'prediction', event.prediction)
     }
     if (event.labels === undefined) return
+    if (kind === 'TRAINING_EVENTS') {
+      addValues(valueRows, modelId, kind, { claim, place }, event, 'label', event.labels)
+      return
+    }
     addEvent(eventRows, modelId, 'LATE_LABELS', { claim: labelClaim, place }, event)
     addValues(valueRows, modelId, 'LATE_LABELS', { claim: labelClaim, place }, event, 'label', event.labels)
   })

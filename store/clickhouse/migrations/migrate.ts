@@ -25,6 +25,8 @@ import { createAllTables } from './0002-tables.ts'
 import { copyFloatPoints } from './0003-copy-float-points.ts'
 import { keepDiskSpaceFree } from './0004-free-disk-space.ts'
 import { addEventIndexes } from './0005-event-indexes.ts'
+import { addSqlViews } from './0006-sql-views.ts'
+import { createReceivedIndexes } from './0007-received-indexes.ts'
 import type { Migration } from './migration.ts'
 
 /** The migrations of this version, in their order. */
@@ -34,6 +36,8 @@ export const migrations: readonly Migration[] = [
   copyFloatPoints,
   keepDiskSpaceFree,
   addEventIndexes,
+  addSqlViews,
+  createReceivedIndexes,
 ]
 
 export const migrationsTable = 'svc_migrations'

@@ -10,7 +10,7 @@ import {
 } from './expressions.ts'
 import type { EventReader } from './reader.ts'
 import { findCatalog } from './rollups/catalog.ts'
-import type { EventScope, FeatureName, Windows } from './scope.ts'
+import { type EventScope, type FeatureName, inWindows, type Windows } from './scope.ts'
 import { countedValues } from './source.ts'
 
 /** The values of a feature in windows; `events` are those of all windows. */
@@ -35,7 +35,7 @@ export type NumericWindow = {
   isExact: boolean
 }
 
-export const quantileLevels = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99] as const
+export const quantileLevels = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99] as const
 
 /**
  * Reads the distribution of a numeric feature in each window: a histogram over the same bins for all windows, and
@@ -52,7 +52,7 @@ export async function readNumeric(
 ): Promise<{ edges: number[]; windows: NumericWindow[] }> {
   const catalog = await findCatalog(reader.clickhouse, scope)
   const isExact = events <= exactValuesMax
-  const ofTime = { ...scope, from: windows.from, to: windows.to }
+  const ofTime = inWindows(scope, windows)
   const only = { part: feature.part, names: [feature.name] }
   const isUsable = () => !isExact
   // Over all windows at once: then rollups that span several windows can be used.
@@ -161,18 +161,13 @@ export async function readCategorical(
 ): Promise<{ categories: string[]; windows: CategoricalWindow[] }> {
   const catalog = await findCatalog(reader.clickhouse, scope)
   const find = await reader.rolledFeatures(scope, catalog.rollups)
-  const source = countedValues(
-    { ...scope, from: windows.from, to: windows.to },
-    { part: feature.part, names: [feature.name] },
-    catalog,
-    {
-      windows,
-      isUsable(it) {
-        const its = find(it, feature)
-        return its?.center === undefined && !its?.isHashed
-      },
+  const source = countedValues(inWindows(scope, windows), { part: feature.part, names: [feature.name] }, catalog, {
+    windows,
+    isUsable(it) {
+      const its = find(it, feature)
+      return its?.center === undefined && !its?.isHashed
     },
-  )
+  })
   const most = await reader.read<{ category: string }>(
     [source],
     ([values = '']) => `SELECT category FROM ${countCategories(values, [])}

@@ -1,7 +1,7 @@
 import { windowIndex } from './expressions.ts'
 import type { EventReader } from './reader.ts'
 import { type Catalog, findCatalog } from './rollups/catalog.ts'
-import { countWindows, type EventScope, type Windows } from './scope.ts'
+import { countWindows, type EventScope, inWindows, type Windows } from './scope.ts'
 import { countedEvents } from './source.ts'
 
 export type EventCount = { events: number; firstAt: number; lastAt: number; lastReceivedAt: number }
@@ -35,7 +35,7 @@ export async function countEventsOfWindows(
   if (windows.events !== undefined && countWindows(windows) === 1) return [windows.events]
   const catalog = await findCatalog(reader.clickhouse, scope)
   const rows = await reader.read<{ w: number; events: string }>(
-    [countedEvents({ ...scope, from: windows.from, to: windows.to }, catalog, windows)],
+    [countedEvents(inWindows(scope, windows), catalog, windows)],
     ([events]) => `SELECT ${windowIndex(windows)} AS w, sum(weight) AS events FROM ${events} GROUP BY w`,
   )
   const counts = Array<number>(countWindows(windows)).fill(0)

@@ -48,7 +48,7 @@ export function toFeatureType({ numbers, categories }: { numbers: number; catego
 }
 
 /** A value as the text of a category. A boolean and the string that spells it are the same one. */
-const categoryOf = `multiIf(type = 3, if(number = 0, 'false', 'true'), text != '' OR type = 4, toString(text),
+export const categoryOf = `multiIf(type = 3, if(number = 0, 'false', 'true'), text != '' OR type = 4, toString(text),
   toString(number))`
 
 /** With more categories than this, categories are counted by a hash of their names. */

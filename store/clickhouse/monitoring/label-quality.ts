@@ -1,7 +1,7 @@
 import { isMissing, windowIndex } from './expressions.ts'
 import type { EventReader } from './reader.ts'
 import { findCatalog } from './rollups/catalog.ts'
-import type { EventScope, FeatureNames, Windows } from './scope.ts'
+import { type EventScope, type FeatureNames, inWindows, type Windows } from './scope.ts'
 import { countedValues, eventRows, valueRows } from './source.ts'
 
 /** Predictions of a model and their labels, joined by prediction id; windows are of the time of the prediction. */
@@ -104,12 +104,12 @@ export async function readClasses(reader: EventReader, judged: Judged, top: numb
  * Runs a query over the pairs of a prediction and its label. One more row per window holds the number of all its
  * predictions (`all`, not labelled). A boolean and a number are compared as numbers.
  */
-async function readPairs<Row>(
+export async function readPairs<Row>(
   reader: EventReader,
   { scope, windows, prediction, label }: Judged,
   toQuery: (pairs: string) => string,
 ): Promise<Row[]> {
-  const predicted = { ...scope, from: windows.from, to: windows.to }
+  const predicted = inWindows(scope, windows)
   // Labels may arrive long before or after, and may name another version.
   const labelled: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
   const [ofPredicted, ofLabelled] = await Promise.all([
@@ -131,11 +131,11 @@ async function readPairs<Row>(
       ${text} != '' OR ${type} = 4, toString(${text}), toString(${number}))`
   return await reader.read<Row>(sources, ([counted, events, values, labelEvents, labels]) =>
     toQuery(`SELECT ${windowIndex(windows)} AS w, sum(weight) AS all, 0 AS number, 0 AS trueNumber, false AS isLabelled,
-        false AS isNumeric, '' AS category, '' AS trueCategory
+        false AS isScore, false AS isNumeric, '' AS category, '' AS trueCategory
       FROM ${counted} WHERE NOT ${isMissing} GROUP BY w
       UNION ALL
       SELECT w, 0 AS all, number, trueNumber, true AS isLabelled,
-        type IN (1, 2, 3) AND trueType IN (1, 2, 3) AS isNumeric,
+        type IN (1, 2) AS isScore, type IN (1, 2, 3) AND trueType IN (1, 2, 3) AS isNumeric,
         ${category('type', 'trueType', 'number', 'text')} AS category,
         ${category('trueType', 'type', 'trueNumber', 'trueText')} AS trueCategory
       FROM (

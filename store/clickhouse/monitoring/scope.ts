@@ -17,10 +17,18 @@ export type FeatureName = { part: ValuePart; name: string }
 /** Several features of one part, read together. */
 export type FeatureNames = { part: ValuePart; names: readonly string[] }
 
-/** Labels are events of their own, whether they came with a prediction or later. */
-export const kindOfPart = (part: ValuePart, kind: EventKind): EventKind => (part === 'label' ? 'LATE_LABELS' : kind)
+/** Labels are events of their own, whether they came with a prediction or later. Those of a reference are part of its events. */
+export const kindOfPart = (part: ValuePart, kind: EventKind): EventKind =>
+  part === 'label' && kind !== 'TRAINING_EVENTS' ? 'LATE_LABELS' : kind
 
 /** Windows of one length, the last one possibly shorter; and how many events they have together, if known. */
 export type Windows = { from: number; to: number; intervalMs: number; events?: number | undefined }
 
 export const countWindows = ({ from, to, intervalMs }: Windows) => Math.max(1, Math.ceil((to - from) / intervalMs))
+
+/** The events of a scope that are in some window. A scope may begin within the first window, and end within the last. */
+export const inWindows = (scope: EventScope, { from, to }: Windows): EventScope => ({
+  ...scope,
+  from: Math.max(scope.from ?? from, from),
+  to: Math.min(scope.to ?? to, to),
+})

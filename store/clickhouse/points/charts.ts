@@ -22,12 +22,12 @@ const orNull = (bit: number, value: string) => `if(bitAnd(p.5, ${bit}) != 0, toS
 const finiteOrQuoted = `if(isFinite(p.3), toString(p.3), concat('"', ${doubleText('p.3')}, '"'))`
 
 /** Selects the rows of the names, and the name of each. */
-const matchesNames = `(metric IN (SELECT arrayJoin({names:Array(String)}))
+export const matchesNames = `(metric IN (SELECT arrayJoin({names:Array(String)}))
   OR concat(context, '_', metric) IN (SELECT arrayJoin({names:Array(String)})))`
 const namesOf = `arrayFilter(n -> n = metric OR n = concat(context, '_', metric), {names:Array(String)})`
 
 /** The possible metric names: the whole name, or the part after one of its underscores. */
-const possibleMetrics = `SELECT substring(name, start) FROM (SELECT arrayJoin({names:Array(String)}) AS name)
+export const possibleMetrics = `SELECT substring(name, start) FROM (SELECT arrayJoin({names:Array(String)}) AS name)
   ARRAY JOIN arrayConcat([toUInt64(1)],
     arrayMap(i -> toUInt64(i + 1), arrayFilter(i -> substring(name, i, 1) = '_', range(1, length(name) + 1)))) AS start`
 

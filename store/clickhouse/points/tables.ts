@@ -1,3 +1,4 @@
+import { type Layout, onCluster, toLocal } from '../cluster/layout.ts'
 import type { Column, Table } from '../table.ts'
 
 /**
@@ -74,6 +75,17 @@ export const outputLinesTable = {
   primaryKey: ['experiment_id', 'offset', 'timestamp'],
   identity: ['request_hi', 'request_lo', 'place', 'line', 'present'],
 } satisfies Table
+
+/**
+ * Finds what was accepted lately without reading all of an experiment: streams look for it every moment. It names the parts
+ * and granules with rows of that time, of which only the newest parts have any. Parts of earlier versions lack it, and are read
+ * until merges have built it.
+ */
+export const addReceivedIndexes = (layout: Layout): string[] =>
+  experimentTables.map(
+    (it) =>
+      `ALTER TABLE ${layout.database}.${toLocal(layout, it.name)}${onCluster(layout)} ADD INDEX IF NOT EXISTS received_range received TYPE minmax GRANULARITY 1`,
+  )
 
 /** The tables of what experiments log. */
 export const experimentTables: readonly Table[] = [pointsTable, systemPointsTable, outputLinesTable]

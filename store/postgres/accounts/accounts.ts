@@ -71,7 +71,8 @@ async function insertOrFind(queries: Queries, insert: string, find: string, valu
 
 /** The actor of what a start creates, in the audit log. */
 const starter = 'svc'
-const firstOrganization = 'default'
+/** The organization that the first start makes. */
+export const firstOrganization = 'default'
 
 /**
  * Creates what a first start needs: the organization, an admin, the workspace `default` and a key. Returns the key only if
@@ -84,7 +85,7 @@ export async function bootstrap(database: Database, givenKey: string | undefined
     // Two processes that start at once must not create two keys.
     await queries.row('SELECT pg_advisory_xact_lock(7392002)')
     if (givenKey === undefined && (await hasAdminWithKey(queries))) return {}
-    const admin = (await findFirstAdmin(queries)) ?? (await ensureFirstAdmin(queries))
+    const admin = (await findFirstAdmin(queries, firstOrganization)) ?? (await ensureFirstAdmin(queries))
     const actor: Actor = { organizationId: admin.organizationId, userName: starter }
     if (givenKey !== undefined) {
       const made = await insertApiKey(queries, admin.userId, givenKey)
@@ -100,19 +101,22 @@ export async function bootstrap(database: Database, givenKey: string | undefined
 type Admin = { userId: string; userName: string; organizationId: string }
 
 const liveAdmins = `FROM users u JOIN organizations o ON o.id = u.organization_id
-  WHERE o.name = '${firstOrganization}' AND u.is_admin AND u.deleted_at IS NULL`
+  WHERE o.name = $1 AND u.is_admin AND u.deleted_at IS NULL`
 
 async function hasAdminWithKey(queries: Queries): Promise<boolean> {
   const row = await queries.row(
     `SELECT 1 ${liveAdmins} AND EXISTS (SELECT 1 FROM api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL) LIMIT 1`,
+    [firstOrganization],
   )
   return row !== undefined
 }
 
-async function findFirstAdmin(queries: Queries): Promise<Admin | undefined> {
+/** The admin of an organization who has been there the longest. */
+export async function findFirstAdmin(queries: Queries, organizationName: string): Promise<Admin | undefined> {
   return await queries.row<Admin>(
     `SELECT u.id AS "userId", u.user_name AS "userName", u.organization_id AS "organizationId" ${liveAdmins}
      ORDER BY u.created_at, u.id LIMIT 1`,
+    [organizationName],
   )
 }
 

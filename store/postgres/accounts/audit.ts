@@ -10,18 +10,28 @@ export type Act =
   | 'key.created'
   | 'key.revoked'
   | 'key.rotated'
+  | 'session.opened'
+  | 'session.ended'
+  | 'sign-in-link.made'
   | 'secret.set'
   | 'secret.deleted'
   | 'secrets.rewrapped'
   | 'limits.set'
   | 'retention.set'
   | 'workspace-member.set'
+  | 'workspace-member.removed'
   | 'webhooks.set'
   | 'webhook.enabled'
   | 'webhook-secret.made'
 
-/** The caller of an administrative action. The key must still be valid when the action begins. */
-export type Actor = { organizationId: string; userName: string; keyId?: string; isAdmin?: boolean }
+/** The caller of an administrative action. The key, or the session, must still be valid when the action begins. */
+export type Actor = {
+  organizationId: string
+  userName: string
+  keyId?: string
+  isAdmin?: boolean
+  session?: { id: string }
+}
 
 /** The key or the admin right of the actor was revoked after the request passed the key check. */
 export class ActorChanged extends Error {
@@ -69,13 +79,17 @@ export async function administer<T>(
   })
 }
 
-async function checkActor(queries: Queries, { keyId, isAdmin }: Actor) {
+const findByKey = `SELECT u.is_admin AS "isAdmin" FROM api_keys k JOIN users u ON u.id = k.user_id
+  WHERE k.id = $1 AND k.revoked_at IS NULL AND u.deleted_at IS NULL`
+const findBySession = `SELECT u.is_admin AS "isAdmin" FROM sessions s JOIN users u ON u.id = s.user_id
+  LEFT JOIN api_keys k ON k.id = s.key_id
+  WHERE s.id = $1 AND s.expires_at > now() AND k.revoked_at IS NULL AND u.deleted_at IS NULL`
+
+async function checkActor(queries: Queries, { keyId, isAdmin, session }: Actor) {
   if (keyId === undefined) return
-  const row = await queries.row<{ isAdmin: boolean }>(
-    `SELECT u.is_admin AS "isAdmin" FROM api_keys k JOIN users u ON u.id = k.user_id
-     WHERE k.id = $1 AND k.revoked_at IS NULL AND u.deleted_at IS NULL`,
-    [keyId],
-  )
+  const row = session
+    ? await queries.row<{ isAdmin: boolean }>(findBySession, [session.id])
+    : await queries.row<{ isAdmin: boolean }>(findByKey, [keyId])
   if (!row || (isAdmin && !row.isAdmin)) throw new ActorChanged(row !== undefined)
 }
 

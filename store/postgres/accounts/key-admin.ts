@@ -1,7 +1,7 @@
 import type { Database } from '../database.ts'
 import { toKeyHash } from './api-key.ts'
 import { type Actor, administer } from './audit.ts'
-import { insertNewKey, type NewKey, revokeKeys } from './keys.ts'
+import { insertNewKey, listOwnKeys, type NewKey, revokeKeys } from './keys.ts'
 import { findUser, type UserReference } from './users.ts'
 
 /** Admin actions on keys, each with its entry in the audit log. */
@@ -64,6 +64,36 @@ export async function revokeKeyById(database: Database, actor: Actor, keyId: str
     )
     if (!row) return false
     await note('key.revoked', row.userName, { keyId })
+    return true
+  })
+}
+
+type Owner = Actor & { userId: string }
+
+/** Adds a key for the actor; undefined when there are `keysMax` already. */
+export async function addOwnKey(
+  database: Database,
+  owner: Owner,
+  name: string | undefined,
+  keysMax: number,
+): Promise<NewKey | undefined> {
+  return await administer(database, owner, async (queries, note) => {
+    if ((await listOwnKeys(queries, owner.userId)).length >= keysMax) return undefined
+    const key = await insertNewKey(queries, owner.userId, name)
+    await note('key.created', owner.userName, { keyId: key.keyId })
+    return key
+  })
+}
+
+/** Revokes a key of the actor by its id, with the sessions that it opened; false when the actor has no such valid key. */
+export async function revokeOwnKey(database: Database, owner: Owner, keyId: string): Promise<boolean> {
+  return await administer(database, owner, async (queries, note) => {
+    const row = await queries.row(
+      'UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND id::text = $2 AND revoked_at IS NULL RETURNING id',
+      [owner.userId, keyId],
+    )
+    if (!row) return false
+    await note('key.revoked', owner.userName, { keyId })
     return true
   })
 }

@@ -5,6 +5,7 @@ import { isWithheld } from './visibility.ts'
 const places = {
   workspaceName: 'workspaces w WHERE w.name = $2',
   projectId: 'projects p JOIN workspaces w ON w.id = p.workspace_id WHERE p.id = $2',
+  deletedProjectId: 'projects p JOIN workspaces w ON w.id = p.deleted_from WHERE p.id = $2',
   experimentKey: `experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
     WHERE e.key = $2 AND e.deleted_at IS NULL`,
   experimentModelId: `experiment_models m JOIN experiments e ON e.id = m.experiment_id

@@ -1,6 +1,6 @@
 import type { GivenLimits } from '../../limits.ts'
 import type { Database, Queries } from '../database.ts'
-import { isWithheld, mayManage, mayUse, mayWrite } from './visibility.ts'
+import { isWithheld, mayManage, mayUse, mayWrite, type UserKind } from './visibility.ts'
 
 export type Workspace = { id: string; name: string; isOwner: boolean }
 
@@ -76,6 +76,35 @@ export async function upsertMember(
     [member.workspaceId, member.organizationId, member.userName, member.isOwner],
   )
   return row !== undefined
+}
+
+export type Member = { userName: string; kind: UserKind; isOwner: boolean }
+
+/** The people and restricted service accounts of a workspace: owners first, then by name. */
+export async function listMembers(queries: Queries, workspaceId: string): Promise<Member[]> {
+  return await queries.rows<Member>(
+    `SELECT u.user_name AS "userName", u.kind, m.is_owner AS "isOwner" FROM workspace_members m
+     JOIN users u ON u.id = m.user_id WHERE m.workspace_id = $1 AND u.deleted_at IS NULL
+     ORDER BY m.is_owner DESC, u.user_name`,
+    [workspaceId],
+  )
+}
+
+/** Removes a person from a workspace, which keeps at least one owner. Call it within `administer`, or else two owners go at once. */
+export async function deleteMember(
+  queries: Queries,
+  { workspaceId, userName }: { workspaceId: string; userName: string },
+): Promise<'done' | 'unknown' | 'lastOwner'> {
+  const members = await listMembers(queries, workspaceId)
+  const member = members.find((it) => it.userName === userName && it.kind === 'person')
+  if (!member) return 'unknown'
+  if (member.isOwner && members.filter((it) => it.isOwner).length === 1) return 'lastOwner'
+  await queries.row(
+    `DELETE FROM workspace_members m USING users u WHERE m.workspace_id = $1 AND u.id = m.user_id AND u.user_name = $2
+       AND u.deleted_at IS NULL`,
+    [workspaceId, userName],
+  )
+  return 'done'
 }
 
 /** A workspace to write to, with its limits. `isWithheld`: the service account is restricted to other workspaces. */

@@ -30,8 +30,11 @@ export type Artifact = {
   isWritable: boolean
 }
 
-const artifactColumns = `a.id, a.name, a.type, a.project_id AS "projectId",
-  (SELECT p.name FROM projects p WHERE p.id = a.project_id) AS "projectName", a.workspace_id AS "workspaceId", w.name AS "workspaceName", a.experiment_key AS "experimentKey", a.description, a.metadata, a.is_public AS "isPublic",
+/** The project that an artifact began in, unless it is deleted. */
+const ofProject = 'FROM projects p WHERE p.id = a.project_id AND p.workspace_id IS NOT NULL'
+
+const artifactColumns = `a.id, a.name, a.type, (SELECT p.id ${ofProject}) AS "projectId",
+  (SELECT p.name ${ofProject}) AS "projectName", a.workspace_id AS "workspaceId", w.name AS "workspaceName", a.experiment_key AS "experimentKey", a.description, a.metadata, a.is_public AS "isPublic",
   o.user_name AS owner, a.tags, (SELECT l.version FROM artifact_versions l WHERE l.id = ${newestClosed}) AS "latestVersion",
   (SELECT coalesce(sum(${bytesOf('b')}), 0)::bigint FROM artifact_versions b
     WHERE b.artifact_id = a.id AND b.deleted_at IS NULL) AS bytes,
@@ -75,7 +78,7 @@ export async function listArtifacts(queries: Queries, viewer: Viewer, filter: Ar
   return await queries.rows<Artifact>(
     `SELECT ${artifactColumns} ${visibleArtifacts} AND w.organization_id = $2 AND w.name = $3
        AND ($4::text IS NULL OR a.type = $4)
-       AND ($5::text IS NULL OR EXISTS (SELECT 1 FROM projects p WHERE p.id = a.project_id AND p.name = $5))
+       AND ($5::text IS NULL OR EXISTS (SELECT 1 ${ofProject} AND p.name = $5))
      ORDER BY a.name`,
     [viewer.userId, viewer.organizationId, filter.workspaceName, filter.type ?? null, filter.projectName ?? null],
   )

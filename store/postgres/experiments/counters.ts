@@ -46,3 +46,8 @@ export async function upsertThrottled(queries: Queries, throttled: Throttled[]):
     [throttled.map((it) => it.experimentId), throttled.map((it) => it.reason), throttled.map((it) => it.lastAtMs)],
   )
 }
+
+/** Forgets that an experiment was throttled. */
+export async function deleteThrottled(queries: Queries, experimentId: bigint): Promise<void> {
+  await queries.row('DELETE FROM experiment_throttles WHERE experiment_id = $1', [experimentId])
+}

@@ -65,3 +65,30 @@ export async function mergeDocument(
     [experimentId, kind, JSON.stringify(fields)],
   )
 }
+
+/**
+ * Merges fields into the system details; other fields stay. Of the additional information every key keeps its last value,
+ * for clients send one key at a time.
+ */
+export async function mergeSystemDetails(
+  queries: Queries,
+  experimentId: bigint,
+  details: Record<string, unknown>,
+): Promise<void> {
+  const old = `d.content::jsonb`
+  const more = `excluded.content::jsonb`
+  await queries.row(
+    `INSERT INTO experiment_documents AS d (experiment_id, kind, content) VALUES ($1, 'system', $2)
+     ON CONFLICT (experiment_id, kind) DO UPDATE SET content = (${old} || ${more} ||
+       CASE WHEN ${old} ? $3 AND ${more} ? $3 THEN jsonb_build_object($3::text,
+         (SELECT coalesce(jsonb_agg(kept.entry ORDER BY kept.place), '[]') FROM (
+            SELECT entry, place FROM jsonb_array_elements(${old} -> $3) WITH ORDINALITY AS o(entry, place)
+            WHERE NOT EXISTS (SELECT 1 FROM jsonb_array_elements(${more} -> $3) n WHERE n ->> 'key' = o.entry ->> 'key')
+            ORDER BY place DESC LIMIT $4) kept) || (${more} -> $3))
+       ELSE '{}' END)::text`,
+    [experimentId, JSON.stringify(details), 'logAdditionalSystemInfoList', additionalMax],
+  )
+}
+
+/** The oldest of more additional information is dropped. */
+const additionalMax = 10_000

@@ -167,6 +167,20 @@ export async function updateCondition(
   return row !== undefined
 }
 
+/** Whether a client said that the run ended. */
+export async function hasEnded(queries: Queries, experimentId: bigint): Promise<boolean> {
+  const row = await queries.row<{ ended: boolean }>(
+    'SELECT not_alive_at_ms IS NOT NULL AS ended FROM experiments WHERE id = $1',
+    [experimentId],
+  )
+  return row?.ended ?? false
+}
+
+/** Forgets a request to stop. */
+export async function clearStop(queries: Queries, experimentId: bigint): Promise<void> {
+  await queries.row('UPDATE experiments SET stop_requested = false WHERE id = $1', [experimentId])
+}
+
 type Outcome = { isAlive: boolean; error: string | undefined; hasCrashed: boolean | undefined; nowMs: number }
 
 /** Stores the run state that a client reports: running, or how it ended. */
@@ -183,14 +197,21 @@ export async function updateFilePath(queries: Queries, experimentId: bigint, fil
   await queries.row('UPDATE experiments SET file_path = $2 WHERE id = $1', [experimentId, filePath])
 }
 
-/** Moves experiments to another project. */
-export async function moveExperiments(queries: Queries, experimentIds: bigint[], projectId: string): Promise<void> {
+/** Moves experiments to another project. False, and nothing is moved, when that has been deleted meanwhile. */
+export async function moveExperiments(queries: Queries, experimentIds: bigint[], projectId: string): Promise<boolean> {
+  const target = await queries.row('SELECT 1 FROM projects WHERE id = $1 AND workspace_id IS NOT NULL FOR KEY SHARE', [
+    projectId,
+  ])
+  if (!target) return false
   await queries.row('UPDATE experiments SET project_id = $2 WHERE id = ANY($1)', [experimentIds, projectId])
   // A symlink into its own project would list it twice.
   await queries.row('DELETE FROM experiment_symlinks WHERE experiment_id = ANY($1) AND project_id = $2', [
     experimentIds,
     projectId,
   ])
+  // It stays where it is put, also when the deleted project that it came from is restored.
+  await queries.row('DELETE FROM experiments_of_deleted_projects WHERE experiment_id = ANY($1)', [experimentIds])
+  return true
 }
 
 /** Symlinks experiments into another project. */
@@ -258,7 +279,6 @@ export async function listValues(queries: Queries, experimentId: bigint, kind: V
   )
 }
 
-/** Adds tags; existing ones stay. */
 /** Deletes a value by its summary name; one that is not there is ignored. */
 export async function deleteValue(
   queries: Queries,
@@ -273,6 +293,7 @@ export async function deleteValue(
   ])
 }
 
+/** Adds tags; existing ones stay. */
 export async function insertTags(queries: Queries, experimentId: bigint, tags: string[]): Promise<void> {
   await queries.row(
     `INSERT INTO experiment_tags (experiment_id, tag, added_at)

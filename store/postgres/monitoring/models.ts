@@ -15,6 +15,30 @@ export async function findMonitoredModel(
   )
 }
 
+/** A model by its id, with the name of its workspace. */
+export async function findMonitoredModelById(
+  queries: Queries,
+  id: bigint,
+): Promise<(MonitoredModel & { workspaceName: string }) | undefined> {
+  return await queries.row(
+    `SELECT m.id, m.name, w.name AS "workspaceName" FROM monitored_models m JOIN workspaces w ON w.id = m.workspace_id
+     WHERE m.id = $1`,
+    [id],
+  )
+}
+
+/** The models and data sets of workspaces, by workspace and name. */
+export async function listModelsOfWorkspaces(
+  queries: Queries,
+  { workspaceIds, limit }: { workspaceIds: string[]; limit: number },
+): Promise<(MonitoredModel & { workspaceId: string })[]> {
+  return await queries.rows(
+    `SELECT id, name, workspace_id AS "workspaceId" FROM monitored_models WHERE workspace_id = ANY($1)
+     ORDER BY workspace_id, name COLLATE "C" LIMIT $2`,
+    [workspaceIds, limit],
+  )
+}
+
 /** The models of a workspace after a name, ordered by name. */
 export async function listMonitoredModels(
   queries: Queries,

@@ -1,5 +1,5 @@
 import { mayReadProject, mayWrite, toViewerValues, type Viewer } from '../accounts/visibility.ts'
-import type { Database, Queries } from '../database.ts'
+import type { Queries } from '../database.ts'
 
 export type Project = {
   projectId: string
@@ -10,12 +10,13 @@ export type Project = {
   numberOfExperiments: number
   lastUpdated: number
   isPublic: boolean
+  archived: boolean
   /** Whether the caller may change it, or only read it. */
   isWritable: boolean
 }
 
 const projectColumns = `p.id AS "projectId", p.name AS "projectName", o.user_name AS "ownerUserName",
-  p.description AS "projectDescription", w.name AS "workspaceName", p.is_public AS "isPublic",
+  p.description AS "projectDescription", w.name AS "workspaceName", p.is_public AS "isPublic", p.archived,
   ${mayWrite('w')} AS "isWritable",
   (SELECT count(*)::int FROM experiments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS "numberOfExperiments",
   greatest(extract(epoch FROM p.updated_at) * 1000,
@@ -48,11 +49,16 @@ export async function ensureProject(
   return (row as { id: string }).id
 }
 
-/** The projects of a workspace that the viewer may see, by name. */
-export async function listProjects(queries: Queries, viewer: Viewer, workspaceName: string): Promise<Project[]> {
+/** The projects of a workspace that the viewer may see, by name: all, or only those that are archived or not. */
+export async function listProjects(
+  queries: Queries,
+  viewer: Viewer,
+  { workspaceName, archived }: { workspaceName: string; archived: boolean | undefined },
+): Promise<Project[]> {
   return await queries.rows<Project>(
-    `SELECT ${projectColumns} ${visibleProjects} AND w.name = $4 AND w.organization_id = $2 ORDER BY p.name`,
-    [...toViewerValues(viewer), workspaceName],
+    `SELECT ${projectColumns} ${visibleProjects} AND w.name = $4 AND w.organization_id = $2
+       AND p.archived = coalesce($5, p.archived) ORDER BY p.name`,
+    [...toViewerValues(viewer), workspaceName, archived ?? null],
   )
 }
 
@@ -86,6 +92,11 @@ export async function updateProject(queries: Queries, projectId: string, changes
   )
 }
 
+/** Archives a project or brings it back. It counts as no activity: the project keeps its place among others. */
+export async function updateArchived(queries: Queries, projectId: string, archived: boolean): Promise<void> {
+  await queries.row('UPDATE projects SET archived = $2 WHERE id = $1', [projectId, archived])
+}
+
 /** Gives a project to a member of its workspace. False when the workspace has no such member. */
 export async function updateProjectOwner(queries: Queries, projectId: string, userName: string): Promise<boolean> {
   const row = await queries.row(
@@ -95,45 +106,6 @@ export async function updateProjectOwner(queries: Queries, projectId: string, us
     [projectId, userName],
   )
   return row !== undefined
-}
-
-/** The project that receives the experiments of deleted projects. */
-const leftoversName = 'Uncategorized Experiments'
-
-type Deletion = { projectId: string; userId: string; deleteExperiments: boolean }
-
-/**
- * Deletes a project. Its experiments move to the leftovers project of the workspace: either deleted too, and restorable for
- * a while, or unchanged.
- */
-export async function deleteProject(
-  database: Database,
-  { projectId, userId, deleteExperiments }: Deletion,
-): Promise<void> {
-  await database.transaction(async (queries) => {
-    const project = await queries.row<{ workspaceId: string }>(
-      'SELECT workspace_id AS "workspaceId" FROM projects WHERE id = $1 FOR UPDATE',
-      [projectId],
-    )
-    if (!project) return
-    const first = await queries.row('SELECT 1 FROM experiments WHERE project_id = $1 LIMIT 1', [projectId])
-    if (first) {
-      const leftoversId = await ensureProject(queries, {
-        workspaceId: project.workspaceId,
-        userId,
-        name: leftoversName,
-      })
-      // The leftovers project itself is only emptied.
-      if (deleteExperiments) {
-        await queries.row('UPDATE experiments SET deleted_at = now() WHERE project_id = $1 AND deleted_at IS NULL', [
-          projectId,
-        ])
-      }
-      if (leftoversId === projectId) return
-      await queries.row('UPDATE experiments SET project_id = $2 WHERE project_id = $1', [projectId, leftoversId])
-    }
-    await queries.row('DELETE FROM projects WHERE id = $1', [projectId])
-  })
 }
 
 export async function findNotes(queries: Queries, projectId: string): Promise<string> {

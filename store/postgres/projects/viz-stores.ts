@@ -22,7 +22,7 @@ export async function upsertVizStore(
 ): Promise<boolean> {
   const row = await queries.row(
     `INSERT INTO viz_stores (project_id, instance_id, content)
-     SELECT id, $2, $3 FROM projects WHERE id = $1 FOR KEY SHARE
+     SELECT id, $2, $3 FROM projects WHERE id = $1 AND workspace_id IS NOT NULL FOR KEY SHARE
      ON CONFLICT (project_id, instance_id) DO UPDATE SET content = excluded.content RETURNING 1`,
     [projectId, instanceId, content],
   )

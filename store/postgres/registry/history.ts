@@ -16,6 +16,9 @@ const actions = {
   MODEL_VERSION_STAGES_CHANGED: 'MODEL_VERSION_STAGE_CHANGED',
   MODEL_VERSION_STAGE_ADDED: 'MODEL_VERSION_STAGE_CHANGED',
   MODEL_VERSION_STAGE_REMOVED: 'MODEL_VERSION_STAGE_CHANGED',
+  MODEL_VERSION_STATUS_CHANGED: 'MODEL_VERSION_STATUS_CHANGED',
+  MODEL_VERSION_STATUS_REQUEST_CHANGE: null,
+  MODEL_VERSION_METADATA_CHANGED: null,
   MODEL_VERSION_DELETED: 'MODEL_VERSION_DELETED',
 } as const
 
@@ -96,6 +99,10 @@ export async function recordRegistryChange(queries: Queries, change: RegistryCha
       userName: change.userName,
       timestamp: change.nowMs,
       restApiUrl: change.restApiUrl,
+      ...(event === 'MODEL_VERSION_STATUS_CHANGED' && {
+        status: String(change.after.status),
+        previousStatus: String(change.before.status),
+      }),
     },
   })
 }
@@ -119,6 +126,11 @@ export type RegistryEvent = {
   before: Record<string, unknown>
   after: Record<string, unknown>
 }
+
+const eventColumns = `e.id, e.action, e.event, w.name AS "workspaceName", e.model_id AS "registryModelId",
+  e.model_name AS "registryModelName", e.version_id AS "registryModelItemId", e.version, e.stages,
+  e.added_stages AS "addedStages", e.removed_stages AS "removedStages", e.experiment_model_id AS "experimentModelId",
+  e.experiment_key AS "experimentKey", e.user_name AS "userName", e.at_ms AS "timestampMs", e.before, e.after`
 
 type EventPage = {
   workspaceId: string
@@ -151,15 +163,21 @@ export async function listRegistryEvents(
        SELECT *, row_number() OVER newest_first AS number, count(*) OVER () AS found,
          sum(length(before::text) + length(after::text)) OVER newest_first AS characters
        FROM recent WINDOW newest_first AS (ORDER BY id DESC))
-     SELECT e.id, e.action, e.event, w.name AS "workspaceName", e.model_id AS "registryModelId",
-       e.model_name AS "registryModelName", e.version_id AS "registryModelItemId", e.version, e.stages,
-       e.added_stages AS "addedStages", e.removed_stages AS "removedStages",
-       e.experiment_model_id AS "experimentModelId", e.experiment_key AS "experimentKey", e.user_name AS "userName",
-       e.at_ms AS "timestampMs", e.before, e.after, e.found
+     SELECT ${eventColumns}, e.found
      FROM sized e JOIN workspaces w ON w.id = e.workspace_id
      WHERE e.number <= $4 AND (e.number = 1 OR e.characters <= $5) ORDER BY e.id DESC`,
     [page.workspaceId, page.modelName ?? null, page.beforeId ?? null, page.limit, page.charactersMax],
   )
   const events = rows.map(({ found: _, ...event }) => event)
   return { events, hasMore: (rows[0]?.found ?? 0n) > rows.length }
+}
+
+/** The changes of one version, newest first. */
+export async function listVersionEvents(queries: Queries, versionId: string, limit: number): Promise<RegistryEvent[]> {
+  return await queries.rows<RegistryEvent>(
+    `SELECT ${eventColumns} FROM registry_events e JOIN workspaces w ON w.id = e.workspace_id
+     WHERE e.model_id = (SELECT model_id FROM registry_versions WHERE id = $1) AND e.version_id = $1
+     ORDER BY e.id DESC LIMIT $2`,
+    [versionId, limit],
+  )
 }

@@ -9,6 +9,8 @@ export type RegistryVersion = {
   version: string
   comment: string
   stages: string[]
+  /** One of the statuses of its workspace. */
+  status: string
   /** The source experiment, which may have been deleted. */
   experimentModelId: string
   experimentModelName: string
@@ -19,7 +21,7 @@ export type RegistryVersion = {
 }
 
 const versionColumns = `v.id, v.model_id AS "modelId", v.version, v.comment, v.stages,
-  v.experiment_model_id AS "experimentModelId", v.experiment_model_name AS "experimentModelName",
+  v.status, v.experiment_model_id AS "experimentModelId", v.experiment_model_name AS "experimentModelName",
   v.experiment_key AS "experimentKey", u.user_name AS "userName", v.created_at_ms AS "createdAtMs",
   v.updated_at_ms AS "updatedAtMs"`
 
@@ -66,6 +68,7 @@ type NewVersion = {
   version: string
   comment: string
   stages: string[]
+  status: string
   source: ExperimentModelSource
   nowMs: number
 }
@@ -76,14 +79,14 @@ type NewVersion = {
  */
 export async function insertRegistryVersion(
   queries: Queries,
-  { modelId, userId, version, comment, stages, source, nowMs }: NewVersion,
+  { modelId, userId, version, comment, stages, status, source, nowMs }: NewVersion,
 ): Promise<{ id: string; files: bigint }> {
   const parsed = parseSemver(version)
   if (!parsed) throw new Error(`${version} is not a semantic version`)
   const made = await queries.row<{ id: string }>(
     `INSERT INTO registry_versions (model_id, user_id, version, precedence, comment, stages, experiment_model_id,
-       experiment_model_name, experiment_key, created_at_ms, updated_at_ms)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) RETURNING id`,
+       experiment_model_name, experiment_key, created_at_ms, updated_at_ms, status)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11) RETURNING id`,
     [
       modelId,
       userId,
@@ -95,6 +98,7 @@ export async function insertRegistryVersion(
       source.name,
       source.experimentKey,
       nowMs,
+      status,
     ],
   )
   const { id } = made as { id: string }
@@ -136,7 +140,9 @@ export async function listLatestVersions(queries: Queries, modelIds: string[]): 
   )
 }
 
-type VersionChoice = { version?: string; stage?: string; versionMajor?: string; versionMinor?: string }
+export type VersionChoice = {
+  [name in 'version' | 'stage' | 'versionMajor' | 'versionMinor']?: string | undefined
+}
 
 /** The highest version of a model that matches every given filter. */
 export async function findRegistryVersion(
@@ -152,6 +158,21 @@ export async function findRegistryVersion(
   )
 }
 
+type VersionFilter = { versionPrefix: string; tag: string | undefined; status: string | undefined }
+
+/** The versions of a model that match every given filter, the highest first. */
+export async function findRegistryVersions(
+  queries: Queries,
+  modelId: string,
+  { versionPrefix, tag, status }: VersionFilter,
+): Promise<RegistryVersion[]> {
+  return await queries.rows<RegistryVersion>(
+    `SELECT ${versionColumns} ${versions} WHERE v.model_id = $1 AND starts_with(v.version, $2)
+       AND ($3::text IS NULL OR $3 = ANY (v.stages)) AND ($4::text IS NULL OR v.status = $4) ORDER BY ${highestFirst}`,
+    [modelId, versionPrefix, tag ?? null, status ?? null],
+  )
+}
+
 export async function findRegistryVersionById(
   queries: Queries,
   versionId: string,
@@ -159,20 +180,18 @@ export async function findRegistryVersionById(
   return await queries.row<RegistryVersion>(`SELECT ${versionColumns} ${versions} WHERE v.id = $1`, [versionId])
 }
 
-type VersionFields = Pick<RegistryVersion, 'comment' | 'stages'>
+type VersionFields = Pick<RegistryVersion, 'comment' | 'stages' | 'status'>
 
 export async function updateRegistryVersion(
   queries: Queries,
   versionId: string,
-  { comment, stages }: VersionFields,
+  { comment, stages, status }: VersionFields,
   nowMs: number,
 ): Promise<void> {
-  await queries.row('UPDATE registry_versions SET comment = $2, stages = $3, updated_at_ms = $4 WHERE id = $1', [
-    versionId,
-    comment,
-    stages,
-    nowMs,
-  ])
+  await queries.row(
+    'UPDATE registry_versions SET comment = $2, stages = $3, updated_at_ms = $4, status = $5 WHERE id = $1',
+    [versionId, comment, stages, nowMs, status],
+  )
 }
 
 /** Deletes a version. The objects of its files are deleted later. */

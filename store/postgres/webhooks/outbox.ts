@@ -17,6 +17,9 @@ type Notification = {
   userName: string
   timestamp: number
   restApiUrl: string
+  /** Of a changed status only. */
+  status?: string
+  previousStatus?: string
 }
 
 type Change = { workspaceId: string; event: Trigger; notification: Notification }

@@ -186,3 +186,31 @@ describe('a key that is deleted by its id', () => {
     expect((await admin.send('DELETE', `/admin/keys/${keyId}`, undefined)).status).toBe(400)
   })
 })
+
+describe('members of a workspace', () => {
+  it('are listed to those who use it, removed by its owners and admins, and one owner stays', async () => {
+    const [person, workspaceName] = [uniqueName('person'), await organization.createWorkspace(uniqueName('workspace'))]
+    await admin.post('/admin/users', { userName: person })
+    const { apiKey } = (await admin.post('/admin/users/keys', { userName: person })).body as { apiKey: string }
+    const colleague = organization.as(apiKey, workspaceName)
+    const listed = `/workspaces/members?workspaceName=${workspaceName}`
+    const drop = (userName: string, client = admin) =>
+      client.post('/write/remove-workspace-member', { workspaceName, userName })
+
+    expectRefusal(await colleague.get(listed), 400, codes.workspaceUnknown, /no workspace/)
+    await admin.post('/write/add-workspace-member', { workspaceName, userName: person, admin: false })
+    expect((await colleague.get(listed)).body).toEqual({
+      members: [
+        { userName: organization.userName, kind: 'user', isOwner: true },
+        { userName: person, kind: 'user', isOwner: false },
+      ],
+      mayManage: false,
+    })
+    expect((await drop(organization.userName, colleague)).status).toBe(403)
+    expectRefusal(await drop(organization.userName), 400, 8000114, /is the only owner/)
+    expectRefusal(await drop('nobody'), 400, 8000018, /no person "nobody" is a member/)
+    expect((await drop(person)).body.msg).toBe('Removed')
+    expect((await colleague.get(listed)).status).toBe(400)
+    expect((await admin.get(listed)).body).toMatchObject({ members: [{ isOwner: true }], mayManage: true })
+  })
+})

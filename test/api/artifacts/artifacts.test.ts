@@ -232,7 +232,7 @@ describe('an artifact', () => {
 describe('a version', () => {
   it('is readable only by the experiment that opened it, until it is closed', async () => {
     const name = uniqueName('artifact')
-    const { artifactVersionId: versionId } = await open(name)
+    const { artifactId, artifactVersionId: versionId } = await open(name)
     const assetId = await addFile(versionId, 'a', 'a')
     const other = await service.client.createExperiment()
     const about = { workspace: service.workspaceName, artifactName: name }
@@ -245,6 +245,8 @@ describe('a version', () => {
       expectRefusal(await read('/artifacts/version/files', query), 400, 90402, notClosed)
       expectRefusal(await read('/artifacts/version/download', query), 400, 90402, notClosed)
     }
+    // With both ids, which only the opener has yet, no experiment need be named.
+    expect((await readVersion({ artifactId, versionId })).body).toMatchObject({ state: 'OPEN' })
     const file = { experimentKey: other, assetId, artifactVersionId: versionId }
     expectRefusal(await read('/experiment/asset/get-asset', file), 400, 90402, notClosed)
     await setState(versionId, 'ERROR')

@@ -1,3 +1,6 @@
+import { type IncomingMessage, request } from 'node:http'
+import { buffer } from 'node:stream/consumers'
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseExactJson } from '../../../http/body/exact-json.ts'
 import { openClickHouse } from '../../../store/clickhouse/connection.ts'
@@ -292,3 +295,32 @@ it('names invalid fields, and rejects requests that are too large', async () => 
     expectRefusal(await post(targeted, fields), 400, code, message)
   }
 })
+
+it.each([
+  { accepted: 'zstd', decode: zstdDecompressSync },
+  { accepted: 'br', decode: brotliDecompressSync },
+  { accepted: 'gzip', decode: gunzipSync },
+])(
+  'a long answer is compressed as $accepted for who accepts it, and a short one is not',
+  async ({ accepted, decode }) => {
+    const key = await anExperiment(Array.from({ length: 300 }, (_, step) => aPoint({ metricValue: step / 7, step })))
+    const path = `/experiment/metrics/get-metric?experimentKey=${key}&metricName=loss`
+    const plain = await getBytes(path)
+    const long = await getBytes(path, accepted)
+    const short = await getBytes(`/experiment/metadata?experimentKey=${key}`, accepted)
+
+    expect([plain.encoding, long.encoding, short.encoding]).toEqual([undefined, accepted, undefined])
+    expect(long.bytes.length).toBeLessThan(plain.bytes.length / 2)
+    expect(decode(long.bytes).toString()).toBe(plain.bytes.toString())
+    expect(long.vary).toContain('accept-encoding')
+  },
+)
+
+async function getBytes(path: string, accepted?: string) {
+  const headers = { authorization: service.apiKey, ...(accepted && { 'accept-encoding': accepted }) }
+  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    request(`${service.url}/api/rest/v2${path}`, { headers }, resolve).on('error', reject).end()
+  })
+  const { 'content-encoding': encoding, vary } = answer.headers
+  return { encoding, vary, bytes: await buffer(answer) }
+}

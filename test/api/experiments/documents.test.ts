@@ -150,7 +150,7 @@ it('cloud details, dependencies and the file path are as last written', async ()
 
 it('update-status reports that a run continues, and how it ended', async () => {
   const experimentKey = await service.client.createExperiment()
-  expect(Object.keys(await read('/experiment/metadata', experimentKey))).not.toContain('hasCrashed')
+  expect(await read('/experiment/metadata', experimentKey)).toMatchObject({ hasCrashed: false })
   await write('/write/experiment/update-status', { experimentKey, isAlive: true })
   expect(await read('/experiment/metadata', experimentKey)).toMatchObject({ running: true })
   await write('/write/experiment/update-status', {

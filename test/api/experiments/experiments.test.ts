@@ -156,6 +156,7 @@ describe('experiment/metadata', () => {
       archived: false,
       running: false,
       throttle: false,
+      hasCrashed: false,
     })
     expect(answer.body.startTimeMillis).toBeGreaterThanOrEqual(before)
     expect(answer.body.startTimeMillis).toBeLessThanOrEqual(Date.now())

@@ -184,7 +184,7 @@ describe('metrics/summary', () => {
           expect(stored.map((it) => [it.metricValue, it.timestamp, it.step])).toContainEqual(shown)
         }
       }),
-      { numRuns: inForm({ short: 8, middle: 20, long: 100 }) },
+      { numRuns: inForm({ short: 8, middle: 12, long: 100 }) },
     )
   })
 
@@ -521,112 +521,7 @@ describe('metrics/get-metric with maxPoints', () => {
           await thin(points as Sent[], maxPoints)
         },
       ),
-      { numRuns: inForm({ short: 8, middle: 25, long: 100 }) },
+      { numRuns: inForm({ short: 8, middle: 12, long: 100 }) },
     )
-  })
-})
-
-describe('output', () => {
-  const log = async (experimentKey: string, outputLines: unknown[], more = {}) => {
-    const answer = await service.client.post('/write/experiment/output', { experimentKey, outputLines, ...more })
-    expect(answer.text).toBe('{"msg":"Saved","code":200,"data":null,"sdk_error_code":0}')
-  }
-  async function readOutput(experimentKey: string): Promise<string> {
-    const answer = await service.client.get(`/experiment/output?experimentKey=${experimentKey}`)
-    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/json'])
-    expect(Object.keys(answer.body)).toEqual(['output'])
-    return answer.body.output as string
-  }
-  const expectOutput = (experimentKey: string, expected: string) =>
-    eventually(async () => expect(await readOutput(experimentKey)).toBe(expected))
-
-  it('is "" when nothing was logged', async () => {
-    const experimentKey = await service.client.createExperiment()
-    await log(experimentKey, [])
-
-    const { text } = await service.client.get(`/experiment/output?experimentKey=${experimentKey}`)
-    expect(text).toBe('{"output":""}')
-  })
-
-  it('has lines in the order of their time, then of their offset', async () => {
-    const experimentKey = await service.client.createExperiment()
-    await log(experimentKey, [
-      { output: 'third', offset: 3, localTimestamp: 1 },
-      { output: 'second, later', offset: 2, localTimestamp: 9 },
-    ])
-    await log(experimentKey, [
-      { output: 'second, earlier', offset: 2, localTimestamp: 8 },
-      { output: 'last', offset: '9223372036854775807' },
-      { output: 'before all', offset: -5 },
-      { output: 'first', offset: 1, stderr: true },
-    ])
-
-    await expectOutput(experimentKey, 'third\nsecond, earlier\nsecond, later\nbefore all\nfirst\nlast')
-  })
-
-  it('lines without an offset stay in order of arrival', async () => {
-    const experimentKey = await service.client.createExperiment()
-    const lines = Array.from({ length: 50 }, (_, at) => `line ${at}`)
-    await log(
-      experimentKey,
-      lines.slice(0, 30).map((output) => ({ output })),
-    )
-    for (const output of lines.slice(30)) await log(experimentKey, [{ output }])
-
-    await expectOutput(experimentKey, lines.join('\n'))
-  })
-
-  it('lines of a writer that sends newlines get none, and those of others one each', async () => {
-    const experimentKey = await service.client.createExperiment()
-    const pieces = ['', 'a\n', 'b', '', '\n', '\n', 'c\r\n', 'two\nin one', 'd\n']
-    const lines = ['e', 'f\ng', '', 'h'].map((output) => ({ output, stderr: true }))
-    await log(
-      experimentKey,
-      [...pieces.map((output) => ({ output })), ...lines].map((it, offset) => ({ ...it, offset })),
-    )
-
-    await expectOutput(experimentKey, 'a\nb\n\nc\r\ntwo\nin oned\ne\nf\ng\n\nh')
-  })
-
-  it('keeps every character', async () => {
-    const experimentKey = await service.client.createExperiment()
-    const all = `${Array.from({ length: 0x2100 }, (_, at) => String.fromCharCode(at + 1)).join('')}\u{1f600}\u{10ffff}"\\/`
-    await log(experimentKey, [{ output: all, offset: 1 }])
-
-    await expectOutput(experimentKey, all)
-  })
-
-  it('an equal line is stored twice, and a repeated Idempotency-Key once', async () => {
-    const experimentKey = await service.client.createExperiment()
-    const line = { output: 'same', offset: 1, localTimestamp: 1 }
-    const headers = { 'idempotency-key': 'the same' }
-    await log(experimentKey, [line, line])
-    for (let time = 0; time < 3; time++) {
-      const body = { experimentKey, outputLines: [{ ...line, output: 'keyed' }] }
-      await service.client.post('/write/experiment/output', body, { headers })
-    }
-    await log(experimentKey, [{ output: 'end', offset: 2 }])
-
-    await expectOutput(experimentKey, 'same\nsame\nkeyed\nend')
-  })
-
-  it('an invalid line is named, and nothing of its request is stored', async () => {
-    const experimentKey = await service.client.createExperiment()
-    const lines = [{ output: 'good' }, { output: 'good', offset: 'x' }, { output: 5 }]
-
-    const answer = await service.client.post('/write/experiment/output', { experimentKey, outputLines: lines })
-
-    expectRefusal(answer, 400, codes.badRequest, 'outputLines[1].offset: expected an integer from -2^63 to 2^63-1')
-    await log(experimentKey, [{ output: 'later' }])
-    await expectOutput(experimentKey, 'later')
-  })
-
-  it('a line of a million characters is kept', async () => {
-    const experimentKey = await service.client.createExperiment()
-    const output = 'é'.repeat(1_000_000)
-    await log(experimentKey, [{ output }])
-
-    await eventually(async () => expect((await readOutput(experimentKey)).length).toBe(output.length))
-    expect(await readOutput(experimentKey)).toBe(output)
   })
 })

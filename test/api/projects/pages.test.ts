@@ -70,6 +70,30 @@ describe('project/update', () => {
   })
 })
 
+it('an archived project is listed as such, is logged to as before, and comes back as it was', async () => {
+  const [one, other] = [await aProject(), await aProject()]
+  const { projectName } = one
+  const before = await readProject(one.projectId)
+  const archive = (body: object) => client.post('/write/project/archive', body)
+  const list = async (more = '') => {
+    const { body } = await client.get(`/projects?workspaceName=${workspaceName}${more}`)
+    const names = (body.projects as { projectName: string }[]).map((it) => it.projectName)
+    return names.filter((it) => it === projectName || it === other.projectName)
+  }
+  expect((await archive({ projectId: one.projectId, archived: true })).body).toEqual(envelope('Updated'))
+  expect(await readProject(one.projectId)).toEqual({ ...before, archived: true })
+  expect((await list()).length).toBe(2)
+  expect(await list('&archived=true')).toEqual([projectName])
+  expect(await list('&archived=false')).toEqual([other.projectName])
+
+  await client.createExperiment({ projectName })
+  expect(await readProject(one.projectId)).toMatchObject({ archived: true, numberOfExperiments: 1 })
+  expect((await archive({ workspaceName, projectName, archived: 'false' })).body).toEqual(envelope('Updated'))
+  expect(await readProject(one.projectId)).toMatchObject({ archived: false })
+  const missing = await archive({ projectId: one.projectId })
+  expectRefusal(missing, 400, codes.badRequest, 'archived: is missing')
+})
+
 describe('project/delete', () => {
   const remove = (projectName: string, deleteAllExperiments: boolean) =>
     client.post('/write/project/delete', { workspaceName, projectName, deleteAllExperiments })
@@ -104,6 +128,87 @@ describe('project/delete', () => {
     expect(again.status).toBe(200)
     expect(again.body.projectId).not.toBe(projectId)
     expectRefusal(await remove('not there', true), 400, codes.projectUnknown, /no such project/)
+  })
+
+  const restore = (projectId: string, more: object = {}) =>
+    client.post('/write/project/restore', { projectId, ...more })
+  const placeOf = async (key: string) => (await experiment(key)).body.projectName
+  const listDeleted = async () =>
+    (await client.get(`/projects/deleted?workspaceName=${workspaceName}`)).body.projects as Record<string, unknown>[]
+
+  it.each([true, false])('is undone with all that was there (experiments deleted too: %s)', async (withExperiments) => {
+    const { projectId, projectName } = await aProject(true)
+    const target = await aProject()
+    const add = () => client.createExperiment({ projectName })
+    const [key, movedKey, goneKey] = [await add(), await add(), await add()]
+    await client.get(`/write/experiment/delete?experimentKey=${goneKey}`)
+    await client.post('/write/project/notes', { projectId, notes: 'to keep' })
+    await client.post('/write/project/archive', { projectId, archived: true })
+    const { shareCode } = (await client.get(`/write/project/add-share-link?projectId=${projectId}`)).body
+    const asVisitor = async () =>
+      (await fetch(`${service.url}/api/rest/v2/project?projectId=${projectId}&shareCode=${shareCode}`)).status
+    const { artifactId } = (
+      await client.post('/write/artifacts/upsert', { experimentKey: key, artifactName: uniqueName('art') })
+    ).body
+    const artifact = async () => (await client.get(`/artifacts/get?artifactId=${artifactId}`)).body
+    const before = await readProject(projectId)
+    expect(await artifact()).toMatchObject({ projectId })
+
+    const startedMs = Date.now()
+    await remove(projectName, withExperiments)
+    expect(await asVisitor()).toBe(400)
+    expect(await artifact()).toMatchObject({ projectId: null, project: null })
+    const entry = (await listDeleted()).find((it) => it.projectId === projectId)
+    const count = { projectName, projectDescription: 'what for', numberOfExperiments: 2 }
+    expect(entry).toMatchObject({ ...count, deletedAt: expect.any(Number) })
+    expect(entry?.deletedAt).toBeGreaterThanOrEqual(startedMs - 1_000)
+    expect(Number(entry?.restorableUntil) - Number(entry?.deletedAt)).toBe(30 * 24 * 3_600_000)
+    // What somebody puts elsewhere meanwhile stays there.
+    if (withExperiments) await client.get(`/write/experiment/restore?experimentKey=${movedKey}`)
+    const move = { targetWorkspaceName: workspaceName, targetProjectName: target.projectName, symlink: false }
+    expect((await client.post('/write/experiment/move', { ...move, experimentKeys: [movedKey] })).status).toBe(200)
+
+    expect((await restore(projectId)).body).toEqual({ ...envelope('Restored'), projectName, workspaceName })
+    // What an experiment does is stored some time later, so the project may have become newer meanwhile.
+    expect(await readProject(projectId)).toEqual({
+      ...before,
+      numberOfExperiments: 1,
+      lastUpdated: expect.toSatisfy((it: number) => it >= Number(before.lastUpdated)),
+    })
+    expect([await placeOf(key), await placeOf(movedKey)]).toEqual([projectName, target.projectName])
+    expectRefusal(await experiment(goneKey), 400, codes.experimentUnknown, /^There is no experiment/)
+    await client.get(`/write/experiment/restore?experimentKey=${goneKey}`)
+    expect(await placeOf(goneKey)).toBe(projectName)
+    expect((await client.get(`/project/notes?projectId=${projectId}`)).body).toEqual({ notes: 'to keep' })
+    expect(await asVisitor()).toBe(200)
+    expect(await artifact()).toMatchObject({ projectId, project: projectName })
+    expect((await listDeleted()).filter((it) => it.projectId === projectId)).toEqual([])
+    expectRefusal(await restore(projectId), 400, codes.projectUnknown, /^projectId: there is no such deleted project/)
+  })
+
+  it('is not undone under a name that is taken by then, but under another; of two at once one undoes it', async () => {
+    const { projectId, projectName } = await aProject()
+    const key = await client.createExperiment({ projectName })
+    await remove(projectName, true)
+    const next = await client.createExperiment({ projectName })
+    const message = new RegExp(`^newProjectName: the workspace ".*" has another project "${projectName}" by now`)
+    expectRefusal(await restore(projectId), 400, codes.projectExists, message)
+    expectRefusal(await experiment(key), 400, codes.experimentUnknown, /^There is no experiment/)
+    const newProjectName = uniqueName('again')
+    const answers = await Promise.all([restore(projectId, { newProjectName }), restore(projectId, { newProjectName })])
+    expect(answers.map((it) => it.status).toSorted()).toEqual([200, 400])
+    expect([await placeOf(key), await placeOf(next)]).toEqual([newProjectName, projectName])
+  })
+
+  it('empties the uncategorized, which is undone like any other', async () => {
+    const projectName = 'Uncategorized Experiments'
+    const key = await client.createExperiment({ projectName })
+    const { projectId } = (await client.get(`/project?${new URLSearchParams({ workspaceName, projectName })}`)).body
+    await remove(projectName, true)
+    expectRefusal(await experiment(key), 400, codes.experimentUnknown, /^There is no experiment/)
+    expect((await listDeleted()).filter((it) => it.projectId === projectId)).toEqual([])
+    expect((await restore(projectId as string)).body).toMatchObject({ msg: 'Restored' })
+    expect(await placeOf(key)).toBe(projectName)
   })
 })
 

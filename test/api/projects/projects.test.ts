@@ -53,6 +53,7 @@ describe('project/create', () => {
       lastUpdated: expect.any(Number),
       public: true,
       isPublic: true,
+      archived: false,
     })
     expect(byId.body.lastUpdated).toBeGreaterThanOrEqual(before - 1_000)
     expect((await service.client.get(`/project?${byNames(projectName)}`)).text).toBe(byId.text)

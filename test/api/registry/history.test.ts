@@ -80,7 +80,7 @@ describe('registry-model/history', () => {
         event: 'MODEL_VERSION_CREATED',
         ...ofVersion(['a', 'b'], { added: ['a', 'b'] }),
         before: {},
-        after: { version: '1.2.3', comment: 'first', stages: ['a', 'b'] },
+        after: { version: '1.2.3', comment: 'first', stages: ['a', 'b'], status: 'None' },
       },
       {
         action: 'MODEL_VERSION_STAGE_ADDED',

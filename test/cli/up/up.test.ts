@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { findBrowser } from '../../../cli/terminal/browser.ts'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
@@ -81,6 +82,31 @@ describe('a first start', () => {
       await svc(['users', 'list'], nobody, onClose),
       /POSTGRES_URL: must be set, or "svc up" must be running on the data folder/,
     )
+  })
+
+  it('prints a link that signs in once, and so does svc sign-in-link, for any user', async () => {
+    const printed = / {2}Open {9}(\S+) {2}\(signs in once, within ten minutes\)\n/.exec(up.stdout())?.[1] as string
+    const env = { SVC_DATA_DIR: folder, SVC_PUBLIC_URL: up.url }
+    const made = await svc(['sign-in-link'], env, onClose)
+    expect(made).toMatchObject({ code: 0, stderr: '' })
+    const open = (link = '') => fetch(link, { redirect: 'manual' })
+    for (const link of [printed, made.stdout.split('\n')[0]]) {
+      expect((await open(link)).headers.get('set-cookie')).toContain('HttpOnly')
+      expect((await open(link)).headers.get('location')).toContain('link-used')
+    }
+    expectPlainFailure(await svc(['sign-in-link', 'nobody'], env, onClose), /There is no user "nobody"/)
+  })
+
+  it('opens a browser only where somebody sees it', () => {
+    const screen = { input: { isTTY: true }, out: { isTTY: true } as never, env: { DISPLAY: ':0' }, platform: 'linux' }
+    const find = (it: object) => findBrowser({ ...screen, ...it } as Parameters<typeof findBrowser>[0])
+    expect(find({})).toEqual(['xdg-open'])
+    expect(find({ env: {}, platform: 'darwin' })).toEqual(['open'])
+    const nobody = { CI: 'true' }
+    for (const it of [{ env: {} }, { env: { DISPLAY: ':0', ...nobody } }, { input: {} }, { out: {} }]) {
+      expect(find(it)).toBeUndefined()
+    }
+    expect(find({ env: { DISPLAY: ':10', SSH_CONNECTION: 'a' } })).toBeUndefined()
   })
 
   it('keeps its data folder: a second process on it says who has it', async () => {

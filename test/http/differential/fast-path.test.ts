@@ -14,7 +14,7 @@ import { drawScript, type Script } from './requests.ts'
  * thousand: good requests, bad ones, odd headers, several at once, cut up anywhere. Each answers the same, and what is
  * stored is the same. `SVC_TEST_SEED` and `SVC_TEST_CONNECTIONS` choose which ones and how many.
  */
-const connections = Number(process.env.SVC_TEST_CONNECTIONS ?? inForm({ short: 400, middle: 800, long: 100_000 }))
+const connections = Number(process.env.SVC_TEST_CONNECTIONS ?? inForm({ short: 400, middle: 500, long: 100_000 }))
 const seed = Number(process.env.SVC_TEST_SEED ?? 20_261_122)
 /** Each waits for the queue: together they wait no longer. */
 const atOnce = 40

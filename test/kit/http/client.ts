@@ -16,12 +16,14 @@ export type ReadPoint = {
   runContext: string | null
 }
 
+/** Calls of monitoring, and of clients that log live, have no prefix. */
+export const isAtRoot = (path: string) => /^\/(mpm|api\/mpm|clientlib)\//.test(path)
+
 /** A client that hides nothing: every call answers status, headers and body. */
 export function createClient(url: string, user: User) {
   const base = `${url}/api/rest/v2`
-  /** Calls of monitoring stand at the root. */
   const toAddress = (path: string) =>
-    path.startsWith('/mpm/') ? `${url}${path}` : path.startsWith('/') ? `${base}${path}` : path
+    isAtRoot(path) ? `${url}${path}` : path.startsWith('/') ? `${base}${path}` : path
 
   async function call(
     method: string,

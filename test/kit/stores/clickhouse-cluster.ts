@@ -61,7 +61,7 @@ export async function openClickHouseCluster(options: {
     await makePrivateFolder(path.join(node.folder, 'data'))
     const shard = nodes.indexOf(node) + 1
     await writePrivateFile(configFile, toConfig({ nodes, shard, password, usersFile, keeperPort }))
-    await writePrivateFile(usersFile, toClickHouseUsers(password))
+    await writePrivateFile(usersFile, toClickHouseUsers(password, password))
     const run = await startEngine({
       name: `ClickHouse shard ${shard}`,
       script: new URL('../../../store/embedded/clickhouse-process.ts', import.meta.url),

@@ -19,6 +19,8 @@ import { durableRedisOptions, startRedisServer } from './redis.ts'
  */
 export type TestStores = {
   clickhouseUrl: string
+  /** The user that runs the SQL of callers; only our own ClickHouse has it. */
+  clickhouseSqlUrl?: string | undefined
   postgresUrl: string
   redisUrl: string | undefined
   objectsUrl: string
@@ -51,6 +53,7 @@ export default async function setup(project: TestProject) {
     const stores = {
       postgresUrl: postgres.url,
       clickhouseUrl: clickhouse.url,
+      clickhouseSqlUrl: clickhouse.sqlUrl,
       redisUrl: redis?.url,
       objectsUrl: pathToFileURL(path.join(folder, 'objects')).href,
       backupsFolder: clickhouse.backupsFolder,
@@ -67,7 +70,7 @@ export default async function setup(project: TestProject) {
   return () => closers.closeAll()
 }
 
-type OpenStore = { url: string; close(): Promise<unknown>; backupsFolder?: string }
+type OpenStore = { url: string; sqlUrl?: string; close(): Promise<unknown>; backupsFolder?: string }
 
 const givenStore = (url: string): OpenStore => ({ url, close: async () => undefined })
 const wantsDocker = process.env.SVC_TEST_DOCKER === '1'

@@ -6,6 +6,7 @@ import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
 import { experimentTables } from '../../../store/clickhouse/points/tables.ts'
 import { type Database, openDatabase } from '../../../store/postgres/database.ts'
 import { deleteExperiments, listDeletedBefore } from '../../../store/postgres/experiments/experiments.ts'
+import { purgeDeletedProjects } from '../../../store/postgres/projects/deletion.ts'
 import { createRetention } from '../../../workers/retention/retention.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { lookInto, openOwnObjects } from '../../kit/clients/assets.ts'
@@ -121,6 +122,7 @@ async function findTablesWith(text: string): Promise<string[]> {
 function openRetention(ids: bigint[], keptForMs: number) {
   return createRetention({
     deleteOld: async () => undefined,
+    deleteProjects: (timeMs) => purgeDeletedProjects(database, timeMs),
     // Only what this test made: others delete experiments, too.
     listDeletedBefore: async (timeMs) =>
       (await listDeletedBefore(database, timeMs, 1_000)).filter((it) => ids.includes(it)),
@@ -168,12 +170,37 @@ it('an experiment past its restore period is deleted everywhere, and all others 
   expect(await service.client.readMetric(recent.experimentKey, 'loss')).toHaveLength(1)
 })
 
+it('a deleted project past its restore period is gone, and a recent one comes back', async () => {
+  const { client, workspaceName } = service
+  const [expired, recent] = await Promise.all(
+    [uniqueName('expired'), uniqueName('recent')].map(async (projectName) => {
+      const experimentKey = await client.createExperiment({ projectName })
+      const { body } = await client.get(`/project?${new URLSearchParams({ workspaceName, projectName })}`)
+      await client.post('/write/project/delete', { workspaceName, projectName, deleteAllExperiments: false })
+      return { projectId: body.projectId as string, projectName, experimentKey }
+    }),
+  )
+  await database.row(`UPDATE projects SET deleted_at = now() - interval '2 hours' WHERE id = $1`, [expired?.projectId])
+  const retention = openRetention([], hourMs)
+  await retention.sweep()
+  await retention.close()
+
+  const restore = (projectId = '') => client.post('/write/project/restore', { projectId })
+  const gone = await restore(expired?.projectId)
+  expect([gone.status, gone.body.sdk_error_code]).toEqual([400, 8000007])
+  expect((await restore(recent?.projectId)).body).toMatchObject({ msg: 'Restored', projectName: recent?.projectName })
+  const place = async (key = '') => (await client.get(`/experiment/metadata?experimentKey=${key}`)).body.projectName
+  expect(await place(expired?.experimentKey)).toBe('Uncategorized Experiments')
+  expect(await place(recent?.experimentKey)).toBe(recent?.projectName)
+})
+
 it('an interrupted sweep is resumed, and a sweep without work deletes nothing', async () => {
   const deeds: string[] = []
   let left = [1n, 2n]
   let isAway = true
   const retention = createRetention({
     deleteOld: async () => undefined,
+    deleteProjects: async () => undefined,
     listDeletedBefore: async () => left,
     async deleteRows(ids) {
       deeds.push(`rows ${ids}`)
@@ -199,6 +226,7 @@ it('sweeps periodically, and continues after a failed sweep', async () => {
   const errors: unknown[] = []
   const retention = createRetention({
     deleteOld: async () => undefined,
+    deleteProjects: async () => undefined,
     listDeletedBefore: async () => left,
     async deleteRows() {
       if (errors.length < 2) throw new Error('away')

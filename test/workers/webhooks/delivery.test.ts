@@ -118,7 +118,7 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
       aReceiver(),
       aReceiver(),
     ])
-    const all = ['CREATED', 'DELETED', 'STAGE_CHANGED'].map((it) => `MODEL_VERSION_${it}`)
+    const all = ['CREATED', 'DELETED', 'STAGE_CHANGED', 'STATUS_CHANGED'].map((it) => `MODEL_VERSION_${it}`)
     const triggers = [...all, 'MODEL_UPDATED', 'MODEL_DELETED']
     await webhooks.add({ url: everything.url, triggers, gitHostUrl: true })
     await webhooks.add({ url: stagesOnly.url })
@@ -140,6 +140,9 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
       stages: ['b'],
     })
     const { registryModelId } = model
+    for (const status of ['QA', 'QA']) {
+      await registry.post('/write/registry-model/item/status', { modelItemId: model.registryModelItemId, status })
+    }
     await registry.post('/write/registry-model/update', { registryModelId, description: 'new' })
     const renamed = uniqueName('renamed')
     await registry.post('/write/registry-model/update', { registryModelId, registryModelName: renamed })
@@ -152,18 +155,19 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
       ['MODEL_VERSION_CREATED', '2.0.0'],
       ['MODEL_VERSION_STAGE_CHANGED', '1.0.0'],
       ['MODEL_VERSION_STAGE_CHANGED', '1.0.0'],
+      ['MODEL_VERSION_STATUS_CHANGED', '1.0.0'],
       ['MODEL_UPDATED', null],
       ['MODEL_UPDATED', null],
       ['MODEL_VERSION_DELETED', '1.0.0'],
       ['MODEL_DELETED', null],
     ]
     const toPairs = (deliveries: LoggedDelivery[]) => deliveries.map((it) => [it.event, it.version])
-    expect(toPairs(await webhooks.deliveriesOnce(everything.url, allDelivered(9)))).toEqual([
+    expect(toPairs(await webhooks.deliveriesOnce(everything.url, allDelivered(10)))).toEqual([
       ...told,
       ['MODEL_VERSION_CREATED', '1.0.0'],
     ])
     // It went along when its model got another name.
-    expect(toPairs(await webhooks.deliveriesOnce(oneModel.url, allDelivered(8)))).toEqual(told)
+    expect(toPairs(await webhooks.deliveriesOnce(oneModel.url, allDelivered(9)))).toEqual(told)
     const stages = await webhooks.deliveriesOnce(stagesOnly.url, allDelivered(2))
     expect(new Set(stages.map((it) => it.event))).toEqual(new Set(['MODEL_VERSION_STAGE_CHANGED']))
     expect(elsewhere.received).toEqual([])
@@ -172,6 +176,8 @@ describe.each(queuesInForm())('with the queue on %s', (queue) => {
       expect(Object.keys(json)).toEqual(['event_type', 'client_payload'])
       expect((json.client_payload as Record<string, unknown>).event).toBe(json.event_type)
     }
+    const [changed] = oneModel.received.filter(({ json }) => json.event === 'MODEL_VERSION_STATUS_CHANGED')
+    expect(changed?.json).toMatchObject({ status: 'QA', previousStatus: 'None', stages: ['b'], addedStages: [] })
     const changes = stagesOnly.received.map(({ json }) => [json.addedStages, json.removedStages, json.stages])
     expect(changes).toEqual([
       [['a'], [], ['a']],

@@ -1,6 +1,6 @@
 {{/*
 Every path that ingest serves, as a list in YAML; all others are the api's. files/ingest-paths.json has those that stand below
-each of the prefixes (writes) and those that stand as they are (monitoring); a test holds it against the routes that
+each of the prefixes (writes) and those that stand as they are (clients, monitoring); a test holds it against the routes that
 ingest registers.
 */}}
 {{- define "svc.ingestPaths" -}}
@@ -10,7 +10,7 @@ ingest registers.
 - {{ $prefix }}{{ . }}
 {{- end }}
 {{- end }}
-{{- range $paths.monitoring }}
+{{- range concat $paths.clients $paths.monitoring }}
 - {{ . }}
 {{- end }}
 {{- end -}}

@@ -1,7 +1,7 @@
 import { categoriesMax, exactValuesMax, type FeatureType } from '../expressions.ts'
 import type { EventReader } from '../reader.ts'
 import { type Catalog, findCatalog } from '../rollups/catalog.ts'
-import type { EventScope, Windows } from '../scope.ts'
+import { type EventScope, inWindows, type Windows } from '../scope.ts'
 import type { Source } from '../source.ts'
 import type { Profile, Reference } from './profiles.ts'
 import { openSide } from './sides.ts'
@@ -29,6 +29,10 @@ export type Drift = {
   infinite: number
   psi: number | null
   jensenShannon: number | null
+  /** Of the window from the reference, natural logarithm. */
+  kullbackLeibler: number | null
+  /** Half the sum of the differences of shares: the earth mover's distance if all bins are equally far from each other. */
+  totalVariation: number | null
   kolmogorovSmirnov: number | null
   wasserstein: number | null
   /** Whether values were compared as they are, or rounded or hashed. */
@@ -113,6 +117,8 @@ type DriftRow = {
   missing: string
   psi: number | null
   js: number | null
+  kl: number | null
+  tv: number | null
   ks: number | null
   wasserstein: number | null
   isExact: number
@@ -126,7 +132,7 @@ type Compared = Comparison & { catalogs: { reference: Catalog; current: Catalog 
 
 async function compare(reader: EventReader, comparison: Compared, profiles: Profile[], type: FeatureType) {
   const { reference, current, windows, events, catalogs } = comparison
-  const scope = { ...current, from: windows.from, to: windows.to }
+  const scope = inWindows(current, windows)
   const isExact = isExactly(comparison)
   const sides = await Promise.all([
     openSide(reader, { scope: reference.scope, catalog: catalogs.reference, profiles, type, isExact }),
@@ -171,6 +177,8 @@ function toDrift(row: Omit<DriftRow, 'f'>, { edges, isDeciles }: Profile): Drift
     infinite: Number(row.infinite),
     psi: row.psi,
     jensenShannon: row.js,
+    kullbackLeibler: row.kl,
+    totalVariation: row.tv,
     kolmogorovSmirnov: row.ks,
     wasserstein: row.wasserstein,
     isExact: Boolean(row.isExact),

@@ -124,7 +124,7 @@ function countByCategory(cells: string, hashes: boolean[]): string {
 }
 
 /**
- * The measures of such counts: PSI and Jensen-Shannon over the shares of bins. Missing values are a bin too; a bin that is
+ * The measures of such counts: PSI, Jensen-Shannon, Kullback-Leibler and total variation over the shares of bins. Missing values are a bin too; a bin that is
  * empty on both sides is left out.
  */
 function selectMeasures(counted: string, events: Compared['events'], profiles: Profile[]): string {
@@ -139,6 +139,8 @@ function selectMeasures(counted: string, events: Compared['events'], profiles: P
       if(rt = 0 OR ct = 0, nan, arraySum((a, b) -> (a - b) * log(a / b), pf, qf)) AS psi,
       if(rt = 0 OR ct = 0, nan, sqrt(greatest(arraySum((a, b) ->
         if(a > 0, a * log(2 * a / (a + b)), 0) + if(b > 0, b * log(2 * b / (a + b)), 0), p, q), 0) / 2)) AS js,
+      if(rt = 0 OR ct = 0, nan, arraySum((a, b) -> b * log(b / a), pf, qf)) AS kl,
+      if(rt = 0 OR ct = 0, nan, arraySum((a, b) -> abs(a - b), p, q) / 2) AS tv,
       if(rn = 0 OR cn = 0, nan, ks) AS ks, if(rn = 0 OR cn = 0, nan, distance / [${norms}][f + 1]) AS wasserstein,
       isExact, rn, cn, infinite, others
     FROM (${inSteps(counted, [

@@ -1,0 +1,89 @@
+import type { ClickHouse } from '../connection.ts'
+import { doubleText } from '../points/double-text.ts'
+import { timeOf, whenPresent } from '../points/reads.ts'
+import {
+  experimentTables,
+  outputLinesTable,
+  pointsTable,
+  present,
+  storedValue,
+  systemPointsTable,
+} from '../points/tables.ts'
+import type { Position } from './arrivals.ts'
+
+/** What is new of a metric: how many points, and the newest of them by time, then by step. */
+export type ChangedMetric = {
+  id: string
+  metric: string
+  context: string
+  points: string
+  value: string
+  time: string
+  step: string | null
+}
+
+/** How many lines of output are new. */
+export type ChangedOutput = { id: string; lines: string }
+
+/** The newest row of each of these experiments that was accepted after a time and is stored: its acceptance, ms since the Unix epoch. */
+export async function readNewest(
+  clickhouse: ClickHouse,
+  experimentIds: bigint[],
+  afterMs: number,
+): Promise<Map<bigint, number>> {
+  const rows = await clickhouse.rows<{ id: string; newest: string }>(
+    `SELECT experiment_id AS id, max(received) AS newest FROM (${experimentTables
+      .map(
+        ({ name }) => `SELECT experiment_id, received FROM ${clickhouse.database}.${name}
+          WHERE experiment_id IN {ids:Array(UInt64)} AND received > {after:Int64}`,
+      )
+      .join(' UNION ALL ')}) GROUP BY experiment_id`,
+    { ids: experimentIds, after: afterMs },
+  )
+  return new Map(rows.map((it) => [BigInt(it.id), Number(it.newest)]))
+}
+
+type Part = { experimentIds: bigint[]; after: Position; before: Position }
+
+const isWithin = `(received, request_hi, request_lo, place) > ({received:Int64}, {high:UInt64}, {low:UInt64}, {place:UInt32})
+  AND received >= {received:Int64} AND received < {before:Int64}`
+
+const toParams = ({ experimentIds, after, before }: Part) => ({
+  ids: experimentIds,
+  received: after.receivedMs,
+  high: after.high,
+  low: after.low,
+  place: after.place,
+  before: before.receivedMs,
+})
+
+/** The metrics, resource usage included, of experiments with points accepted between two positions. Repeated deliveries are counted once. */
+export async function readChangedMetrics(clickhouse: ClickHouse, part: Part): Promise<ChangedMetric[]> {
+  return await clickhouse.rows<ChangedMetric>(
+    `SELECT experiment_id AS id, metric, context, points, ${doubleText('tupleElement(newest, 1)')} AS value,
+       tupleElement(newest, 2) AS time, tupleElement(newest, 3) AS step
+     FROM (SELECT experiment_id, metric, context, count() AS points,
+       argMax((number, at, maybe_step), (at, step, request_hi, request_lo, place)) AS newest FROM (SELECT *, ${storedValue} AS number, ${timeOf} AS at, ${whenPresent(present.step, 'step')} AS maybe_step FROM (
+       SELECT DISTINCT experiment_id, metric, context, step, timestamp, received, request_hi, request_lo, place, epoch,
+         present, value_bits
+       FROM (${[pointsTable, systemPointsTable]
+         .map(
+           (it) => `SELECT * FROM ${clickhouse.database}.${it.name}
+           WHERE experiment_id IN {ids:Array(UInt64)} AND ${isWithin}`,
+         )
+         .join(' UNION ALL ')})))
+     GROUP BY experiment_id, metric, context) ORDER BY experiment_id, metric, context`,
+    toParams(part),
+  )
+}
+
+/** The same of lines of output. */
+export async function readChangedOutput(clickhouse: ClickHouse, part: Part): Promise<ChangedOutput[]> {
+  return await clickhouse.rows<ChangedOutput>(
+    `SELECT experiment_id AS id, count() AS lines FROM (
+       SELECT DISTINCT experiment_id, offset, timestamp, request_hi, request_lo, place, line, present
+       FROM ${clickhouse.database}.${outputLinesTable.name} WHERE experiment_id IN {ids:Array(UInt64)} AND ${isWithin})
+     GROUP BY experiment_id ORDER BY experiment_id`,
+    toParams(part),
+  )
+}

@@ -1,0 +1,75 @@
+import { categoryOf, type FeatureType, isMissing, ofFeatures, ofScope, quote } from '../expressions.ts'
+import type { EventScope, FeatureName } from '../scope.ts'
+import { eventKinds, type ValuePart, valueParts } from '../tables.ts'
+import { SqlRefused } from './errors.ts'
+
+/** A value of an event as a column of the table: `feature_age`, `prediction_score`, `label_fraud`. */
+export type ModelColumn = FeatureName & { column: string; type: FeatureType }
+
+export const toColumn = ({ part, name }: FeatureName) => `${part}_${name}`
+
+/** The columns that every model has. */
+export const systemColumns = [
+  { name: 'predictionId', type: 'String' },
+  { name: 'modelVersion', type: 'String' },
+  { name: 'timestamp', type: 'Int64' },
+  { name: '__time', type: 'DateTime64(3)' },
+] as const
+
+/** A statement that reads more columns is refused. */
+const columnsMax = 500
+
+/** A name in a statement. */
+const identifier = (name: string) => `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``
+
+/**
+ * The predictions of a model as a table, one row each, with its values and its labels in columns: numbers of a numeric one as
+ * Float64, the categories of a categorical one as String; NULL where an event has no such value. `keys` adds the identity of
+ * the event (`claim`, `place`, `id_hash`).
+ */
+export function selectModel(
+  database: string,
+  scope: EventScope,
+  columns: ModelColumn[],
+  { keys = false }: { keys?: boolean } = {},
+): string {
+  if (columns.length > columnsMax) {
+    throw new SqlRefused(`reads ${columns.length} columns: name those that you need, ${columnsMax} at most`)
+  }
+  const ofPart = (parts: ValuePart[]) => columns.filter((it) => parts.includes(it.part))
+  const [own, labels] = [ofPart(['feature', 'prediction']), ofPart(['label'])]
+  const labelled: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
+  const events = `SELECT claim, place, version, timestamp, prediction_id, id_hash FROM ${database}.sql_events
+    WHERE ${ofScope(scope)} AND ${isAlive(database, scope)} LIMIT 1 BY claim, place`
+  const values = `SELECT claim, place, ${own.map(toValue).join(', ')} FROM ${database}.sql_event_values
+    WHERE ${ofScope(scope)} AND ${ofColumns(own)} GROUP BY claim, place`
+  const ofLabels = `SELECT id_hash, ${labels.map(toValue).join(', ')}
+    FROM (SELECT claim, place, id_hash FROM ${database}.sql_events
+      WHERE ${ofScope(labelled)} AND ${isAlive(database, labelled)} LIMIT 1 BY claim, place) AS it
+    INNER JOIN (SELECT claim, place, part, name, type, number, text FROM ${database}.sql_event_values
+      WHERE ${ofScope(labelled)} AND ${ofColumns(labels)}) AS its ON it.claim = its.claim AND it.place = its.place
+    GROUP BY id_hash`
+  return `SELECT ${keys ? 'e.claim AS claim, e.place AS place, e.id_hash AS id_hash, ' : ''}e.prediction_id AS predictionId,
+      toString(e.version) AS modelVersion, e.timestamp AS timestamp, fromUnixTimestamp64Milli(e.timestamp, 'UTC') AS __time
+      ${[...own.map((it) => `, v.${identifier(it.column)} AS ${identifier(it.column)}`), ...labels.map((it) => `, l.${identifier(it.column)} AS ${identifier(it.column)}`)].join('')}
+    FROM (${events}) AS e
+    ${own.length === 0 ? '' : `LEFT JOIN (${values}) AS v ON e.claim = v.claim AND e.place = v.place`}
+    ${labels.length === 0 ? '' : `LEFT JOIN (${ofLabels}) AS l ON e.id_hash = l.id_hash`}`
+}
+
+const isAlive = (database: string, { modelId, kind }: EventScope) =>
+  `(claim, place) NOT IN (SELECT claim, place FROM ${database}.sql_voided_events
+      WHERE model_id = ${modelId} AND kind = ${eventKinds[kind]})`
+
+function ofColumns(columns: ModelColumn[]): string {
+  const byPart = [...Map.groupBy(columns, (it) => it.part)]
+  return `(${byPart.map(([part, its]) => `(${ofFeatures({ part, names: its.map((it) => it.name) })})`).join(' OR ')})`
+}
+
+/** The value of a column among the rows of an event. Repeated deliveries of a row are equal. */
+function toValue({ part, name, type, column }: ModelColumn): string {
+  const isIt = `part = ${valueParts[part]} AND name = ${quote(name)} AND NOT ${isMissing}`
+  return type === 'numeric'
+    ? `anyOrNullIf(number, ${isIt} AND type IN (1, 2)) AS ${identifier(column)}`
+    : `anyOrNullIf(${categoryOf}, ${isIt}) AS ${identifier(column)}`
+}

@@ -1,0 +1,173 @@
+import type { ClickHouse } from '../connection.ts'
+import { matchesNames, possibleMetrics } from './charts.ts'
+import { selectStoredPoints } from './reads.ts'
+import { summaryTable } from './summary.ts'
+import { present, systemPointsTable } from './tables.ts'
+
+/** What a range is read over. Times are int64 in ms, the values of a metric are floats. */
+export type RangeX = 'step' | 'time' | 'relative' | 'epoch' | { metric: string; context: string | undefined }
+
+/** The value of an x: a float of a metric, otherwise an int64. */
+export type Bound = bigint | number
+
+export type RangeSeries = {
+  experimentId: bigint
+  startTimeMs: bigint
+  metric: string
+  context: string
+  /** An upper bound: repeated deliveries are counted again. */
+  rows: number
+  low: { step: bigint; time: bigint }
+  high: { step: bigint; time: bigint }
+  hasSteps: boolean
+}
+
+export type Range = {
+  x: RangeX
+  /** The bounds that were asked for: points beyond them are left out. */
+  from: Bound | undefined
+  to: Bound | undefined
+  /** Rows that were accepted later are left out. */
+  acceptedUntilMs: number | undefined
+}
+
+/** Narrows by the primary key what is read again. */
+type Steps = { low: string; high: string }
+
+export const seriesKey = 'experiment_id, metric, context'
+const timeOfRow = `if(bitAnd(present, ${present.timestamp}) != 0, timestamp, received)`
+
+/**
+ * The series that names stand for, by metric or by summary name, with their extents; the contexts of a metric in their order.
+ * Resource usage has no summary.
+ */
+export async function findSeries(
+  clickhouse: ClickHouse,
+  experiments: { id: bigint; startTimeMs: bigint }[],
+  names: string[],
+): Promise<RangeSeries[]> {
+  const where = `WHERE experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}
+    GROUP BY ${seriesKey}`
+  const summaries = `SELECT ${seriesKey}, sum(rows) AS points, min(step_low) AS step_from, max(step_high) AS step_to,
+      min(time_low) AS time_from, max(time_high) AS time_to, groupBitOr(present_any) AS any_has
+    FROM ${clickhouse.database}.${summaryTable} ${where}`
+  const system = `SELECT ${seriesKey}, count() AS points, min(step) AS step_from, max(step) AS step_to,
+      min(${timeOfRow}) AS time_from, max(${timeOfRow}) AS time_to, groupBitOr(present) AS any_has
+    FROM ${clickhouse.database}.${systemPointsTable.name} ${where}`
+  const rows = await clickhouse.rows<Record<string, string>>(
+    `${names.some((it) => it.includes('sys.')) ? `SELECT * FROM (${summaries} UNION ALL ${system})` : summaries} ORDER BY ${seriesKey}`,
+    { ids: experiments.map((it) => it.id), names },
+  )
+  const starts = new Map(experiments.map((it) => [it.id, it.startTimeMs]))
+  const integer = (text: string | undefined) => BigInt(text ?? 0)
+  return rows.map((it) => ({
+    experimentId: integer(it.experiment_id),
+    startTimeMs: starts.get(integer(it.experiment_id)) ?? 0n,
+    metric: String(it.metric),
+    context: String(it.context),
+    rows: Number(it.points),
+    low: { step: integer(it.step_from), time: integer(it.time_from) },
+    high: { step: integer(it.step_to), time: integer(it.time_to) },
+    hasSteps: (Number(it.any_has) & present.step) !== 0,
+  }))
+}
+
+/**
+ * The points of the series within the bounds, with `x`, and those without a value of x (`has_x` is 0). `FINAL` keeps repeated
+ * deliveries out of counts and means.
+ */
+export function selectRange(clickhouse: ClickHouse, series: RangeSeries[], range: Range, steps?: Steps): string {
+  const { x } = range
+  const conditions = [
+    isOfSeries(series),
+    range.acceptedUntilMs === undefined ? '' : 'received <= {until:Int64}',
+    ...(x === 'step' ? stepBounds(range) : []),
+    steps === undefined ? '' : 'step >= {stepLow:Int64} AND step <= {stepHigh:Int64}',
+  ]
+  const rows = selectStoredPoints(clickhouse, {
+    withSystem: series.some((it) => it.metric.startsWith('sys.')),
+    isFinal: true,
+    columns: 'experiment_id, ',
+    condition: conditions.filter((it) => it !== '').join(' AND '),
+  })
+  const has = (bit: number) => `toUInt8(bitAnd(present, ${bit}) != 0)`
+  const bounds = [
+    range.from === undefined ? '' : `x >= {from:${typeOf(x)}}`,
+    range.to === undefined ? '' : `x <= {to:${typeOf(x)}}`,
+  ].filter((it) => it !== '')
+  const within = bounds.length === 0 ? '' : `WHERE NOT has_x OR (${bounds.join(' AND ')})`
+  if (typeof x === 'object') {
+    return `SELECT rows.*, found.x_value AS x, found.is_found AS has_x FROM (${rows}) AS rows LEFT JOIN (
+      ${selectXs(clickhouse, range)}) AS found
+      ON rows.experiment_id = found.x_experiment AND rows.step = found.x_step AND ${has(present.step)} = found.is_found
+      ${within}`
+  }
+  const [value, hasX] = {
+    step: ['step', has(present.step)],
+    epoch: ['epoch', has(present.epoch)],
+    time: ['time', 'toUInt8(1)'],
+    relative: [`time - transform(experiment_id, {ids:Array(UInt64)}, {starts:Array(Int64)}, toInt64(0))`, 'toUInt8(1)'],
+  }[x] as [string, string]
+  return `SELECT *, ${value} AS x, ${hasX} AS has_x FROM (${rows}) ${within}`
+}
+
+const hashOf = (values: string) => `sipHash64(${values})`
+const placeOfMany = `transform(${hashOf('experiment_id, toString(metric), toString(context)')},
+  arrayMap((id, metric, context) -> ${hashOf('id, metric, context')}, {ids:Array(UInt64)}, {metrics:Array(String)},
+    {contexts:Array(String)}), range(toUInt32(length({ids:Array(UInt64)}))), toUInt32(0))`
+
+/** The index of a row's series. The rows are of these series only, so that their hashes are compared with each other's. */
+export const placeOf = (series: RangeSeries[]) => (series.length === 1 ? 'toUInt32(0)' : placeOfMany)
+
+export const typeOf = (x: RangeX) => (typeof x === 'object' ? 'Float64' : 'Int64')
+
+/** The value of the other metric at each step: of several, the newest. Those that are not finite have no place on an axis. */
+function selectXs(clickhouse: ClickHouse, { x, acceptedUntilMs }: Range): string {
+  const hasContext = typeof x === 'object' && x.context !== undefined
+  const rows = selectStoredPoints(clickhouse, {
+    withSystem: typeof x === 'object' && x.metric.includes('sys.'),
+    isFinal: true,
+    columns: 'experiment_id, ',
+    condition: `experiment_id IN {ids:Array(UInt64)} AND bitAnd(present, ${present.step}) != 0
+      AND (metric = {xMetric:String} OR concat(context, '_', metric) = {xMetric:String})
+      ${hasContext ? 'AND context = {xContext:String}' : ''}
+      ${acceptedUntilMs === undefined ? '' : 'AND received <= {until:Int64}'}`,
+  })
+  return `SELECT experiment_id AS x_experiment, step AS x_step, argMax(value, (time, request_hi, request_lo, place)) AS x_value,
+      toUInt8(1) AS is_found
+    FROM (${rows}) GROUP BY x_experiment, x_step HAVING isFinite(x_value)`
+}
+
+/** One series by constants, which the primary key and the filter take at a third of the cost of a set (measured). */
+function isOfSeries(series: RangeSeries[]): string {
+  if (series.length === 1) {
+    return `experiment_id = {ids:Array(UInt64)}[1] AND metric = {metrics:Array(String)}[1]
+      AND context = {contexts:Array(String)}[1]`
+  }
+  return `experiment_id IN {ids:Array(UInt64)} AND metric IN {metrics:Array(String)}
+    AND (experiment_id, metric, context) IN (
+      SELECT arrayJoin(arrayZip({ids:Array(UInt64)}, {metrics:Array(String)}, {contexts:Array(String)})))`
+}
+
+/** A point without a step is stored with step 0. */
+function stepBounds({ from, to }: Range): string[] {
+  const bounds = [
+    from === undefined ? '' : 'step >= {from:Int64}',
+    to === undefined ? '' : 'step <= {to:Int64}',
+  ].filter((it) => it !== '')
+  return bounds.length === 0 ? [] : [`(${bounds.join(' AND ')} OR step = 0)`]
+}
+
+export function rangeParams(series: RangeSeries[], { x, from, to, acceptedUntilMs }: Range, steps?: Steps) {
+  return {
+    ids: series.map((it) => it.experimentId),
+    metrics: series.map((it) => it.metric),
+    contexts: series.map((it) => it.context),
+    ...(x === 'relative' && { starts: series.map((it) => it.startTimeMs) }),
+    ...(from !== undefined && { from: String(from) }),
+    ...(to !== undefined && { to: String(to) }),
+    ...(acceptedUntilMs !== undefined && { until: acceptedUntilMs }),
+    ...(typeof x === 'object' && { xMetric: x.metric, ...(x.context !== undefined && { xContext: x.context }) }),
+    ...(steps && { stepLow: steps.low, stepHigh: steps.high }),
+  }
+}

@@ -1,0 +1,208 @@
+import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
+import type { ClickHouse } from '../connection.ts'
+import {
+  type Bound,
+  placeOf,
+  type Range,
+  type RangeSeries,
+  rangeParams,
+  selectRange,
+  seriesKey,
+  typeOf,
+} from './range-rows.ts'
+
+/**
+ * Series over a range of x, for charts. Every point of the range is counted in the bucket that its x falls in, so no extreme
+ * is ever missing; a range without more points than buckets is read point by point. ClickHouse writes the columns as JSON.
+ */
+
+/** From the least to the greatest x. */
+export type Extent = { from: Bound; to: Bound }
+
+export type ReadRange = {
+  series: RangeSeries
+  isBucketed: boolean
+  /** The points within the range, and those of the series without a value of x. */
+  total: number
+  withoutX: number
+  /** JSON arrays by name. */
+  columns: Record<string, string>
+}
+
+/** Series with more rows than this are read by a query of their own. */
+const largeRows = 200_000
+const queriesAtOnce = 2
+
+/** The x of all series together; undefined when none has a value of x. */
+export async function findExtent(
+  clickhouse: ClickHouse,
+  series: RangeSeries[],
+  range: Range,
+): Promise<Extent | undefined> {
+  const { x } = range
+  if (x === 'step' || x === 'time' || x === 'relative') {
+    const axis = x === 'step' ? 'step' : 'time'
+    const ends = series
+      .filter((it) => x !== 'step' || it.hasSteps)
+      .map((it) => ({ start: x === 'relative' ? it.startTimeMs : 0n, low: it.low[axis], high: it.high[axis] }))
+    if (ends.length === 0) return undefined
+    return {
+      from: ends.map((it) => it.low - it.start).reduce(minBigInt),
+      to: ends.map((it) => it.high - it.start).reduce(maxBigInt),
+    }
+  }
+  const [row] = await clickhouse.rows<{ points: string; low: string; high: string }>(
+    `SELECT count() AS points, toString(min(x)) AS low, toString(max(x)) AS high
+     FROM (${selectRange(clickhouse, series, range)}) WHERE has_x`,
+    rangeParams(series, range),
+  )
+  if (row === undefined || row.points === '0') return undefined
+  const toBound = (text: string) => (x === 'epoch' ? BigInt(text) : Number(text))
+  return { from: toBound(row.low), to: toBound(row.high) }
+}
+
+/** Reads the range of each series as at most `points` points or buckets of the extent. Series without any are left out. */
+export async function readRanges(
+  clickhouse: ClickHouse,
+  series: RangeSeries[],
+  range: Range,
+  { extent, points }: { extent: Extent; points: number },
+): Promise<ReadRange[]> {
+  const small = series.filter((it) => it.rows <= largeRows)
+  const parts = [...(small.length > 0 ? [small] : []), ...series.filter((it) => it.rows > largeRows).map((it) => [it])]
+  const found: ReadRange[] = []
+  const waiting = parts.values()
+  const readNext = async () => {
+    for (const part of waiting) found.push(...(await readPart(clickhouse, part, range, { extent, points })))
+  }
+  await Promise.all(Array.from({ length: queriesAtOnce }, readNext))
+  return found
+}
+
+async function readPart(
+  clickhouse: ClickHouse,
+  part: RangeSeries[],
+  range: Range,
+  { extent, points }: { extent: Extent; points: number },
+): Promise<ReadRange[]> {
+  const long = part.filter((it) => it.rows > points)
+  const buckets = long.length === 0 ? [] : await readBuckets(clickhouse, long, range, { extent, points })
+  const bucketed = buckets.filter((it) => it.total > points)
+  const sparse = buckets.filter((it) => it.total <= points)
+  const short = part.filter((it) => it.rows <= points)
+  // What was counted is not many points, but finding them again may be: its steps narrow that.
+  const again = sparse.length === 0 ? [] : await readPoints(clickhouse, seriesOf(sparse), range, stepsOf(sparse))
+  const withoutX = new Map(sparse.map((it) => [it.series, it.withoutX]))
+  return [
+    ...bucketed,
+    ...again.map((it) => ({ ...it, withoutX: withoutX.get(it.series) ?? 0 })),
+    ...(short.length === 0 ? [] : await readPoints(clickhouse, short, range)),
+  ]
+}
+
+type Buckets = ReadRange & { stepLow: bigint; stepHigh: bigint }
+
+const seriesOf = (ranges: ReadRange[]) => ranges.map((it) => it.series)
+
+const stepsOf = (ranges: Buckets[]) => ({
+  low: String(ranges.map((it) => it.stepLow).reduce(minBigInt)),
+  high: String(ranges.map((it) => it.stepHigh).reduce(maxBigInt)),
+})
+
+/** Of points with the same x, either may be the first or the last of a bucket. */
+const bucketColumns = {
+  x: 'min(x)',
+  xTo: 'max(x)',
+  min: 'if(c_count = c_nonFinite, nan, minIf(value, isFinite(value)))',
+  max: 'if(c_count = c_nonFinite, nan, maxIf(value, isFinite(value)))',
+  first: 'argMin(value, x)',
+  last: 'argMax(value, x)',
+  mean: 'avgIf(value, isFinite(value))',
+  count: 'count()',
+  nonFinite: 'countIf(NOT isFinite(value))',
+}
+
+/** NaN and the infinities become null; 64-bit integers keep their digits. */
+const jsonSettings = 'SETTINGS output_format_json_quote_64bit_integers = 0'
+
+/** The bucket of points without a value of x. */
+const noBucket = 2 ** 32 - 1
+
+/** A series and its bucket are one number: grouping by their columns takes twice as long (measured). */
+async function readBuckets(
+  clickhouse: ClickHouse,
+  series: RangeSeries[],
+  range: Range,
+  { extent, points }: { extent: Extent; points: number },
+): Promise<Buckets[]> {
+  const names = Object.keys(bucketColumns) as (keyof typeof bucketColumns)[]
+  const inOrder = (it: string) =>
+    toJson(it, `arraySort((value, at) -> at, groupArrayIf(c_${it}, has_bucket), groupArrayIf(slot, has_bucket))`, range)
+  const rows = await clickhouse.rows<Record<string, string>>(
+    `WITH toUInt32(slot) != ${noBucket} AS has_bucket
+     SELECT toUInt32(bitShiftRight(slot, 32)) AS series, toString(sumIf(c_count, has_bucket)) AS total,
+       toString(sumIf(c_count, NOT has_bucket)) AS without, toString(min(step_low)) AS low, toString(max(step_high)) AS high,
+       ${names.map((it) => `${inOrder(it)} AS a_${it}`).join(', ')}
+     FROM (SELECT bitOr(bitShiftLeft(toUInt64(${placeOf(series)}), 32), if(has_x, ${bucketOf(range)}, ${noBucket})) AS slot,
+         min(step) AS step_low, max(step) AS step_high,
+         ${names.map((it) => `${bucketColumns[it]} AS c_${it}`).join(', ')}
+       FROM (${selectRange(clickhouse, series, range)}) GROUP BY slot)
+     GROUP BY series ${jsonSettings}`,
+    { ...rangeParams(series, range), ...bucketParams(range, extent, points) },
+  )
+  return rows.map((row) => ({
+    ...toRange(series, row, names, true),
+    stepLow: BigInt(row.low ?? 0),
+    stepHigh: BigInt(row.high ?? 0),
+  }))
+}
+
+async function readPoints(
+  clickhouse: ClickHouse,
+  series: RangeSeries[],
+  range: Range,
+  steps?: { low: string; high: string },
+): Promise<ReadRange[]> {
+  const rows = await clickhouse.rows<Record<string, string>>(
+    `SELECT ${placeOf(series)} AS series, toString(length(points)) AS total, toString(missing) AS without,
+       ${toJson('x', 'arrayMap(point -> point.1, points)', range)} AS a_x,
+       ${toJson('last', 'arrayMap(point -> point.7, points)', range)} AS a_last
+     FROM (SELECT ${seriesKey}, countIf(NOT has_x) AS missing,
+         arraySort(groupArrayIf((x, time, step, request_hi, request_lo, place, value), has_x)) AS points
+       FROM (${selectRange(clickhouse, series, range, steps)}) GROUP BY ${seriesKey}) ${jsonSettings}`,
+    rangeParams(series, range, steps),
+  )
+  return rows.map((row) => toRange(series, row, ['x', 'last'], false))
+}
+
+/** Relative times are answered in seconds. */
+const toJson = (name: string, column: string, { x }: Range) =>
+  `toJSONString(${x === 'relative' && (name === 'x' || name === 'xTo') ? `arrayMap(it -> it / 1000, ${column})` : column})`
+
+function toRange(series: RangeSeries[], row: Record<string, string>, names: string[], isBucketed: boolean): ReadRange {
+  return {
+    series: series[Number(row.series)] as RangeSeries,
+    isBucketed,
+    total: Number(row.total),
+    withoutX: Number(row.without),
+    columns: Object.fromEntries(names.map((it) => [it, row[`a_${it}`] as string])),
+  }
+}
+
+/** What comes before or after the extent, such as a point that was stored meanwhile, is in the first or the last bucket. */
+function bucketOf({ x }: Range): string {
+  const low = `{extentFrom:${typeOf(x)}}`
+  const last = '{lastBucket:UInt32}'
+  if (typeof x !== 'object') {
+    return `toUInt32(if(x < ${low}, 0, least(intDiv(reinterpretAsUInt64(x - ${low}), {width:UInt64}), ${last})))`
+  }
+  return `toUInt32(greatest(0, least(floor((x - ${low}) / {width:Float64}), ${last})))`
+}
+
+function bucketParams({ x }: Range, { from, to }: Extent, points: number) {
+  const width =
+    typeof x === 'object'
+      ? Math.max((Number(to) - Number(from)) / points, Number.MIN_VALUE)
+      : minBigInt((BigInt(to) - BigInt(from)) / BigInt(points) + 1n, 2n ** 64n - 1n)
+  return { extentFrom: String(from), lastBucket: points - 1, width: String(width) }
+}

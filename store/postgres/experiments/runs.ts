@@ -1,0 +1,111 @@
+import type { Queries } from '../database.ts'
+import type { ExperimentWithValues } from './experiment-values.ts'
+import { type Experiment, experimentColumns, experimentsWithPlace, type ValueKind } from './experiments.ts'
+
+type ValueName = { kind: ValueKind; name: string }
+
+/** What to read of every run, for filters, order and groups. */
+export type RunParts = { values: ValueName[]; system: string[]; withTags: boolean }
+
+/**
+ * All runs of a project, those symlinked into it included, in any order. Without a check of permissions: the caller must
+ * have made it. Each value is looked up by its primary key: a join would read all values of the project, of which a run has
+ * hundreds.
+ */
+export async function listRuns(
+  queries: Queries,
+  projectId: string,
+  archived: boolean,
+  { values, system, withTags }: RunParts,
+): Promise<ExperimentWithValues[]> {
+  const value = (_: unknown, at: number) =>
+    `(SELECT v.value FROM experiment_values v WHERE v.experiment_id = e.id AND v.kind = ($3::text[])[${at + 1}]
+      AND v.name = ($4::text[])[${at + 1}])`
+  const detail = (_: unknown, at: number) =>
+    `(SELECT d.content::json ->> ($5::text[])[${at + 1}] FROM experiment_documents d
+      WHERE d.experiment_id = e.id AND d.kind = 'system')`
+  const tags = 'ARRAY(SELECT t.tag FROM experiment_tags t WHERE t.experiment_id = e.id ORDER BY t.added_at, t.tag)'
+  const parts = `ARRAY[${values.map(value).join(', ')}]::text[] AS values,
+    ARRAY[${system.map(detail).join(', ')}]::text[] AS system, ${withTags ? tags : "'{}'::text[]"} AS tags`
+  return await queries.rows<ExperimentWithValues>(
+    `SELECT ${runColumns}, ${parts} ${runsWithPlace} WHERE ${isOfProject} AND ($3::text[], $4::text[], $5::text[]) IS NOT NULL`,
+    [projectId, archived, values.map((it) => it.kind), values.map((it) => it.name), system],
+  )
+}
+
+const runColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
+  w.name AS "workspaceName", e.file_path AS "filePath", e.start_time_ms AS "startTimeMs",
+  e.end_time_ms AS "endTimeMs", e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs",
+  e.stop_requested AS "stopRequested", e.archived, e.has_crashed AS "hasCrashed", e.error, false AS "isWritable",
+  '{}'::json AS limits, '{}'::text[] AS "throttleReasons"`
+const runsWithPlace = `FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
+  JOIN users u ON u.id = e.user_id`
+/** Of the project $1, archived as $2 says. */
+const isOfProject = `(e.project_id = $1 OR e.id = ANY(ARRAY(SELECT experiment_id FROM experiment_symlinks WHERE project_id = $1)))
+  AND e.deleted_at IS NULL AND e.archived = $2`
+
+export type RunPlace = { startTimeMs: bigint; id: bigint }
+
+/**
+ * The newest runs of a project, from behind a place on, and how many it has: what its table shows first. Costs a twentieth of
+ * `listRuns` for ten thousand runs.
+ */
+export async function listNewestRuns(
+  queries: Queries,
+  projectId: string,
+  archived: boolean,
+  { after, limit }: { after: RunPlace | undefined; limit: number },
+): Promise<{ runs: ExperimentWithValues[]; total: number }> {
+  const [runs, [counted]] = await Promise.all([
+    queries.rows<ExperimentWithValues>(
+      `SELECT ${runColumns}, '{}'::text[] AS values, '{}'::text[] AS system, '{}'::text[] AS tags ${runsWithPlace}
+       WHERE ${isOfProject} AND ($3::bigint IS NULL OR (e.start_time_ms, e.id) < ($3, $4))
+       ORDER BY e.start_time_ms DESC, e.id DESC LIMIT $5`,
+      [projectId, archived, after?.startTimeMs ?? null, after?.id ?? null, limit],
+    ),
+    queries.rows<{ total: number }>(`SELECT count(*)::int AS total FROM experiments e WHERE ${isOfProject}`, [
+      projectId,
+      archived,
+    ]),
+  ])
+  return { runs, total: counted?.total ?? 0 }
+}
+
+/** Parameters and others of some runs, by experiment, kind and name. */
+export async function listValuesOfRuns(
+  queries: Queries,
+  experimentIds: bigint[],
+  values: ValueName[],
+): Promise<Map<bigint, Partial<Record<ValueKind, Record<string, string>>>>> {
+  const found = new Map<bigint, Partial<Record<ValueKind, Record<string, string>>>>()
+  if (values.length === 0) return found
+  const rows = await queries.rows<{ id: bigint; kind: ValueKind; content: Record<string, string> }>(
+    `SELECT experiment_id AS id, kind, json_object_agg(name, value) AS content FROM experiment_values
+     WHERE experiment_id = ANY($1) AND (kind, name) IN (SELECT * FROM unnest($2::text[], $3::text[]))
+     GROUP BY experiment_id, kind`,
+    [experimentIds, values.map((it) => it.kind), values.map((it) => it.name)],
+  )
+  for (const { id, kind, content } of rows) found.set(id, { ...found.get(id), [kind]: content })
+  return found
+}
+
+/** The tags of some runs. */
+export async function listTagsOfRuns(queries: Queries, experimentIds: bigint[]): Promise<Map<bigint, string[]>> {
+  const rows = await queries.rows<{ id: bigint; tags: string[] }>(
+    `SELECT experiment_id AS id, array_agg(tag ORDER BY added_at, tag) AS tags FROM experiment_tags
+     WHERE experiment_id = ANY($1) GROUP BY experiment_id`,
+    [experimentIds],
+  )
+  return new Map(rows.map((it) => [it.id, it.tags]))
+}
+
+/** The runs of a project that were active since a time, without a check of permissions: the caller must have made it. */
+export async function listActiveRuns(queries: Queries, projectId: string, sinceMs: number): Promise<Experiment[]> {
+  const nobody = null
+  return await queries.rows<Experiment>(
+    `SELECT ${experimentColumns} ${experimentsWithPlace}
+     WHERE (e.project_id = $2 OR e.id = ANY(ARRAY(SELECT experiment_id FROM experiment_symlinks WHERE project_id = $2)))
+       AND e.deleted_at IS NULL AND e.active_at_ms >= $3`,
+    [nobody, projectId, sinceMs],
+  )
+}

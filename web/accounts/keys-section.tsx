@@ -1,0 +1,132 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { createKey, type Key, ownKeys, revokeKey, type Session } from '../api/accounts.ts'
+import { Button } from '../kit/button.tsx'
+import { FormDialog } from '../kit/dialog.tsx'
+import { TextField } from '../kit/field.tsx'
+import { PlusIcon } from '../kit/icons.tsx'
+import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
+import { toAgo, toTime } from '../kit/text.ts'
+import { NewKey } from './new-key.tsx'
+import styles from './settings.module.css'
+
+/** The reader's keys. */
+export function Keys({ reader }: { reader: Session }) {
+  const { data, error, refetch } = useQuery(ownKeys)
+  const [made, setMade] = useState<string>()
+  const [open, setOpen] = useState<'new' | Key>()
+  const close = () => setOpen(undefined)
+  return (
+    <>
+      <p className={styles.intro}>
+        Training code and other programs send a key. The service keeps only its hash. Make one for each machine, so that
+        you can end one without the others.
+      </p>
+      {reader.kind === 'user' && (
+        <div className={styles.tools}>
+          <Button look="primary" onClick={() => setOpen('new')}>
+            <PlusIcon size={14} /> New key
+          </Button>
+        </div>
+      )}
+      {made && <NewKey apiKey={made} />}
+      {error ? (
+        <ErrorPlace error={error} onRetry={refetch} />
+      ) : data ? (
+        <div className={styles.frame}>
+          <table className={styles.table}>
+            <thead>
+              <tr>
+                <th scope="col">Name</th>
+                <th scope="col">Begins with</th>
+                <th scope="col">Made</th>
+                <th scope="col" className={styles.end}>
+                  <span className="visually-hidden">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.map((it) => (
+                <tr key={it.keyId}>
+                  <td title={it.name ?? undefined}>
+                    {it.name ?? <span className={styles.soft}>no name</span>}
+                    {it.isCurrent && <span className={styles.badge}>of this session</span>}
+                  </td>
+                  <td>
+                    <code>{it.shownPrefix}…</code>
+                  </td>
+                  <td className={styles.soft} title={toTime(it.createdAt)}>
+                    {toAgo(it.createdAt)}
+                  </td>
+                  <td className={styles.end}>
+                    {reader.kind === 'user' && (
+                      <Button
+                        size="small"
+                        onClick={() => setOpen(it)}
+                        aria-label={`End key ${it.name ?? it.shownPrefix}`}
+                      >
+                        End
+                      </Button>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <LoadingPlace rows={3} />
+      )}
+      {open === 'new' && <MakeKey onClose={close} onMade={setMade} />}
+      {typeof open === 'object' && <EndKey it={open} onClose={close} />}
+    </>
+  )
+}
+
+function MakeKey({ onClose, onMade }: { onClose(): void; onMade(apiKey: string): void }) {
+  const [name, setName] = useState('')
+  const client = useQueryClient()
+  return (
+    <FormDialog
+      title="New API key"
+      action="Make key"
+      onClose={onClose}
+      onSubmit={async () => {
+        const { apiKey } = await createKey(name.trim() || undefined)
+        onMade(apiKey)
+        await client.invalidateQueries(ownKeys)
+      }}
+    >
+      <TextField
+        label="Name"
+        hint="Where it is used, such as “laptop” or “cluster”. May be left empty."
+        autoFocus
+        maxLength={100}
+        value={name}
+        onChange={(event) => setName(event.target.value)}
+      />
+    </FormDialog>
+  )
+}
+
+function EndKey({ it, onClose }: { it: Key; onClose(): void }) {
+  const client = useQueryClient()
+  return (
+    <FormDialog
+      title={`End ${it.name ?? `the key ${it.shownPrefix}…`}?`}
+      action="End key"
+      danger
+      onClose={onClose}
+      onSubmit={async () => {
+        await revokeKey(it.keyId)
+        await client.invalidateQueries()
+      }}
+    >
+      <p>
+        Programs that use it get an error within a second, and so do browsers that signed in with it. This cannot be
+        undone.
+      </p>
+      {it.isCurrent && <p>You signed in with this key: you will be signed out.</p>}
+    </FormDialog>
+  )
+}

@@ -1,0 +1,14 @@
+import { Snippet } from '../kit/snippet.tsx'
+import styles from './settings.module.css'
+
+/** A key that was just made. It is nowhere else: it goes when the page does. */
+export function NewKey({ apiKey, owner }: { apiKey: string; owner?: string }) {
+  return (
+    <div className={styles.once} role="status">
+      <p>
+        <strong>{owner ? `The new key of ${owner}` : 'Your new key'}.</strong> Copy it now: it is shown only once.
+      </p>
+      <Snippet code={apiKey} label="Copy the key" />
+    </div>
+  )
+}

@@ -1,0 +1,72 @@
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { type Session, session } from '../api/accounts.ts'
+import { LoadingPlace } from '../kit/places.tsx'
+import { Clients } from './clients-section.tsx'
+import { Keys } from './keys-section.tsx'
+import { LimitsSection } from './limits-section.tsx'
+import { Members } from './members-section.tsx'
+import { ServiceAccounts } from './service-accounts-section.tsx'
+import { Sessions } from './sessions-section.tsx'
+import styles from './settings.module.css'
+import { ThemeSection } from './theme-section.tsx'
+import { Users } from './users-section.tsx'
+
+type Section = { id: string; title: string; isForAdmins?: boolean; draw(reader: Session): React.ReactNode }
+
+const sections: Section[] = [
+  { id: 'keys', title: 'API keys', draw: (reader) => <Keys reader={reader} /> },
+  { id: 'clients', title: 'Connect a client', draw: (reader) => <Clients reader={reader} /> },
+  { id: 'sessions', title: 'Sessions', draw: () => <Sessions /> },
+  { id: 'members', title: 'Workspace members', draw: (reader) => <Members reader={reader} /> },
+  { id: 'theme', title: 'Appearance', draw: () => <ThemeSection /> },
+  { id: 'users', title: 'Users', isForAdmins: true, draw: (reader) => <Users reader={reader} /> },
+  {
+    id: 'service-accounts',
+    title: 'Service accounts',
+    isForAdmins: true,
+    draw: (reader) => <ServiceAccounts reader={reader} />,
+  },
+  { id: 'limits', title: 'Limits', isForAdmins: true, draw: (reader) => <LimitsSection reader={reader} /> },
+]
+
+const route = getRouteApi('/-/settings')
+
+/** What belongs to the reader, and what admins look after. The section is part of the address. */
+export function SettingsPage() {
+  const { section = 'keys' } = route.useSearch()
+  const { data: reader } = useQuery(session)
+  if (!reader) return <LoadingPlace />
+  const shown = sections.filter((it) => !it.isForAdmins || reader.isAdmin)
+  const current = shown.find((it) => it.id === section) ?? (shown[0] as Section)
+  const link = ({ id, title }: Section) => (
+    <Link
+      key={id}
+      to="/-/settings"
+      search={{ section: id }}
+      className={styles.link}
+      aria-current={id === current.id ? 'page' : undefined}
+    >
+      {title}
+    </Link>
+  )
+  return (
+    <div className={styles.page}>
+      <title>{`${current.title} · svc`}</title>
+      <nav aria-label="Settings" className={styles.nav}>
+        <p className={styles.reader} title={`${reader.userName} of ${reader.organizationName}`}>
+          {reader.userName}
+          <span>{reader.organizationName}</span>
+        </p>
+        {shown.filter((it) => !it.isForAdmins).map(link)}
+        {reader.isAdmin && <h2>Organization</h2>}
+        {shown.filter((it) => it.isForAdmins).map(link)}
+        <p className={styles.version}>svc {reader.version}</p>
+      </nav>
+      <section className={styles.section} aria-labelledby="section">
+        <h1 id="section">{current.title}</h1>
+        {current.draw(reader)}
+      </section>
+    </div>
+  )
+}

@@ -1,0 +1,114 @@
+import { queryOptions } from '@tanstack/react-query'
+import { ApiError, call, post, read } from './http.ts'
+
+export type Session = {
+  userName: string
+  kind: 'user' | 'service account'
+  isAdmin: boolean
+  organizationId: string
+  organizationName: string
+  defaultWorkspaceName: string | null
+  workspaceNames: string[]
+  /** Null when a key is sent instead of a session. */
+  sessionId: string | null
+  expiresAt: number | null
+  publicUrl: string | null
+  version: string
+}
+
+/** Who reads this page; null for nobody. */
+export const session = queryOptions({
+  queryKey: ['session'],
+  queryFn: ({ signal }) => call<Session>('GET', 'session', undefined, { signal }).catch(nobody),
+  staleTime: 60_000,
+})
+
+function nobody(error: unknown): null {
+  if (error instanceof ApiError && error.status === 401) return null
+  throw error
+}
+
+export const signIn = (apiKey: string) => call<Session>('POST', 'session', { apiKey })
+export const signOut = () => call<undefined>('DELETE', 'session')
+
+export type Key = { keyId: string; name: string | null; shownPrefix: string; isCurrent: boolean; createdAt: number }
+
+export const ownKeys = queryOptions({
+  queryKey: ['account', 'keys'],
+  queryFn: async ({ signal }) => (await read<{ keys: Key[] }>('/account/keys', {}, { signal })).keys,
+})
+export const createKey = (name: string | undefined) => post<{ apiKey: string }>('/account/keys', { name })
+export const revokeKey = (keyId: string) => post('/account/keys/revoke', { keyId })
+
+export type BrowserSession = {
+  sessionId: string
+  isCurrent: boolean
+  userAgent: string
+  shownPrefix: string | null
+  createdAt: number
+  expiresAt: number
+}
+
+export const ownSessions = queryOptions({
+  queryKey: ['account', 'sessions'],
+  queryFn: async ({ signal }) =>
+    (await read<{ sessions: BrowserSession[] }>('/account/sessions', {}, { signal })).sessions,
+})
+export const endSession = (sessionId: string) => post('/account/sessions/end', { sessionId })
+
+export type Member = { userName: string; kind: Session['kind']; isOwner: boolean }
+
+export const members = (workspaceName: string) =>
+  queryOptions({
+    queryKey: ['members', workspaceName],
+    queryFn: ({ signal }) =>
+      read<{ members: Member[]; mayManage: boolean }>('/workspaces/members', { workspaceName }, { signal }),
+  })
+export const addMember = (it: { workspaceName: string; userName: string; admin: boolean }) =>
+  post('/write/add-workspace-member', it)
+export const removeMember = (it: { workspaceName: string; userName: string }) =>
+  post('/write/remove-workspace-member', it)
+
+/** What admins see and change: users, service accounts and limits of the organization. */
+
+export type User = {
+  userName: string
+  kind: Session['kind']
+  isAdmin: boolean
+  defaultWorkspaceName: string | null
+  authorizedWorkspaces: string[] | null
+  createdAt: number
+  lastActivityAt: number | null
+}
+
+export const users = queryOptions({
+  queryKey: ['admin', 'users'],
+  queryFn: async ({ signal }) => (await read<{ users: User[] }>('/admin/users', {}, { signal })).users,
+})
+
+const api = (path: string) => `api/rest/v2${path}`
+const named = (name: string) => encodeURIComponent(name)
+
+export const createUser = (it: { userName: string; isAdmin: boolean }) => post('/admin/users', it)
+export const createUserKey = (userName: string) => post<{ apiKey: string }>('/admin/users/keys', { userName })
+export const setAdmin = (userName: string, isAdmin: boolean) =>
+  call('PUT', api(`/admin/users/${named(userName)}`), { isAdmin })
+export const deleteUser = (userName: string) => call('DELETE', api(`/admin/users/${named(userName)}`))
+
+type NewAccount = { name: string; teamName: string; organizationName: string; authorizedWorkspaces?: string[] }
+
+export const createServiceAccount = (it: NewAccount) => post<{ apiKey: string }>('/write/service-account', it)
+export const createServiceKey = (name: string) =>
+  post<{ apiKey: string }>(`/write/service-account/${named(name)}/create-api-key`, {})
+export const deleteServiceAccount = (name: string) => call('DELETE', api(`/write/service-account/${named(name)}`))
+
+export type Limits = Record<string, number>
+
+export const limits = (workspaceName: string) =>
+  queryOptions({
+    queryKey: ['admin', 'limits', workspaceName],
+    queryFn: async ({ signal }) =>
+      (await read<{ limits: Limits }>('/admin/limits', { workspaceName }, { signal })).limits,
+  })
+export const setLimits = (workspaceName: string, given: Record<string, number | null>) =>
+  call('PUT', api('/admin/limits'), { workspaceName, limits: given })

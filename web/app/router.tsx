@@ -1,0 +1,135 @@
+import type { QueryClient } from '@tanstack/react-query'
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  retainSearchParams,
+} from '@tanstack/react-router'
+import type { Reason } from '../accounts/sign-in-page.tsx'
+import { session } from '../api/accounts.ts'
+import { baseUrl, isEmbedded, shareCode } from '../api/http.ts'
+import { project as projectOf } from '../api/projects.ts'
+import { knownColumns } from '../api/runs.ts'
+import { parseChartSearch } from '../experiments/chart-search.ts'
+import { parseCompareSearch } from '../experiments/compare/compare-search.ts'
+import { parseOutputSearch } from '../experiments/output/output-search.ts'
+import { parseRunSearch } from '../experiments/run/run-search.ts'
+import { parseRunsSearch } from '../experiments/runs-search.ts'
+import { ErrorPlace } from '../kit/places.tsx'
+import { parseProjectsSearch } from '../projects/projects-search.ts'
+import { MissingPage } from './missing-page.tsx'
+import { Shell } from './shell.tsx'
+
+/**
+ * Every page of the interface. Each is loaded on its first visit. A page's search parameters are its state: `validateSearch`
+ * gives them types, and throws nothing away that a link may hold.
+ */
+
+const root = createRootRouteWithContext<{ queryClient: QueryClient }>()({
+  component: Shell,
+  notFoundComponent: MissingPage,
+  // Whoever reads by a share link keeps its code from page to page.
+  validateSearch: ({ shareCode }: Record<string, unknown>): { shareCode?: string } =>
+    shareCode === undefined ? {} : { shareCode: String(shareCode) },
+  search: { middlewares: [retainSearchParams(['shareCode'])] },
+})
+
+/** Begins the reads of a project's page while its script is on its way; nobody who is not signed in has any. */
+async function beginProject(client: QueryClient, workspaceName: string, projectName: string) {
+  const reader = shareCode() ?? (await client.ensureQueryData(session).catch(() => null))
+  if (!reader) return
+  void client.prefetchQuery(projectOf(workspaceName, projectName))
+  void client.prefetchQuery(knownColumns(workspaceName, projectName))
+}
+
+const home = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  validateSearch: parseProjectsSearch,
+  component: lazyRouteComponent(() => import('../projects/home-page.tsx'), 'HomePage'),
+})
+
+const workspace = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace',
+  validateSearch: parseProjectsSearch,
+  component: lazyRouteComponent(() => import('../projects/workspace-page.tsx'), 'WorkspacePage'),
+})
+
+const project = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/$project',
+  validateSearch: parseRunsSearch,
+  loader: ({ context, params }) => {
+    void beginProject(context.queryClient, params.workspace, params.project)
+  },
+  component: lazyRouteComponent(() => import('./project-page.tsx'), 'ProjectPage'),
+})
+
+const run = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/$project/$key',
+  validateSearch: parseRunSearch,
+  component: lazyRouteComponent(() => import('./run-page.tsx'), 'RunRoute'),
+})
+
+const compare = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/$project/-/compare',
+  validateSearch: parseCompareSearch,
+  component: lazyRouteComponent(() => import('../experiments/compare/compare-page.tsx'), 'ComparePage'),
+})
+
+const chart = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/$project/-/chart',
+  validateSearch: parseChartSearch,
+  component: lazyRouteComponent(() => import('./chart-page.tsx'), 'ChartRoute'),
+})
+
+const outputSearch = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/$project/-/output',
+  validateSearch: parseOutputSearch,
+  component: lazyRouteComponent(() => import('../experiments/output/search-page.tsx'), 'OutputSearchPage'),
+})
+
+const notes = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/$project/-/notes',
+  component: lazyRouteComponent(() => import('../experiments/notes/notes-page.tsx'), 'NotesPage'),
+})
+
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: '/-/sign-in',
+  validateSearch: ({ reason }: Record<string, unknown>): { reason?: Reason } =>
+    reason === 'link-used' || reason === 'session-ended' || reason === 'signed-out' ? { reason } : {},
+  component: lazyRouteComponent(() => import('../accounts/sign-in-route.tsx'), 'SignInPage'),
+})
+
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: '/-/settings',
+  validateSearch: ({ section }: Record<string, unknown>): { section?: string } =>
+    section === undefined ? {} : { section: String(section) },
+  component: lazyRouteComponent(() => import('../accounts/settings-page.tsx'), 'SettingsPage'),
+})
+
+export function openRouter(queryClient: QueryClient) {
+  return createRouter({
+    routeTree: root.addChildren([home, workspace, project, run, compare, chart, outputSearch, notes, signIn, settings]),
+    basepath: isEmbedded ? `${baseUrl.pathname}-/embed` : baseUrl.pathname,
+    context: { queryClient },
+    defaultPreload: 'intent',
+    defaultErrorComponent: ({ error, reset }) => <ErrorPlace error={error} onRetry={reset} />,
+    scrollRestoration: false,
+  })
+}
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: ReturnType<typeof openRouter>
+  }
+}

@@ -1,0 +1,99 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { getRouteApi } from '@tanstack/react-router'
+import { type ComponentType, lazy, Suspense, useMemo } from 'react'
+import { type Metadata, metadata, readAgain } from '../../api/run.ts'
+import type { ChartsProps } from '../../kit/charts-slot.ts'
+import { ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
+import { toRunColour } from '../../kit/run-colour.ts'
+import { useIsDark } from '../../kit/theme.ts'
+import { useLive } from '../../kit/use-live.ts'
+import { State } from '../cells.tsx'
+import { Neighbours } from './neighbours.tsx'
+import { Overview } from './overview.tsx'
+import { RunActions } from './run-actions.tsx'
+import styles from './run-page.module.css'
+import { Tabs } from './tabs.tsx'
+import { TagsEditor } from './tags-editor.tsx'
+
+const SystemTab = lazy(() => import('./system-tab.tsx').then((it) => ({ default: it.SystemTab })))
+const OutputTab = lazy(() => import('./output-tab.tsx').then((it) => ({ default: it.OutputTab })))
+const FilesTab = lazy(() => import('./files-tab.tsx').then((it) => ({ default: it.FilesTab })))
+const CodeTab = lazy(() => import('./code-tab.tsx').then((it) => ({ default: it.CodeTab })))
+const NotesTab = lazy(() => import('./notes-tab.tsx').then((it) => ({ default: it.NotesTab })))
+const GraphTab = lazy(() => import('./code-tab.tsx').then((it) => ({ default: it.GraphTab })))
+
+const route = getRouteApi('/$workspace/$project/$key')
+
+/** One run. `Charts` draws its metrics. */
+export function RunPage({ Charts }: { Charts: ComponentType<ChartsProps> }) {
+  const { workspace, project, key } = route.useParams()
+  const { tab = 'overview', charts, system } = route.useSearch()
+  const navigate = route.useNavigate()
+  const { data, error, refetch } = useQuery(metadata(key))
+  const isDark = useIsDark()
+  const client = useQueryClient()
+  useLive(data?.running ? [key] : [], () => readAgain(client, key))
+  const name = data?.experimentName ?? ''
+  const shown = useMemo(() => [{ experimentKey: key, name }], [key, name])
+  if (error && !data) return <ErrorPlace error={error} onRetry={refetch} />
+  if (!data) return <LoadingPlace />
+  const isLive = data.running
+  return (
+    <div className={styles.page}>
+      <title>{`${data.experimentName} · ${project} · svc`}</title>
+      <header className={styles.header}>
+        <span className={styles.colour} style={{ background: toRunColour(key, isDark) }} />
+        <h1 title={data.experimentName}>{data.experimentName}</h1>
+        <State state={toState(data)} />
+        {data.archived && <span className={styles.badge}>Archived</span>}
+        <TagsEditor experimentKey={key} />
+        <span className={styles.gap} />
+        <Neighbours workspace={workspace} project={project} experimentKey={key} />
+        <RunActions run={data} />
+      </header>
+      <Tabs current={tab} />
+      <div className={styles.content}>
+        <Suspense fallback={<LoadingPlace />}>
+          {tab === 'overview' && <Overview run={data} />}
+          {tab === 'charts' && (
+            <Charts
+              workspace={workspace}
+              project={project}
+              runs={shown}
+              state={charts ?? {}}
+              ofChart={{ runs: [key] }}
+              onState={(change) =>
+                navigate({ search: (it) => ({ ...it, charts: { ...it.charts, ...change } }), replace: true })
+              }
+            />
+          )}
+          {tab === 'system' && (
+            <SystemTab
+              Charts={Charts}
+              experimentKey={key}
+              isLive={isLive}
+              workspace={workspace}
+              project={project}
+              runs={shown}
+              state={system ?? {}}
+              ofChart={{ runs: [key] }}
+              onState={(change) =>
+                navigate({ search: (it) => ({ ...it, system: { ...it.system, ...change } }), replace: true })
+              }
+            />
+          )}
+          {tab === 'output' && <OutputTab experimentKey={key} isLive={isLive} />}
+          {tab === 'files' && <FilesTab experimentKey={key} isLive={isLive} />}
+          {tab === 'code' && <CodeTab run={data} />}
+          {tab === 'notes' && <NotesTab experimentKey={key} />}
+          {tab === 'graph' && <GraphTab experimentKey={key} />}
+        </Suspense>
+      </div>
+    </div>
+  )
+}
+
+function toState({ running, hasCrashed, throttle }: Metadata): string {
+  if (running) return throttle ? 'throttled' : 'running'
+  return hasCrashed ? 'crashed' : 'finished'
+}
