@@ -40,12 +40,13 @@ export function openDatabase(settings: Settings): Database {
     types: { getTypeParser },
   })
   pool.on('error', onError)
+  // Between connecting and the first statement nobody else listens, and an error that nobody hears ends the process.
+  pool.on('connect', (client) => client.on('error', () => undefined))
 
   return {
     ...toQueries((sql, values) => nameTimeouts(() => pool.query(sql, values))),
     async transaction(work) {
       const client = await nameTimeouts(() => pool.connect())
-      // Without a listener, a connection that ends between two statements would end the process.
       client.on('error', onError)
       const run = (sql: string, values?: unknown[]) => nameTimeouts(() => client.query(sql, values))
       try {

@@ -25,6 +25,7 @@ export function migrationNames(): string[] {
  */
 export async function migratePostgres(url: string, count = Number.POSITIVE_INFINITY): Promise<void> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 })
+  client.on('error', () => undefined)
   await client.connect()
   try {
     await runner({

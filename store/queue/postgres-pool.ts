@@ -14,6 +14,8 @@ export function openPool(postgresUrl: string, connectionsMax: number) {
     query_timeout: commandWaitMs,
     keepAlive: true,
   })
+  // An error that nobody hears ends the process; whoever uses the connection is told by its next statement.
+  pool.on('connect', (client) => client.on('error', () => undefined))
   const { connect, query } = pool
   // Only the forms that return a promise: BullMQ uses no others.
   pool.connect = nameConnectionErrors(connect.bind(pool)) as typeof connect
