@@ -35,7 +35,8 @@ export async function readWrittenCosts(): Promise<Costs> {
     if (found === undefined) throw new Error(`bench/README.md has no figure "${name}": run "npm run bench:report".`)
     return Number(found.replaceAll(',', ''))
   }
-  const at = /(\d{4}-\d{2}-\d{2})_\n/.exec(text)?.[1] ?? 'an unknown day'
+  const profiles = text.slice(0, Math.max(0, text.indexOf(`\n**${scenarioNames[0]}** (`)))
+  const at = [...profiles.matchAll(/(\d{4}-\d{2}-\d{2})_\n/g)].at(-1)?.[1] ?? 'an unknown day'
   return {
     source: `the tables of bench/README.md (${at})`,
     cpuMicros,
