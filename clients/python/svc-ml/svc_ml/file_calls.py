@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from svc_ml.fault import SvcError
+from svc_ml.form.digest import to_digest
 from svc_ml.number import to_integer
 from svc_ml.run import never_raises
 from svc_ml.spool import record
@@ -88,7 +89,45 @@ class FileCalls(ValueCalls):
         return {"assetId": self._upload(file_or_folder, {**query, "groupingName": str(name)}, copy_to_tmp)}
 
     @never_raises
-    def log_text(self, text: str, step: Any = None, metadata: Mapping[str, Any] | None = None) -> dict[str, str]:
+    def log_remote_asset(
+        self,
+        uri: str,
+        remote_file_name: str | None = None,
+        overwrite: bool = False,
+        asset_type: str = "asset",
+        step: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> dict[str, str] | None:
+        """
+        Logs where a file is that stays there, such as `s3://bucket/data.parquet`. Nothing is read or copied. Its name is
+        `remote_file_name`, by default the last part of `uri`. Returns its `assetId`.
+        """
+        asset_id = secrets.token_hex(16)
+        at = self._step if step is None else to_integer(step)
+        asset = {
+            "link": str(uri),
+            "fileName": remote_file_name,
+            "assetId": asset_id,
+            "type": asset_type,
+            "step": at,
+            "metadata": None if metadata is None else json.dumps(dict(metadata), default=str),
+            "overwrite": overwrite,
+        }
+        given = {name: value for name, value in asset.items() if value is not None}
+        self._call("/write/experiment/assets/remote/batch", {"remoteAssets": [given]})
+        return {"assetId": asset_id}
+
+    @never_raises
+    def log_dataset_hash(self, data: Any) -> None:
+        """
+        Logs the parameter `dataset_hash`, by which runs on the same data are found: 32 hexadecimal digits of the SHA-256 of the content
+        of a `Path` (a file, or the files of a folder with their names), of bytes, of an array or tensor with its shape and type, of
+        a data frame of pandas or polars, else of what `str` makes of `data`.
+        """
+        self.log_parameter("dataset_hash", to_digest(data))
+
+    @never_raises
+    def log_text(self, text: str, step: Any = None, metadata: Mapping[str, Any] | None = None) -> dict[str, str] | None:
         """Logs a text that a model made or met. Each is a sample of its own."""
         query = self._describe(f"text-{secrets.token_hex(8)}.txt", "text-sample", step, metadata, False)
         return {"assetId": self._upload(str(text).encode(), query, True)}
@@ -156,14 +195,20 @@ class FileCalls(ValueCalls):
         )
 
     def _describe(
-        self, file_name: str | None, type: str, step: Any, metadata: Mapping[str, Any] | None, overwrite: bool
+        self,
+        file_name: str | None,
+        type: str,
+        step: Any,
+        metadata: Mapping[str, Any] | None,
+        overwrite: bool,
+        epoch: Any = None,
     ) -> dict[str, Any]:
         at = self._step if step is None else to_integer(step)
         query = {
             "fileName": file_name,
             "type": type,
             "step": at,
-            "epoch": self._epoch,
+            "epoch": self._epoch if epoch is None else to_integer(epoch),
             "context": context_of(self) or None,
             "metadata": None if metadata is None else json.dumps(dict(metadata), default=str),
             "overwrite": True if overwrite else None,

@@ -101,11 +101,23 @@ class ValueCalls(Run):
 
     @never_raises
     def log_metrics(
-        self, dic: Mapping[str, Any], prefix: str | None = None, step: Any = None, epoch: Any = None
+        self,
+        dic: Mapping[str, Any],
+        prefix: str | None = None,
+        step: Any = None,
+        epoch: Any = None,
+        include_context: bool = True,
     ) -> None:
-        """Logs a point of each metric, all at the same step."""
+        """
+        Logs a point of each metric, all at the same step. A dictionary within is spread out, its names joined by `/`:
+        `{"train": {"loss": 1}}` is the metric `train/loss`.
+
+        prefix: stands before each name, with `_` between.
+        """
         for name, value in dic.items():
-            self.log_metric(f"{prefix}_{name}" if prefix else name, value, step, epoch)
+            whole = f"{prefix}_{name}" if prefix else name
+            for path, number in _leaves(whole, value):
+                self.log_metric(path, number, step, epoch, include_context)
 
     @never_raises
     def log_parameter(self, name: str, value: Any, step: Any = None) -> None:
@@ -207,6 +219,14 @@ class ValueCalls(Run):
 
     def test(self) -> contextlib.AbstractContextManager[ValueCalls]:
         return self.context_manager("test")
+
+
+def _leaves(name: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, Mapping):
+        for inner, it in value.items():
+            yield from _leaves(f"{name}/{inner}", it)
+    else:
+        yield name, value
 
 
 def _is_mapping(value: Any) -> bool:

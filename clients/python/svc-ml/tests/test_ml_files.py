@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import subprocess
 import sys
 import urllib.request
+import wave
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 from conftest import Service, eventually
-from ml_ledger import environment, quiet, read, read_points, run_script
+from ml_ledger import environment, quiet, read, read_points, read_values, run_script
 from svc_ml import Experiment
 
 
@@ -139,6 +141,216 @@ def test_what_people_look_at_is_kept_in_its_form(service: Service, tmp_path: Pat
     assert read(service, experiment.id, "code")["code"] == "print(1)"
     assert found["train.py"]["type"] == "source_code"
     assert experiment.get_logging_errors() == []
+
+
+class Tensor:
+    """What is asked of a tensor of PyTorch, which is too large to install for tests: it gives no array before `detach().cpu()`."""
+
+    def __init__(self, array: Any, where: str = "gpu") -> None:
+        self._array, self._where = array, where
+
+    def detach(self) -> Tensor:
+        return self
+
+    def cpu(self) -> Tensor:
+        return Tensor(self._array, "cpu")
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        if self._where != "cpu":
+            raise TypeError("a tensor on a device gives no array")
+        return self._array
+
+
+def test_images_come_as_figures_and_with_channels_first(service: Service) -> None:
+    import matplotlib as mpl
+    from PIL import Image
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    pixels = np.random.default_rng(2).integers(0, 256, (3, 5, 7), dtype=np.uint8)
+    with Experiment(**quiet) as experiment:
+        experiment.log_image(pixels, name="first.png")
+        experiment.log_image(Tensor(pixels / 255), name="floats.png")
+        experiment.log_image(pixels.transpose(1, 2, 0), name="last.png")
+        experiment.log_image(pixels[:, :, :4], name="told.png", image_channels="first")
+        experiment.log_image(np.eye(4, dtype=bool), name="booleans.png")
+        experiment.log_image(np.array([[np.nan, 1.0], [2.0, -1.0]]), name="odd.png")
+        experiment.log_image(plt.figure(), name="figure.png")
+        experiment.log_image(pixels, name="wrong.png", image_channels="last")
+        experiment.log_video([pixels, pixels[:, ::-1]], "frames", fps=20)
+        experiment.log_video(np.stack([np.full((4, 6), it, dtype=np.uint8) for it in (0, 128, 255)]), step=3, epoch=2)
+        experiment.log_video(b"not looked into", "film", format="mp4")
+    found = assets(service, experiment.id)
+    shown = {}
+    for name, it in found.items():
+        if name.endswith(".png"):
+            shown[name] = np.asarray(Image.open(io.BytesIO(data_of(service, experiment.id, it))))
+    whole = pixels.transpose(1, 2, 0)
+    assert all((shown[it] == whole).all() for it in ("first.png", "last.png"))
+    assert np.abs(shown["floats.png"].astype(int) - whole).max() <= 1
+    assert (shown["told.png"] == whole[:, :4]).all()
+    assert (shown["booleans.png"] == np.eye(4) * 255).all()
+    assert shown["odd.png"].tolist() == [[0, 255], [255, 0]]
+    assert shown["figure.png"].shape[0] > 100
+    gif = Image.open(io.BytesIO(data_of(service, experiment.id, found["frames.gif"])))
+    assert (gif.n_frames, gif.size, gif.info["duration"]) == (2, (7, 5), 50)
+    grey = Image.open(io.BytesIO(data_of(service, experiment.id, found["video.gif"])))
+    levels = []
+    for frame in range(grey.n_frames):
+        grey.seek(frame)
+        levels.append(np.asarray(grey.convert("L"))[0, 0])
+    assert levels == [0, 128, 255]
+    assert (found["video.gif"]["type"], found["video.gif"]["step"], found["film.mp4"]["video"]) == ("video", 3, True)
+    faults = [it["message"] for it in experiment.get_logging_errors()]
+    assert len(faults) == 1 and "shape (3, 5, 7)" in faults[0], faults
+
+
+def test_sound_is_read_as_it_was_logged(service: Service, tmp_path: Path) -> None:
+    wave_of = np.sin(np.linspace(0, 100, 800))
+    stereo = np.stack([wave_of, -wave_of], axis=1)
+    with Experiment(**quiet) as experiment:
+        experiment.log_audio(stereo, 8_000, file_name="floats", step=4, metadata={"speaker": "a"})
+        experiment.log_audio(wave_of * 30_000, 8_000, file_name="loud")
+        experiment.log_audio((wave_of * 1e9).astype(np.int32), 44_100, "OFF", "wide.wav")
+        (tmp_path / "sound.mp3").write_bytes(b"not looked into")
+        experiment.log_audio(tmp_path / "sound.mp3")
+        experiment.log_audio(stereo)
+        experiment.log_audio(stereo.T, 8_000)
+        experiment.log_audio(stereo, 8_000, "OFF")
+    found = assets(service, experiment.id)
+    assert list(found) == ["floats.wav", "loud.wav", "wide.wav", "sound.mp3"]
+    assert (found["floats.wav"]["type"], found["floats.wav"]["step"], found["sound.mp3"]["audio"]) == ("audio", 4, True)
+
+    def samples_of(name: str) -> tuple[int, Any]:
+        with wave.open(io.BytesIO(data_of(service, experiment.id, found[name]))) as file:
+            kind = {2: "<i2", 4: "<i4"}[file.getsampwidth()]
+            samples = np.frombuffer(file.readframes(file.getnframes()), kind)
+            return file.getframerate(), samples.reshape(-1, file.getnchannels())
+
+    rate, samples = samples_of("floats.wav")
+    assert rate == 8_000 and np.abs(samples / 32_767 - stereo).max() < 1e-4
+    peak = np.abs(wave_of).max()
+    assert np.abs(samples_of("loud.wav")[1][:, 0] / 32_767 - wave_of / peak).max() < 1e-4, "scaled down, not cut off"
+    assert (samples_of("wide.wav")[1][:, 0] == (wave_of * 1e9).astype(np.int32)).all()
+    faults = [it["message"] for it in experiment.get_logging_errors()]
+    expected = ["sample_rate is missing", "shape (2, 800)", "is of float64"]
+    assert len(faults) == 3 and all(part in it for part, it in zip(expected, faults)), faults
+
+
+def test_histograms_embeddings_and_scenes_keep_every_number(service: Service) -> None:
+    weights = np.random.default_rng(3).normal(size=(40, 25))
+    points = [[0, 1, 2], [3.5, -4, 5]]
+    box = {"segments": [[[0, 0, 0], [1, 1, 1]]], "color": [255, 0, 0], "name": "car"}
+    with Experiment(**quiet) as experiment:
+        experiment.log_histogram(weights, "array", step=1, epoch=7)
+        experiment.log_histogram(weights.tolist(), "list", bins=64)
+        experiment.log_histogram_3d([1.0, float("nan"), float("inf"), 1.0], name="odd", step=2)
+        experiment.log_histogram(np.array([np.nan]), "none")
+        experiment.log_histogram(name="counted", counts=[1, 0, 3], edges=[0, 0.5, 1, 10])
+        experiment.log_histogram(name="x", counts=[1], edges=[0])
+        experiment.log_histogram([1, 2], counts=[1], edges=[0, 1])
+        images = np.zeros((3, 2, 4, 3), dtype=np.uint8)
+        images[1] = 255
+        experiment.log_embedding([[1, 2], [3, 4.5], [0, 0]], ["a", "b\tc", "d"], images, title="words", step=5)
+        experiment.log_embedding(np.eye(2), [["n", "kind"], [1, "x"], [2, "y"]], title="table")
+        experiment.log_embedding(np.eye(2), ["one"])
+        experiment.log_points_3d("street", points, [box], step=6)
+        experiment.log_points_3d("cloud", np.ones((2, 6)))
+        experiment.log_points_3d("flat", np.ones((2, 2)))
+    found = assets(service, experiment.id)
+    data = {name: data_of(service, experiment.id, it) for name, it in found.items()}
+    histograms = {it: json.loads(data[f"{it}.json"]) for it in ("array", "list", "odd", "none", "counted")}
+    expected, edges = np.histogram(weights, 64)
+    assert histograms["array"]["counts"] == expected.tolist() and np.allclose(histograms["array"]["edges"], edges)
+    assert histograms["array"]["counts"] == histograms["list"]["counts"]
+    assert np.isclose(histograms["list"]["std"], weights.std()) and np.isclose(
+        histograms["array"]["mean"], weights.mean()
+    )
+    assert (found["array.json"]["type"], found["array.json"]["step"], found["array.json"]["histogram"]) == (
+        "histogram3d",
+        1,
+        True,
+    )
+    odd = histograms["odd"]
+    assert (odd["count"], odd["nonFinite"], odd["min"], odd["max"]) == (2, 2, 1, 1)
+    assert (histograms["none"]["counts"], histograms["none"]["nonFinite"]) == ([], 1)
+    assert histograms["counted"] == {
+        "version": 1,
+        "name": "counted",
+        "edges": [0, 0.5, 1, 10],
+        "counts": [1, 0, 3],
+        "count": 4,
+    }
+    config = json.loads(data["words.json"])["embeddings"][0]
+    assert (config["tensorShape"], config["sprite"]["singleImageDim"]) == ([3, 2], [4, 2])
+
+    def follow(path: str) -> bytes:
+        request = urllib.request.Request(service.url + path, headers={"Authorization": service.api_key})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            content: bytes = answer.read()
+        return content
+
+    assert follow(config["tensorPath"]) == b"1.0\t2.0\n3.0\t4.5\n0.0\t0.0\n"
+    assert follow(config["metadataPath"]) == b"a\nb c\nd\n"
+    from PIL import Image
+
+    sprite = np.asarray(Image.open(io.BytesIO(follow(config["sprite"]["imagePath"]))))
+    assert sprite.shape == (4, 8, 3) and sprite[:2, 4:].min() == 255 and sprite[2:].max() == 0
+    assert data["table-labels.tsv"] == b"n\tkind\n1\tx\n2\ty\n"
+    assert found["words.json"]["type"] == "embeddings"
+    assert json.loads(data["street.json"]) == {"version": 1, "name": "street", "points": points, "boxes": [box]}
+    assert (found["street.json"]["type"], found["street.json"]["step"]) == ("3d-points", 6)
+    assert len(json.loads(data["cloud.json"])["points"][1]) == 6
+    faults = [it["message"] for it in experiment.get_logging_errors()]
+    parts = ["expected one edge more", "give values, or counts and edges", "labels has 1 rows", "a point is [1.0, 1.0]"]
+    assert len(faults) == 4 and all(part in it for part, it in zip(parts, faults)), faults
+
+
+def test_a_remote_asset_is_a_link_and_a_dataset_has_a_hash(service: Service, tmp_path: Path) -> None:
+    import pandas as pd
+
+    from svc_ml.form.digest import to_digest
+
+    uri = "s3://bucket/data/train.parquet?versionId=1"
+    with Experiment(**quiet) as experiment:
+        returned = experiment.log_remote_asset(uri, step=2, metadata={"rows": 10})
+        experiment.log_remote_asset("dataset:7", "data", asset_type="dataset")
+        experiment.log_dataset_hash(np.arange(10_000))
+    found = assets(service, experiment.id)
+    named = found["train.parquet"]
+    assert returned == {"assetId": named["assetId"]}
+    assert (named["link"], named["remote"], named["step"], json.loads(named["metadata"])) == (
+        uri,
+        True,
+        2,
+        {"rows": 10},
+    )
+    assert (found["data"]["link"], found["data"]["type"]) == ("dataset:7", "dataset")
+    assert read_values(service, experiment.id, "parameters") == {"dataset_hash": to_digest(np.arange(10_000))}
+    changed = np.arange(10_000)
+    changed[5_000] = 0
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a").write_bytes(b"a")
+    (tmp_path / "b").write_bytes(b"b")
+    of_folder = to_digest(tmp_path)
+    (tmp_path / "b").write_bytes(b"c")
+    digests = [
+        to_digest(it)
+        for it in (
+            np.arange(10_000),
+            np.arange(10_000).reshape(100, 100),
+            np.arange(10_000, dtype=np.int16),
+            changed,
+            pd.DataFrame({"x": [1, 2]}),
+            pd.DataFrame({"x": [1, 3]}),
+            "text",
+            b"bytes",
+            tmp_path,
+        )
+    ]
+    assert len({*digests, of_folder}) == 10, "what differs anywhere has another hash"
+    assert to_digest(b"bytes") == hashlib.sha256(b"bytes").hexdigest()[:32]
 
 
 def test_a_model_and_an_artifact_are_whole(service: Service, tmp_path: Path) -> None:

@@ -75,9 +75,13 @@ def test_points_that_look_alike_are_all_kept_and_contexts_apart(service: Service
             experiment.log_metrics({"loss": 0.5, "accuracy": 0.9}, step=3)
         with experiment.validate():
             experiment.log_metric("loss", 0.7, step=3)
+            nested = {"valid": {"loss": 1.5, "top": {1: 0.5}}, "rate": 2}
+            experiment.log_metrics(nested, prefix="of", step=4, include_context=False)
     eventually(lambda: len(read_points(service, experiment.id, "same")) == 50)
     points = read(service, experiment.id, "metrics/get-metric", metricName="loss")["metrics"]
     assert {(it["runContext"], it["metricValue"]) for it in points} == {("train", "0.5"), ("validate", "0.7")}
+    spread = ["of_valid/loss", "of_valid/top/1", "of_rate"]
+    assert [read_points(service, experiment.id, it) for it in spread] == [[(4, 1.5)], [(4, 0.5)], [(4, 2.0)]]
 
 
 def test_a_context_belongs_to_the_thread_or_the_task_that_is_in_it(service: Service) -> None:
