@@ -32,6 +32,7 @@ export const metadataAnswer = z.object({
   startTimeMillis: z.unknown().optional(),
   endTimeMillis: z.unknown().optional(),
   archived: z.unknown().optional(),
+  running: z.unknown().optional(),
   throttle: z.unknown().optional(),
   throttleMessage: z.unknown().optional(),
 })

@@ -200,6 +200,7 @@ function compareMetadata(ledger: Ledger, read: Record<string, unknown>): string[
     startTimeMillis: ledger.startTimeMillis,
     endTimeMillis: ledger.endTimeMillis,
     archived: false,
+    running: false,
   }
   const differences = Object.entries(expected)
     .filter(([field, value]) => read[field] !== value)

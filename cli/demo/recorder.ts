@@ -25,7 +25,8 @@ export interface Recorder {
   point(point: Point): Promise<void>
   output(line: string, stderr: boolean): Promise<void>
   machine(sample: MachineSample): Promise<void>
-  startEndTime(startTimeMillis: number, endTimeMillis: number): Promise<void>
+  /** When the run began and ended, and that it has ended. */
+  end(startTimeMillis: number, endTimeMillis: number): Promise<void>
   /** Sends the waiting points and resolves when all requests are answered; rejects with the first error. */
   drain(): Promise<void>
 }
@@ -137,9 +138,10 @@ export async function createRecorder({ client, ...names }: NewExperiment): Promi
       await write('ram-metrics', { totalRam, usedRam, timestamp }, 2)
       await write('load-metrics', { loadAverage, timestamp }, 1)
     },
-    startEndTime: (startTimeMillis, endTimeMillis) => {
+    end: async (startTimeMillis, endTimeMillis) => {
       Object.assign(ledger, { startTimeMillis, endTimeMillis })
-      return write('set-start-end-time', { startTimeMillis, endTimeMillis })
+      await write('set-start-end-time', { startTimeMillis, endTimeMillis })
+      await write('update-status', { isAlive: false, hasCrashed: false })
     },
     drain: async () => {
       await flush()

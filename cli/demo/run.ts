@@ -119,7 +119,9 @@ export async function runExperiment({ plan, tags, onProgress, signal, ...experim
     await recorder.other('training_ms', Math.round(state.trainingMs))
     if (state.bestValidateAccuracy !== null) await recorder.other('best_validate_accuracy', state.bestValidateAccuracy)
     await monitor.finish(SAMPLES_MIN)
-    await recorder.startEndTime(startTimeMillis, Date.now())
+    // A beat that came after the end would have it running again.
+    await beat.stop()
+    await recorder.end(startTimeMillis, Date.now())
     await recorder.drain()
     return {
       ledger: recorder.ledger,
@@ -130,7 +132,7 @@ export async function runExperiment({ plan, tags, onProgress, signal, ...experim
       acknowledged: recorder.acknowledged(),
     }
   } finally {
-    beat.stop()
+    await beat.stop()
     monitor.stop()
   }
 }
@@ -186,7 +188,8 @@ function toEndReason(end: RunOutcome['end'], firstBrokenStep: number | null, bro
 interface Beat {
   cpuIntervalMs: number
   stopRequested(): boolean
-  stop(): void
+  /** Waits for a beat that is under way. */
+  stop(): Promise<void>
 }
 
 // Signals twice in each period that the service asks for. The first signal must succeed. A later failure is ignored: the writes
@@ -195,25 +198,29 @@ async function keepAlive(client: Client, experimentKey: string, signal: AbortSig
   const status = () => client.get('write/experiment/set-status', { experimentKey }, statusAnswer)
   const first = await status()
   let stopRequested = first.stopRequested ?? false
-  let running = false
+  let underWay: Promise<void> | undefined
+  async function beat() {
+    try {
+      stopRequested = (await status()).stopRequested ?? false
+    } catch {
+      // The writes report it.
+    } finally {
+      underWay = undefined
+    }
+  }
   const timer = setInterval(
-    async () => {
-      if (running || signal.aborted) return
-      running = true
-      try {
-        stopRequested = (await status()).stopRequested ?? false
-      } catch {
-        // The writes report it.
-      } finally {
-        running = false
-      }
+    () => {
+      if (!signal.aborted) underWay ??= beat()
     },
     Math.max(250, first.isAliveBeatDurationMillis / 2),
   )
   return {
     cpuIntervalMs: Math.max(100, first.cpuMonitorIntervalMillis),
     stopRequested: () => stopRequested,
-    stop: () => clearInterval(timer),
+    async stop() {
+      clearInterval(timer)
+      await underWay
+    },
   }
 }
 
