@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -19,6 +19,7 @@ from svc_ml.form.sound import to_wav
 from svc_ml.form.table import to_csv, to_rows
 from svc_ml.number import to_float, to_integer
 from svc_ml.run import never_raises
+from svc_ml.watch import What, watch_model
 
 _GET_ASSET = "/api/rest/v2/experiment/asset/get-asset"
 
@@ -175,6 +176,21 @@ class DisplayCalls(FileCalls):
         return self._log_display(data, _as_json(label), "histogram3d", step, metadata, False, epoch)
 
     log_histogram_3d = log_histogram
+
+    @never_raises
+    def watch(self, model: Any, log: What = "gradients", log_freq: int = 1_000) -> Callable[[], None] | None:
+        """
+        Logs histograms of a `torch.nn.Module` while it is trained, until the call that is returned, or the end of the experiment:
+        `gradients/<parameter>` at every `log_freq`-th backward pass, `parameters/<parameter>` at every `log_freq`-th forward pass in
+        training mode. The step is that of `set_step`, else the number of passes before.
+        """
+
+        def log_one(values: Any, name: str, passes: int) -> None:
+            self.log_histogram(values, name, step=passes if self._step is None else self._step)
+
+        end = watch_model(model, log, log_freq, log_one)
+        self._closers.append(end)
+        return end
 
     @never_raises
     def log_audio(

@@ -1,38 +1,25 @@
-"""The experiments that people make: new or existing, online or offline."""
+"""The experiments that people make: new or existing, online or offline. What all of them take is told at `Observed`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Literal
 
 from svc_ml.fault import logger
 from svc_ml.observation import Observed
 from svc_ml.run import now_ms
 
 
-class _NewRun(Observed):
-    def __init__(
-        self,
-        given: dict[str, Any],
-        experiment_name: str | None,
-        tags: Iterable[str] | None,
-        is_online: bool,
-        **options: Any,
-    ) -> None:
-        create = {"experimentName": experiment_name} if experiment_name else {}
-        super().__init__(given, create=create, is_online=is_online, **options)
-        if self._channel is None:
-            return
-        self._call("/write/experiment/set-start-end-time", {"startTimeMillis": now_ms()})
-        if tags:
-            self.add_tags(tags)
-
-
-class Experiment(_NewRun):
+class Experiment(Observed):
     """
     A new experiment at the service. When that cannot be reached, what is logged is kept on disk and sent later.
 
-    With `raise_on_error_during_init` a wrong key or an address without a service raises SvcError here, which says what to do.
+    experiment_name: of a new one; without, the service makes one.
+    experiment_key: 32 to 50 letters and digits; without, one is drawn.
+    resume: what to make of an experiment that has this key already. `never` refuses it, `allow` goes on with it or makes it, `must`
+        refuses to make it. Who goes on with a run says also how it ends.
+    raise_on_error_during_init: a wrong key, a refused experiment or an address without a service raises SvcError here, which says
+        what to do.
     """
 
     def __init__(
@@ -43,23 +30,56 @@ class Experiment(_NewRun):
         *,
         experiment_name: str | None = None,
         experiment_key: str | None = None,
+        resume: Literal["never", "allow", "must"] = "never",
         tags: Iterable[str] | None = None,
         url: str | None = None,
-        **options: Any,
+        spool_directory: str | None = None,
+        log_code: bool = True,
+        log_git_metadata: bool = True,
+        log_git_patch: bool = True,
+        auto_output_logging: bool | str = True,
+        log_env_details: bool = True,
+        log_env_host: bool = True,
+        log_env_cpu: bool = True,
+        log_env_gpu: bool = True,
+        log_env_disk: bool = True,
+        log_env_network: bool = True,
+        display_summary: bool = True,
+        disabled: bool = False,
+        raise_on_error_during_init: bool = False,
     ) -> None:
-        given = {
-            "api_key": api_key,
-            "project_name": project_name,
-            "workspace": workspace,
-            "experiment_key": experiment_key,
-            "url": url,
-        }
-        super().__init__(given, experiment_name, tags, True, **options)
+        super().__init__(
+            {
+                "api_key": api_key,
+                "project_name": project_name,
+                "workspace": workspace,
+                "experiment_key": experiment_key,
+                "url": url,
+                "spool_directory": spool_directory,
+            },
+            create={"experimentName": experiment_name} if experiment_name else {},
+            is_online=True,
+            resume=resume,
+            log_code=log_code,
+            log_git_metadata=log_git_metadata,
+            log_git_patch=log_git_patch,
+            auto_output_logging=auto_output_logging,
+            log_env_details=log_env_details,
+            log_env_host=log_env_host,
+            log_env_cpu=log_env_cpu,
+            log_env_gpu=log_env_gpu,
+            log_env_disk=log_env_disk,
+            log_env_network=log_env_network,
+            display_summary=display_summary,
+            disabled=disabled,
+            raise_on_error_during_init=raise_on_error_during_init,
+        )
+        _begin(self, tags)
         if self._link:
             logger.info("Experiment %s: %s", self._name, self._link)
 
 
-class OfflineExperiment(_NewRun):
+class OfflineExperiment(Observed):
     """A new experiment on disk, in `offline_directory`; `svc-ml sync` sends it."""
 
     def __init__(
@@ -71,21 +91,54 @@ class OfflineExperiment(_NewRun):
         experiment_name: str | None = None,
         experiment_key: str | None = None,
         tags: Iterable[str] | None = None,
-        **options: Any,
+        log_code: bool = True,
+        log_git_metadata: bool = True,
+        log_git_patch: bool = True,
+        auto_output_logging: bool | str = True,
+        log_env_details: bool = True,
+        log_env_host: bool = True,
+        log_env_cpu: bool = True,
+        log_env_gpu: bool = True,
+        log_env_disk: bool = True,
+        log_env_network: bool = True,
+        display_summary: bool = True,
+        disabled: bool = False,
+        raise_on_error_during_init: bool = False,
     ) -> None:
-        given = {
-            "project_name": project_name,
-            "workspace": workspace,
-            "experiment_key": experiment_key,
-            "offline_directory": offline_directory,
-        }
-        super().__init__(given, experiment_name, tags, False, **options)
+        super().__init__(
+            {
+                "project_name": project_name,
+                "workspace": workspace,
+                "experiment_key": experiment_key,
+                "offline_directory": offline_directory,
+            },
+            create={"experimentName": experiment_name} if experiment_name else {},
+            is_online=False,
+            log_code=log_code,
+            log_git_metadata=log_git_metadata,
+            log_git_patch=log_git_patch,
+            auto_output_logging=auto_output_logging,
+            log_env_details=log_env_details,
+            log_env_host=log_env_host,
+            log_env_cpu=log_env_cpu,
+            log_env_gpu=log_env_gpu,
+            log_env_disk=log_env_disk,
+            log_env_network=log_env_network,
+            display_summary=display_summary,
+            disabled=disabled,
+            raise_on_error_during_init=raise_on_error_during_init,
+        )
+        _begin(self, tags)
         if self._channel is not None:
             logger.info("Experiment %s is kept in %s", self._key, self._root)
 
 
 class ExistingExperiment(Observed):
-    """An experiment that is there already: to go on with a run, or to log to one from several processes."""
+    """
+    An experiment that is there already: to go on with a run, or to log to one from several processes.
+
+    worker: the context of what this process prints and uses of its machine, such as `worker-1`.
+    """
 
     def __init__(
         self,
@@ -93,17 +146,93 @@ class ExistingExperiment(Observed):
         experiment_key: str | None = None,
         *,
         url: str | None = None,
-        **options: Any,
+        spool_directory: str | None = None,
+        worker: str = "",
+        log_code: bool = True,
+        log_git_metadata: bool = True,
+        log_git_patch: bool = True,
+        auto_output_logging: bool | str = True,
+        log_env_details: bool = True,
+        log_env_host: bool = True,
+        log_env_cpu: bool = True,
+        log_env_gpu: bool = True,
+        log_env_disk: bool = True,
+        log_env_network: bool = True,
+        display_summary: bool = True,
+        disabled: bool = False,
+        raise_on_error_during_init: bool = False,
     ) -> None:
-        given = {"api_key": api_key, "experiment_key": experiment_key, "url": url}
-        super().__init__(given, create=None, is_online=True, **options)
+        super().__init__(
+            {"api_key": api_key, "experiment_key": experiment_key, "url": url, "spool_directory": spool_directory},
+            create=None,
+            is_online=True,
+            worker=worker,
+            log_code=log_code,
+            log_git_metadata=log_git_metadata,
+            log_git_patch=log_git_patch,
+            auto_output_logging=auto_output_logging,
+            log_env_details=log_env_details,
+            log_env_host=log_env_host,
+            log_env_cpu=log_env_cpu,
+            log_env_gpu=log_env_gpu,
+            log_env_disk=log_env_disk,
+            log_env_network=log_env_network,
+            display_summary=display_summary,
+            disabled=disabled,
+            raise_on_error_during_init=raise_on_error_during_init,
+        )
 
 
 class ExistingOfflineExperiment(Observed):
-    """More for an experiment that is, or will be, at the service: kept on disk until `svc-ml sync`."""
+    """
+    More for an experiment that is, or will be, at the service: kept on disk until `svc-ml sync`.
+
+    worker: the context of what this process prints and uses of its machine, such as `worker-1`.
+    """
 
     def __init__(
-        self, experiment_key: str | None = None, *, offline_directory: str | None = None, **options: Any
+        self,
+        experiment_key: str | None = None,
+        *,
+        offline_directory: str | None = None,
+        worker: str = "",
+        log_code: bool = True,
+        log_git_metadata: bool = True,
+        log_git_patch: bool = True,
+        auto_output_logging: bool | str = True,
+        log_env_details: bool = True,
+        log_env_host: bool = True,
+        log_env_cpu: bool = True,
+        log_env_gpu: bool = True,
+        log_env_disk: bool = True,
+        log_env_network: bool = True,
+        display_summary: bool = True,
+        disabled: bool = False,
+        raise_on_error_during_init: bool = False,
     ) -> None:
-        given = {"experiment_key": experiment_key, "offline_directory": offline_directory}
-        super().__init__(given, create=None, is_online=False, **options)
+        super().__init__(
+            {"experiment_key": experiment_key, "offline_directory": offline_directory},
+            create=None,
+            is_online=False,
+            worker=worker,
+            log_code=log_code,
+            log_git_metadata=log_git_metadata,
+            log_git_patch=log_git_patch,
+            auto_output_logging=auto_output_logging,
+            log_env_details=log_env_details,
+            log_env_host=log_env_host,
+            log_env_cpu=log_env_cpu,
+            log_env_gpu=log_env_gpu,
+            log_env_disk=log_env_disk,
+            log_env_network=log_env_network,
+            display_summary=display_summary,
+            disabled=disabled,
+            raise_on_error_during_init=raise_on_error_during_init,
+        )
+
+
+def _begin(run: Observed, tags: Iterable[str] | None) -> None:
+    if run._is_owner:
+        run._call("/write/experiment/set-start-end-time", {"startTimeMillis": now_ms()})
+    if tags:
+        run.add_tags(tags)

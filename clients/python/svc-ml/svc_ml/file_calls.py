@@ -59,10 +59,10 @@ class FileCalls(ValueCalls):
     @never_raises
     def log_asset_folder(
         self, folder: str | Path, step: Any = None, log_file_name: bool = True, recursive: bool = True
-    ) -> list[dict[str, str]]:
+    ) -> list[dict[str, str] | None] | None:
         """Logs the files of a folder, named by their path within, or by their own name without `log_file_name`."""
         base = _folder(folder)
-        found = []
+        found: list[dict[str, str] | None] = []
         for path in _files_in(base, recursive):
             name = path.relative_to(base).as_posix() if log_file_name else path.name
             found.append(self.log_asset(path, file_name=name, step=step))
@@ -87,6 +87,40 @@ class FileCalls(ValueCalls):
             return None
         query = self._describe(file_name, "model-element", None, metadata, overwrite)
         return {"assetId": self._upload(file_or_folder, {**query, "groupingName": str(name)}, copy_to_tmp)}
+
+    @never_raises
+    def register_model(
+        self,
+        model_name: str,
+        version: str | None = None,
+        *,
+        registry_name: str | None = None,
+        comment: str | None = None,
+        stages: Iterable[str] | None = None,
+        status: str | None = None,
+        description: str | None = None,
+        public: bool | None = None,
+    ) -> None:
+        """
+        Registers a model of this run, with the files that `log_model` has given it so far, as a version of the registered model
+        `registry_name`, which is made when it is the first; by default it has the name of the model.
+
+        version: semantic, such as `1.2.0`; without, the next patch of the highest, or `1.0.0`. A model of this run that is registered
+            already, under this version or without one under any, is left as it is.
+        public: of a registered model that is made: the whole organization may read it.
+        """
+        content = {
+            "experiment_model": str(model_name),
+            "model": str(registry_name or model_name),
+            "version": version,
+            "comment": comment,
+            "stages": None if stages is None else [str(it) for it in stages],
+            "status": status,
+            "description": description,
+            "is_public": public,
+        }
+        if self._channel is not None:
+            self._channel.put_behind_files(record.REGISTRATION, content)
 
     @never_raises
     def log_remote_asset(

@@ -25,12 +25,22 @@ class Observed(DisplayCalls):
     log_env_details: the machine and the installed packages; log_env_host: who and where it is.
     log_env_cpu (with memory and load), log_env_gpu, log_env_disk, log_env_network: what is used, at the intervals that the
     service asks for.
+    display_summary: a line at the end says what was sent.
+    disabled: every call succeeds, and nothing is logged.
+    raise_on_error_during_init: what goes wrong at the start raises SvcError; else it is one line in the log.
     """
 
     def __init__(
         self,
         given: Mapping[str, Any],
         *,
+        create: dict[str, Any] | None,
+        is_online: bool,
+        resume: str = "never",
+        worker: str = "",
+        disabled: bool = False,
+        raise_on_error_during_init: bool = False,
+        display_summary: bool = True,
         log_code: bool = True,
         log_git_metadata: bool = True,
         log_git_patch: bool = True,
@@ -41,9 +51,17 @@ class Observed(DisplayCalls):
         log_env_gpu: bool = True,
         log_env_disk: bool = True,
         log_env_network: bool = True,
-        **options: Any,
     ) -> None:
-        super().__init__(given, **options)
+        super().__init__(
+            given,
+            create=create,
+            is_online=is_online,
+            resume=resume,
+            worker=worker,
+            disabled=disabled,
+            raise_on_error_during_init=raise_on_error_during_init,
+            display_summary=display_summary,
+        )
         self._skip_line: Callable[[str], bool] | None = None
         """Lines of output that are logged by somebody else."""
         if self._channel is None:

@@ -20,12 +20,14 @@ from svc_ml.spool import record
 from svc_ml.spool.folder import FINISH_NAME, find_spool_folders
 from svc_ml.transport.channel import Channel
 from svc_ml.transport.delivery import Registration
-from svc_ml.transport.service import EXPERIMENT_EXISTS, Rejected, Service, Unavailable
+from svc_ml.transport.service import EXPERIMENT_EXISTS, EXPERIMENT_UNKNOWN, Rejected, Service, Unavailable
 from svc_ml.transport.sync import send_leftovers
 
 _TERMINATION_SECONDS = 10.0
 _DEFAULT_PROJECT = "general"
+_RESUMES = ("never", "allow", "must")
 
+Kind = TypeVar("Kind", bound="Run")
 Call = TypeVar("Call", bound=Callable[..., Any])
 
 
@@ -55,6 +57,9 @@ class Run:
     One experiment as this process logs to it. Every call may come from any thread, and after a fork; none raises.
 
     A disabled one takes every call and does nothing.
+
+    create: fields of an experiment that is to be made; None for one that is there.
+    resume: see Experiment.
     """
 
     def __init__(
@@ -63,7 +68,7 @@ class Run:
         *,
         create: dict[str, Any] | None,
         is_online: bool,
-        may_exist: bool = False,
+        resume: str = "never",
         worker: str = "",
         disabled: bool = False,
         raise_on_error_during_init: bool = False,
@@ -81,7 +86,7 @@ class Run:
         self._root = Path()
         self.opened_seconds = int(time.time())
         """When this process opened it, in seconds since the Unix epoch."""
-        self._may_exist = may_exist
+        self._resume = resume
         self._step: int | None = None
         self._epoch: int | None = None
         self._pid = os.getpid()
@@ -93,7 +98,10 @@ class Run:
         self._has_ended = False
         self._display_summary = display_summary
         self._closers: list[Callable[[], None]] = []
+        create = None if resume == "must" else create
         self._is_owner = create is not None
+        """This process made the experiment: what is known of its surroundings is logged by nobody else."""
+        self._tells_end = self._is_owner or resume != "never"
         self._is_online = is_online
         self._key = str(given.get("experiment_key") or "")
         self.stop_requested = False
@@ -109,9 +117,12 @@ class Run:
 
     def _open(self, settings: Settings, create: dict[str, Any] | None, is_online: bool, raises: bool) -> None:
         self._settings = settings
+        if self._resume not in _RESUMES:
+            raise SvcError(f"resume is {self._resume!r}: expected 'never', 'allow' or 'must'.")
         self._key = settings.experiment_key or (secrets.token_hex(16) if create is not None else "")
         if not self._key:
-            raise SvcError("No experiment key: give experiment_key, or set SVC_EXPERIMENT_KEY.")
+            why = " for resume='must'" if self._resume == "must" else ""
+            raise SvcError(f"No experiment key{why}: give experiment_key, or set SVC_EXPERIMENT_KEY.")
         if not (32 <= len(self._key) <= 50 and self._key.isascii() and self._key.isalnum()):
             raise SvcError(
                 f"experiment_key {self._key!r}: must have 32 to 50 letters and digits; leave it out to get one."
@@ -123,7 +134,7 @@ class Run:
                 **create,
             }
         # A key that was drawn here is nobody else's.
-        registration = Registration(self._key, create, self._may_exist or settings.experiment_key is None)
+        registration = Registration(self._key, create, self._resume == "allow" or settings.experiment_key is None)
         self._service = service = Service(settings.url, settings.api_key) if is_online and settings.api_key else None
         root = Path(settings.spool_directory if is_online else settings.offline_directory).expanduser().absolute()
         self._root = root
@@ -144,7 +155,7 @@ class Run:
             faults=self._faults,
             at_start=process_end.watch_forked_process,
         )
-        self._name = registration.answer.get("name") or (create or {}).get("experimentName")
+        self._name = self._name or registration.answer.get("name") or (create or {}).get("experimentName")
         self._link = registration.answer.get("link")
         process_end.watch(self)
         if service is not None:
@@ -160,14 +171,17 @@ class Run:
         try:
             if registration.create is not None:
                 registration.ensure(service, self._settings.init_seconds)
-            else:
-                service.get("/experiment/metadata", {"experimentKey": self._key}, self._settings.init_seconds)
+            if not registration.answer:
+                self._is_owner = False
+                query = {"experimentKey": self._key}
+                found = service.get("/experiment/metadata", query, self._settings.init_seconds)
+                self._name = found.get("experimentName")
         except Unavailable as error:
             if raises:
                 raise SvcError(f"{error}. Start the service there, or set SVC_URL to its address.") from error
             self._faults.add(f"{error}: what is logged is kept in {self._root} and sent later.", once="unavailable")
         except Rejected as error:
-            advice = _advice(error)
+            advice = _advice(error, self._key)
             if raises:
                 raise SvcError(f"{error} {advice}") from error
             self._faults.add(f"{error} {advice} What is logged is kept in {self._root}.", once="barred")
@@ -293,7 +307,7 @@ class Run:
             for close in reversed(self._closers):
                 close()
             self._closers.clear()
-            if self._is_owner and os.getpid() == self._pid:
+            if self._tells_end and os.getpid() == self._pid:
                 self._log_end()
             seconds = self._settings.end_seconds if timeout is None else timeout
             has_all = channel.flush(seconds, on_wait=self._tell_wait)
@@ -346,7 +360,7 @@ class Run:
         if channel.folder_path is not None and (self._service is None or not has_all):
             logger.info("To send what is on disk: svc-ml sync %s", channel.folder_path)
 
-    def __enter__(self) -> Any:
+    def __enter__(self: Kind) -> Kind:
         return self
 
     def __exit__(
@@ -410,8 +424,16 @@ def _reopen(settings: dict[str, Any] | None, is_online: bool) -> Run:
             if isinstance(run, Run) and run.id == settings["experiment_key"] and run._is_online == is_online:
                 return run
         # The machine is watched by whoever made the experiment.
-        parts = dict.fromkeys(("log_env_cpu", "log_env_gpu", "log_env_disk", "log_env_network"), False)
-        run = Observed(settings, create=None, is_online=is_online, display_summary=False, **parts)
+        run = Observed(
+            settings,
+            create=None,
+            is_online=is_online,
+            display_summary=False,
+            log_env_cpu=False,
+            log_env_gpu=False,
+            log_env_disk=False,
+            log_env_network=False,
+        )
         _reopened[run.id] = run
         return run
 
@@ -434,11 +456,13 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _advice(error: Rejected) -> str:
+def _advice(error: Rejected, key: str) -> str:
     if error.status == 401:
         return "Set SVC_API_KEY to a key of this service."
     if error.code == EXPERIMENT_EXISTS:
-        return "Go on with it by ExistingExperiment."
+        return f"experiment_key {key!r}: go on with it by resume='allow' or resume='must', or leave the key out."
+    if error.code == EXPERIMENT_UNKNOWN:
+        return f"experiment_key {key!r}: Experiment(experiment_key=..., resume='allow') makes it."
     return "Mend that and start again."
 
 

@@ -8,7 +8,7 @@ import contextvars
 import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, TypeVar
 
 from svc_ml.fault import SvcError
 from svc_ml.number import to_float, to_integer
@@ -16,6 +16,7 @@ from svc_ml.run import Run, never_raises, now_ms
 
 _now = time.time
 _LOW, _HIGH = -(2**63), 2**63 - 1
+Kind = TypeVar("Kind", bound="ValueCalls")
 
 
 class _Scope(NamedTuple):
@@ -200,7 +201,7 @@ class ValueCalls(Run):
             self._faults.add(f"{call}: got {_shorten(value)}, expected a whole number of 64 bits.", data_affected=call)
 
     @contextlib.contextmanager
-    def context_manager(self, context: str) -> Iterator[ValueCalls]:
+    def context_manager(self: Kind, context: str) -> Iterator[Kind]:
         """
         Points that this thread (or asyncio task) logs within belong to a context, such as `train` or `validate`. A thread that is
         started within begins outside of it.
@@ -211,13 +212,13 @@ class ValueCalls(Run):
         finally:
             _scope.reset(before)
 
-    def train(self) -> contextlib.AbstractContextManager[ValueCalls]:
+    def train(self: Kind) -> contextlib.AbstractContextManager[Kind]:
         return self.context_manager("train")
 
-    def validate(self) -> contextlib.AbstractContextManager[ValueCalls]:
+    def validate(self: Kind) -> contextlib.AbstractContextManager[Kind]:
         return self.context_manager("validate")
 
-    def test(self) -> contextlib.AbstractContextManager[ValueCalls]:
+    def test(self: Kind) -> contextlib.AbstractContextManager[Kind]:
         return self.context_manager("test")
 
 

@@ -362,6 +362,22 @@ def test_a_model_and_an_artifact_are_whole(service: Service, tmp_path: Path) -> 
         name = f"data-{experiment.id}"
         experiment.log_artifact(name, tmp_path / "model", "1.0.0", aliases=["best"], metadata={"rows": 2})
         experiment.log_artifact(name, {"c.bin": b"c"}, "1.1.0")
+        for _ in range(2):
+            experiment.register_model("digits", registry_name=name, stages=["staging"], comment="good")
+        experiment.register_model("digits", "2.0.0", registry_name=name, description="not of the first")
+        experiment.register_model("nothing", registry_name=name)
+    faults = [it["message"] for it in experiment.get_logging_errors()]
+    assert len(faults) == 1 and name in faults[0] and 'no model "nothing"' in faults[0], faults
+    items = service.get(f"/api/rest/v2/registry-model/items?workspaceName={service.workspace}&modelName={name}")[
+        "items"
+    ]
+    assert [(it["version"], it["comment"], it["stages"]) for it in items] == [
+        ("2.0.0", "", []),
+        ("1.0.0", "good", ["staging"]),
+    ]
+    query = f"workspaceName={service.workspace}&modelName={name}&version=1.0.0"
+    registered = service.get(f"/api/rest/v2/registry-model/item/details?{query}")
+    assert sorted(it["fileName"] for it in registered["assets"]) == ["a.bin", "b.bin"]
     models = read(service, experiment.id, "model")["models"]
     assert [it["modelName"] for it in models] == ["digits"]
     found = service.get(f"/api/rest/v2/artifacts/version?workspace={service.workspace}&artifactName={name}&alias=best")

@@ -150,6 +150,38 @@ def test_keras(service: Service, key: str, tmp_path: Path) -> None:
     assert eventually(lambda: read_points(service, more, "test_loss") == [(20, loss)])
 
 
+def test_a_watched_model(service: Service) -> None:
+    with Experiment(auto_output_logging=False, log_code=False) as experiment:
+        model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1, bias=False))
+        assert experiment.watch([]) is None
+        end = experiment.watch(model, log="all", log_freq=2)
+        weights = {}
+        for passes in range(6):
+            if passes == 5:
+                end()
+            weights[passes] = [it.detach().clone() for it in model.parameters()]
+            model(torch.rand(8, 3)).square().sum().backward()
+            with torch.no_grad():
+                for it in model.parameters():
+                    it -= 0.01 * it.grad
+        model.eval()
+        model(torch.rand(8, 3))
+    faults = [it["message"] for it in experiment.get_logging_errors()]
+    assert len(faults) == 1 and "expected a torch.nn.Module" in faults[0]
+    listed = service.get(f"/api/rest/v2/experiment/asset/list?experimentKey={experiment.id}&type=histogram3d")["assets"]
+    names = ["0.weight", "0.bias", "2.weight"]
+    expected = {
+        (f"{kind}/{name}.json", step) for kind in ("gradients", "parameters") for name in names for step in (0, 2, 4)
+    }
+    assert {(it["fileName"], it["step"]) for it in listed} == expected and len(listed) == len(expected)
+    for it in listed:
+        if it["fileName"] == "parameters/2.weight.json":
+            path = f"/api/rest/v2/experiment/asset/get-asset?experimentKey={experiment.id}&assetId={it['assetId']}"
+            logged = weights[it["step"]][2]
+            found = service.get(path)
+            assert (found["count"], found["min"], found["max"]) == (2, float(logged.min()), float(logged.max()))
+
+
 def test_torch_summary_writer(service: Service, key: str, tmp_path: Path) -> None:
     tensorboard = pytest.importorskip("torch.utils.tensorboard")
     from svc_ml.integration.tensorboard import stop, sync

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from conftest import Service, eventually
 from ml_ledger import environment, quiet, read, read_points, read_values
-from svc_ml import ExistingExperiment, Experiment
+from svc_ml import ExistingExperiment, Experiment, SvcError
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +83,40 @@ def test_points_that_look_alike_are_all_kept_and_contexts_apart(service: Service
     assert {(it["runContext"], it["metricValue"]) for it in points} == {("train", "0.5"), ("validate", "0.7")}
     spread = ["of_valid/loss", "of_valid/top/1", "of_rate"]
     assert [read_points(service, experiment.id, it) for it in spread] == [[(4, 1.5)], [(4, 0.5)], [(4, 2.0)]]
+
+
+def test_a_run_is_gone_on_with_by_its_key_as_asked(service: Service) -> None:
+    key = uuid.uuid4().hex
+
+    def points() -> list[tuple[int | None, float]]:
+        return read_points(service, key, "loss")
+
+    refused = Experiment(experiment_key=key, resume="must", **quiet)
+    assert "resume='allow'" in refused.get_logging_errors()[0]["message"]
+    with pytest.raises(SvcError, match="resume='allow' makes it"):
+        Experiment(experiment_key=key, resume="must", raise_on_error_during_init=True)
+    for step, resume in enumerate(["allow", "must", "allow"]):
+        with Experiment(
+            experiment_key=key, experiment_name=f"run-{step}", resume=resume, tags=[str(step)], **quiet
+        ) as run:
+            run.log_metric("loss", 0.5, step=step)
+            assert run.get_name() == "run-0" and run.get_logging_errors() == []
+            if step == 1:
+                began = read(service, key, "metadata")["startTimeMillis"]
+                run._note_crash("RuntimeError: seen in the second part")
+        state = read(service, key, "metadata")
+        assert (state["running"], state["hasCrashed"]) == (False, step == 1)
+    assert eventually(lambda: points() == [(0, 0.5), (1, 0.5), (2, 0.5)])
+    assert read(service, key, "metadata")["startTimeMillis"] == began
+    assert {it["name"] for it in read(service, key, "tags")["tags"]} == {"0", "1", "2"}
+    for wrong, message in [
+        ("never", "go on with it by resume='allow'"),
+        ("sometimes", "expected 'never', 'allow' or 'must'"),
+    ]:
+        with pytest.raises(SvcError, match=message):
+            Experiment(experiment_key=key, resume=wrong, raise_on_error_during_init=True)  # type: ignore[arg-type]
+    with pytest.raises(SvcError, match="No experiment key for resume='must'"):
+        Experiment(resume="must", raise_on_error_during_init=True)
 
 
 def test_a_context_belongs_to_the_thread_or_the_task_that_is_in_it(service: Service) -> None:

@@ -376,7 +376,7 @@ def _open_experiment(
     if mode == "get":
         return ExistingExperiment(api_key, key, **options)
     if mode == "get_or_create" and key:
-        return Experiment(api_key, may_exist=True, **named)
+        return Experiment(api_key, resume="allow", **named)
     return Experiment(api_key, **named)
 
 

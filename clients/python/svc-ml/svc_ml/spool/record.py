@@ -19,6 +19,8 @@ FILE = 4
 """One upload: `{"path", "file", "query", "is_copy"}`; `file` is a path, from the folder of the spool when it is a copy."""
 ARTIFACT = 5
 """A version of an artifact with its files, each as above: see artifact.py."""
+REGISTRATION = 6
+"""A version of a registered model: see registry.py. Behind the files that it is made of."""
 
 Point = tuple[str, str, float, Optional[int], Optional[int], int]
 """Name, context, value, step, epoch, ms since the Unix epoch."""

@@ -38,7 +38,7 @@ _RETRY_SECONDS = 1.0
 _WAIT_SECONDS = 2.0
 _BARRED_SECONDS = 30.0
 _COPIED_AT_ONCE_BYTES = 4 * 1024 * 1024
-_LANES = {record.FILE: FILES, record.ARTIFACT: FILES}
+_LANES = {record.FILE: FILES, record.ARTIFACT: FILES, record.REGISTRATION: FILES}
 
 
 class Channel:
@@ -157,6 +157,22 @@ class Channel:
         thread.join(self._settings.block_seconds)
         if thread.is_alive():
             self._copying.append(thread)
+
+    def put_behind_files(self, kind: int, content: dict[str, Any]) -> None:
+        """Logs what is made of files that were logged before: also of those that are still being copied."""
+        self._copying = waited_for = [it for it in self._copying if it.is_alive()]
+        if not waited_for:
+            self.put(kind, content)
+            return
+
+        def wait() -> None:
+            for it in waited_for:
+                it.join()
+            self.put(kind, content)
+
+        thread = threading.Thread(target=wait, name="svc-behind-files", daemon=True)
+        thread.start()
+        self._copying = [*waited_for, thread]
 
     def _copy(self, kind: int, content: dict[str, Any], copies: dict[str, Path | bytes], size: int) -> None:
         try:

@@ -16,7 +16,7 @@ from typing import Any
 from svc_ml.fault import Faults, logger
 from svc_ml.spool import record
 from svc_ml.spool.log import Record
-from svc_ml.transport import artifact
+from svc_ml.transport import artifact, registry
 from svc_ml.transport.service import EXPERIMENT_EXISTS, Rejected, Service, Unavailable
 
 _BACKOFF_SECONDS = (0.2, 30.0)
@@ -146,7 +146,7 @@ class Delivery:
                 lambda _: self._post("/write/experiment/output", text, f"{batch_id}-lines"),
             )
         for index, it in enumerate(records):
-            if it.kind not in (record.CALL, record.FILE, record.ARTIFACT):
+            if it.kind in (record.POINTS, record.LINES):
                 continue
             content = json.loads(it.payload)
             request_id = f"{batch_id}-{index}"
@@ -154,8 +154,10 @@ class Delivery:
                 yield _describe(content), self._to_call(content, request_id)
             elif it.kind == record.FILE:
                 yield f"the file {content['query'].get('fileName', '')}", self._to_upload(content)
-            else:
+            elif it.kind == record.ARTIFACT:
                 yield f"the artifact {content['name']}", self._to_artifact(content)
+            else:
+                yield f"the registered model {content['model']}", self._to_registration(content)
 
     def _send_points(self, key: str, series: bytes, count: int, request_id: str) -> None:
         body = b'{"experimentKey":%s,"series":[%s]}' % (key.encode(), series)
@@ -203,6 +205,9 @@ class Delivery:
 
     def _to_artifact(self, content: dict[str, Any]) -> Callable[[bool], Any]:
         return lambda _: artifact.send_version(self._service, self._registration.experiment_key, content, self._upload)
+
+    def _to_registration(self, content: dict[str, Any]) -> Callable[[bool], Any]:
+        return lambda _: registry.register_version(self._service, self._registration.experiment_key, content)
 
     def _upload(self, call: str, source: dict[str, Any], query: dict[str, Any]) -> None:
         """source: has the path of a copy or of the file itself as `file`, or, where the disk took no copy, its `bytes`."""

@@ -1,0 +1,34 @@
+"""
+What type checkers say of calls: this file is checked, and never run. What passes here passes for people, and each `ignore` is of
+an error that they get: one that is not needed fails the check.
+"""
+
+# mypy: warn-unused-ignores
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Optional
+
+from svc_ml import ExistingExperiment, Experiment, OfflineExperiment
+
+with Experiment(project_name="digits", resume="allow", log_code=False) as online:
+    kept: Experiment = online
+    key: str = online.get_key()
+    link: Optional[str] = online.url
+    scope: AbstractContextManager[Experiment] = online.train()
+    asset: Optional[dict[str, str]] = online.log_image([[0.5]], name="dot.png", step=1)
+    online.log_metric("loss", 0.25, step=1)
+    online.log_metric("loss", 0.25, at=1)  # type: ignore[call-arg]
+    online.log_histogram([1.0], bins="many")  # type: ignore[arg-type]
+    online.log_nothing()  # type: ignore[attr-defined]
+
+with OfflineExperiment(offline_directory="runs") as offline, offline.validate() as validating:
+    same: OfflineExperiment = validating
+
+ExistingExperiment(experiment_key=key, worker="worker-1", spool_directory="spool")
+Experiment(resume="sometimes")  # type: ignore[arg-type]
+Experiment(project="digits")  # type: ignore[call-arg]
+Experiment(worker="worker-1")  # type: ignore[call-arg]
+OfflineExperiment(url="http://127.0.0.1:8080")  # type: ignore[call-arg]
+ExistingExperiment(project_name="digits")  # type: ignore[call-arg]
