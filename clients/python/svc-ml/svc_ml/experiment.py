@@ -1,16 +1,17 @@
-"""The experiments that people make: new or existing, online or offline. What all of them take is told at `Observed`."""
+"""The experiments that people make: new or existing, online or offline. What all of them take is told at `BaseExperiment`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Literal
 
+from svc_ml.base_experiment import BaseExperiment
 from svc_ml.fault import logger
-from svc_ml.observation import Observed
-from svc_ml.run import now_ms
+from svc_ml.observation import observe
+from svc_ml.run import Run, now_ms
 
 
-class Experiment(Observed):
+class Experiment(BaseExperiment):
     """
     A new experiment at the service. When that cannot be reached, what is logged is kept on disk and sent later.
 
@@ -48,7 +49,7 @@ class Experiment(Observed):
         disabled: bool = False,
         raise_on_error_during_init: bool = False,
     ) -> None:
-        super().__init__(
+        run = Run(
             {
                 "api_key": api_key,
                 "project_name": project_name,
@@ -60,6 +61,14 @@ class Experiment(Observed):
             create={"experimentName": experiment_name} if experiment_name else {},
             is_online=True,
             resume=resume,
+            display_summary=display_summary,
+            disabled=disabled,
+            raise_on_error_during_init=raise_on_error_during_init,
+        )
+        super().__init__(run)
+        observe(
+            run,
+            self.log_code,
             log_code=log_code,
             log_git_metadata=log_git_metadata,
             log_git_patch=log_git_patch,
@@ -70,16 +79,15 @@ class Experiment(Observed):
             log_env_gpu=log_env_gpu,
             log_env_disk=log_env_disk,
             log_env_network=log_env_network,
-            display_summary=display_summary,
-            disabled=disabled,
-            raise_on_error_during_init=raise_on_error_during_init,
         )
-        _begin(self, tags)
-        if self._link:
-            logger.info("Experiment %s: %s", self._name, self._link)
+        _begin(run)
+        if tags:
+            self.add_tags(tags)
+        if run.link:
+            logger.info("Experiment %s: %s", run.name, run.link)
 
 
-class OfflineExperiment(Observed):
+class OfflineExperiment(BaseExperiment):
     """A new experiment on disk, in `offline_directory`; `svc-ml sync` sends it."""
 
     def __init__(
@@ -105,7 +113,7 @@ class OfflineExperiment(Observed):
         disabled: bool = False,
         raise_on_error_during_init: bool = False,
     ) -> None:
-        super().__init__(
+        run = Run(
             {
                 "project_name": project_name,
                 "workspace": workspace,
@@ -114,6 +122,14 @@ class OfflineExperiment(Observed):
             },
             create={"experimentName": experiment_name} if experiment_name else {},
             is_online=False,
+            display_summary=display_summary,
+            disabled=disabled,
+            raise_on_error_during_init=raise_on_error_during_init,
+        )
+        super().__init__(run)
+        observe(
+            run,
+            self.log_code,
             log_code=log_code,
             log_git_metadata=log_git_metadata,
             log_git_patch=log_git_patch,
@@ -124,16 +140,15 @@ class OfflineExperiment(Observed):
             log_env_gpu=log_env_gpu,
             log_env_disk=log_env_disk,
             log_env_network=log_env_network,
-            display_summary=display_summary,
-            disabled=disabled,
-            raise_on_error_during_init=raise_on_error_during_init,
         )
-        _begin(self, tags)
-        if self._channel is not None:
-            logger.info("Experiment %s is kept in %s", self._key, self._root)
+        _begin(run)
+        if tags:
+            self.add_tags(tags)
+        if run.channel is not None:
+            logger.info("Experiment %s is kept in %s", run.key, run.root)
 
 
-class ExistingExperiment(Observed):
+class ExistingExperiment(BaseExperiment):
     """
     An experiment that is there already: to go on with a run, or to log to one from several processes.
 
@@ -162,11 +177,19 @@ class ExistingExperiment(Observed):
         disabled: bool = False,
         raise_on_error_during_init: bool = False,
     ) -> None:
-        super().__init__(
+        run = Run(
             {"api_key": api_key, "experiment_key": experiment_key, "url": url, "spool_directory": spool_directory},
             create=None,
             is_online=True,
             worker=worker,
+            display_summary=display_summary,
+            disabled=disabled,
+            raise_on_error_during_init=raise_on_error_during_init,
+        )
+        super().__init__(run)
+        observe(
+            run,
+            self.log_code,
             log_code=log_code,
             log_git_metadata=log_git_metadata,
             log_git_patch=log_git_patch,
@@ -177,13 +200,10 @@ class ExistingExperiment(Observed):
             log_env_gpu=log_env_gpu,
             log_env_disk=log_env_disk,
             log_env_network=log_env_network,
-            display_summary=display_summary,
-            disabled=disabled,
-            raise_on_error_during_init=raise_on_error_during_init,
         )
 
 
-class ExistingOfflineExperiment(Observed):
+class ExistingOfflineExperiment(BaseExperiment):
     """
     More for an experiment that is, or will be, at the service: kept on disk until `svc-ml sync`.
 
@@ -210,11 +230,19 @@ class ExistingOfflineExperiment(Observed):
         disabled: bool = False,
         raise_on_error_during_init: bool = False,
     ) -> None:
-        super().__init__(
+        run = Run(
             {"experiment_key": experiment_key, "offline_directory": offline_directory},
             create=None,
             is_online=False,
             worker=worker,
+            display_summary=display_summary,
+            disabled=disabled,
+            raise_on_error_during_init=raise_on_error_during_init,
+        )
+        super().__init__(run)
+        observe(
+            run,
+            self.log_code,
             log_code=log_code,
             log_git_metadata=log_git_metadata,
             log_git_patch=log_git_patch,
@@ -225,14 +253,9 @@ class ExistingOfflineExperiment(Observed):
             log_env_gpu=log_env_gpu,
             log_env_disk=log_env_disk,
             log_env_network=log_env_network,
-            display_summary=display_summary,
-            disabled=disabled,
-            raise_on_error_during_init=raise_on_error_during_init,
         )
 
 
-def _begin(run: Observed, tags: Iterable[str] | None) -> None:
-    if run._is_owner:
-        run._call("/write/experiment/set-start-end-time", {"startTimeMillis": now_ms()})
-    if tags:
-        run.add_tags(tags)
+def _begin(run: Run) -> None:
+    if run.is_owner:
+        run.call("/write/experiment/set-start-end-time", {"startTimeMillis": now_ms()})

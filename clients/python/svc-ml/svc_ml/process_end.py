@@ -27,7 +27,7 @@ class Ending(Protocol):
     def _after_fork_in_child(self) -> None: ...
     def _at_exit(self, error: str | None) -> None: ...
     def _at_termination(self, is_the_end: bool) -> None: ...
-    def _note_crash(self, error: str) -> None: ...
+    def note_crash(self, error: str) -> None: ...
 
 
 _END_SECONDS = 15.0
@@ -103,7 +103,7 @@ def _watch_exceptions() -> None:
 
     def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         for experiment in list(_open):
-            experiment._note_crash(describe(error))
+            experiment.note_crash(describe(error))
         previous(kind, error, trace)
 
     sys.excepthook = note

@@ -117,7 +117,7 @@ LOGS_UNTIL_KILLED = """
         step += 1
         if step % 100 == 0:
             # What stands in the ledger was on disk before.
-            experiment._channel.write()
+            experiment._run.channel.write()
             print(step, flush=True)
             time.sleep(0.01)
 """
@@ -232,7 +232,7 @@ def test_a_full_disk_bound_is_told_once_and_counted_and_the_training_goes_on(
 ) -> None:
     monkeypatch.setenv("SVC_SPOOL_BYTES", "400000")
     experiment = Experiment(**quiet)
-    channel = experiment._channel
+    channel = experiment._run.channel
     assert channel is not None
     for round in range(30):
         log(experiment, range(round * 1_000, (round + 1) * 1_000))
@@ -266,7 +266,7 @@ def test_a_full_queue_makes_a_call_wait_once_and_then_drops_and_counts(
     # The disk refuses, a file stands where the folder should be; and the service is away.
     (tmp_path / "spool").write_text("in the way")
     experiment = Experiment(**quiet)
-    channel = experiment._channel
+    channel = experiment._run.channel
     assert channel is not None
     log(experiment, range(20_000))
     dropped = channel.dropped
@@ -287,7 +287,7 @@ def test_what_neither_disk_nor_service_took_is_counted_to_the_last_point(
     (tmp_path / "spool").write_text("in the way")
     monkeypatch.setenv("SVC_STALL_SECONDS", "1")
     experiment = Experiment(**quiet)
-    channel = experiment._channel
+    channel = experiment._run.channel
     assert channel is not None
     log(experiment, range(5_000))
     experiment.end()
@@ -310,7 +310,7 @@ DISK_FILLS_UP = """
         experiment.log_asset(bytes(200_000), file_name=f"bytes-{round}")
     experiment.log_asset(sys.argv[1], file_name="file")
     experiment.end()
-    print(experiment.id, experiment._channel.dropped)
+    print(experiment.id, experiment._run.channel.dropped)
 """
 
 

@@ -479,7 +479,7 @@ def test_a_notebook_shows_a_link(variables: dict[str, str]) -> None:
         with Experiment(experiment_name="a <b>") as experiment:
             print(experiment._repr_html_())
             experiment.display()
-        from svc_ml.run import _to_embed
+        from svc_ml.calls.lifecycle import _to_embed
         print(_to_embed("https://svc.example/below/a%2Fteam/vision/key"))
     """
     output, errors = run_script(script, variables)

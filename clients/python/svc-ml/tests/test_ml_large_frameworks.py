@@ -150,7 +150,7 @@ def test_keras(service: Service, key: str, tmp_path: Path) -> None:
     assert eventually(lambda: read_points(service, more, "test_loss") == [(20, loss)])
 
 
-def test_a_watched_model(service: Service) -> None:
+def test_a_watched_model(service: Service, key: str) -> None:
     with Experiment(auto_output_logging=False, log_code=False) as experiment:
         model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1, bias=False))
         assert experiment.watch([]) is None

@@ -93,7 +93,7 @@ def test_a_run_is_gone_on_with_by_its_key_as_asked(service: Service) -> None:
 
     refused = Experiment(experiment_key=key, resume="must", **quiet)
     assert "resume='allow'" in refused.get_logging_errors()[0]["message"]
-    with pytest.raises(SvcError, match="resume='allow' makes it"):
+    with pytest.raises(SvcError, match=r"resume='allow'\) makes it"):
         Experiment(experiment_key=key, resume="must", raise_on_error_during_init=True)
     for step, resume in enumerate(["allow", "must", "allow"]):
         with Experiment(
@@ -101,14 +101,15 @@ def test_a_run_is_gone_on_with_by_its_key_as_asked(service: Service) -> None:
         ) as run:
             run.log_metric("loss", 0.5, step=step)
             assert run.get_name() == "run-0" and run.get_logging_errors() == []
+            assert run.url is not None and run.url.endswith(f"/{service.workspace}/clients/{key}")
             if step == 1:
                 began = read(service, key, "metadata")["startTimeMillis"]
-                run._note_crash("RuntimeError: seen in the second part")
+                run._run.note_crash("RuntimeError: seen in the second part")
         state = read(service, key, "metadata")
         assert (state["running"], state["hasCrashed"]) == (False, step == 1)
     assert eventually(lambda: points() == [(0, 0.5), (1, 0.5), (2, 0.5)])
     assert read(service, key, "metadata")["startTimeMillis"] == began
-    assert {it["name"] for it in read(service, key, "tags")["tags"]} == {"0", "1", "2"}
+    assert set(read(service, key, "tags")["tags"]) == {"0", "1", "2"}
     for wrong, message in [
         ("never", "go on with it by resume='allow'"),
         ("sometimes", "expected 'never', 'allow' or 'must'"),

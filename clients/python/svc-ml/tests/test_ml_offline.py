@@ -109,7 +109,7 @@ def test_a_sync_that_is_killed_again_and_again_is_gone_on_with(
 def test_a_spool_in_use_is_left_alone(service: Service, variables: dict[str, str], tmp_path: Path) -> None:
     experiment = OfflineExperiment()
     experiment.log_metric("loss", 1, step=0)
-    experiment._channel.write()  # type: ignore[union-attr]
+    experiment._run.channel.write()  # type: ignore[union-attr]
     done = sync(tmp_path / "offline", variables)
     assert done.returncode == 1 and "in use" in done.stderr
     experiment.end()

@@ -21,11 +21,10 @@ from typing import Any, Optional
 from ray.train import Checkpoint
 from ray.tune.logger import LoggerCallback
 
+from svc_ml.base_experiment import BaseExperiment, disabled_experiment
 from svc_ml.experiment import ExistingExperiment, ExistingOfflineExperiment, Experiment, OfflineExperiment
 from svc_ml.fault import SvcError, logger
 from svc_ml.integration import ray_notes, ray_output
-from svc_ml.observation import Observed
-from svc_ml.run import Run
 from svc_ml.settings import read_settings
 from svc_ml.transport.service import Service
 
@@ -90,7 +89,7 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
         if mode == "get" and not experiment_key:
             raise ValueError("mode 'get' needs an experiment_key, or SVC_EXPERIMENT_KEY.")
         self._save_checkpoints = save_checkpoints
-        self._experiment: Observed | None = None
+        self._experiment: BaseExperiment | None = None
         self._is_driver = True
         self._reports = 0
         self._has_failed = False
@@ -99,19 +98,19 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
         given = {name: value for name, value in names.items() if value is not None}
         run = _open_experiment(given, mode, online, api_key, experiment_name, experiment_kwargs)
         self._experiment = run
-        run._is_crash_told_by_others = True
-        run._skip_line = ray_output.EchoFilter(run.id)
+        run._run.is_crash_told_by_others = True
+        run._run.skip_line = ray_output.EchoFilter(run.id)
         if tags:
             run.add_tags(tags)
         parameters = {name: value for name, value in dist_config.items() if name != CONFIG_KEY}
         run.log_parameters(parameters)
         self._shared = _describe(run)
-        if share_api_key_to_workers and run._service is not None:
-            self._shared["api_key"] = run._service.api_key
+        if share_api_key_to_workers and run._run.service is not None:
+            self._shared["api_key"] = run._run.service.api_key
         dist_config[CONFIG_KEY] = self._shared
 
     @property
-    def experiment(self) -> Observed:
+    def experiment(self) -> BaseExperiment:
         """The experiment, for whatever the driver has to log besides. In the controller one that goes on with it."""
         if self._experiment is None:
             self._experiment = run = _reopen(self._shared, None, auto_output_logging=False, **_WITHOUT_LOOKING)
@@ -127,28 +126,28 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
         run = self.experiment
         if self._is_driver and not run.disabled:
             self._tell_silent_workers()
-            if run._service is not None:
+            if run._run.service is not None:
                 try:
-                    run.send_what_others_left()
-                    self._read_failure(run._service)
+                    run._run.send_what_others_left()
+                    self._read_failure(run._run.service)
                 except Exception as error:
                     logger.warning("What the controller has left cannot be sent now: %r", error)
         run.end(timeout)
 
     def _tell_silent_workers(self) -> None:
         for reason, workers in _by_reason(ray_notes.read(self.experiment.id, _SILENT)).items():
-            self.experiment._faults.add(f"{', '.join(workers)} logged nothing: {reason}")
+            self.experiment._run.faults.add(f"{', '.join(workers)} logged nothing: {reason}")
 
     def _read_failure(self, service: Service) -> None:
         """The controller knows whether training has failed, whatever the script did with the error of `fit`."""
         run = self.experiment
-        if run._crash is not None:
+        if run._run.crash is not None:
             return
         found = service.get("/experiment/metadata", {"experimentKey": run.id})
         if found.get("hasCrashed"):
-            run._note_crash(str(found.get("error") or "training has failed"))
+            run._run.note_crash(str(found.get("error") or "training has failed"))
         else:
-            run._is_crash_told_by_others = False
+            run._run.is_crash_told_by_others = False
 
     def __getstate__(self) -> dict[str, Any]:
         # Neither threads nor the key travel: the controller opens the experiment again, as a worker does.
@@ -180,7 +179,7 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
         outcome: dict[str, Any] = {"isAlive": True, "hasCrashed": self._has_failed}
         if error is not None:
             outcome["error"] = error[:10_000]
-        self.experiment._call("/write/experiment/update-status", outcome)
+        self.experiment._run.call("/write/experiment/update-status", outcome)
 
     # Train V1 and Tune
 
@@ -203,7 +202,7 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
         """Train V1 and Tune: training is over, so the experiment is."""
         failed = [it for it in trials if getattr(it, "status", "") == "ERROR"]
         if failed:
-            self.experiment._note_crash(f"{len(failed)} of {len(trials)} trials failed")
+            self.experiment._run.note_crash(f"{len(failed)} of {len(trials)} trials failed")
         self.end()
 
     def _log_result(self, result: Mapping[str, Any], count: int, with_others: bool) -> None:
@@ -221,7 +220,7 @@ class SvcTrainLoggerCallback(LoggerCallback, UserCallback):  # type: ignore[misc
         run = self.experiment
         numbers = {name: float(value) for name, value in _flatten(metrics) if _is_number(value)}
         # Of several runs of one experiment each has versions of its own, the newer after the older.
-        version = f"1.{run.opened_seconds}.{count}"
+        version = f"1.{run._run.opened_seconds}.{count}"
         try:
             with checkpoint.as_directory() as folder:
                 run.log_artifact(
@@ -290,7 +289,7 @@ def svc_dist_train_logger(
         try:
             return fit(*given, **named)
         except BaseException as error:
-            callback.experiment._note_crash(repr(error))
+            callback.experiment._run.note_crash(repr(error))
             raise
         finally:
             callback.end()
@@ -318,7 +317,7 @@ def svc_worker(func: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any
 @contextlib.contextmanager
 def svc_worker_logger(
     dist_config: dict[str, Any], api_key: Optional[str] = None, **experiment_kwargs: Any
-) -> Iterator[Observed]:
+) -> Iterator[BaseExperiment]:
     """
     The experiment, within the training function, for what a worker has to log by itself. The key is the argument, else the one
     in `dist_config`, else that of the environment. When something needed is missing, or goes wrong, the experiment is a disabled
@@ -331,26 +330,26 @@ def svc_worker_logger(
     context = experiment_kwargs.pop("context", None)
     options = {"auto_output_logging": False, **_WITHOUT_LOOKING, **experiment_kwargs}
     with _open_worker(dist_config, api_key, options) as run:
-        run._context = run._worker if context is None else str(context)
+        run._run.context = run._run.worker if context is None else str(context)
         yield run
 
 
 @contextlib.contextmanager
-def _open_worker(config: Any, api_key: str | None, options: dict[str, Any]) -> Iterator[Observed]:
+def _open_worker(config: Any, api_key: str | None, options: dict[str, Any]) -> Iterator[BaseExperiment]:
     shared = config.get(CONFIG_KEY) if isinstance(config, Mapping) else None
-    run: Observed
+    run: BaseExperiment
     if not isinstance(shared, Mapping):
         logger.warning(
             "This worker logs nothing: its configuration was not given to SvcTrainLoggerCallback or svc_dist_train_logger."
         )
-        run = _disabled()
+        run = disabled_experiment()
     else:
         try:
             run = _reopen(dict(shared), api_key, worker=_worker_name(), **options)
         except Exception as error:
             logger.warning("This worker logs nothing: %s", error)
             ray_notes.put(str(shared.get("experiment_key")), _SILENT, _worker_name(), str(error))
-            run = _disabled()
+            run = disabled_experiment()
     try:
         yield run
     finally:
@@ -364,7 +363,7 @@ def _open_experiment(
     api_key: str | None,
     name: str | None,
     options: dict[str, Any],
-) -> Observed:
+) -> BaseExperiment:
     key = given.get("experiment_key")
     is_online = _has_key(api_key) if online is None else online
     named = {**given, "experiment_name": name, **options}
@@ -394,41 +393,48 @@ def _has_key(api_key: str | None) -> bool:
         return True
 
 
-def _describe(run: Run) -> dict[str, Any]:
+def _describe(run: BaseExperiment) -> dict[str, Any]:
     if run.disabled:
         return {}
-    settings = run._settings
+    settings = run._run.settings
     return {
         "experiment_key": run.id,
-        "online": run._service is not None,
+        "online": run._run.service is not None,
         "url": settings.url,
         "spool_directory": settings.spool_directory,
         "offline_directory": str(Path(settings.offline_directory).absolute()),
     }
 
 
-def _reopen(shared: dict[str, Any], api_key: str | None, **options: Any) -> Observed:
+def _reopen(shared: dict[str, Any], api_key: str | None, **options: Any) -> BaseExperiment:
     """The same experiment in another process. Disabled when the driver has none, or a key is needed and missing."""
     if not shared:
-        return _disabled()
-    given = {name: shared[name] for name in ("experiment_key", "url", "spool_directory", "offline_directory")}
-    given["api_key"] = api_key or shared.get("api_key")
-    if shared["online"] and not _has_key(given["api_key"]) and options.get("worker"):
+        return disabled_experiment()
+    given_key = api_key or shared.get("api_key")
+    if shared["online"] and not _has_key(given_key) and options.get("worker"):
         raise SvcError(
             "no API key: set SVC_API_KEY on its node, or give share_api_key_to_workers=True to the callback."
         )
-    return Observed(given, create=None, is_online=shared["online"], display_summary=False, **options)
+    if not shared["online"]:
+        folder = shared["offline_directory"]
+        return ExistingOfflineExperiment(
+            shared["experiment_key"], offline_directory=folder, display_summary=False, **options
+        )
+    return ExistingExperiment(
+        given_key,
+        shared["experiment_key"],
+        url=shared["url"],
+        spool_directory=shared["spool_directory"],
+        display_summary=False,
+        **options,
+    )
 
 
-def _end_when_asked(run: Run) -> None:
+def _end_when_asked(run: BaseExperiment) -> None:
     """Ray keeps the controller until the driver exits, and tells it nothing of the end: the driver does, through the disk."""
-    while not run.is_asked_to_finish():
+    while not run._run.is_asked_to_finish():
         time.sleep(_ASKED_SECONDS)
     run.end()
-
-
-def _disabled() -> Observed:
-    return Observed({}, create=None, is_online=True, disabled=True)
 
 
 def _worker_name() -> str:

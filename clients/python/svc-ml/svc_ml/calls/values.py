@@ -4,44 +4,27 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import contextvars
 import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Optional, TypeVar
+from typing import Any, TypeVar
 
+from svc_ml.calls.context import context_of, entered
+from svc_ml.calls.guard import never_raises
 from svc_ml.fault import SvcError
+from svc_ml.form.digest import to_digest
 from svc_ml.number import to_float, to_integer
-from svc_ml.run import Run, never_raises, now_ms
+from svc_ml.run import Run, now_ms
 
 _now = time.time
 _LOW, _HIGH = -(2**63), 2**63 - 1
 Kind = TypeVar("Kind", bound="ValueCalls")
 
 
-class _Scope(NamedTuple):
-    """A `with` of `context_manager`, within others perhaps."""
-
-    run: Run
-    context: str
-    outer: Optional[_Scope]
-
-
-_scope: contextvars.ContextVar[_Scope | None] = contextvars.ContextVar("svc_ml_scope", default=None)
-"""Of the thread or the task that asks: what others log at the same time belongs to contexts of their own."""
-
-
-def context_of(run: Run) -> str:
-    scope = _scope.get()
-    while scope is not None:
-        if scope.run is run:
-            return scope.context
-        scope = scope.outer
-    return run._context
-
-
-class ValueCalls(Run):
+class ValueCalls:
     """Each call takes microseconds: nothing is sent or written by it."""
+
+    _run: Run
 
     def log_metric(
         self, name: str, value: Any, step: Any = None, epoch: Any = None, include_context: bool = True
@@ -52,20 +35,17 @@ class ValueCalls(Run):
         value: a number, NaN and the infinities included, a numpy scalar, or a tensor with one element.
         step, epoch: whole numbers of 64 bits; without, those of `set_step` and `set_epoch`.
         """
-        channel = self._channel
+        run = self._run
+        channel = run.channel
         if channel is None:
             return
         try:
             point = (
                 name if type(name) is str else str(name),
-                context_of(self) if include_context else "",
+                context_of(run) if include_context else "",
                 value if type(value) is float else to_float(value),
-                self._step
-                if step is None
-                else step
-                if type(step) is int and _LOW <= step <= _HIGH
-                else to_integer(step),
-                self._epoch
+                run.step if step is None else step if type(step) is int and _LOW <= step <= _HIGH else to_integer(step),
+                run.epoch
                 if epoch is None
                 else epoch
                 if type(epoch) is int and _LOW <= epoch <= _HIGH
@@ -76,7 +56,7 @@ class ValueCalls(Run):
             self._refuse_point(name, value, step, epoch)
             return
         if channel.is_closed:
-            self._tell_late("log_metric")
+            run.tell_late("log_metric")
             return
         points = channel.points
         points.append(point)
@@ -97,7 +77,7 @@ class ValueCalls(Run):
             except Exception:
                 what = "a number" if field == "value" else "a whole number of 64 bits"
                 message = f"log_metric {name!r}: {field} is {_shorten(given)}, expected {what}; this point is left out."
-                self._faults.add(message, data_affected=f"metric {name}", once=f"no number {name} {field}")
+                self._run.faults.add(message, data_affected=f"metric {name}", once=f"no number {name} {field}")
                 return
 
     @never_raises
@@ -127,10 +107,10 @@ class ValueCalls(Run):
             self.log_parameters(value, prefix=name, step=step)
             return
         body: dict[str, Any] = {"parameterName": str(name), "parameterValue": to_text(value), "timestamp": now_ms()}
-        at = self._step if step is None else to_integer(step)
+        at = self._run.step if step is None else to_integer(step)
         if at is not None:
             body["step"] = at
-        self._call("/write/experiment/parameter", body)
+        self._run.call("/write/experiment/parameter", body)
 
     @never_raises
     def log_parameters(
@@ -148,9 +128,18 @@ class ValueCalls(Run):
                 self.log_parameter(whole, to_text(value), step)
 
     @never_raises
+    def log_dataset_hash(self, data: Any) -> None:
+        """
+        Logs the parameter `dataset_hash`, by which runs on the same data are found: 32 hexadecimal digits of the SHA-256 of the content
+        of a `Path` (a file, or the files of a folder with their names), of bytes, of an array or tensor with its shape and type, of
+        a data frame of pandas or polars, else of what `str` makes of `data`.
+        """
+        self.log_parameter("dataset_hash", to_digest(data))
+
+    @never_raises
     def log_other(self, key: str, value: Any) -> None:
         """Logs anything else by name; the last value is kept."""
-        self._call("/write/experiment/log-other", {"key": str(key), "value": to_text(value), "timestamp": now_ms()})
+        self._run.call("/write/experiment/log-other", {"key": str(key), "value": to_text(value), "timestamp": now_ms()})
 
     @never_raises
     def log_others(self, dictionary: Mapping[str, Any]) -> None:
@@ -164,23 +153,23 @@ class ValueCalls(Run):
     @never_raises
     def add_tags(self, tags: Iterable[str]) -> None:
         """Adds tags; those that are there stay."""
-        self._call("/write/experiment/tags", {"addedTags": [str(it) for it in tags]})
+        self._run.call("/write/experiment/tags", {"addedTags": [str(it) for it in tags]})
 
     @never_raises
     def set_name(self, name: str) -> None:
         """Renames the experiment."""
-        self._name = str(name)
+        self._run.name = str(name)
         self.log_other("Name", name)
 
     @never_raises
     def log_html(self, html: str, clear: bool = False) -> None:
         """Adds HTML to the experiment's; with `clear` it takes the place of what was there."""
-        self._call("/write/experiment/html", {"html": str(html), "override": clear, "timestamp": now_ms()})
+        self._run.call("/write/experiment/html", {"html": str(html), "override": clear, "timestamp": now_ms()})
 
     @never_raises
     def log_graph(self, graph: Any, overwrite: bool = True) -> None:
         """Logs the graph of the model, as text or as what `str` makes of it. The service keeps the last one."""
-        self._call("/write/experiment/graph", {"graph": str(graph)})
+        self._run.call("/write/experiment/graph", {"graph": str(graph)})
 
     set_model_graph = log_graph
 
@@ -188,17 +177,19 @@ class ValueCalls(Run):
 
     def set_step(self, step: Any) -> None:
         """The step of points that are logged without one."""
-        self._set("_step", "set_step", step)
+        self._set("step", "set_step", step)
 
     def set_epoch(self, epoch: Any) -> None:
         """The epoch of points that are logged without one."""
-        self._set("_epoch", "set_epoch", epoch)
+        self._set("epoch", "set_epoch", epoch)
 
     def _set(self, field: str, call: str, value: Any) -> None:
         try:
-            setattr(self, field, None if value is None else to_integer(value))
+            setattr(self._run, field, None if value is None else to_integer(value))
         except Exception:
-            self._faults.add(f"{call}: got {_shorten(value)}, expected a whole number of 64 bits.", data_affected=call)
+            self._run.faults.add(
+                f"{call}: got {_shorten(value)}, expected a whole number of 64 bits.", data_affected=call
+            )
 
     @contextlib.contextmanager
     def context_manager(self: Kind, context: str) -> Iterator[Kind]:
@@ -206,11 +197,8 @@ class ValueCalls(Run):
         Points that this thread (or asyncio task) logs within belong to a context, such as `train` or `validate`. A thread that is
         started within begins outside of it.
         """
-        before = _scope.set(_Scope(self, context, _scope.get()))
-        try:
+        with entered(self._run, context):
             yield self
-        finally:
-            _scope.reset(before)
 
     def train(self: Kind) -> contextlib.AbstractContextManager[Kind]:
         return self.context_manager("train")

@@ -7,27 +7,24 @@ import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
+from svc_ml.calls.guard import never_raises
+from svc_ml.calls.upload import Source, describe, open_source, put_files, upload
 from svc_ml.fault import SvcError
-from svc_ml.form.digest import to_digest
 from svc_ml.number import to_integer
-from svc_ml.run import never_raises
+from svc_ml.run import Run
 from svc_ml.spool import record
-from svc_ml.value_calls import ValueCalls, context_of
-
-Source = Union[str, Path, bytes, Any]
-"""A path, the bytes themselves, or something with `read`."""
-
-_UPLOAD = "/write/experiment/upload-asset"
 
 
-class FileCalls(ValueCalls):
+class FileCalls:
     """
     Files are copied at once, so that they may be changed or deleted afterwards; with `copy_to_tmp=False` they are read when
     they are sent, and must stay as they are. Large ones are copied in the background when that takes longer than the setting
     `block_seconds`.
     """
+
+    _run: Run
 
     @never_raises
     def log_asset(
@@ -53,8 +50,8 @@ class FileCalls(ValueCalls):
                 )
                 for path in _files_in(base, True)
             ]
-        query = self._describe(file_name, type, step, metadata, overwrite)
-        return {"assetId": self._upload(file_data, query, copy_to_tmp)}
+        query = describe(self._run, file_name, type, step, metadata, overwrite)
+        return {"assetId": upload(self._run, file_data, query, copy_to_tmp)}
 
     @never_raises
     def log_asset_folder(
@@ -85,8 +82,8 @@ class FileCalls(ValueCalls):
                 inner = path.relative_to(base).as_posix()
                 self.log_model(name, path, inner, overwrite, metadata, copy_to_tmp)
             return None
-        query = self._describe(file_name, "model-element", None, metadata, overwrite)
-        return {"assetId": self._upload(file_or_folder, {**query, "groupingName": str(name)}, copy_to_tmp)}
+        query = describe(self._run, file_name, "model-element", None, metadata, overwrite)
+        return {"assetId": upload(self._run, file_or_folder, {**query, "groupingName": str(name)}, copy_to_tmp)}
 
     @never_raises
     def register_model(
@@ -119,8 +116,8 @@ class FileCalls(ValueCalls):
             "description": description,
             "is_public": public,
         }
-        if self._channel is not None:
-            self._channel.put_behind_files(record.REGISTRATION, content)
+        if self._run.channel is not None:
+            self._run.channel.put_behind_files(record.REGISTRATION, content)
 
     @never_raises
     def log_remote_asset(
@@ -137,7 +134,7 @@ class FileCalls(ValueCalls):
         `remote_file_name`, by default the last part of `uri`. Returns its `assetId`.
         """
         asset_id = secrets.token_hex(16)
-        at = self._step if step is None else to_integer(step)
+        at = self._run.step if step is None else to_integer(step)
         asset = {
             "link": str(uri),
             "fileName": remote_file_name,
@@ -148,23 +145,14 @@ class FileCalls(ValueCalls):
             "overwrite": overwrite,
         }
         given = {name: value for name, value in asset.items() if value is not None}
-        self._call("/write/experiment/assets/remote/batch", {"remoteAssets": [given]})
+        self._run.call("/write/experiment/assets/remote/batch", {"remoteAssets": [given]})
         return {"assetId": asset_id}
-
-    @never_raises
-    def log_dataset_hash(self, data: Any) -> None:
-        """
-        Logs the parameter `dataset_hash`, by which runs on the same data are found: 32 hexadecimal digits of the SHA-256 of the content
-        of a `Path` (a file, or the files of a folder with their names), of bytes, of an array or tensor with its shape and type, of
-        a data frame of pandas or polars, else of what `str` makes of `data`.
-        """
-        self.log_parameter("dataset_hash", to_digest(data))
 
     @never_raises
     def log_text(self, text: str, step: Any = None, metadata: Mapping[str, Any] | None = None) -> dict[str, str] | None:
         """Logs a text that a model made or met. Each is a sample of its own."""
-        query = self._describe(f"text-{secrets.token_hex(8)}.txt", "text-sample", step, metadata, False)
-        return {"assetId": self._upload(str(text).encode(), query, True)}
+        query = describe(self._run, f"text-{secrets.token_hex(8)}.txt", "text-sample", step, metadata, False)
+        return {"assetId": upload(self._run, str(text).encode(), query, True)}
 
     @never_raises
     def log_code(
@@ -188,7 +176,7 @@ class FileCalls(ValueCalls):
                     raise SvcError(f"there is no file {path}.")
                 return
             code, code_name = path.read_text(encoding="utf-8", errors="replace"), code_name or path.name
-        self._call("/write/experiment/code", {"code": code})
+        self._run.call("/write/experiment/code", {"code": code})
         self.log_asset(code.encode(), code_name or "code.py", type="source_code")
 
     @never_raises
@@ -224,59 +212,8 @@ class FileCalls(ValueCalls):
         }
         # Must not be confused with text that cannot be written as JSON, which would be noticed too late.
         json.dumps(content)
-        self._put_files(
-            record.ARTIFACT, content, {names[file]: _open(source) for file, source in sources.items()}, wait
-        )
-
-    def _describe(
-        self,
-        file_name: str | None,
-        type: str,
-        step: Any,
-        metadata: Mapping[str, Any] | None,
-        overwrite: bool,
-        epoch: Any = None,
-    ) -> dict[str, Any]:
-        at = self._step if step is None else to_integer(step)
-        query = {
-            "fileName": file_name,
-            "type": type,
-            "step": at,
-            "epoch": self._epoch if epoch is None else to_integer(epoch),
-            "context": context_of(self) or None,
-            "metadata": None if metadata is None else json.dumps(dict(metadata), default=str),
-            "overwrite": True if overwrite else None,
-        }
-        return {name: value for name, value in query.items() if value is not None}
-
-    def _upload(self, source: Source, query: dict[str, Any], copy: bool) -> str:
-        opened = _open(source)
-        # An id of ours: however often it is sent, it is one asset.
-        asset_id = secrets.token_hex(16)
-        is_copy = copy or isinstance(opened, bytes)
-        named = {"fileName": opened.name if isinstance(opened, Path) else "file", **query, "assetId": asset_id}
-        file = asset_id if is_copy else str(opened)
-        content = {"path": _UPLOAD, "query": named, "file": file, "is_copy": is_copy}
-        self._put_files(record.FILE, content, {asset_id: opened} if is_copy else {})
-        return asset_id
-
-    def _put_files(
-        self, kind: int, content: dict[str, Any], copies: dict[str, Path | bytes], wait: bool = False
-    ) -> None:
-        if self._channel is not None:
-            self._channel.put_files(kind, content, copies, wait)
-
-
-def _open(source: Source) -> Path | bytes:
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return bytes(source)
-    if hasattr(source, "read"):
-        data = source.read()
-        return data.encode() if isinstance(data, str) else bytes(data)
-    path = Path(source).expanduser().absolute()
-    if not path.is_file():
-        raise SvcError(f"there is no file {path}.")
-    return path
+        copies = {names[file]: open_source(source) for file, source in sources.items()}
+        put_files(self._run, record.ARTIFACT, content, copies, wait)
 
 
 def _sources(files: str | Path | Mapping[str, Source]) -> dict[str, Source]:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlencode
 
+from svc_ml.calls.guard import never_raises
+from svc_ml.calls.upload import describe, upload
+from svc_ml.calls.watch import What, watch_model
 from svc_ml.fault import SvcError
-from svc_ml.file_calls import FileCalls
 from svc_ml.form.confusion import count_classes
 from svc_ml.form.histogram import count_values, take_counts
 from svc_ml.form.picture import to_animation, to_encoded, to_sprite
@@ -18,14 +20,15 @@ from svc_ml.form.scene import to_scene
 from svc_ml.form.sound import to_wav
 from svc_ml.form.table import to_csv, to_rows
 from svc_ml.number import to_float, to_integer
-from svc_ml.run import never_raises
-from svc_ml.watch import What, watch_model
+from svc_ml.run import Run
 
 _GET_ASSET = "/api/rest/v2/experiment/asset/get-asset"
 
 
-class DisplayCalls(FileCalls):
+class DisplayCalls:
     """numpy, Pillow, matplotlib and pandas are imported only for what needs them: who passes such an object has them."""
+
+    _run: Run
 
     @never_raises
     def log_image(
@@ -186,10 +189,10 @@ class DisplayCalls(FileCalls):
         """
 
         def log_one(values: Any, name: str, passes: int) -> None:
-            self.log_histogram(values, name, step=passes if self._step is None else self._step)
+            self.log_histogram(values, name, step=passes if self._run.step is None else self._run.step)
 
         end = watch_model(model, log, log_freq, log_one)
-        self._closers.append(end)
+        self._run.closers.append(end)
         return end
 
     @never_raises
@@ -214,8 +217,8 @@ class DisplayCalls(FileCalls):
         """
         if _is_file(audio_data):
             name = file_name or (Path(audio_data).name if isinstance(audio_data, (str, Path)) else "audio.wav")
-            query = self._describe(name, "audio", step, metadata, overwrite)
-            return {"assetId": self._upload(audio_data, query, copy_to_tmp)}
+            query = describe(self._run, name, "audio", step, metadata, overwrite)
+            return {"assetId": upload(self._run, audio_data, query, copy_to_tmp)}
         if sample_rate is None:
             raise SvcError("sample_rate is missing: samples in an array need it.")
         data = to_wav(audio_data, sample_rate, normalize_data)
@@ -278,8 +281,8 @@ class DisplayCalls(FileCalls):
             raise SvcError(f"image_data has {sprite[2]} images, expected one for each of {shape[0]} vectors.")
 
         def log_part(part: bytes, ending: str) -> str:
-            query = self._describe(f"{title}-{ending}", "asset", step, None, False)
-            return f"{_GET_ASSET}?{urlencode({'experimentKey': self._key, 'assetId': self._upload(part, query, True)})}"
+            query = describe(self._run, f"{title}-{ending}", "asset", step, None, False)
+            return f"{_GET_ASSET}?{urlencode({'experimentKey': self._run.key, 'assetId': upload(self._run, part, query, True)})}"
 
         config: dict[str, Any] = {
             "tensorName": title,
@@ -322,8 +325,8 @@ class DisplayCalls(FileCalls):
         overwrite: bool,
         epoch: Any = None,
     ) -> dict[str, str]:
-        query = self._describe(name, type, step, metadata, overwrite, epoch)
-        return {"assetId": self._upload(source, query, True)}
+        query = describe(self._run, name, type, step, metadata, overwrite, epoch)
+        return {"assetId": upload(self._run, source, query, True)}
 
 
 def _with_suffix(name: str, suffix: str) -> str:

@@ -1,0 +1,1 @@
+"""What people call to log, in groups that stand beside each other, each upon a run."""
