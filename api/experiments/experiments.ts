@@ -160,10 +160,12 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
     topic,
     summary: 'Reads the metadata of an experiment: name, project, times and state.',
     query: object({ experimentKey }),
-    answer: metadataAnswer,
+    answer: metadataAnswer.extend({ link: z.url().describe('its page') }),
     shape: 'plain',
     async handle({ query, caller }) {
-      return toMetadata(await access.experiment(caller, query.experimentKey), Date.now())
+      const metadata = toMetadata(await access.experiment(caller, query.experimentKey), Date.now())
+      const { workspaceName, projectName } = metadata
+      return { ...metadata, link: toExperimentLink(appUrl, workspaceName, projectName, metadata.experimentKey) }
     },
   })
 
