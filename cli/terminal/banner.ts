@@ -15,7 +15,7 @@ type Started = {
 }
 
 /**
- * The text after the start: address, data folder, how to stop, and snippets that log a first point from the shell and Python. The
+ * The text after the start: address, data folder, how to stop, and snippets that log a first point from the shell and a curve from Python. The
  * snippets are not indented and contain the key, so that they can be pasted.
  */
 export function describeStarted({ settings, url, newKey, signInLink, tookMs }: Started, terminal: Terminal): string {
@@ -33,7 +33,7 @@ export function describeStarted({ settings, url, newKey, signInLink, tookMs }: S
     row('Stop', 'Ctrl-C (acknowledged writes are kept)'),
     heading('Log a first point from the shell and read it back:'),
     curlSnippet(url, settings, newKey),
-    heading('Or from Python:'),
+    heading('Or from Python, after "pip install ./clients/python/svc-ml":'),
     pythonSnippet(url, settings, newKey),
     heading('Or watch a model being trained:'),
     `npm run demo -- --url ${url} --key ${newKey ?? '"$SVC_API_KEY"'}\n\n`,
@@ -60,19 +60,13 @@ curl -s "$API/experiment/metrics/get-metric?experimentKey=$EXPERIMENT&metricName
 `
 }
 
+/** Without a key that it knows, the client looks for SVC_API_KEY itself. */
 function pythonSnippet(url: string, { bootstrapApiKey }: Settings, newKey: string | undefined): string {
-  const known = `os.environ["${bootstrapApiKey ? 'SVC_BOOTSTRAP_API_KEY' : 'SVC_API_KEY'}"]`
-  return `import json, os, time, urllib.request
-
-def svc(path, body=None):
-    headers = {"Authorization": ${newKey ? `"${newKey}"` : known}, "Content-Type": "application/json"}
-    data = json.dumps(body).encode() if body else None
-    return json.load(urllib.request.urlopen(urllib.request.Request("${url}/api/rest/v2/" + path, data, headers)))
-
-key = svc("write/experiment/create", {"workspaceName": "default", "projectName": "first"})["experimentKey"]
-points = [{"metricName": "loss", "metricValue": 1 / step, "step": step} for step in range(1, 101)]
-print(svc("write/experiment/metrics/batch", {"experimentKey": key, "metrics": points}))
-time.sleep(1)
-print(svc("experiment/metrics/summary?experimentKey=" + key))
+  const isFromBootstrap = !newKey && bootstrapApiKey !== undefined
+  const key = newKey ? `, api_key="${newKey}"` : isFromBootstrap ? ', api_key=os.environ["SVC_BOOTSTRAP_API_KEY"]' : ''
+  return `${isFromBootstrap ? 'import os\n' : ''}from svc_ml import Experiment
+with Experiment(url="${url}"${key}, project_name="first") as experiment:
+    for step in range(1, 101):
+        experiment.log_metric("loss", 1 / step, step=step)
 `
 }

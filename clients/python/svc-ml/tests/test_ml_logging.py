@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import threading
 import uuid
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from conftest import Service, eventually
-from ml_ledger import environment, quiet, read, read_points, read_values
+from ml_ledger import environment, quiet, read, read_points, read_values, run_script
 from svc_ml import ExistingExperiment, Experiment, SvcError
 
 
@@ -50,6 +51,19 @@ def test_every_kind_of_number_is_read_back_bit_for_bit(service: Service) -> None
 
     assert eventually(look)
     assert experiment.get_logging_errors() == []
+
+
+def test_the_snippet_that_npm_start_prints_logs_a_curve_and_ends_with_its_link(
+    service: Service, tmp_path: Path
+) -> None:
+    printed = re.search(r"Or from Python.*?\n\n(.*?)\nOr ", service.log(), re.S)
+    assert printed is not None, service.log()
+    variables = {"SVC_BOOTSTRAP_API_KEY": service.api_key, "SVC_SPOOL_DIRECTORY": str(tmp_path / "spool")}
+    _, told = run_script(printed[1], variables)
+    link = re.search(r"\d+ points in all\. +(\S+/first/([0-9a-f]{32}))$", told.strip())
+    assert link is not None, told
+    points = [(step, 1 / step) for step in range(1, 101)]
+    assert eventually(lambda: read_points(service, link[2], "loss") == points)
 
 
 def test_steps_of_64_bits_and_points_without_one_are_kept(service: Service) -> None:
