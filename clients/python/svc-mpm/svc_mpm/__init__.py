@@ -4,4 +4,6 @@ from .dataframe import LogEventsResult, RowFault
 from .errors import InitializationError
 from .mpm import SvcMPM
 
-__all__ = ["InitializationError", "LogEventsResult", "RowFault", "SvcMPM"]
+__version__ = "0.1.0"
+
+__all__ = ["InitializationError", "LogEventsResult", "RowFault", "SvcMPM", "__version__"]
