@@ -3,6 +3,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import { createCors } from '../http/cors.ts'
 import { createKeyCheck } from '../http/key-check.ts'
 import type { Route, RouteDescription } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
@@ -210,6 +211,7 @@ export async function startService(
       routes,
       otherRoutes,
       hasFastPath: settings.hasFastPath,
+      cors: createCors({ origins: settings.corsOrigins, authHeaders: settings.authHeaders }),
       checkKey,
       checkSession: createSessionCheck({
         findCaller: (tokenHash) => findSessionAccount(database, tokenHash),

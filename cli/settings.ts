@@ -122,6 +122,7 @@ function parse(
     serviceUrls: it.SVC_URL.map((address) => address.replace(/\/+$/, '')),
     bootstrapApiKey: it.SVC_BOOTSTRAP_API_KEY,
     authHeaders: it.SVC_AUTH_HEADERS,
+    corsOrigins: it.SVC_CORS_ORIGINS,
     masterKey: toKey(it.SVC_MASTER_KEY),
     previousMasterKey: toKey(it.SVC_MASTER_KEY_PREVIOUS),
     clickhouseUrl: it.CLICKHOUSE_URL,

@@ -14,6 +14,7 @@ import { checkFields } from './body/fields.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './body/upload-pace.ts'
 import { toCallerCheck } from './caller-check.ts'
 import { addCompression } from './compressed-answers.ts'
+import { addCors, type Cors } from './cors.ts'
 import { withNamesDecodedAgain } from './encoded-twice.ts'
 import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './error-answers.ts'
 import { type FastPath, openFastPath } from './fast-path/fast-path.ts'
@@ -67,6 +68,8 @@ type Settings = {
   unreadMsMax?: number
   /** False turns the fast path off. */
   hasFastPath?: boolean
+  /** Absent when no other origin may call. */
+  cors?: Cors
   pressure?: PressureLimits
   uploads?: UploadLimits
   /** How long the headers and the whole of a request may take to arrive, except uploads; checked every `everyMs`. */
@@ -86,7 +89,7 @@ const arrivalDefault = { headersMsMax: 20_000, requestMsMax: 60_000, everyMs: 30
  * reference page. It does not listen yet.
  */
 export async function createServer(settings: Settings): Promise<FastifyInstance> {
-  const { routes, health, version, log, arrival = arrivalDefault } = settings
+  const { routes, health, version, log, cors, arrival = arrivalDefault } = settings
   const pace = createUploadPace(settings.uploads ?? defaultUploadLimits)
   const app = fastify({
     loggerInstance: log as FastifyBaseLogger,
@@ -108,9 +111,13 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     // Errors of Node's parser (a broken request line, headers too large) get our envelope too.
     clientErrorHandler: createBrokenRequestHandler(pace),
     // So do errors of the router, which come before any hook.
-    frameworkErrors: (error, request, reply) => sendError(error, request, reply as FastifyReply),
+    frameworkErrors: (error, request, reply) => {
+      if (cors) reply.headers(cors.toHeaders(request.headers.origin))
+      sendError(error, request, reply as FastifyReply)
+    },
   })
   app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply))
+  if (cors) addCors(app, cors)
   answerOddHeads(app)
   let pages: Pages | undefined
   answerUnknownRoutes(app, () => pages)
@@ -143,7 +150,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     settings.hasFastPath !== false
       ? openFastPath({
           server: app.server,
-          routes: createFastRoutes({ routes, prefixes, checkKey, room, safeHeaders, watch, log }),
+          routes: createFastRoutes({ routes, prefixes, checkKey, room, safeHeaders, cors, watch, log }),
           smallBodyBytes,
           restWaitMs,
           idleMsMax: keptAliveMs,

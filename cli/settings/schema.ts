@@ -103,6 +103,22 @@ const addresses = {
         change: 'Anyone whose clients send the key in a header of their own.',
       }),
     ),
+  SVC_CORS_ORIGINS: z
+    .string()
+    .default('')
+    .transform((origins) => origins.split(/[\s,]+/).filter(Boolean))
+    .superRefine((origins, context) => {
+      for (const it of origins) if (it !== '*') checkOrigin(it, context)
+    })
+    .meta(
+      about({
+        type: 'origins, separated by commas, or `*`',
+        description:
+          'The origins (`https://host:port`) of other pages that may call the service from a browser, with a key: ' +
+          '[security](security.md#pages-of-other-origins).',
+        change: 'Anyone who logs from pages of their own, or from notebooks that run in a browser.',
+      }),
+    ),
 }
 
 const stores = {
@@ -734,6 +750,16 @@ function checkRedisAddress(url: string, context: z.RefinementCtx): void {
   } catch (error) {
     context.addIssue({ code: 'custom', message: (error as Error).message })
   }
+}
+
+/** Browsers send an origin in one form: lower case, without a path, and without the usual port. */
+function checkOrigin(text: string, context: z.RefinementCtx): void {
+  const url = URL.parse(text)
+  const isOfPage = (url?.protocol === 'http:' || url?.protocol === 'https:') && !url.host.includes('*')
+  const origin = isOfPage ? url.origin : undefined
+  if (origin === text) return
+  const form = origin === undefined ? '"https://host", "http://host:port" or "*"' : JSON.stringify(origin)
+  context.addIssue({ code: 'custom', message: `${JSON.stringify(text)} is not an origin: write ${form}` })
 }
 
 /** The host in the normal form of URLs; with a port only if one was given. */

@@ -5,6 +5,7 @@ import { mapMaybeAsync } from '../../runtime/map-maybe-async.ts'
 import type { Span } from '../../runtime/tracing.ts'
 import { bodyBytesMaxDefault, createBodyReader } from '../body/body.ts'
 import { checkFields } from '../body/fields.ts'
+import type { Cors } from '../cors.ts'
 import { logError } from '../error-answers.ts'
 import { toErrorEnvelope, toHttpError } from '../errors.ts'
 import { toErrorForClient } from '../logging-clients.ts'
@@ -21,6 +22,7 @@ type Settings = {
   room: BodyRoom
   /** Sent with every answer. */
   safeHeaders: Record<string, string>
+  cors: Cors | undefined
   watch: RequestWatch
   log: Logger
 }
@@ -33,7 +35,7 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
   const { checkKey, room, log, watch } = settings
   const { tracing } = watch
   const readJsonBody = createBodyReader()
-  const toAnswer = createAnswers(settings.safeHeaders)
+  const findAnswers = createAnswersByOrigin(settings)
 
   function toFastRoute(it: FastPathRoute): FastRoute {
     const watched = watch.route(it)
@@ -63,14 +65,15 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
       const span: Span | undefined = tracing && watched.begin(headers)
       const succeed = (body: string) => {
         watched.end(200, startedAt, span)
-        return toAnswer(200, body)
+        return findAnswers(headers)(200, body)
       }
       const fail = (error: unknown): FastAnswer | Promise<FastAnswer> => {
         const found = toHttpError(error)
         logError(log, found, error, it.path)
         const httpError = toErrorForClient(found, headers, it.path)
         watched.end(httpError.status, startedAt, span)
-        const answer = toAnswer(httpError.status, JSON.stringify(toErrorEnvelope(httpError)), httpError.headers)
+        const body = JSON.stringify(toErrorEnvelope(httpError))
+        const answer = findAnswers(headers)(httpError.status, body, httpError.headers)
         return httpError.holdMs === 0 ? answer : sleep(httpError.holdMs, answer)
       }
       try {
@@ -90,6 +93,18 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
     for (const prefix of it.atRoot ? [''] : settings.prefixes) found.set(`${it.method} ${prefix}${it.path}`, fast)
   }
   return found
+}
+
+type Answers = ReturnType<typeof createAnswers>
+
+/** Answers with the headers that the origin of the request is allowed. */
+function createAnswersByOrigin({ safeHeaders, cors }: Pick<Settings, 'safeHeaders' | 'cors'>) {
+  const create = (origin?: string) => createAnswers({ ...safeHeaders, ...cors?.toHeaders(origin) })
+  const others = create()
+  const byOrigin = new Map(cors?.origins.map((origin) => [origin, create(origin)]))
+  return byOrigin.size === 0
+    ? (): Answers => others
+    : ({ origin }: IncomingHttpHeaders): Answers => byOrigin.get(origin ?? '') ?? others
 }
 
 const dateForMs = 1_000
