@@ -18,6 +18,9 @@ import pytest
 from conftest import Service, eventually
 from ml_ledger import environment, quiet, read, read_points, read_values, run_script
 from svc_ml import Experiment
+from svc_ml.transport.artifact import send_version
+from svc_ml.transport.service import Service as ServiceCalls
+from svc_ml.transport.service import Unavailable
 
 
 @pytest.fixture(autouse=True)
@@ -385,6 +388,30 @@ def test_a_model_and_an_artifact_are_whole(service: Service, tmp_path: Path) -> 
     query = f"workspace={service.workspace}&artifactName={name}&version=1.1.0"
     files = service.get(f"/api/rest/v2/artifacts/version/files?{query}")["files"]
     assert [it["fileName"] for it in files] == ["c.bin"]
+
+
+def test_a_version_without_a_number_is_the_next_one_however_often_it_is_sent(service: Service) -> None:
+    with Experiment(**quiet) as experiment:
+        name = f"data-{experiment.id}"
+        experiment.log_artifact(name, {"a": b"a"})
+        experiment.log_artifact(name, {"b": b"b"})
+    content: dict[str, Any] = {"name": name, "version": None, "mark": "m" * 32, "type": "asset", "aliases": []}
+    content |= {"metadata": {}, "files": [{"name": "c", "asset_id": "f" * 32}]}
+    to_service = ServiceCalls(service.url, service.api_key)
+
+    def fails(path: str, file: dict[str, Any], query: dict[str, Any]) -> None:
+        raise Unavailable("gone in the middle", None, False)
+
+    with pytest.raises(Unavailable):
+        send_version(to_service, experiment.id, content, fails)
+    for _ in range(2):
+        send_version(to_service, experiment.id, content, lambda path, file, query: None)
+    found = service.get(f"/api/rest/v2/artifacts/get?workspace={service.workspace}&artifactName={name}")
+    assert [(it["version"], it["state"]) for it in found["versions"]] == [
+        ("3.0.0", "CLOSED"),
+        ("2.0.0", "CLOSED"),
+        ("1.0.0", "CLOSED"),
+    ]
 
 
 def test_wrong_files_are_told_and_cost_nothing_else(service: Service, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ class FileCalls:
         self,
         name: str,
         files: str | Path | Mapping[str, Source],
-        version: str,
+        version: str | None = None,
         artifact_type: str = "asset",
         aliases: Iterable[str] = (),
         metadata: Mapping[str, Any] | None = None,
@@ -194,7 +194,7 @@ class FileCalls:
         Logs a version of an artifact, which is readable once all of it has arrived.
 
         files: a folder, a file, or sources by name.
-        version: semantic, and new for this artifact.
+        version: semantic, and new for this artifact; without, `1.0.0`, and then the next whole one.
         wait: until all files are copied, however long that takes.
         """
         sources = _sources(files)
@@ -202,6 +202,7 @@ class FileCalls:
         content = {
             "name": str(name),
             "version": version,
+            "mark": secrets.token_hex(16),
             "type": artifact_type,
             "aliases": [str(it) for it in aliases],
             "metadata": dict(metadata or {}),
