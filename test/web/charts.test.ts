@@ -453,6 +453,32 @@ describe.skipIf(noBrowser)(`charts (${noBrowser ?? 'in Chromium'})`, () => {
     expect(faults.filter((it) => !it.includes('400 (Bad Request)'))).toEqual([])
     faults.splice(0)
   })
+
+  it('draw a metric on the axis that its run defines, by itself, until somebody chooses one for all', async () => {
+    await log(1, { metricName: 'passes', steps: [10, 20, 30], values: [0, 0.5, 1] })
+    await log(1, { metricName: 'valid/loss', steps: [10, 20, 30], values: [3, 2, 1] })
+    const other = { experimentKey: keys[1], key: 'x axis of valid/*', value: 'passes' }
+    expect((await service.client.post('/write/experiment/log-other', other)).status).toBe(200)
+    const search = 'valid|passes'
+    await page.goto(`${path}/${keys[1]}?tab=charts&charts=${encodeURIComponent(JSON.stringify({ search }))}`)
+    await eventually(async () => expect(await read('valid/loss', 0.5, [0, 1])).toMatch(/^0\.5\b.*second\s+2$/s), waitMs)
+    expect(await read('passes', 20, [10, 30])).toMatch(/^step 20\b/)
+
+    const [from, to] = [await place('valid/loss', 0.4, [0, 1]), await place('valid/loss', 0.6, [0, 1])]
+    await page.mouse.move(from.x, from.y)
+    await page.mouse.down()
+    await page.mouse.move(to.x, to.y, { steps: 4 })
+    await page.mouse.up()
+    await eventually(async () => expect(await read('valid/loss', 0.5, [0.4, 0.6])).toMatch(/second\s+2$/))
+    expect(state()).toEqual({ search })
+
+    await page.getByLabel('X axis').selectOption({ label: 'Step' })
+    await eventually(() => expect(state()).toEqual({ search, x: 'step' }))
+    await eventually(async () => expect(await read('valid/loss', 20, [10, 30])).toMatch(/^step 20\b/))
+    await page.getByLabel('X axis').selectOption({ label: 'As the run defines' })
+    await eventually(() => expect(state()).toEqual({ search }))
+  })
+
   it('draw the load of the machine by its parts, over time, with bytes as bytes', async () => {
     const timestamp = Date.now()
     for (const at of [0, 1]) {

@@ -5,6 +5,7 @@ import { Menu, MenuItem, MenuLine } from '../kit/menu.tsx'
 import { LoadingPlace } from '../kit/places.tsx'
 import type { ShownRun } from '../kit/run-colour.ts'
 import { toCount, toCountOf, toNumber, toValueText } from '../kit/text.ts'
+import { useOwnAxis } from './axes.ts'
 import styles from './chart-card.module.css'
 import { type ChartState, toAxis } from './chart-state.ts'
 import { download, toCsv, toSvg } from './export.ts'
@@ -46,8 +47,9 @@ export function ChartCard(props: Props) {
   )
 }
 
-function Chart({ title, metric, runs, state, onState, height, copies, isAlone = false }: Props & { title: string }) {
+function Chart({ title, metric, runs, height, copies, isAlone = false, ...ofAll }: Props & { title: string }) {
   const canvas = useRef<HTMLCanvasElement>(undefined)
+  const [state, onState] = useOwnAxis(metric.name, runs, ofAll.state, ofAll.onState)
   const { lines, error, isLoading, refetch } = useLines(metric, runs, state)
   const axis = toAxis(state.x)
   const xName = typeof axis === 'string' ? axis : axis.metricName

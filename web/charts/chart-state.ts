@@ -2,7 +2,7 @@ import type { Axis } from '../api/series-answer.ts'
 
 /** How the charts of a page look. All of it is in the URL and in named views; what is absent is as it is by default. */
 export type ChartState = {
-  /** `step` when absent; a metric as `metric:<name>`. */
+  /** When absent that which the run defines, else `step`; a metric as `metric:<name>`. */
   x?: string
   /** 0 to 0.99: how much of the past a smoothed value keeps. */
   smooth?: number

@@ -5,6 +5,7 @@ import type { ChartsProps } from '../kit/charts-slot.ts'
 import { RightIcon } from '../kit/icons.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toCount, toCountOf } from '../kit/text.ts'
+import { useAxes } from './axes.ts'
 import { ChartCard, toTitle } from './chart-card.tsx'
 import { type ChartState, parseChartState } from './chart-state.ts'
 import styles from './charts-panel.module.css'
@@ -23,6 +24,7 @@ const heights = { small: 160, medium: 220, large: 340 }
 export function ChartsPanel(props: ChartsProps) {
   const { workspace, project, runs, leftOut, sections: givenSections, state: given, onState } = props
   const copies = useCopies(props)
+  const axes = useAxes(runs)
   const state = useMemo(() => parseChartState(given), [given])
   const change = (it: Partial<ChartState>) => onState(it)
   const known = useQuery({ ...knownColumns(workspace, project), refetchInterval: 10_000 })
@@ -47,7 +49,13 @@ export function ChartsPanel(props: ChartsProps) {
   }
   return (
     <div className={styles.panel}>
-      <ChartsToolbar state={state} onState={change} metrics={metrics} hasGroups={runs.some((it) => it.group)} />
+      <ChartsToolbar
+        state={state}
+        onState={change}
+        metrics={metrics}
+        hasGroups={runs.some((it) => it.group)}
+        hasOwnAxes={axes.length > 0}
+      />
       {leftOut ? (
         <p
           className={styles.note}

@@ -6,7 +6,14 @@ import { type ChartState, type Size, toMetricAxis } from './chart-state.ts'
 import styles from './charts-toolbar.module.css'
 import type { Metric } from './use-lines.ts'
 
-type Props = { state: ChartState; onState(change: Partial<ChartState>): void; metrics: Metric[]; hasGroups: boolean }
+type Props = {
+  state: ChartState
+  onState(change: Partial<ChartState>): void
+  metrics: Metric[]
+  hasGroups: boolean
+  /** Some metrics have an x axis of their own. */
+  hasOwnAxes: boolean
+}
 
 const axes = { step: 'Step', time: 'Time', relative: 'Time since start', epoch: 'Epoch' }
 const metricsMax = 200
@@ -14,7 +21,8 @@ const metricsMax = 200
 const toGroups = (value: string) => (value === 'extremes' || value === 'runs' ? value : undefined)
 
 /** How all charts look: search, the x axis, smoothing, scales, size. */
-export function ChartsToolbar({ state, onState, metrics, hasGroups }: Props) {
+export function ChartsToolbar({ state, onState, metrics, hasGroups, hasOwnAxes }: Props) {
+  const usual = hasOwnAxes ? '' : 'step'
   const names = [...new Set(metrics.map((it) => it.name))].sort().slice(0, metricsMax)
   return (
     <div className={styles.toolbar} role="toolbar" aria-label="How charts look">
@@ -29,9 +37,10 @@ export function ChartsToolbar({ state, onState, metrics, hasGroups }: Props) {
       />
       <Select
         aria-label="X axis"
-        value={state.x ?? 'step'}
-        onChange={({ target: { value } }) => onState({ x: value === 'step' ? undefined : value, zoom: undefined })}
+        value={state.x ?? usual}
+        onChange={({ target: { value } }) => onState({ x: value === usual ? undefined : value, zoom: undefined })}
       >
+        {hasOwnAxes && <option value="">As the run defines</option>}
         {Object.entries(axes).map(([value, text]) => (
           <option key={value} value={value}>
             {text}

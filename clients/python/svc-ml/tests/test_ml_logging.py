@@ -183,6 +183,7 @@ def test_parameters_others_tags_name_and_documents_are_kept(service: Service) ->
         experiment.log_others({"dataset": "digits", "rows": 1797})
         experiment.add_tags(["b", "c"])
         experiment.set_name("second")
+        experiment.define_metric("valid/*", step_metric="epoch")
         experiment.log_html("<p>one</p>")
         experiment.log_html("<p>two</p>")
         experiment.log_graph("digraph { a -> b }")
@@ -194,6 +195,7 @@ def test_parameters_others_tags_name_and_documents_are_kept(service: Service) ->
     }
     others = read_values(service, experiment.id, "log-other")
     assert others["Name"] == "second" and others["dataset"] == "digits" and others["rows"] == "1797"
+    assert others["x axis of valid/*"] == "epoch"
     assert read(service, experiment.id, "tags")["tags"] == ["a", "b", "c"]
     assert read(service, experiment.id, "html")["html"] == "<p>one</p><p>two</p>"
     assert read(service, experiment.id, "graph")["graph"] == "digraph { a -> b }"

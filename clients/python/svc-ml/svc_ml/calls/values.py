@@ -17,6 +17,8 @@ from svc_ml.number import to_float, to_integer
 from svc_ml.run import Run, now_ms
 
 _now = time.time
+_AXIS_OF = "x axis of "
+"""Begins the name of an other by which the interface finds the x axis of a metric."""
 _LOW, _HIGH = -(2**63), 2**63 - 1
 Kind = TypeVar("Kind", bound="ValueCalls")
 
@@ -172,6 +174,16 @@ class ValueCalls:
         self._run.call("/write/experiment/graph", {"graph": str(graph)})
 
     set_model_graph = log_graph
+
+    @never_raises
+    def define_metric(self, name: str, step_metric: str) -> None:
+        """
+        Says on which x axis the interface draws a metric until somebody chooses another: the values of the metric `step_metric` at
+        the same steps, or `step`, `time` or `relative` (seconds since the start).
+
+        name: of a metric, or a pattern such as `valid/*`. The name goes first, then the longest pattern.
+        """
+        self.log_other(f"{_AXIS_OF}{name}", step_metric)
 
     # Where in the run
 
