@@ -1,11 +1,13 @@
-"""Logs training runs to svc without getting in their way."""
+"""Logs training runs to svc without getting in their way, and reads them back."""
 
 from svc_ml.experiment import ExistingExperiment, ExistingOfflineExperiment, Experiment, OfflineExperiment
 from svc_ml.fault import SvcError
+from svc_ml.read.api import Api
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Api",
     "ExistingExperiment",
     "ExistingOfflineExperiment",
     "Experiment",

@@ -10,7 +10,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Optional
 
-from svc_ml import ExistingExperiment, Experiment, OfflineExperiment
+from svc_ml import Api, ExistingExperiment, Experiment, OfflineExperiment
+from svc_ml.read import LoggedRun, Table
 
 with Experiment(project_name="digits", resume="allow", log_code=False) as online:
     kept: Experiment = online
@@ -32,3 +33,12 @@ Experiment(project="digits")  # type: ignore[call-arg]
 Experiment(worker="worker-1")  # type: ignore[call-arg]
 OfflineExperiment(url="http://127.0.0.1:8080")  # type: ignore[call-arg]
 ExistingExperiment(project_name="digits")  # type: ignore[call-arg]
+
+api = Api(workspace="default", retry_seconds=1)
+runs: Table = api.runs("digits", [("params.rate", ">", 0.01), ("tags", "=", "first")], ["name", "metrics.loss"])
+rows: list[dict[str, object]] = runs.rows()
+run: LoggedRun = api.run(key)
+points: Table = run.metrics("loss", context="train")
+api.runs("digits", "params.rate > 0.01")  # type: ignore[arg-type]
+api.runs("digits", limit="all")  # type: ignore[arg-type]
+run.metric("loss")  # type: ignore[attr-defined]
