@@ -27,7 +27,7 @@ export function useAxes(runs: ShownRun[]): DefinedAxis[] {
 }
 
 /** The axis of a metric: of its own name, or else of the longest pattern that matches it. */
-export function findAxis(axes: DefinedAxis[], name: string): string | undefined {
+function findAxis(axes: DefinedAxis[], name: string): string | undefined {
   const own = axes.find((it) => it.of === name)
   const matching = axes.filter((it) => toPattern(it.of).test(name)).sort((a, b) => b.of.length - a.of.length)
   const x = (own ?? matching[0])?.x
