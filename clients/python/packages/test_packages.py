@@ -64,9 +64,9 @@ def install(wheel: Path, folder: Path) -> Path:
 
 
 def source_files(package: Path) -> set[str]:
-    """The files that git knows of a package, by their path beside it."""
-    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=package).splitlines()
-    return {f"{package.name}/{it}" for it in listed}
+    """The files of a package, by their path beside it; those that it shares, too, to which it has a link."""
+    found = [Path(folder, name) for folder, _, names in os.walk(package, followlinks=True) for name in names]
+    return {str(it.relative_to(package.parent)) for it in found if "__pycache__" not in it.parts}
 
 
 def expect_contents(name: str, wheel: Path, sdist: Path) -> None:
@@ -76,7 +76,7 @@ def expect_contents(name: str, wheel: Path, sdist: Path) -> None:
     code = {it for it in held if ".dist-info/" not in it}
     about = f"{wheel.name.split('-py3')[0]}.dist-info"
     assert code == source_files(PYTHON / name / package), "no tests, and nothing is missing"
-    assert f"{package}/py.typed" in code
+    assert {f"{package}/py.typed", f"{package}/client/spool/log.py"} <= code
     assert held[f"{about}/licenses/LICENSE"] == LICENSE
     assert re.search(r"^License-Expression: Apache-2.0$", held[f"{about}/METADATA"], re.MULTILINE)
     with tarfile.open(sdist) as packed:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from svc_ml.client.spool.folder import Locked
 from svc_ml.fault import Faults, SvcError, show_log
 from svc_ml.settings import Settings, read_settings
-from svc_ml.spool.folder import ABOUT_NAME, Locked, SpoolFolder, find_spool_folders, open_spool_folder
+from svc_ml.spool.folder import ABOUT_NAME, SpoolFolder, find_spool_folders, open_spool_folder
 from svc_ml.transport.service import Service
 from svc_ml.transport.sync import send_folder
 

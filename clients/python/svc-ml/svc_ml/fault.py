@@ -5,18 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-import traceback
 from collections import deque
-from datetime import datetime, timezone
 from typing import Any
 
-LOGGER_NAME = "svc_ml"
-logger = logging.getLogger(LOGGER_NAME)
+from svc_ml.client.fault import SvcError, format_trace, logger, now_iso, to_fault
+
+__all__ = ["Faults", "SvcError", "logger", "show_log"]
 _KEPT_MAX = 1_000
-
-
-class SvcError(Exception):
-    """Something the caller can mend; the message says how."""
 
 
 class Faults:
@@ -34,15 +29,7 @@ class Faults:
     def add(
         self, message: str, *, data_affected: str | None = None, error: BaseException | None = None, once: str = ""
     ) -> None:
-        fault: dict[str, Any] = {
-            "message": message,
-            "logger_name": LOGGER_NAME,
-            "timestamp": datetime.now(timezone.utc).isoformat(),
-        }
-        if data_affected is not None:
-            fault["data_affected"] = data_affected
-        if error is not None:
-            fault["traceback"] = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        fault = to_fault(message, now_iso(), data_affected, None if error is None else format_trace(error))
         with self._lock:
             self._kept.append(fault)
             is_new = not once or once not in self._told

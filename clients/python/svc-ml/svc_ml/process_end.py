@@ -9,9 +9,7 @@ outside of any `with` is taken for a good end.
 from __future__ import annotations
 
 import _thread
-import atexit
 import functools
-import multiprocessing.process
 import os
 import signal
 import sys
@@ -19,6 +17,8 @@ import threading
 import weakref
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Protocol
+
+from svc_ml.client.process_end import OpenInProcess
 
 
 class Ending(Protocol):
@@ -32,10 +32,20 @@ class Ending(Protocol):
 
 _END_SECONDS = 15.0
 _WRITE_SECONDS = 2.0
-_open: weakref.WeakSet[Ending] = weakref.WeakSet()
-_is_watching = False
 _exit_error: str | None = None
 """What `sys.exit` was called with by the main thread, when that means a failure."""
+
+
+def _after_fork(experiment: Ending) -> None:
+    global _exit_error
+    _exit_error = None
+    experiment._after_fork_in_child()
+
+
+_open: OpenInProcess[Ending] = OpenInProcess(
+    weakref.WeakSet(), at_exit=lambda it: it._at_exit(_exit_error), after_fork=_after_fork
+)
+watch_forked_process = _open.watch_forked_process
 
 
 def is_good_exit(error: BaseException) -> bool:
@@ -49,16 +59,11 @@ def describe(error: BaseException) -> str:
 
 def watch(experiment: Ending) -> None:
     """Tells the experiment of forks and of the end, until it is collected or `unwatch`ed."""
-    global _is_watching, _exit_error
-    _open.add(experiment)
+    global _exit_error
     # Whoever logs on after `sys.exit` has caught it.
     _exit_error = None
-    if _is_watching:
+    if not _open.add(experiment):
         return
-    _is_watching = True
-    atexit.register(_at_exit)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_after_fork_in_child)
     _watch_exceptions()
     _watch_exit_status()
     if threading.current_thread() is threading.main_thread():
@@ -73,28 +78,8 @@ def unwatch(experiment: Ending) -> None:
     _open.discard(experiment)
 
 
-def watch_forked_process() -> None:
-    """A child that multiprocessing has forked ends without calling what is registered with atexit."""
-    if multiprocessing.process.parent_process() is not None:
-        from multiprocessing.util import Finalize
-
-        Finalize(None, _at_exit, exitpriority=0)
-
-
-def _at_exit() -> None:
-    for experiment in list(_open):
-        experiment._at_exit(_exit_error)
-
-
-def _after_fork_in_child() -> None:
-    global _exit_error
-    _exit_error = None
-    for experiment in list(_open):
-        experiment._after_fork_in_child()
-
-
 def _terminate(is_the_end: bool) -> None:
-    for experiment in list(_open):
+    for experiment in _open:
         experiment._at_termination(is_the_end)
 
 
@@ -102,7 +87,7 @@ def _watch_exceptions() -> None:
     previous = sys.excepthook
 
     def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        for experiment in list(_open):
+        for experiment in _open:
             experiment.note_crash(describe(error))
         previous(kind, error, trace)
 

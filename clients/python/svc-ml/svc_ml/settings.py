@@ -5,15 +5,15 @@ from __future__ import annotations
 import configparser
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from svc_ml.client.setting import DEFAULT_URL, MIB, first_given, to_number, to_url
 from svc_ml.fault import SvcError
 
 FILE_NAME = ".svc.config"
 _SECTION = "svc"
-_MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,15 @@ class Settings:
     Units: bytes and seconds.
     """
 
-    url: str = "http://127.0.0.1:8080"
+    url: str = DEFAULT_URL
     api_key: str | None = None
     workspace: str | None = None
     project_name: str | None = None
     experiment_key: str | None = None
     offline_directory: str = "svc-offline"
     spool_directory: str = "~/.svc/spool"
-    queue_bytes: int = 64 * _MIB
-    spool_bytes: int = 4096 * _MIB
+    queue_bytes: int = 64 * MIB
+    spool_bytes: int = 4096 * MIB
     block_seconds: float = 1.0
     init_seconds: float = 10.0
     end_seconds: float = 600.0
@@ -53,32 +53,27 @@ def read_settings(given: Mapping[str, Any], environment: Mapping[str, str] = os.
         if field.name == "named":
             continue
         variable = "SVC_" + field.name.upper()
-        sources = [("argument " + field.name, given.get(field.name)), (variable, environment.get(variable) or None)]
-        sources.extend((f"{field.name} in {path}", values_of.get(field.name) or None) for path, values_of in files)
-        for where, value in sources:
-            if value is None:
-                continue
-            try:
-                values[field.name] = _convert(field.default, value)
-            except ValueError:
-                wrong.append(f"{where}: expected a number of 0 or more, got {value!r}")
-            break
-    url = values.get("url", "")
-    if url and not url.startswith(("http://", "https://")):
-        wrong.append(f"url: expected http://host:port or https://..., got {url!r}")
+        sources = [("argument " + field.name, given.get(field.name)), (variable, environment.get(variable))]
+        sources.extend((f"{field.name} in {path}", values_of.get(field.name)) for path, values_of in files)
+        found = first_given(sources)
+        if found is None:
+            continue
+        where, value = found
+        try:
+            values[field.name] = _convert(field.name, field.default, value)
+        except ValueError:
+            expected = "http://host:port or https://..." if field.name == "url" else "a number of 0 or more"
+            wrong.append(f"{where}: expected {expected}, got {value!r}")
     if wrong:
         raise SvcError("; ".join(wrong))
-    settings = Settings(**values, named=frozenset(values))
-    return replace(settings, url=settings.url.rstrip("/"))
+    return Settings(**values, named=frozenset(values))
 
 
-def _convert(default: Any, value: Any) -> Any:
+def _convert(name: str, default: Any, value: Any) -> Any:
     if not isinstance(default, (int, float)):
-        return str(value).strip()
-    number = type(default)(value)
-    if not number >= 0:
-        raise ValueError
-    return number
+        text = str(value).strip()
+        return to_url(text) if name == "url" else text
+    return type(default)(to_number(value))
 
 
 def _read_files() -> list[tuple[Path, dict[str, str]]]:

@@ -50,7 +50,9 @@ def test_a_wrong_key_is_told_once_and_the_data_is_kept_for_the_right_one(
 def test_with_raise_on_error_the_exception_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SvcError, match="not registered.*Set SVC_API_KEY"):
         Experiment(api_key="wrong-key-0123456789", raise_on_error_during_init=True)
-    with pytest.raises(SvcError, match="http://127.0.0.1:9 cannot be reached.*Start the service there, or set SVC_URL"):
+    with pytest.raises(
+        SvcError, match="cannot be reached at http://127.0.0.1:9: .*Start the service there, or set SVC_URL"
+    ):
         Experiment(url="http://127.0.0.1:9", raise_on_error_during_init=True)
     with pytest.raises(SvcError, match="expected http://host:port"):
         Experiment(url="127.0.0.1:9", raise_on_error_during_init=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from svc_ml.spool import Record, SpoolFull, SpoolReader, SpoolWriter, log
+from svc_ml.client.spool import log
+from svc_ml.client.spool.log import Record, SpoolFull, SpoolReader, SpoolWriter
 
 
 def a_record(number: int, size: int = 20) -> Record:

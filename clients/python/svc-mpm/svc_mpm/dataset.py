@@ -9,20 +9,19 @@ time, also when lines were added to its end meanwhile.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import time
 from dataclasses import dataclass
 from typing import Any
 
-from .backoff import Backoff
+from .client.backoff import Backoff
+from .client.fault import logger
+from .client.service import Rejected, Unavailable
 from .errors import ErrorLog
 from .event import InvalidEvent
 from .parts import Part, read_parts
 from .settings import Settings
-from .transport import Refused, Transport, Unavailable
-
-logger = logging.getLogger("svc_mpm")
+from .transport import Transport
 
 PATHS = {
     "EVENTS": "/mpm/v2/data/events/csv",
@@ -58,7 +57,7 @@ class Upload:
         """
         Sends a file, and returns when all of it is stored.
 
-        Raises OSError when it cannot be read, Refused, and Unavailable when the service was away for longer than there
+        Raises OSError when it cannot be read, Rejected, and Unavailable when the service was away for longer than there
         is patience. What was stored until then stays, and is the same when the file is sent again.
         """
         name = os.path.basename(file_path)
@@ -88,7 +87,7 @@ class Upload:
                         f"{name}: given up at line {part.first_line} of the file, after {self._patience_seconds:g} s: "
                         f"{error}. Upload the file again: what is stored of it stays as it is"
                     ) from error
-                time.sleep(min(self._backoff.next(error.retry_after), max(0.0, deadline - now)))
+                time.sleep(min(self._backoff.next(error.retry_after_seconds), max(0.0, deadline - now)))
         self._backoff.reset()
         self.counts.lines += int(last.get("lines") or 0)
         self.counts.accepted += int(last.get("accepted") or 0)
@@ -107,7 +106,7 @@ class Upload:
                 return dict(told)
             if code >= 500 or code == 429:
                 raise Unavailable(str(told.get("msg")))
-            raise Refused(str(told.get("msg")), code)
+            raise Rejected(str(told.get("msg")), code)
         raise Unavailable("the answer ended before all was told")
 
     def _reject(self, name: str, part: Part, last: dict[str, Any]) -> None:

@@ -9,17 +9,16 @@ service refuses is told, with the prediction ids, and given up.
 from __future__ import annotations
 
 import json
-import logging
 from typing import Any
 
-from .backoff import Backoff
+from .client.backoff import Backoff
+from .client.fault import logger
+from .client.service import Rejected, Unavailable
 from .errors import ErrorLog
 from .event import Item
 from .queue import EventQueue
 from .settings import Settings
-from .transport import Refused, Transport, Unavailable
-
-logger = logging.getLogger("svc_mpm")
+from .transport import Transport
 
 _PATH = "/mpm/v2/events/batch"
 _CHECK_SECONDS = 10.0
@@ -52,15 +51,15 @@ class Delivery:
         """
         Asks the service whether it knows the key and the workspace.
 
-        Raises Unavailable, Refused.
+        Raises Unavailable, Rejected.
         """
         if self.workspace_name is None:
             self.find_workspace()
             return
-        names = self._transport.get("/api/rest/v2/workspaces", _CHECK_SECONDS).get("workspaceNames")
+        names = self._transport.get("/api/rest/v2/workspaces", {}, _CHECK_SECONDS).get("workspaceNames")
         if isinstance(names, list) and self.workspace_name not in names:
             known = ", ".join(map(str, names[:10])) or "none"
-            raise Refused(
+            raise Rejected(
                 f"There is no workspace {self.workspace_name!r} that this key may use (it may use: {known}). Pass "
                 "another as workspace_name, or in SVC_WORKSPACE.",
                 400,
@@ -70,12 +69,12 @@ class Delivery:
         """
         The workspace to write to: the account's default, where none was given.
 
-        Raises Unavailable, Refused.
+        Raises Unavailable, Rejected.
         """
         if self.workspace_name is None:
-            name = self._transport.get("/api/rest/v2/account-details", _CHECK_SECONDS).get("defaultWorkspaceName")
+            name = self._transport.get("/api/rest/v2/account-details", {}, _CHECK_SECONDS).get("defaultWorkspaceName")
             if not isinstance(name, str) or name == "":
-                raise Refused("The account has no default workspace: pass workspace_name, or set SVC_WORKSPACE.", 400)
+                raise Rejected("The account has no default workspace: pass workspace_name, or set SVC_WORKSPACE.", 400)
             self.workspace_name = name
         return self.workspace_name
 
@@ -98,7 +97,7 @@ class Delivery:
                 pause = self._pause(error, batch)
                 if pause is not None:
                     return pause
-            except Refused as error:
+            except Rejected as error:
                 self._refuse(batch, error)
             else:
                 self._tell_answer(batch, answer)
@@ -148,13 +147,13 @@ class Delivery:
             self._faults += 1
             if self._faults >= _FAULTS_MAX:
                 self._faults = 0
-                self._halve(batch, Refused(str(error), 500))
+                self._halve(batch, Rejected(str(error), 500))
                 return None
         self._queue.stall(True)
-        self.was_told_when = error.retry_after is not None
-        return self._backoff.next(error.retry_after)
+        self.was_told_when = error.retry_after_seconds is not None
+        return self._backoff.next(error.retry_after_seconds)
 
-    def _refuse(self, batch: list[Item], error: Refused) -> None:
+    def _refuse(self, batch: list[Item], error: Rejected) -> None:
         if error.status == 413:
             self._halve(batch, error)
             return
@@ -165,7 +164,7 @@ class Delivery:
         )
         self._settle()
 
-    def _halve(self, batch: list[Item], error: Refused) -> None:
+    def _halve(self, batch: list[Item], error: Rejected) -> None:
         """The first half goes first: what was logged first is sent first."""
         if len(batch) == 1:
             self._errors.add(f"the service refused an event, which is given up: {error}", [batch[0].prediction_id])

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import traceback
 from collections import OrderedDict
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from typing import Any
 
-logger = logging.getLogger("svc_mpm")
+from .client.fault import SvcError, format_trace, logger, now_iso, to_fault
 
 ENTRIES_MAX = 1_000
 """Of what nobody reads, the oldest goes first."""
 AFFECTED_MAX = 100
 
 
-class InitializationError(Exception):
+class InitializationError(SvcError):
     """A `SvcMPM` cannot work as it was asked for. The message says why and what to do."""
 
 
@@ -54,36 +51,26 @@ class ErrorLog:
                 self._entries.popitem(last=False)
             before = entry.count
             entry.count += count
-            entry.timestamp = datetime.now(timezone.utc).isoformat()
+            entry.timestamp = now_iso()
             entry.affected.extend(affected[: AFFECTED_MAX - len(entry.affected)])
             if error is not None:
-                entry.traceback = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+                entry.traceback = format_trace(error)
             total = entry.count
         if len(str(total)) > len(str(before)) or before == 0:
             logger.error("%s%s", _with_count(message, total), _naming(affected))
 
     def read(self, clear: bool) -> list[dict[str, Any]]:
         with self._lock:
-            entries = [_to_dict(it) for it in self._entries.values()]
+            entries = [
+                to_fault(_with_count(it.message, it.count), it.timestamp, list(it.affected), it.traceback)
+                for it in self._entries.values()
+            ]
             if clear:
                 self._entries.clear()
         return entries
 
     def __bool__(self) -> bool:
         return len(self._entries) > 0
-
-
-def _to_dict(entry: _Entry) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "message": _with_count(entry.message, entry.count),
-        "logger_name": logger.name,
-        "timestamp": entry.timestamp,
-    }
-    if entry.affected:
-        told["data_affected"] = list(entry.affected)
-    if entry.traceback is not None:
-        told["traceback"] = entry.traceback
-    return told
 
 
 def _with_count(message: str, count: int) -> str:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from . import process
 from .awaitable import DONE, in_thread
+from .client.fault import logger
+from .client.service import Rejected, Unavailable
 from .dataframe import Columns, LogEventsResult, RowFault, log_rows
 from .dataset import Upload, to_query
 from .delivery import Delivery
 from .errors import ErrorLog, InitializationError
 from .event import InvalidEvent, Item, make_event, make_labels
 from .intake import Intake
+from .process import open_loggers
 from .queue import EventQueue
 from .sender import Sender
 from .settings import read_settings
-from .transport import Refused, Transport, Unavailable
+from .transport import Transport
 
 if TYPE_CHECKING:
     import pandas
     import polars
-
-logger = logging.getLogger("svc_mpm")
 
 END_SECONDS = 30.0
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -100,7 +99,7 @@ class SvcMPM:
         self._intake.is_connected = not self._is_asyncio
         if self._is_off:
             return
-        process.watch(self)
+        open_loggers.add(self)
         if self._is_asyncio:
             return
         if self._raises:
@@ -130,7 +129,7 @@ class SvcMPM:
         if self._intake.is_closed or self._is_off:
             return self._done
         self._intake.is_closed = True
-        process.forget(self)
+        open_loggers.discard(self)
         if self._is_asyncio:
             self._queue.close()
             return in_thread(lambda: self._end(seconds))
@@ -274,9 +273,7 @@ class SvcMPM:
         self._delivery = Delivery(settings, transport, self._queue, self._errors)
         self._sender = Sender(self._queue, self._delivery, self._errors, wake)
 
-        self._intake = Intake(
-            settings, self._queue, self._sender, self._errors, lambda: process.watch_exit_of_child(self)
-        )
+        self._intake = Intake(settings, self._queue, self._sender, self._errors, open_loggers.watch_forked_process)
 
     def _after_fork(self) -> None:
         """In the child: what was logged before is its parent's to send."""
@@ -294,7 +291,7 @@ class SvcMPM:
     def _check(self) -> None:
         try:
             self._delivery.check()
-        except (Unavailable, Refused) as error:
+        except (Unavailable, Rejected) as error:
             self._is_off = True
             raise InitializationError(str(error)) from error
 
@@ -362,7 +359,7 @@ class SvcMPM:
             transport = Transport(settings.url, settings.api_key or "", settings.request_seconds)
             query["workspaceName"] = Delivery(settings, transport, self._queue, self._errors).find_workspace()
             Upload(transport, self._errors, settings.patience_seconds).send(file_path, dataset_type, query)
-        except (InvalidEvent, Refused, Unavailable) as error:
+        except (InvalidEvent, Rejected, Unavailable) as error:
             self._errors.add(f"upload_dataset_csv: {error}", [str(file_path)])
         except OSError as error:
             self._errors.add(f"upload_dataset_csv: the file cannot be read: {error}", [str(file_path)])

@@ -10,10 +10,10 @@ import contextlib
 import threading
 import time
 
+from .client.service import Rejected, Unavailable
 from .delivery import Delivery
 from .errors import ErrorLog
 from .queue import EventQueue
-from .transport import Refused, Unavailable
 
 _HURRY_SECONDS = 1.0
 """The longest pause once the logger is ending: a service that comes back meanwhile must not be missed."""
@@ -78,7 +78,7 @@ class Sender:
     def _check(self) -> None:
         try:
             self._delivery.check()
-        except (Unavailable, Refused) as error:
+        except (Unavailable, Rejected) as error:
             self._errors.add(f"{error}")
         except Exception as error:  # A fault of ours must not end the sending.
             self._errors.add(f"the key could not be checked: {error!r}", error=error)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-DEFAULT_URL = "http://127.0.0.1:8080"
+from .client.setting import DEFAULT_URL, MIB, first_given, to_number, to_url
+
 BATCH_SIZE = 1_000
 BATCH_SECONDS = 2.0
 """What a process takes with it when it is killed is as short as that."""
@@ -47,18 +47,15 @@ def read_settings(
     """Reads the settings. What is wrong is told, and the default taken instead."""
 
     def number(given: float | None, argument: str, names: list[str], default: float, least: float) -> float:
-        for name, value in [(argument, given), *((it, os.environ.get(it) or None) for it in names)]:
-            if value is None:
-                continue
-            try:
-                found = float(value)
-            except (TypeError, ValueError):
-                found = float("nan")
-            if found >= least and found != float("inf"):
-                return found
+        found = first_given([(argument, given), *((it, os.environ.get(it)) for it in names)])
+        if found is None:
+            return default
+        name, value = found
+        try:
+            return to_number(value, least)
+        except ValueError:
             tell(f"{name}: must be a number, {least:g} or more, not {value!r}; {default:g} is used instead")
             return default
-        return default
 
     batch_size = int(number(max_batch_size, "max_batch_size", ["MPM_MAX_BATCH_SIZE"], BATCH_SIZE, 1))
     if batch_size > BATCH_SIZE_MAX:
@@ -74,7 +71,7 @@ def read_settings(
         batch_seconds=number(max_batch_time, "max_batch_time", ["MPM_MAX_BATCH_TIME"], _shared_batch_seconds(), 0),
         request_seconds=number(None, "", ["SVC_MPM_REQUEST_SECONDS"], REQUEST_SECONDS, 0.001),
         block_seconds=number(None, "", ["SVC_MPM_BLOCK_SECONDS"], 1.0, 0),
-        queue_bytes=int(number(None, "", ["SVC_MPM_QUEUE_BYTES"], 64 * 1024 * 1024, 1)),
+        queue_bytes=int(number(None, "", ["SVC_MPM_QUEUE_BYTES"], 64 * MIB, 1)),
         patience_seconds=number(None, "", ["SVC_MPM_PATIENCE_SECONDS"], 600.0, 0),
     )
 
@@ -94,11 +91,7 @@ def _shared_batch_seconds() -> float:
 def _read_url(tell: Callable[[str], None]) -> str:
     given = os.environ.get("SVC_URL") or DEFAULT_URL
     try:
-        parts = urlsplit(given)
-        _ = parts.port
-        if parts.scheme in ("http", "https") and parts.hostname:
-            return given.rstrip("/")
+        return to_url(given)
     except ValueError:
-        pass
-    tell(f"SVC_URL: must be an address like {DEFAULT_URL}, not {given!r}; {DEFAULT_URL} is used instead")
-    return DEFAULT_URL
+        tell(f"SVC_URL: must be an address like {DEFAULT_URL}, not {given!r}; {DEFAULT_URL} is used instead")
+        return DEFAULT_URL

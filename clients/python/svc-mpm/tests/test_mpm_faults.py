@@ -70,8 +70,8 @@ def test_a_service_that_is_back_when_the_logger_ends_is_not_missed(
     own_service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The first pause alone would outlast the end.
-    monkeypatch.setattr("svc_mpm.backoff._FIRST_SECONDS", 1_000.0)
-    monkeypatch.setattr("svc_mpm.backoff._LONGEST_SECONDS", 1_000.0)
+    monkeypatch.setattr("svc_mpm.client.backoff._FIRST_SECONDS", 1_000.0)
+    monkeypatch.setattr("svc_mpm.client.backoff._LONGEST_SECONDS", 1_000.0)
     ledger = Ledger(own_service, unique("model"))
     with open_logger(own_service, ledger.model_name, max_batch_size=10) as mpm:
         ledger.log(mpm, 20)
@@ -266,7 +266,7 @@ def test_retry_after_is_waited_for(service: Service) -> None:
 def test_what_the_service_cannot_bear_costs_no_neighbour(
     service: Service, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    monkeypatch.setattr("svc_mpm.backoff._LONGEST_SECONDS", 0.01)
+    monkeypatch.setattr("svc_mpm.client.backoff._LONGEST_SECONDS", 0.01)
     model = unique("model")
 
     def spoil(_count: int, body: bytes, forward: Any) -> Any:

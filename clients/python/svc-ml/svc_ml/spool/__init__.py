@@ -1,5 +1,1 @@
-"""What a run logs, kept on disk until the service has acknowledged it."""
-
-from svc_ml.spool.log import Record, SpoolFull, SpoolReader, SpoolWriter
-
-__all__ = ["Record", "SpoolFull", "SpoolReader", "SpoolWriter"]
+"""What a run logs, kept on disk until the service has acknowledged it: its records, and the folder that they are in."""

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any, Optional
 
-from svc_ml.spool.log import Record
+from svc_ml.client.spool.log import Record
 
 POINTS = 1
 """Series for metrics/batch, as JSON objects joined by commas."""

@@ -20,11 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from svc_ml.client.spool.folder import new_spool_id
+from svc_ml.client.spool.log import Record, SpoolFull, SpoolWriter
 from svc_ml.fault import Faults
 from svc_ml.settings import Settings
 from svc_ml.spool import record
-from svc_ml.spool.folder import COPIES, FILES, STREAM, About, SpoolFolder, create_spool_folder, new_spool_id
-from svc_ml.spool.log import Record, SpoolFull, SpoolWriter
+from svc_ml.spool.folder import COPIES, FILES, STREAM, About, SpoolFolder, create_spool_folder
 from svc_ml.spool.record import Point
 from svc_ml.transport.delivery import Delivery, Interrupted, Progress, Registration
 from svc_ml.transport.sender import Sender

@@ -6,20 +6,19 @@ import base64
 import io
 import json
 import math
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from svc_ml.client.backoff import Backoff
+from svc_ml.client.spool.log import Record
 from svc_ml.fault import Faults, logger
 from svc_ml.spool import record
-from svc_ml.spool.log import Record
 from svc_ml.transport import artifact, registry
 from svc_ml.transport.service import EXPERIMENT_EXISTS, Rejected, Service, Unavailable
 
-_BACKOFF_SECONDS = (0.2, 30.0)
 _HURRY_SECONDS = 1.0
 _UPLOAD_TIMEOUT_SECONDS = 600
 _NAMES_TOLD = 5
@@ -215,7 +214,7 @@ class Delivery:
         try:
             file: Any = io.BytesIO(base64.b64decode(source["bytes"])) if "bytes" in source else path.open("rb")
         except OSError as error:
-            raise Rejected(f"it cannot be read ({error.strerror}): {path}", 0, 0) from None
+            raise Rejected(f"it cannot be read ({error.strerror}): {path}", 0) from None
         with file:
             size = file.seek(0, io.SEEK_END)
             file.seek(0)
@@ -224,11 +223,8 @@ class Delivery:
             self._service.send("POST", call, body, query=query, headers=headers, timeout=_UPLOAD_TIMEOUT_SECONDS)
 
     def _insist(self, request: Callable[[bool], Any]) -> None:
-        """
-        Repeats a request until it passes. Waits as long as the service asks for, and otherwise twice as long each time, less a
-        random part, so that a thousand workers do not come back at once.
-        """
-        backoff, longest = _BACKOFF_SECONDS
+        """Repeats a request until it passes, and waits as long as the service asks for, at least."""
+        backoff = Backoff()
         may_have_come = False
         is_away = False
         silent_since = time.monotonic()
@@ -248,8 +244,7 @@ class Delivery:
                     )
                 if error.was_answered:
                     self._progress.moved(error.retry_after_seconds or 0)
-                self._wait(error.retry_after_seconds, backoff * random.uniform(0.5, 1))
-                backoff = min(longest, backoff * 2)
+                self._wait(backoff.next(error.retry_after_seconds), was_asked=error.retry_after_seconds is not None)
                 continue
             self._progress.moved()
             if is_away:
@@ -257,13 +252,13 @@ class Delivery:
                 logger.info("%s takes what is logged again.", self._service.url)
             return
 
-    def _wait(self, asked_seconds: float | None, backoff_seconds: float) -> None:
-        until = time.monotonic() + max(asked_seconds or 0, backoff_seconds if asked_seconds is None else 0)
+    def _wait(self, seconds: float, was_asked: bool) -> None:
         began = time.monotonic()
+        until = began + seconds
         while time.monotonic() < until:
             if self.stop.wait(min(0.1, until - time.monotonic())):
                 raise Interrupted
-            if asked_seconds is None and self.hurry.is_set() and time.monotonic() - began > _HURRY_SECONDS:
+            if not was_asked and self.hurry.is_set() and time.monotonic() - began > _HURRY_SECONDS:
                 return
         if self.stop.is_set():
             raise Interrupted

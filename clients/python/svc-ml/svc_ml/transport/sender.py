@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from svc_ml.client.spool.log import START, Position, SpoolReader
 from svc_ml.fault import Faults
 from svc_ml.spool import record
-from svc_ml.spool.log import START, Position, SpoolReader
 from svc_ml.transport.delivery import Delivery, Interrupted, Progress
 from svc_ml.transport.service import Rejected
 

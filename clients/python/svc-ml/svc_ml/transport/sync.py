@@ -6,9 +6,10 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from svc_ml.client.spool.folder import Locked
+from svc_ml.client.spool.log import SpoolReader
 from svc_ml.fault import Faults
-from svc_ml.spool.folder import FILES, STREAM, Locked, SpoolFolder, find_spool_folders, open_spool_folder
-from svc_ml.spool.log import SpoolReader
+from svc_ml.spool.folder import FILES, STREAM, SpoolFolder, find_spool_folders, open_spool_folder
 from svc_ml.transport.delivery import Delivery, Interrupted, Progress, Registration
 from svc_ml.transport.sender import send_next
 from svc_ml.transport.service import Rejected, Service

@@ -1,5 +1,5 @@
 """
-The only buffer between a training run and the service: an append-only log on disk. A crash, an outage and an offline run
+The buffer on disk between a program and the service: an append-only log. A crash, an outage and an offline run
 are all the same thing to it, a log of which the end was not sent yet.
 
 A spool is a folder of segments, `00000001.log` and so on. A segment is a magic word and then records:

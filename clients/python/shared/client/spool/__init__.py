@@ -1,0 +1,1 @@
+"""What was logged, kept on disk until the service has acknowledged it."""
