@@ -198,7 +198,7 @@ def test_errors_say_what_to_do(api: Api, service: Service, monkeypatch: pytest.M
         Api(api_key="wrong").projects()
     with pytest.raises(Refused, match="set SVC_API_KEY"):
         Api(api_key="wrong").run(experiment.id)
-    with pytest.raises(Unavailable, match=r"http://127.0.0.1:9 cannot be reached .*SVC_URL"):
+    with pytest.raises(Unavailable, match=r"cannot be reached at http://127.0.0.1:9: .*SVC_URL"):
         Api(url="http://127.0.0.1:9", retry_seconds=0.5).run("x")
     monkeypatch.delenv("SVC_API_KEY")
     with pytest.raises(Refused, match="set SVC_API_KEY"):
