@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import uuid
 from pathlib import Path
@@ -15,6 +16,7 @@ from conftest import Service, eventually
 from ml_ledger import environment, quiet
 from svc_ml import Api, Experiment, SvcError
 from svc_ml.read import LoggedRun, NotFound, Refused, Unavailable
+from svc_ml.read.download import download
 
 VALUES = [0.1, -0.0, 5e-324, -2.2250738585072014e-308, 1.7976931348623157e308, math.nan, math.inf, -math.inf, 2**53 + 1]
 STEPS = [-(2**63), -1, 0, 7, 2**53, 2**53 + 1, 2**53 + 3, 2**63 - 1]
@@ -209,17 +211,140 @@ def test_errors_say_what_to_do(api: Api, service: Service, monkeypatch: pytest.M
             getattr(api.projects(), f"to_{package}")()
 
 
-def test_a_read_goes_on_when_the_service_comes_back(own_service: Service, tmp_path: Path, monkeypatch: Any) -> None:
+def test_output_is_read_line_by_line(api: Api, service: Service) -> None:
+    with Experiment(**{**quiet, "auto_output_logging": True}) as experiment:
+        for number in range(25_000):
+            print(f"line {number}")
+        print("trouble", file=sys.stderr)
+    run = api.run(experiment.id)
+    eventually(lambda: len(run.output()) == 25_001)
+    lines = [f"line {number}" for number in range(25_000)]
+    assert run.output(stderr=False)["text"] == lines and run.output(stderr=True)["text"] == ["trouble"]
+    assert [it for it in run.output(last=12_000)["text"] if it != "trouble"] == lines[-11_999:]
+    assert run.output(search="LINE 24999").to_polars()["text"].to_list() == ["line 24999"]
+    assert run.output()["number"] == list(range(25_001))
+
+
+def test_metrics_of_the_machine_are_apart_from_the_others(api: Api) -> None:
+    with Experiment(**{**quiet, "log_env_disk": True}) as experiment:
+        experiment.log_metric("loss", 0.5, step=1)
+    run = api.run(experiment.id)
+    read_metrics(run, 1)
+    eventually(lambda: len(run.system_metrics()) > 0)
+    assert all(it["name"].startswith("sys.disk.") for it in run.system_metrics())
+    assert [it["name"] for it in run.metrics_summary()] == ["loss"]
+
+
+def test_files_are_read_back_byte_for_byte(api: Api, tmp_path: Path) -> None:
+    content = np.random.default_rng(2).bytes(3_000_000)
+    (tmp_path / "weights.bin").write_bytes(content)
+    with Experiment(**quiet) as experiment:
+        experiment.log_asset(str(tmp_path / "weights.bin"), file_name="models/weights.bin", step=7)
+        experiment.log_text("hello")
+        experiment.log_remote_asset("s3://bucket/data", remote_file_name="data")
+        empty = {"empty.txt": b"", "deep/er/weights.bin": tmp_path / "weights.bin"}
+        experiment.log_artifact("weights", {"first.txt": b"1"}, version="1.0.0", wait=True)
+        experiment.log_artifact("weights", empty, version="2.0.0", aliases=["best"], artifact_type="model", wait=True)
+    run = api.run(experiment.id)
+    assets = {it.name: it for it in run.assets()}
+    asset = assets["models/weights.bin"]
+    assert (asset.size, asset.step, asset.remote) == (len(content), 7, False)
+    frame = run.assets().to_pandas().set_index("name")
+    assert frame.loc["models/weights.bin", "size"] == len(content) and str(frame["step"].dtype) == "Int64"
+    assert (
+        run.assets().to_polars()["size"].to_list() == [it.size for it in run.assets()] == run.assets().columns["size"]
+    )
+
+    folder = tmp_path / "read"
+    assert run.download(asset, folder / "other.bin").read_bytes() == content
+    assert run.download("models/weights.bin", folder) == folder / "weights.bin"
+    assert (folder / "weights.bin").read_bytes() == content
+    with pytest.raises(SvcError, match="bytes are at s3://bucket/data"):
+        run.download("data", folder)
+    with pytest.raises(NotFound, match="no asset 'nothing'"):
+        run.download("nothing")
+    assert sorted(it.name for it in folder.iterdir()) == ["other.bin", "weights.bin"]
+
+    versions = {it.version: it for it in run.artifacts()}
+    assert {(it.name, it.type, it.state, it.direction) for it in versions.values()} == {
+        ("weights", "model", "CLOSED", "output")
+    }
+    assert sorted(run.artifacts().to_polars()["version"].to_list()) == ["1.0.0", "2.0.0"]
+    assert (versions["1.0.0"].download(folder / "one") / "first.txt").read_text() == "1"
+    assert sorted(versions["2.0.0"].files()["name"]) == ["deep/er/weights.bin", "empty.txt"]
+    for asked in (None, "best", "2.0.0"):
+        two = api.artifact("weights", asked).download(tmp_path / f"two-{asked}")
+        assert (two / "deep/er/weights.bin").read_bytes() == content and (two / "empty.txt").read_bytes() == b""
+    with pytest.raises(NotFound, match="version '9.0.0' of an artifact 'weights'"):
+        api.artifact("weights", "9.0.0")
+
+
+def test_a_name_of_a_file_cannot_leave_the_folder(api: Api, tmp_path: Path) -> None:
+    with Experiment(**quiet) as experiment:
+        experiment.log_artifact("climber", {"../outside.txt": b"1"}, version="1.0.0", wait=True)
+    [version] = api.run(experiment.id).artifacts()
+    with pytest.raises(SvcError, match="points outside of the folder"):
+        version.download(tmp_path / "inside")
+    assert not (tmp_path / "outside.txt").exists()
+
+
+def test_reads_go_on_when_the_service_comes_back(own_service: Service, tmp_path: Path, monkeypatch: Any) -> None:
     own_service.start()
     for name, value in environment(own_service, tmp_path).items():
         monkeypatch.setenv(name, value)
+    content = np.random.default_rng(3).bytes(64_000_000)
+    (tmp_path / "large.bin").write_bytes(content)
     with Experiment(**quiet) as experiment:
         experiment.log_metric("loss", 0.5, step=1)
+        experiment.log_asset(str(tmp_path / "large.bin"))
     api = Api(retry_seconds=120)
     run = api.run(experiment.id)
     read_metrics(run, 1, "loss")
+    arrived: list[int] = []
+
+    def on_bytes(count: int) -> None:
+        arrived.append(count)
+        if sum(arrived) > 4_000_000 and not kills:
+            kills.append(sum(arrived))
+            own_service.kill()
+            own_service.start()
+
+    kills: list[int] = []
+    [asset] = run.assets()
+    target = tmp_path / "read.bin"
+    query = {"experimentKey": run.key, "assetId": asset.id}
+    download(run._connection, query, target, on_bytes)
+    assert target.read_bytes() == content and kills
+    # It went on where it was.
+    assert sum(arrived) == len(content) and min(arrived) > 0
+
     own_service.kill()
     with pytest.raises(Unavailable):
         Api(retry_seconds=0.1).run(experiment.id)
     own_service.start()
     assert run.metrics("loss")["value"] == [0.5]
+
+    [stored] = [it for it in own_service.folder.rglob("*") if it.is_file() and it.stat().st_size == len(content)]
+    with stored.open("r+b") as file:
+        file.seek(1_000)
+        file.write(bytes([content[1_000] ^ 1]))
+    with pytest.raises(SvcError, match=r"read.bin is not what was stored: its checksum differs"):
+        run.download(asset, target)
+    assert target.read_bytes() == content
+    assert not list(tmp_path.glob(".read.bin*"))
+
+
+def test_what_the_readme_says_runs(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = uuid.uuid4().hex
+    service.post("/api/rest/v2/write/workspace/new", {"name": workspace})
+    for name, value in {**environment(service, tmp_path), "SVC_WORKSPACE": workspace}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.pkl").write_bytes(b"a model")
+    blocks = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[1] / "README.md").read_text(), re.DOTALL)
+    exec(blocks[0], {})
+    eventually(lambda: Api().run(Api().runs("digits")["key"][0]).metrics_summary()["last_step"] == [999])
+    named: dict[str, Any] = {}
+    exec(next(it for it in blocks if "import Api" in it), named)
+    assert (tmp_path / "downloads" / "model.pkl").read_bytes() == b"a model"
+    assert named["points"]["value"].to_list() == [1 / (step + 1) for step in range(1000)]

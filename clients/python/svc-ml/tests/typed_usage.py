@@ -8,10 +8,11 @@ an error that they get: one that is not needed fails the check.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Optional
 
 from svc_ml import Api, ExistingExperiment, Experiment, OfflineExperiment
-from svc_ml.read import LoggedRun, Table
+from svc_ml.read import Asset, LoggedRun, Records, Table
 
 with Experiment(project_name="digits", resume="allow", log_code=False) as online:
     kept: Experiment = online
@@ -39,6 +40,13 @@ runs: Table = api.runs("digits", [("params.rate", ">", 0.01), ("tags", "=", "fir
 rows: list[dict[str, object]] = runs.rows()
 run: LoggedRun = api.run(key)
 points: Table = run.metrics("loss", context="train")
+files: Records[Asset] = run.assets("image")
+sizes: list[int] = [it.size for it in files]
+path: Path = run.download(files[0], "images")
+folder: Path = api.artifact("weights", "1.0.0").download("weights", skip_remote=True)
+lines: Table = run.output(last=20)
+run.output(last="20")  # type: ignore[arg-type]
+run.download(path)  # type: ignore[arg-type]
 api.runs("digits", "params.rate > 0.01")  # type: ignore[arg-type]
 api.runs("digits", limit="all")  # type: ignore[arg-type]
 run.metric("loss")  # type: ignore[attr-defined]

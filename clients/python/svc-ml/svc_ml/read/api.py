@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from svc_ml.fault import SvcError
+from svc_ml.read.artifacts import ArtifactVersion, find_artifact
 from svc_ml.read.column import Column
 from svc_ml.read.connection import Connection
 from svc_ml.read.errors import NotFound, Refused
@@ -119,6 +120,14 @@ class Api:
     def run(self, key: str) -> LoggedRun:
         """The run of a key."""
         return LoggedRun(self._connection, self._connection.get("/experiment/metadata", experimentKey=key))
+
+    def artifact(self, name: str, version: str | None = None) -> ArtifactVersion:
+        """A version of an artifact of the workspace, by its number or an alias; None is for the newest closed one."""
+        try:
+            return find_artifact(self._connection, self.workspace, name, version)
+        except NotFound:
+            asked = f"artifact {name!r}" if version is None else f"version {version!r} of an artifact {name!r}"
+            raise NotFound(f"There is no {asked} in the workspace {self.workspace!r} that this key may use.") from None
 
     def _columns(self, project: str, archived: bool) -> RunColumns:
         body = {**self._named(project), "archived": archived}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import urllib3
@@ -16,6 +16,7 @@ from svc_ml.transport.service import Rejected, Service, Unavailable
 
 _READ_SECONDS = 60.0
 """How long nothing may arrive."""
+_BYTES_AT_ONCE = 1024 * 1024
 _FIRST_WAIT_SECONDS = 0.1
 _LONGEST_WAIT_SECONDS = 5.0
 
@@ -79,6 +80,13 @@ class Connection:
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 raise self.lost(error) from error
         return answer
+
+    def blocks(self, answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+        """The content of an answer as it arrives. Raises Unavailable when the connection is lost before its end."""
+        try:
+            yield from answer.stream(_BYTES_AT_ONCE, decode_content=True)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self.lost(error) from error
 
     def lost(self, error: BaseException) -> Unavailable:
         """The connection was lost; the same read may pass later."""

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Union
 
+from svc_ml.read.artifacts import ArtifactVersion, list_artifacts
+from svc_ml.read.assets import Asset, download_asset, list_assets
 from svc_ml.read.column import Column
 from svc_ml.read.connection import Connection
+from svc_ml.read.errors import NotFound
+from svc_ml.read.output import read_output
 from svc_ml.read.points import Points, read_points
+from svc_ml.read.records import Records
 from svc_ml.read.table import Table
 from svc_ml.read.values import Value, to_value
 
@@ -117,6 +123,45 @@ class LoggedRun:
         """The use of CPU, memory, disk, network and GPU, as points of `metrics` are."""
         names = dict.fromkeys(name for name, _, _ in self._series() if name.startswith(_SYSTEM))
         return self._read_named(names, None).to_table()
+
+    def output(self, *, search: str | None = None, stderr: bool | None = None, last: int | None = None) -> Table:
+        """
+        The lines that the run printed: `number` (from 0), `text`, `stderr`, `time`, `context`.
+
+        search: only lines with this text, ignoring case and colours.
+        stderr: True for lines of standard error only, False for those of standard output.
+        last: only so many lines, from the end.
+        """
+        return read_output(self._connection, self.key, {"search": search, "stderr": stderr}, last)
+
+    def assets(self, asset_type: str | None = None) -> Records[Asset]:
+        """The files of the run, oldest first; of one type, such as `image`, or all."""
+        return list_assets(self._connection, self.key, asset_type)
+
+    def download(
+        self, asset: Union[Asset, str], path: Union[str, Path, None] = None, *, show_progress: bool = True
+    ) -> Path:
+        """
+        Writes the bytes of an asset to a file and returns its path. The file is complete, with the checksum that the service
+        keeps, or what was there before stays.
+
+        asset: one of `assets`, or a name: the newest of that name.
+        path: of the file, or a folder that is there; None is for the working directory.
+
+        Raises SvcError for a remote asset, which says where its bytes are, and OSError when the disk refuses.
+        """
+        found = self._find_asset(asset) if isinstance(asset, str) else asset
+        return download_asset(self._connection, found, path, show_progress)
+
+    def artifacts(self) -> Records[ArtifactVersion]:
+        """The versions of artifacts that the run made, and those that it used; `download` of one writes its files."""
+        return list_artifacts(self._connection, self.key)
+
+    def _find_asset(self, name: str) -> Asset:
+        named = [it for it in self.assets() if it.name == name]
+        if not named:
+            raise NotFound(f"The run {self.key} has no asset {name!r}; assets() lists them.")
+        return named[-1]
 
     def _read_all(self, context: str | None) -> Points:
         def is_wanted(name: str, at: str | None) -> bool:

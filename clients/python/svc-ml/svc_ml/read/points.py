@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, Optional
-
-import urllib3
 
 from svc_ml.read.column import Column
 from svc_ml.read.connection import Connection
 from svc_ml.read.table import Table
 from svc_ml.transport.service import Unavailable
 
-_BYTES_AT_ONCE = 1024 * 1024
 # The service writes each point as an object on its own line, and no object of a point holds another.
 _BETWEEN = b"},\n{"
 
@@ -69,12 +66,10 @@ def read_points(connection: Connection, path: str, query: dict[str, Any], is_wan
         points = Points()
         answer = connection.open(path, query, {"accept-encoding": "gzip"})
         try:
-            for part in _split(answer):
+            for part in _split(connection.blocks(answer)):
                 points.add([it for it in json.loads(part) if is_wanted(it["metricName"], it["runContext"])])
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise connection.lost(error) from error
         except ValueError as error:
-            raise Unavailable(f"{connection.url} stopped in the middle of an answer", None, False) from error
+            raise Unavailable(f"{connection.url} stopped in the middle of an answer") from error
         finally:
             answer.close()
         return points
@@ -82,11 +77,11 @@ def read_points(connection: Connection, path: str, query: dict[str, Any], is_wan
     return connection.attempt(read)
 
 
-def _split(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+def _split(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Arrays of whole points, from `{"metrics":[...]}`. Raises ValueError when the end is missing."""
     rest = b""
     is_begun = False
-    for block in answer.stream(_BYTES_AT_ONCE, decode_content=True):
+    for block in blocks:
         rest += block
         if not is_begun:
             is_begun = b"[" in rest
