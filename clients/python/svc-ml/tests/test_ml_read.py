@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -17,6 +18,7 @@ from ml_ledger import environment, quiet
 from svc_ml import Api, Experiment, SvcError
 from svc_ml.read import LoggedRun, NotFound, Refused, Unavailable
 from svc_ml.read.download import download
+from svc_ml.read.points import split
 
 VALUES = [0.1, -0.0, 5e-324, -2.2250738585072014e-308, 1.7976931348623157e308, math.nan, math.inf, -math.inf, 2**53 + 1]
 STEPS = [-(2**63), -1, 0, 7, 2**53, 2**53 + 1, 2**53 + 3, 2**63 - 1]
@@ -98,6 +100,18 @@ def test_a_long_series_is_complete_and_in_order(api: Api) -> None:
     assert (read["step"] == np.arange(points)).all()
     assert (read["value"].view(np.int64) == values.view(np.int64)).all()
     assert repr(table).startswith("200,000 rows, 6 columns\nname  context  step  epoch  time")
+
+
+def test_an_answer_is_whole_however_it_arrives_and_never_cut_off() -> None:
+    points = [{"metricName": 'a"},\n{"', "metricValue": str(it), "step": it} for it in range(4)]
+    for listed in (points, points[:1], []):
+        answer = ('{"metrics":[\n' + ",\n".join(map(json.dumps, listed)) + "\n]\n}").encode()
+        for size in range(1, len(answer) + 1):
+            blocks = [answer[at : at + size] for at in range(0, len(answer), size)]
+            assert [it for part in split(blocks) for it in json.loads(part)] == listed
+        for end in range(len(answer)):
+            with pytest.raises(ValueError, match="the end of the array is missing"):
+                list(split([answer[:end]]))
 
 
 def test_runs_of_a_project_are_rows_and_found_by_what_was_logged(api: Api) -> None:

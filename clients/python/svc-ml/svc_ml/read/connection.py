@@ -46,7 +46,7 @@ class Connection:
 
     def attempt(self, read: Callable[[], T]) -> T:
         """What `read` returns, which may raise Unavailable some times before."""
-        deadline = 0.0
+        failed_at = 0.0
         wait = _FIRST_WAIT_SECONDS
         while True:
             try:
@@ -54,11 +54,12 @@ class Connection:
             except Rejected as error:
                 raise explain(error, self.url) from None
             except Unavailable as error:
-                deadline = deadline or time.monotonic() + self._retry_seconds
+                now = time.monotonic()
+                failed_at = failed_at or now
                 asked = error.retry_after_seconds
                 pause = wait * random.uniform(0.5, 1) if asked is None else asked
-                if time.monotonic() + pause > deadline:
-                    raise self._give_up(error) from error
+                if error.is_fault or now + pause > failed_at + self._retry_seconds:
+                    raise self._give_up(error, now - failed_at) from error
                 time.sleep(pause)
                 wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
@@ -92,13 +93,16 @@ class Connection:
         """The connection was lost; the same read may pass later."""
         return Unavailable(f"the connection to {self.url} broke: {describe_error(error)}")
 
-    def _give_up(self, error: Unavailable) -> Unavailable:
-        advice = (
-            "Try again later." if error.was_answered else "Is the service running there? SVC_URL, or url, says where."
-        )
+    def _give_up(self, error: Unavailable, tried_seconds: float) -> Unavailable:
+        if error.is_fault:
+            advice = "This is a fault of the service: its log says more."
+        elif error.was_answered:
+            advice = "Try again later, or give Api more retry_seconds."
+        else:
+            advice = "Is the service running there? SVC_URL, or url, says where."
         message = str(error) if self.url in str(error) else f"{self.url}: {error}"
         return Unavailable(
-            f"{message.rstrip('.')}. It was tried for {self._retry_seconds:g} s. {advice}",
+            f"{message.rstrip('.')}. It was tried for {tried_seconds:.1f} s. {advice}",
             error.status,
             error.retry_after_seconds,
         )

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tqdm import tqdm
-
 from svc_ml.fault import SvcError
 from svc_ml.read.connection import Connection
 from svc_ml.transport.service import Unavailable
@@ -49,6 +47,9 @@ def download(connection: Connection, query: dict[str, Any], path: Path, on_bytes
 @contextmanager
 def progress(name: str, size: int, is_shown: bool) -> Iterator[Callable[[int], object]]:
     """A bar for something large, where somebody is there to see it."""
+    # Most programs that import us only log.
+    from tqdm import tqdm
+
     disable = None if is_shown and size >= _PROGRESS_BYTES else True
     with tqdm(total=size, desc=name, unit="B", unit_scale=True, file=sys.stderr, disable=disable) as bar:
         yield bar.update

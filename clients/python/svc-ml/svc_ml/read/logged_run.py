@@ -112,7 +112,7 @@ class LoggedRun:
         step, then time.
 
         names: of metrics, or `<context>_<name>`; None is for all that the run logged. Those of the machine are read by
-        `system_metrics`.
+        `system_metrics`. A name that the run did not log has no rows.
         context: only points of it; "" is for those that have none.
         """
         if names is None:

@@ -66,7 +66,7 @@ def read_points(connection: Connection, path: str, query: dict[str, Any], is_wan
         points = Points()
         answer = connection.open(path, query, {"accept-encoding": "gzip"})
         try:
-            for part in _split(connection.blocks(answer)):
+            for part in split(connection.blocks(answer)):
                 points.add([it for it in json.loads(part) if is_wanted(it["metricName"], it["runContext"])])
         except ValueError as error:
             raise Unavailable(f"{connection.url} stopped in the middle of an answer") from error
@@ -77,7 +77,7 @@ def read_points(connection: Connection, path: str, query: dict[str, Any], is_wan
     return connection.attempt(read)
 
 
-def _split(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def split(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Arrays of whole points, from `{"metrics":[...]}`. Raises ValueError when the end is missing."""
     rest = b""
     is_begun = False
