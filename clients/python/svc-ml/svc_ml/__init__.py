@@ -3,6 +3,7 @@
 from svc_ml.experiment import ExistingExperiment, ExistingOfflineExperiment, Experiment, OfflineExperiment
 from svc_ml.fault import SvcError
 from svc_ml.read.api import Api
+from svc_ml.wandb.session import init
 
 __version__ = "0.1.0"
 
@@ -14,4 +15,5 @@ __all__ = [
     "OfflineExperiment",
     "SvcError",
     "__version__",
+    "init",
 ]

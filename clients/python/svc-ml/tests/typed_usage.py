@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Optional
 
-from svc_ml import Api, ExistingExperiment, Experiment, OfflineExperiment
+from svc_ml import Api, ExistingExperiment, Experiment, OfflineExperiment, init
 from svc_ml.read import Asset, LoggedRun, Records, Table
 
 with Experiment(project_name="digits", resume="allow", log_code=False) as online:
@@ -27,6 +27,10 @@ with Experiment(project_name="digits", resume="allow", log_code=False) as online
 
 with OfflineExperiment(offline_directory="runs") as offline, offline.validate() as validating:
     same: OfflineExperiment = validating
+
+with init(project="digits", config={"rate": 0.01}) as begun:
+    begun.log({"loss": 0.5}, step=1)
+    begun.log({"loss": 0.5}, at=1)  # type: ignore[call-arg]
 
 ExistingExperiment(experiment_key=key, worker="worker-1", spool_directory="spool")
 Experiment(resume="sometimes")  # type: ignore[arg-type]
