@@ -16,12 +16,13 @@ from .client.fault import logger
 from .client.service import Rejected, Unavailable
 from .errors import ErrorLog
 from .event import Item
-from .queue import EventQueue
+from .queue import Source
 from .settings import Settings
 from .transport import Transport
 
 _PATH = "/mpm/v2/events/batch"
 _CHECK_SECONDS = 10.0
+_BARRED_SECONDS = 30.0
 _FAULTS_MAX = 5
 """After so many faults of the service's own in a row a batch is halved: one item of it may be what it cannot bear."""
 
@@ -29,7 +30,7 @@ _FAULTS_MAX = 5
 class Delivery:
     """Sends one batch after the other. Used by one thread at a time."""
 
-    def __init__(self, settings: Settings, transport: Transport, queue: EventQueue, errors: ErrorLog) -> None:
+    def __init__(self, settings: Settings, transport: Transport, queue: Source, errors: ErrorLog) -> None:
         self._settings = settings
         self._transport = transport
         self._queue = queue
@@ -44,6 +45,8 @@ class Delivery:
         self._told_throttled = False
         self.workspace_name = settings.workspace_name
         self.accepted = 0
+        self.is_barred = False
+        """True when the key is refused, and what is logged waits until that is mended."""
         self.was_told_when = False
         """True when it was the service that said how long to wait."""
 
@@ -84,6 +87,7 @@ class Delivery:
 
     def load(self, batch: list[Item]) -> None:
         self._batches = [batch]
+        self._was_sent = self._queue.may_be_stored
 
     def attempt(self) -> float | None:
         """
@@ -98,6 +102,8 @@ class Delivery:
                 if pause is not None:
                     return pause
             except Rejected as error:
+                if error.is_barred and self._queue.stays_after_end:
+                    return self._bar(error)
                 self._refuse(batch, error)
             else:
                 self._tell_answer(batch, answer)
@@ -127,7 +133,7 @@ class Delivery:
     def _recover(self) -> None:
         if self._told_away:
             logger.warning("the service at %s takes events in again", self._settings.url)
-        self._told_away = self._told_throttled = False
+        self._told_away = self._told_throttled = self.is_barred = False
         self._faults = 0
         self._backoff.reset()
         self._queue.stall(False)
@@ -140,8 +146,7 @@ class Delivery:
             self._told_throttled = True
         else:
             if not self._told_away:
-                room = f"{self._settings.queue_bytes / 1024**2:.4g} MiB"
-                self._errors.add(f"{error}. Up to {room} of events wait in memory and are sent once it answers.")
+                self._errors.add(f"{error}. {self._queue.room} and are sent once it answers.")
             self._told_away = True
         if error.is_fault:
             self._faults += 1
@@ -152,6 +157,14 @@ class Delivery:
         self._queue.stall(True)
         self.was_told_when = error.retry_after_seconds is not None
         return self._backoff.next(error.retry_after_seconds)
+
+    def _bar(self, error: Rejected) -> float:
+        if not self.is_barred:
+            self._errors.add(f"{error} {self._queue.room} until that is mended.")
+        self.is_barred = True
+        self.was_told_when = False
+        self._queue.stall(True)
+        return _BARRED_SECONDS
 
     def _refuse(self, batch: list[Item], error: Rejected) -> None:
         if error.status == 413:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from .awaitable import DONE, Waiting
 from .errors import ErrorLog
 from .event import Item
-from .queue import EventQueue
+from .queue import Queue
 from .sender import Sender
 from .settings import Settings
 
@@ -23,7 +23,7 @@ class Intake:
     """
 
     def __init__(
-        self, settings: Settings, queue: EventQueue, sender: Sender, errors: ErrorLog, on_first: Callable[[], None]
+        self, settings: Settings, queue: Queue, sender: Sender, errors: ErrorLog, on_first: Callable[[], None]
     ) -> None:
         self._settings = settings
         self._queue = queue

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
+import time
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -18,7 +20,7 @@ from .errors import ErrorLog, InitializationError
 from .event import InvalidEvent, Item, make_event, make_labels
 from .intake import Intake
 from .process import open_loggers
-from .queue import EventQueue
+from .queue import EventQueue, Queue
 from .sender import Sender
 from .settings import read_settings
 from .transport import Transport
@@ -26,6 +28,8 @@ from .transport import Transport
 if TYPE_CHECKING:
     import pandas
     import polars
+
+    from .leftovers import Leftovers
 
 END_SECONDS = 30.0
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -59,6 +63,9 @@ class SvcMPM:
     A call writes the event into a queue in memory and returns; a thread sends batches. No call raises, or waits for the
     service: what is wrong stands in the log, and is read with `get_logging_errors`.
 
+    With a `spool_directory` events are kept there until they are sent: those of a process that was killed are sent by the next
+    one that opens the directory.
+
     With `asyncio=True` the calls return awaitables: `connect` is awaited at the server's start, `end` at its end. See
     the README for the settings that come from the environment.
 
@@ -77,6 +84,8 @@ class SvcMPM:
         max_batch_size: int | None = None,
         max_batch_time: int | None = None,
         raise_on_error_during_init: bool = False,
+        *,
+        spool_directory: str | os.PathLike[str] | None = None,
     ) -> None:
         self._errors = ErrorLog()
         self._is_asyncio = bool(asyncio)
@@ -84,7 +93,14 @@ class SvcMPM:
         self._raises = bool(raise_on_error_during_init)
         faults: list[str] = []
         self._settings = read_settings(
-            api_key, workspace_name, model_name, model_version, max_batch_size, max_batch_time, faults.append
+            api_key,
+            workspace_name,
+            model_name,
+            model_version,
+            max_batch_size,
+            max_batch_time,
+            faults.append,
+            spool_directory,
         )
         self._is_off = bool(disabled)
         if self._settings.api_key is None:
@@ -106,6 +122,7 @@ class SvcMPM:
             self._check()
         else:
             self._sender.start(checks=True)
+        self._send_leftovers()
 
     def connect(self) -> Awaitable[None] | None:
         """
@@ -266,9 +283,20 @@ class SvcMPM:
         """What a process has of its own: a fork makes it anew."""
         settings = self._settings
         wake = threading.Event()
-        self._queue = EventQueue(
-            settings.queue_bytes, settings.batch_size, _BATCH_BYTES, settings.batch_seconds, wake.set
-        )
+        self._queue: Queue
+        self._leftovers: Leftovers | None = None
+        root = settings.spool_directory
+        if root is None:
+            self._queue = EventQueue(
+                settings.queue_bytes, settings.batch_size, _BATCH_BYTES, settings.batch_seconds, wake.set
+            )
+        else:
+            # Here, for those who need none: files are locked in a way that Windows does not have.
+            from .leftovers import Leftovers
+            from .spooled_queue import SpooledQueue
+
+            self._queue = SpooledQueue(settings, root, _BATCH_BYTES, self._errors, wake.set)
+            self._leftovers = Leftovers(settings, root, _BATCH_BYTES, self._errors)
         transport = Transport(settings.url, settings.api_key or "", settings.request_seconds)
         self._delivery = Delivery(settings, transport, self._queue, self._errors)
         self._sender = Sender(self._queue, self._delivery, self._errors, wake)
@@ -278,6 +306,9 @@ class SvcMPM:
     def _after_fork(self) -> None:
         """In the child: what was logged before is its parent's to send."""
         was_connected = self._intake.is_connected
+        self._queue.after_fork_in_child()
+        if self._leftovers is not None:
+            self._leftovers.after_fork_in_child()
         self._errors = ErrorLog()
         self._open()
         self._intake.is_connected = was_connected
@@ -299,10 +330,25 @@ class SvcMPM:
         if self._raises:
             self._check()
         self._sender.start(checks=not self._raises)
+        self._send_leftovers()
+
+    def _send_leftovers(self) -> None:
+        if self._leftovers is not None:
+            self._leftovers.start()
 
     def _end(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
         left = self._sender.end(seconds)
-        if left:
+        if self._leftovers is not None:
+            self._leftovers.end(max(0.0, deadline - time.monotonic()))
+        kept = self._queue.count_on_disk()
+        if kept:
+            self._errors.add(
+                f"{kept} events were not sent within {seconds:g} s. They stay in {self._settings.spool_directory}, and "
+                "the next SvcMPM with this spool_directory sends them"
+            )
+        left -= kept
+        if left > 0:
             self._errors.add(
                 f"{left} events were not sent within {seconds:g} s and are given up: the service at "
                 f"{self._settings.url} did not take them in"

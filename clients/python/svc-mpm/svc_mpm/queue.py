@@ -6,8 +6,68 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
+from .client.setting import MIB
 from .event import Item
+
+
+class Source(Protocol):
+    """What a sender takes batches from."""
+
+    @property
+    def is_closed(self) -> bool:
+        """True when nothing more comes: what is there is due at once."""
+
+    @property
+    def room(self) -> str:
+        """Where events wait while the service is away, and how many can, for messages."""
+
+    @property
+    def stays_after_end(self) -> bool:
+        """True when what is not sent is kept for a later process."""
+
+    @property
+    def may_be_stored(self) -> bool:
+        """True when the next batch may have been stored, though nobody said so."""
+
+    def seconds_until_due(self) -> float | None:
+        """0 when a batch is due; None when there is nothing."""
+
+    def take(self) -> list[Item]:
+        """The items of the next batch; none when there is none."""
+
+    def settle(self, batch: list[Item]) -> None:
+        """Lets go of items that were stored, or given up."""
+
+    def stall(self, is_stalled: bool) -> None:
+        """Says whether anything gets through."""
+
+    def close(self) -> None:
+        """Nothing more is taken in; what is there is due at once."""
+
+    def finish(self) -> None:
+        """The sender takes nothing any more."""
+
+    def __len__(self) -> int:
+        """Items that are not settled."""
+
+
+class Queue(Source, Protocol):
+    """What events are logged into."""
+
+    @property
+    def is_stalled(self) -> bool:
+        """True while nothing gets through: then nobody waits for room."""
+
+    def put(self, item: Item, wait_seconds: float = 0) -> bool:
+        """Adds an item; False when there is no room for it, also after waiting for that long."""
+
+    def count_on_disk(self) -> int:
+        """Of the items that are not settled, those that are kept."""
+
+    def after_fork_in_child(self) -> None:
+        """Lets go of what belongs to the parent."""
 
 
 class EventQueue:
@@ -21,7 +81,10 @@ class EventQueue:
     def __init__(
         self, bytes_max: int, batch_size: int, batch_bytes: int, batch_seconds: float, wake: Callable[[], None]
     ) -> None:
-        self.bytes_max = bytes_max
+        self._bytes_max = bytes_max
+        self.room = f"Up to {bytes_max / MIB:.4g} MiB of events wait in memory"
+        self.stays_after_end = False
+        self.may_be_stored = False
         self._batch_size = batch_size
         self._batch_bytes = batch_bytes
         self._batch_seconds = batch_seconds
@@ -40,7 +103,7 @@ class EventQueue:
         size = item.size
         with self._room:
             if not self._has_room(size):
-                if wait_seconds <= 0 or self.is_stalled or size > self.bytes_max:
+                if wait_seconds <= 0 or self.is_stalled or size > self._bytes_max:
                     return False
                 if not self._room.wait_for(lambda: self._has_room(size) or self.is_stalled, wait_seconds):
                     return False
@@ -56,11 +119,8 @@ class EventQueue:
             self._wake()
         return True
 
-    def has_room(self, item: Item) -> bool:
-        return self._has_room(item.size)
-
     def _has_room(self, size: int) -> bool:
-        return self._waiting_bytes + self._taken_bytes + size <= self.bytes_max or self.is_closed
+        return self._waiting_bytes + self._taken_bytes + size <= self._bytes_max or self.is_closed
 
     def seconds_until_due(self) -> float | None:
         """0 when a batch is due; None when there is nothing."""
@@ -106,6 +166,15 @@ class EventQueue:
             self.is_closed = True
             self._room.notify_all()
         self._wake()
+
+    def finish(self) -> None:
+        """The sender takes nothing any more: what is left ends with the process."""
+
+    def count_on_disk(self) -> int:
+        return 0
+
+    def after_fork_in_child(self) -> None:
+        """Memory is all that it has, and that is the child's own."""
 
     def __len__(self) -> int:
         """Items that are not settled."""

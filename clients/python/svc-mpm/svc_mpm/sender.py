@@ -13,16 +13,18 @@ import time
 from .client.service import Rejected, Unavailable
 from .delivery import Delivery
 from .errors import ErrorLog
-from .queue import EventQueue
+from .queue import Source
 
 _HURRY_SECONDS = 1.0
 """The longest pause once the logger is ending: a service that comes back meanwhile must not be missed."""
+
+_FAULT_SECONDS = 1.0
 
 
 class Sender:
     """Takes batches when they are due and delivers them, until it is ended."""
 
-    def __init__(self, queue: EventQueue, delivery: Delivery, errors: ErrorLog, wake: threading.Event) -> None:
+    def __init__(self, queue: Source, delivery: Delivery, errors: ErrorLog, wake: threading.Event) -> None:
         self._queue = queue
         self._delivery = delivery
         self._errors = errors
@@ -45,24 +47,39 @@ class Sender:
                 self._thread = thread
 
     def end(self, seconds: float) -> int:
-        """Sends what there is for so many seconds at most. Answers how many items are left, which are given up."""
+        """Sends what there is for so many seconds at most. Answers how many items are left."""
         deadline = time.monotonic() + seconds
         self._queue.close()
-        self._hurry.set()
+        self.hurry()
         # An interpreter that is shutting down starts no threads: then this one does the work.
         with contextlib.suppress(RuntimeError):
             self.start()
         if self._thread is None:
             self._drain(deadline)
+            self._queue.finish()
         else:
             self._thread.join(max(0.0, deadline - time.monotonic()))
+        left = len(self._queue)
+        self.stop()
+        return left
+
+    def hurry(self) -> None:
+        """No pause is long from now on."""
+        self._hurry.set()
+
+    def stop(self) -> None:
+        """Ends `run` as soon as it is in no request."""
         self._stop.set()
         self._wake.set()
-        return len(self._queue)
 
     def _run(self, checks: bool) -> None:
         if checks:
             self._check()
+        self.run()
+        self._queue.finish()
+
+    def run(self) -> None:
+        """Sends until there is nothing left, and nothing more comes, or it is told to stop."""
         while not self._stop.is_set():
             try:
                 if not self._step():
@@ -74,6 +91,7 @@ class Sender:
                     [it.prediction_id for it in left],
                     error=error,
                 )
+                self._stop.wait(_FAULT_SECONDS)
 
     def _check(self) -> None:
         try:
@@ -97,6 +115,8 @@ class Sender:
             pause = self._delivery.attempt()
             if pause is None:
                 break
+            if self._delivery.is_barred and self._hurry.is_set():
+                return False
             self._pause(pause)
         return True
 
@@ -116,5 +136,7 @@ class Sender:
                     return
                 self._delivery.load(batch)
             pause = self._delivery.attempt()
+            if self._delivery.is_barred:
+                return
             if pause is not None:
                 time.sleep(min(pause, max(0.0, deadline - time.monotonic())))

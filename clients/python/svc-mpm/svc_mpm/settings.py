@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from .client.setting import DEFAULT_URL, MIB, first_given, to_number, to_url
 
@@ -31,6 +32,9 @@ class Settings:
     block_seconds: float
     """How long a call may wait for room in the queue while the service takes events in."""
     queue_bytes: int
+    spool_directory: Path | None
+    """Where events are kept until they are sent; None keeps them in memory."""
+    spool_bytes: int
     patience_seconds: float
     """How long an upload of a file goes on trying while the service is away."""
 
@@ -43,6 +47,7 @@ def read_settings(
     max_batch_size: int | None,
     max_batch_time: float | None,
     tell: Callable[[str], None],
+    spool_directory: str | os.PathLike[str] | None = None,
 ) -> Settings:
     """Reads the settings. What is wrong is told, and the default taken instead."""
 
@@ -61,6 +66,7 @@ def read_settings(
     if batch_size > BATCH_SIZE_MAX:
         tell(f"max_batch_size: the service takes at most {BATCH_SIZE_MAX:,} events in a request; that is used instead")
         batch_size = BATCH_SIZE_MAX
+    spool = spool_directory or os.environ.get("SVC_MPM_SPOOL_DIRECTORY") or None
     return Settings(
         url=_read_url(tell),
         api_key=api_key or os.environ.get("SVC_API_KEY") or None,
@@ -72,6 +78,9 @@ def read_settings(
         request_seconds=number(None, "", ["SVC_MPM_REQUEST_SECONDS"], REQUEST_SECONDS, 0.001),
         block_seconds=number(None, "", ["SVC_MPM_BLOCK_SECONDS"], 1.0, 0),
         queue_bytes=int(number(None, "", ["SVC_MPM_QUEUE_BYTES"], 64 * MIB, 1)),
+        # Absolute, or else it would be another one once the program has gone to another folder.
+        spool_directory=None if spool is None else Path(spool).expanduser().absolute(),
+        spool_bytes=int(number(None, "", ["SVC_MPM_SPOOL_BYTES"], 4096 * MIB, 1)),
         patience_seconds=number(None, "", ["SVC_MPM_PATIENCE_SECONDS"], 600.0, 0),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -55,3 +56,10 @@ def test_the_variable_that_the_specification_names_for_both_shortens_the_time_an
 ) -> None:
     it = read({"MPM_MAX_BATCH_SIZE": size})
     assert (it.batch_size, it.batch_seconds) == (int(size), seconds)
+
+
+def test_events_are_kept_on_disk_only_when_a_folder_is_named() -> None:
+    assert read({}).spool_directory is None
+    it = read({"SVC_MPM_SPOOL_DIRECTORY": "~/events", "SVC_MPM_SPOOL_BYTES": "1000", "HOME": "/home/somebody"})
+    assert (it.spool_directory, it.spool_bytes) == (Path("/home/somebody/events"), 1_000)
+    assert read({"SVC_MPM_SPOOL_DIRECTORY": "/other"}, spool_directory="/events").spool_directory == Path("/events")
