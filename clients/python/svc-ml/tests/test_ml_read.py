@@ -123,11 +123,11 @@ def test_runs_of_a_project_are_rows_and_found_by_what_was_logged(api: Api) -> No
                 {"rate": 0.1 * (number + 1), "seed": 2**60 + number, "fast": number == 1, "by": "x"}
             )
             if number:
-                experiment.log_parameter("depth", number)
+                experiment.log_parameters({"depth": number, "limit": math.inf if number == 2 else 1.0})
             experiment.log_other("note", f"of {number}")
             with experiment.train():
-                experiment.log_metrics({"loss": 3.0 - number, "score": [math.nan, 1.0, math.inf][number]}, step=1)
                 experiment.log_metric("loss", 5.0 - number, step=0)
+                experiment.log_metrics({"loss": 3.0 - number, "score": [math.nan, 1.0, math.inf][number]}, step=1)
 
     def names(where: Any, **given: Any) -> list[str]:
         return api.runs(project, where, **given)["name"]
@@ -152,6 +152,7 @@ def test_runs_of_a_project_are_rows_and_found_by_what_was_logged(api: Api) -> No
     assert frame["start"].tolist() == table["start"] == polars["start"].to_list()
 
     assert names([("params.rate", ">", 0.15), ("metrics.train_loss", "<", 1.5)]) == ["run-2"]
+    assert names([("params.limit", "=", math.inf)]) == names([("params.limit", "=", np.float64("inf"))]) == ["run-2"]
     assert names([("tags", "=", "run-1")]) == ["run-1"]
     assert names([("tags", "not contains", "-1")]) == ["run-2", "run-0"]
     assert names([("params.depth", "=", None)]) == names([("params.depth", "is null")]) == ["run-0"]
@@ -204,6 +205,10 @@ def test_errors_say_what_to_do(api: Api, service: Service, monkeypatch: pytest.M
         Api(workspace="nobody").projects()
     with pytest.raises(SvcError, match=r"has 'params.rat'. There is params.rate"):
         api.runs(project, columns=["params.rat"])
+    with pytest.raises(SvcError, match=r"has 'rate'. There is params.rate\."):
+        api.runs(project, sort="rate")
+    with pytest.raises(SvcError, match="conditions on tags need a value"):
+        api.runs(project, [("tags", "=", None)])
     with pytest.raises(SvcError, match=r"\('params.rate', '>', 0.01\)"):
         api.runs(project, ("params.rate", ">", 1))  # type: ignore[arg-type]
     with pytest.raises(SvcError, match="states of running, finished, crashed, lost"):

@@ -84,7 +84,7 @@ class Api:
         One row for each run of a project, the newest first.
 
         The columns are `key`, `name`, `state`, `start`, `end`, `duration` (seconds), `user`, `tags`; `params.rate` and
-        `others.note`; and of each metric its last, least and greatest value as `metrics.loss`, `metrics.loss.min` and
+        `others.note`; and of each metric its last (by time), least and greatest value as `metrics.loss`, `metrics.loss.min` and
         `metrics.loss.max`. A metric of the context `train` is `metrics.train_loss`. `file_path`, `archived` and metrics of the
         machine come when asked for.
 

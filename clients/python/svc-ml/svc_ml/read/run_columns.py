@@ -110,7 +110,8 @@ class RunColumns:
         found = self._by_name.get(name)
         if found is not None:
             return found
-        alike = difflib.get_close_matches(name, self._by_name, n=3) or [it.name for it in METADATA]
+        unprefixed = [it for it in self._by_name if it.partition(".")[2] == name]
+        alike = unprefixed or difflib.get_close_matches(name, self._by_name, n=3) or [it.name for it in METADATA]
         raise SvcError(
             f"No run of the project {self._project!r} has {name!r}. There is {', '.join(alike)}. Parameters begin with "
             "'params.', metrics with 'metrics.', others with 'others.'."

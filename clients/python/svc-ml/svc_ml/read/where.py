@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Optional, Union
@@ -39,6 +40,8 @@ def to_predicates(where: Where | None, columns: RunColumns) -> tuple[Any, Option
         elif column.rule is None:
             raise SvcError(f"{name}: conditions are on the last value of a metric; select by others in the frame.")
         elif column is TAGS:
+            if value is None:
+                raise SvcError(f"where has {condition!r}: conditions on tags need a value.")
             rules.append({"source": "tag", "field": str(value), "operator": operator, "value": value})
         else:
             rules.append({**column.rule, "operator": operator, "value": _to_json(value)})
@@ -74,4 +77,6 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_to_json(it) for it in value]
     item = getattr(value, "item", None)
-    return item() if callable(item) else value
+    plain = item() if callable(item) else value
+    # JSON has no form for NaN and the infinities; the service compares their texts.
+    return str(plain) if isinstance(plain, float) and not math.isfinite(plain) else plain
