@@ -80,6 +80,7 @@ import { createRegistryReadRoutes } from './registry/reads.ts'
 import { createRegistrationRoutes } from './registry/registration.ts'
 import { createRegistryStatusRoutes } from './registry/statuses.ts'
 import { createRegistryVersionRoutes } from './registry/versions.ts'
+import { createSearchRoutes } from './search/routes.ts'
 import { createWebhookDeliveryRoutes } from './webhooks/deliveries.ts'
 import { createWebhookRoutes } from './webhooks/receivers.ts'
 
@@ -166,6 +167,7 @@ export function createApiRoutes({
     ...createColumnRoutes({ reads, clickhouse, access }),
     ...createProjectQueryRoutes({ reads, clickhouse, access }),
     ...createRunRoutes({ reads, clickhouse, access }),
+    ...createSearchRoutes({ reads, clickhouse, access }),
     ...createOutputSearchRoutes({ reads, clickhouse, access }),
     ...createRunColumnRoutes({ reads, clickhouse, access }),
     ...createExperimentRoutes({ database, reads, access, heartbeats, rateLimited, appUrl }),

@@ -10,6 +10,10 @@ import type { Queries } from '../../store/postgres/database.ts'
 import type { ExperimentWithValues } from '../../store/postgres/experiments/experiment-values.ts'
 import { listNewestRuns, listRuns, listTagsOfRuns, listValuesOfRuns } from '../../store/postgres/experiments/runs.ts'
 import type { Access } from '../access.ts'
+import { createColumnsOf } from '../search/columns.ts'
+import { isAskedFor } from '../search/evaluate.ts'
+import type { Field } from '../search/query.ts'
+import { queryText, readQuery } from '../search/query-field.ts'
 import { listColumns, meets, parsePredicates, predicatesDescription } from './predicates.ts'
 import { projectQuery } from './projects.ts'
 import { createReader, toCompared, tree } from './query.ts'
@@ -75,6 +79,7 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
           ),
         ),
         predicates: tree(predicatesDescription),
+        query: queryText,
         search: optional(text(1_000)).describe('a part of the name, the key or a tag, ignoring case'),
         archived: optional(flag).describe('true: the archived ones only'),
         groupBy: optional(list(runColumn, groupsMax)),
@@ -95,6 +100,7 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
           )
         }
         const condition = parsePredicates(body.predicates, 'predicates')
+        const query = readQuery(body.query ?? '')
         const sort = (body.sort ?? [{ column: newestFirst, order: 'desc' as const }]).map((it) => ({
           column: it.column,
           direction: it.order ?? ('asc' as const),
@@ -103,25 +109,29 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
         const ordered = showsGroups ? groupBy.map((column) => ({ column, direction: 'asc' as const })) : sort
         const { projectId } = await access.project(caller, body)
         const asked = createHash('sha256')
-          .update(JSON.stringify([projectId, ordered, body.predicates, body.search, archived, groupBy, inGroup]))
+          .update(
+            JSON.stringify([projectId, ordered, body.predicates, body.search, body.query, archived, groupBy, inGroup]),
+          )
           .digest('base64url')
           .slice(0, 16)
         const after = body.cursor === undefined ? undefined : parseCursor(body.cursor, asked)
 
         const nowMs = Date.now()
         const tested = listColumns(condition)
-        const isPlain = tested.length === 0 && !body.search && groupBy.length === 0 && isNewestFirst(sort)
+        const asks = createColumnsOf(query)
+        const isPlain =
+          tested.length === 0 && !body.search && !body.query?.trim() && groupBy.length === 0 && isNewestFirst(sort)
         if (isPlain) return await readNewest()
 
         // Every run of the project is looked at, with no more of it than filters, groups and order need.
-        const looked = [...groupBy, ...ordered.map((it) => it.column)]
+        const looked = [...groupBy, ...ordered.map((it) => it.column), ...asks.columns]
         const testedMetrics = tested.filter((it) => it.source === 'metrics').map((it) => it.name)
         const metrics = [...new Set(looked.flatMap(summaryNameOf))]
         refuseLongNames([...testedMetrics, ...metrics, ...columns.flatMap(summaryNameOf)])
-        const read = toCompared(tested)
-        const values = [...read.values, ...looked.flatMap(toValueName)]
-        const withTags = read.withTags || Boolean(body.search) || looked.some(isTags)
-        const all = await listRuns(reads, projectId, archived, { values, system: read.system, withTags })
+        const compared = toCompared(tested)
+        const values = [...compared.values, ...looked.flatMap(toValueName)]
+        const withTags = compared.withTags || Boolean(body.search) || looked.some(isTags)
+        const all = await listRuns(reads, projectId, archived, { values, system: compared.system, withTags })
         const ids = all.map((it) => it.id)
         const [current, summaries] = await Promise.all([
           testedMetrics.length > 0 && ids.length > 0
@@ -130,7 +140,7 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
           readSummaryValues(clickhouse, ids, metrics),
         ])
         const search = body.search?.toLowerCase()
-        let nextPlace = read.values.length
+        let nextPlace = compared.values.length
         const places = looked.map((it) => (toValueName(it).length > 0 ? nextPlace++ : -1))
         const cellAt = (run: ExperimentWithValues, at: number): Cell => {
           const value = run.values[places[at] as number] ?? null
@@ -139,9 +149,13 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
         const groupKey = JSON.stringify(inGroup)
         const matching = all.filter((run) => {
           if (search !== undefined && !isFound(run, search)) return false
+          const at = groupBy.length + ordered.length
+          const read = (field: Field) => asks.valuesOf(field, (place) => cellAt(run, at + place))
+          if (!isAskedFor(query, read, nowMs)) return false
           if (inGroup.length > 0 && JSON.stringify(inGroup.map((_, at) => cellAt(run, at))) !== groupKey) return false
           return (
-            tested.length === 0 || meets(condition, createReader(run, read, current.get(run.id) ?? new Map(), nowMs))
+            tested.length === 0 ||
+            meets(condition, createReader(run, compared, current.get(run.id) ?? new Map(), nowMs))
           )
         })
         const rows = showsGroups ? gather(matching) : matching.map(toRow)

@@ -83,6 +83,7 @@ const samples: Record<string, Sample> = {
   '/experiments/search': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, rulesTree: null } })],
   '/project/runs': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, columns: [] } })],
   '/project/output/search': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, search: 'x' } })],
+  '/project/query-completion': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, query: '' } })],
   '/project/run-columns': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId } })],
   '/project/query': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, predicates: [] } })],
   '/experiment/metadata': ['read', byKey],

@@ -284,6 +284,8 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
     { source: 'metric', name: 'loss', of: 'min' },
   ]
   reads.push({ path: '/project/runs', body: { projectId, columns } })
+  reads.push({ path: '/project/runs', body: { projectId, columns, query: 'rate > 0 or has metric.loss:min or a' } })
+  reads.push({ path: '/project/query-completion', body: { projectId, query: 'param.rate = ' } })
   reads.push({ path: '/project/run-columns', body: { projectId } })
   reads.push({ path: '/project/output/search', body: { projectId, search: 'line' } })
 

@@ -44,3 +44,19 @@ export async function listExperimentIds(queries: Queries, projectId: string, arc
   )
   return rows.map((it) => it.id)
 }
+
+/** What the runs of a project have as a parameter or other of some name, the most frequent first. */
+export async function listFrequentValues(
+  queries: Queries,
+  projectId: string,
+  archived: boolean,
+  names: { kinds: ValueKind[]; name: string; limit: number },
+): Promise<string[]> {
+  const rows = await queries.rows<{ value: string }>(
+    `SELECT v.value FROM experiments e JOIN experiment_values v ON v.experiment_id = e.id
+     WHERE ${ofProject} AND v.kind = ANY($3) AND v.name = $4 AND length(v.value) <= 200
+     GROUP BY v.value ORDER BY count(*) DESC, v.value LIMIT $5`,
+    [projectId, archived, names.kinds, names.name, names.limit],
+  )
+  return rows.map((it) => it.value)
+}
