@@ -25,6 +25,7 @@ const requestHeaders = [
   'if-none-match',
   'if-range',
   'last-event-id',
+  'prefer',
   'range',
   'traceparent',
   'tracestate',

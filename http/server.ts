@@ -9,6 +9,7 @@ import fastify, {
 } from 'fastify'
 import type { Logger } from 'pino'
 import type { Span, Tracing } from '../runtime/tracing.ts'
+import { awaitExperiment, readWaitMs } from './await-experiment.ts'
 import { bodyBytesMaxDefault, createBodyReader } from './body/body.ts'
 import { checkFields } from './body/fields.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './body/upload-pace.ts'
@@ -182,6 +183,8 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
   const bodyLimit = it.bodyBytesMax ?? bodyBytesMaxDefault
   checkPermission(it)
   const checkCaller = toCallerCheck(it, settings)
+  // The bytes of an upload come only once.
+  const mayWait = mayChange(it) && !it.upload
   for (const base of it.atRoot ? [''] : prefixes) {
     app.route({
       method: it.method,
@@ -223,8 +226,10 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
             request,
             reply,
           })
-        const handle = () =>
+        const handleOnce = () =>
           it.method === 'GET' ? withNamesDecodedAgain(request.query as object, handleQuery) : handleQuery(request.query)
+        const waitMs = mayWait ? readWaitMs(request.headers) : 0
+        const handle = waitMs === 0 ? handleOnce : () => awaitExperiment(handleOnce, waitMs)
         const answer = await (tracing ? tracing.within(request.span, handle) : handle())
         if (reply.sent) return reply
         // An idle connection is closed, and the stream with it.

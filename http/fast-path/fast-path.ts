@@ -281,7 +281,7 @@ function mayBecomePlain(bytes: Buffer): boolean {
   )
 }
 
-/** Headers that change how the request is read or what happens to its connection. */
+/** Headers that change how the request is read, or how long it may wait, or what happens to its connection. */
 const specialHeaders = new Set([
   'connection',
   'content-encoding',
@@ -289,6 +289,7 @@ const specialHeaders = new Set([
   'expect',
   'http2-settings',
   'keep-alive',
+  'prefer',
   'proxy-connection',
   'te',
   'trailer',
