@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import Fastify from 'fastify'
 // In a program of your own: import { MonitoringLogger } from '@svc/client'
-import { MonitoringLogger } from '../src/index.ts'
+import { MonitoringLogger } from '../src/node/index.ts'
 
 /**
  * An inference server that logs what it predicts, and what turned out to be true.

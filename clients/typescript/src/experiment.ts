@@ -1,16 +1,17 @@
-import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import path from 'node:path'
 import { createErrorLog, type ErrorLog, type LoggingError } from './error-log.ts'
 import { toInt64, toTimestampMs } from './json.ts'
 import { type MetricEntry, metricBytes, toMetricShipment } from './metrics.ts'
-import { perform, type Request } from './request.ts'
+import { perform } from './perform.ts'
+import type { Platform } from './platform.ts'
+import { randomHex } from './random.ts'
+import type { AssetFile, Request } from './request.ts'
 import { createSender, type Entry, type Sender, type Shipment } from './sender.ts'
 import { type Connection, type ConnectionOptions, readConnection, readPositive } from './settings.ts'
+import { setQuietTimeout, type Timer } from './timers.ts'
 import { type Answer, type Body, createTransport, type Transport } from './transport.ts'
 
 export type ExperimentOptions = ConnectionOptions & {
-  /** Else `SVC_PROJECT_NAME`, else `general`. Made when it is not there. */
+  /** In Node else `SVC_PROJECT_NAME`; else `general`. Made when it is not there. */
   projectName?: string
   /** Else the service makes a readable one. */
   experimentName?: string
@@ -51,59 +52,51 @@ const firstBeatMs = 10_000
  * An experiment that is written to. The calls return at once and never throw: what is wrong stands in the log, and is read
  * with `loggingErrors`. What is logged waits in memory and is sent in the order in which it was logged.
  */
-export class Experiment {
+export class BaseExperiment<Asset> {
   readonly key: string
+  readonly #platform: Platform<Asset>
   readonly #connection: Connection
   readonly #errors: ErrorLog
   readonly #transport: Transport
   readonly #sender: Sender<MetricEntry | CallEntry>
   /** Requests are repeated with the key of the first attempt, by which the service knows them again. */
-  readonly #requests = { id: randomBytes(12).toString('hex'), count: 0 }
+  readonly #requests = { id: randomHex(12), count: 0 }
   #link: string | undefined
-  #beat: NodeJS.Timeout | undefined
+  #beat: Timer | undefined
   #hasEnded = false
   #isOwner = false
   #isStopRequested = false
 
   /**
-   * Makes a new experiment. It has its key at once; the service is told as soon as it is there.
-   *
+   * @param isNew false: goes on with the experiment of the key
    * @throws Error when a setting is missing or wrong, and says what to do
+   * @internal
    */
-  static create(options: ExperimentOptions = {}): Experiment {
-    const experiment = new Experiment(options, options.experimentKey ?? randomBytes(16).toString('hex'))
-    experiment.#create(options)
-    return experiment
-  }
-
-  /**
-   * Goes on with an experiment that is there.
-   *
-   * @throws Error when a setting is missing or wrong, and says what to do
-   */
-  static continue(experimentKey: string, options: Omit<ExperimentOptions, 'experimentKey'> = {}): Experiment {
-    if (!experimentKey) throw new Error('experimentKey: is missing: pass the key of the experiment to go on with')
-    const experiment = new Experiment(options, experimentKey)
-    void experiment.#keepAlive()
-    return experiment
-  }
-
-  private constructor(options: ExperimentOptions, key: string) {
-    this.key = key
-    this.#connection = readConnection(options)
+  protected constructor(platform: Platform<Asset>, options: ExperimentOptions, isNew: boolean) {
+    const { experimentKey } = options
+    if (!isNew && !experimentKey) {
+      throw new Error('experimentKey: is missing: pass the key of the experiment to go on with')
+    }
+    this.key = experimentKey ?? randomHex(16)
+    this.#platform = platform
+    this.#connection = readConnection(options, platform)
     this.#errors = createErrorLog(this.#connection.log)
     const stop = new AbortController()
-    this.#transport = createTransport(this.#connection, stop.signal)
+    const transport = createTransport(this.#connection, stop.signal, platform)
+    this.#transport = transport
     this.#sender = createSender<MetricEntry | CallEntry>({
       connection: this.#connection,
+      platform,
       errors: this.#errors,
       take: (waiting) => this.#take(waiting),
       isFull: (count, bytes) => count >= pointsPerRequest || bytes >= bytesPerRequest,
       waitMs: readPositive('batchWaitMs', options.batchWaitMs, 1_000),
-      perform: (request, mayHaveCome) => perform(this.#transport, request, mayHaveCome),
+      perform: (request, mayHaveCome) => perform({ transport, platform }, request, mayHaveCome),
       onExit: (failure) => this.#leave(failure),
       stop,
     })
+    if (isNew) this.#create(options)
+    else void this.#keepAlive()
   }
 
   /** Where people see it; undefined until the service has made it, and for one that is gone on with. */
@@ -183,21 +176,15 @@ export class Experiment {
   logText(text: string, options: Omit<AssetOptions, 'type' | 'overwrite'> = {}) {
     this.#try('text', () => {
       if (typeof text !== 'string') throw new Error(`a text must be a string, not ${describe(text)}`)
-      this.#upload(Buffer.from(text), {
-        name: 'text-sample.txt',
-        ...options,
-        type: 'text-sample',
-      })
+      const file = new TextEncoder().encode(text)
+      this.#upload({ name: 'text-sample.txt', file, bytes: file.length }, { ...options, type: 'text-sample' })
     })
   }
 
-  /** Logs a file, by its path or as its bytes. A file is read when it is sent: it has to stay until then. */
-  logAsset(file: string | Uint8Array, options: AssetOptions = {}) {
-    this.#try(options.name ?? (typeof file === 'string' ? file : 'asset'), () => {
-      if (typeof file === 'string') {
-        if (!existsSync(file)) throw new Error(`the file ${file} cannot be read: it is not there`)
-        this.#upload(file, { name: path.basename(file), ...options })
-      } else this.#upload(new Uint8Array(file), { name: 'asset', ...options })
+  /** Logs a file, or bytes. A file is read when it is sent: it has to stay until then. */
+  logAsset(asset: Asset, options: AssetOptions = {}) {
+    this.#try(options.name ?? (typeof asset === 'string' ? asset : 'asset'), () => {
+      this.#upload(this.#platform.toAsset(asset), options)
     })
   }
 
@@ -246,9 +233,9 @@ export class Experiment {
       name: this.key,
       request: {
         kind: 'create',
-        workspaceName: this.#connection.workspaceName,
+        workspaceName: this.#transport.workspaceName,
         fields: {
-          projectName: projectName || process.env.SVC_PROJECT_NAME || 'general',
+          projectName: projectName || this.#platform.environment.SVC_PROJECT_NAME || 'general',
           experimentKey: this.key,
           ...(experimentName !== undefined && { experimentName }),
         },
@@ -272,7 +259,7 @@ export class Experiment {
     } catch {
       // The next one tells as much. What keeps data from being taken in is told where it is sent.
     }
-    if (!this.#hasEnded) this.#beat = setTimeout(() => this.#keepAlive(), beatMs).unref()
+    if (!this.#hasEnded) this.#beat = setQuietTimeout(() => void this.#keepAlive(), beatMs)
   }
 
   #call<
@@ -288,11 +275,12 @@ export class Experiment {
     this.#sender.add({ bytes: body.length * 2 + 200, name, request })
   }
 
-  #upload(file: string | Uint8Array, { name = 'asset', type, context, step, metadata, overwrite }: AssetOptions) {
+  #upload(asset: { name: string | undefined; file: AssetFile; bytes: number }, options: AssetOptions) {
+    const { name = asset.name ?? 'asset', type, context, step, metadata, overwrite } = options
     const query = {
       experimentKey: this.key,
       // Of its own, so that an upload that is repeated takes its own place.
-      assetId: randomBytes(16).toString('hex'),
+      assetId: randomHex(16),
       fileName: name,
       ...(type !== undefined && { type }),
       ...(context !== undefined && { context }),
@@ -300,8 +288,8 @@ export class Experiment {
       ...(overwrite && { overwrite: 'true' }),
     }
     const fields: Record<string, string> = metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }
-    const request = { kind: 'upload' as const, query, name, file, fields, key: this.#newRequestKey() }
-    this.#sender.add({ bytes: (typeof file === 'string' ? 0 : file.length) + 1_000, name, request })
+    const request = { kind: 'upload' as const, query, name, file: asset.file, fields, key: this.#newRequestKey() }
+    this.#sender.add({ bytes: asset.bytes + 1_000, name, request })
   }
 
   #take(waiting: (MetricEntry | CallEntry)[]): Shipment<MetricEntry | CallEntry> {

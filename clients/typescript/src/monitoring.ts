@@ -1,15 +1,16 @@
-import { type DatasetOptions, uploadDataset } from './dataset.ts'
+import { orSet } from './environment.ts'
 import { createErrorLog, type ErrorLog, type LoggingError } from './error-log.ts'
 import { toJsonNumber, toTimestampMs } from './json.ts'
-import { perform } from './request.ts'
+import { perform } from './perform.ts'
+import type { Platform } from './platform.ts'
 import { createSender, type Entry, type Sender, type Shipment } from './sender.ts'
 import { type Connection, type ConnectionOptions, readConnection, readPositive } from './settings.ts'
-import { type Answer, createTransport, Refused, type Transport } from './transport.ts'
+import { type Answer, createTransport, type Transport } from './transport.ts'
 
 export type MonitoringOptions = ConnectionOptions & {
-  /** Else `SVC_MPM_MODEL_NAME`. Comes into being with its first event. */
+  /** In Node else `SVC_MPM_MODEL_NAME`. Comes into being with its first event. */
   modelName?: string
-  /** Else `SVC_MPM_MODEL_VERSION`. */
+  /** In Node else `SVC_MPM_MODEL_VERSION`. */
   modelVersion?: string
   /** How many events go out in one request. 1,000. */
   batchSize?: number
@@ -55,33 +56,39 @@ const batchSizeMax = 50_000
  * The service keeps the first event of a prediction id for ever: a batch whose answer was lost is sent again as it was, and
  * nothing of it is stored twice.
  */
-export class MonitoringLogger {
+export class BaseMonitoringLogger {
+  readonly #platform: Platform
   readonly #connection: Connection
   readonly #errors: ErrorLog
   readonly #transport: Transport
   readonly #sender: Sender<EventEntry>
   readonly #stop = new AbortController()
   readonly #model: { modelName: string | undefined; modelVersion: string | undefined }
-  #workspaceName: string | undefined
 
-  /** @throws Error when a setting is missing or wrong, and says what to do */
-  constructor(options: MonitoringOptions = {}) {
-    this.#connection = readConnection(options)
-    this.#workspaceName = this.#connection.workspaceName
+  /**
+   * @throws Error when a setting is missing or wrong, and says what to do
+   * @internal
+   */
+  protected constructor(platform: Platform, options: MonitoringOptions) {
+    const { environment } = platform
+    this.#platform = platform
+    this.#connection = readConnection(options, platform)
     this.#model = {
-      modelName: options.modelName || process.env.SVC_MPM_MODEL_NAME || undefined,
-      modelVersion: options.modelVersion || process.env.SVC_MPM_MODEL_VERSION || undefined,
+      modelName: options.modelName || environment.SVC_MPM_MODEL_NAME || undefined,
+      modelVersion: options.modelVersion || environment.SVC_MPM_MODEL_VERSION || undefined,
     }
     this.#errors = createErrorLog(this.#connection.log)
-    this.#transport = createTransport(this.#connection, this.#stop.signal)
+    const transport = createTransport(this.#connection, this.#stop.signal, platform)
+    this.#transport = transport
     const batchSize = Math.min(Math.ceil(readPositive('batchSize', options.batchSize, 1_000)), batchSizeMax)
     this.#sender = createSender<EventEntry>({
       connection: this.#connection,
+      platform,
       errors: this.#errors,
       take: (waiting) => this.#take(waiting, batchSize),
       isFull: (count, bytes) => count >= batchSize || bytes >= bytesPerRequest,
       waitMs: readPositive('batchWaitMs', options.batchWaitMs, 2_000),
-      perform: (request, mayHaveCome) => perform(this.#transport, request, mayHaveCome),
+      perform: (request, mayHaveCome) => perform({ transport, platform }, request, mayHaveCome),
       stop: this.#stop,
     })
   }
@@ -114,17 +121,14 @@ export class MonitoringLogger {
   }
 
   /**
-   * Uploads a CSV file, each line as an event, and resolves when it is stored. An outage is waited for, and a file may be
-   * uploaded again: what is stored of it stays as it is. It never rejects: what is wrong is told.
+   * What uploads need.
+   *
+   * @internal
    */
-  async uploadDatasetCsv(file: string, options: DatasetOptions): Promise<void> {
-    try {
-      const { log } = this.#connection
-      const deps = { transport: this.#transport, errors: this.#errors, log, signal: this.#stop.signal }
-      await uploadDataset(deps, file, { ...this.#model, ...options }, () => this.#findWorkspace())
-    } catch (error) {
-      this.#errors.add(`uploadDatasetCsv: ${error instanceof Error ? error.message : String(error)}`, [String(file)])
-    }
+  protected get parts() {
+    const { log } = this.#connection
+    const { signal } = this.#stop
+    return { transport: this.#transport, errors: this.#errors, log, signal, model: this.#model }
   }
 
   /** What went wrong. It is forgotten then, unless `clear` is false. */
@@ -149,7 +153,8 @@ export class MonitoringLogger {
         throw new Error('predictionId: must be a string that is not empty')
       }
       if (this.#model.modelName === undefined) {
-        throw new Error('modelName: is missing: pass it to MonitoringLogger, or set SVC_MPM_MODEL_NAME')
+        const how = `pass it to MonitoringLogger${orSet(this.#platform, 'SVC_MPM_MODEL_NAME')}`
+        throw new Error(`modelName: is missing: ${how}`)
       }
       const timestamp = toTimestampMs(item.timestamp)
       const fields = [`"predictionId":${JSON.stringify(name)}`, `"timestamp":${timestamp}`, ...toParts()].join(',')
@@ -157,13 +162,6 @@ export class MonitoringLogger {
     } catch (error) {
       this.#errors.add(error instanceof Error ? error.message : String(error), [name])
     }
-  }
-
-  async #findWorkspace(): Promise<string> {
-    this.#workspaceName ??=
-      (await this.#transport.get('/api/rest/v2/account-details')).defaultWorkspaceName ?? undefined
-    if (this.#workspaceName) return this.#workspaceName
-    throw new Refused('the account has no default workspace: pass workspaceName, or set SVC_WORKSPACE', 400, 0)
   }
 
   #take(waiting: EventEntry[], batchSize: number): Shipment<EventEntry> {
@@ -184,7 +182,7 @@ export class MonitoringLogger {
       toRequest: () => ({
         kind: 'events',
         model: this.#model,
-        workspaceName: this.#workspaceName,
+        workspaceName: this.#transport.workspaceName,
         events: entries.map((it) => it.fields),
       }),
       onAnswer: (answer, wasRepeated) => this.#tell(entries, answer as EventsAnswer, wasRepeated),

@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { createBackoff } from './backoff.ts'
 import type { ErrorLog } from './error-log.ts'
-import { endAtExit } from './exit.ts'
+import type { Leaving, Platform, Rest } from './platform.ts'
 import type { Request } from './request.ts'
 import type { Connection } from './settings.ts'
+import { pause, setQuietTimeout, type Timer } from './timers.ts'
 import { Refused, Unavailable } from './transport.ts'
 
 /** Something to be sent: how much memory it takes, and how it is called in messages. */
@@ -22,10 +22,13 @@ export type Shipment<E extends Entry> = {
   onAnswer?(answer: unknown, wasRepeated: boolean): void
   /** Smaller ones, in order, when the service cannot bear it; without them it is given up. */
   split?(): Shipment<E>[]
+  /** How often it was sent: what was, may have come though nobody said so. */
+  sends?: number
 }
 
 type Settings<E extends Entry> = {
   connection: Connection
+  platform: Pick<Platform, 'onOpen'>
   errors: ErrorLog
   /** Takes from the front of what waits as much as the next request may carry. */
   take(waiting: E[]): Shipment<E>
@@ -34,7 +37,7 @@ type Settings<E extends Entry> = {
   /** How long an entry may wait for company. */
   waitMs: number
   /** Sends a request, once. */
-  perform(request: Request, mayHaveCome: boolean): Promise<unknown>
+  perform(request: Request, mayHaveCome: () => boolean): Promise<unknown>
   /** Called when the process ends without `end`; may add what belongs to the end. `failure` says why, if it failed. */
   onExit?(failure: string | undefined): void
   /** Aborts requests when the time of `end` is over. */
@@ -63,7 +66,7 @@ export function createSender<E extends Entry>(settings: Settings<E>) {
   let count = 0
   let isClosed = false
   let isFlushing = false
-  let timer: NodeJS.Timeout | undefined
+  let timer: Timer | undefined
   let running: Promise<void> | undefined
   const backoff = createBackoff()
   /** Cuts the pause short that is under way when the logger is ended. */
@@ -71,8 +74,8 @@ export function createSender<E extends Entry>(settings: Settings<E>) {
   const state = { toldAway: false, toldThrottled: false, isAway: false }
 
   function schedule() {
-    if (running || waiting.length === 0) return
-    if (isClosed || isFlushing || isFull(waiting.length, waitingBytes)) {
+    if (running || (waiting.length === 0 && shipments.length === 0)) return
+    if (isClosed || isFlushing || shipments.length > 0 || isFull(waiting.length, waitingBytes)) {
       clearTimeout(timer)
       timer = undefined
       running = run()
@@ -84,42 +87,47 @@ export function createSender<E extends Entry>(settings: Settings<E>) {
         })
     } else if (timer === undefined) {
       // A program that has nothing else to do does not wait for it: it ends, and what waits is sent at its exit.
-      timer = setTimeout(() => {
+      timer = setQuietTimeout(() => {
         timer = undefined
         isFlushing = true
         schedule()
-      }, waitMs).unref()
+      }, waitMs)
     }
   }
 
   /** Sends as long as there is something due. */
   async function run() {
     do {
-      const before = waiting.length
-      const shipment = take(waiting)
-      if (waiting.length === before) throw new Error('Nothing was taken.')
-      for (const it of shipment.entries) waitingBytes -= it.bytes
-      shipments = [shipment]
+      if (shipments.length === 0) shipments.push(takeNext())
       while (shipments.length > 0) await deliver()
     } while (waiting.length > 0 && (isClosed || isFlushing || isFull(waiting.length, waitingBytes)))
+  }
+
+  function takeNext(): Shipment<E> {
+    const before = waiting.length
+    const shipment = take(waiting)
+    if (waiting.length === before) throw new Error('Nothing was taken.')
+    for (const it of shipment.entries) waitingBytes -= it.bytes
+    return shipment
   }
 
   /** Sends the first of them until it is settled. */
   async function deliver() {
     const shipment = shipments[0] as Shipment<E>
     let faults = 0
-    for (let attempt = 0; ; attempt++) {
+    for (;;) {
       // What is left is told of by who stopped it.
       if (stop.signal.aborted) return giveUp()
+      countSend(shipment)
       let answer: unknown
       try {
-        answer = await settings.perform(shipment.toRequest(), attempt > 0)
+        answer = await settings.perform(shipment.toRequest(), () => wasRepeated(shipment))
       } catch (error) {
         if (stop.signal.aborted) return giveUp()
         const isTooMuch = error instanceof Refused && error.status === 413
         if (error instanceof Unavailable && error.isFault) faults++
         if (error instanceof Unavailable && faults < faultsMax) {
-          await pause(error)
+          await waitAfter(error)
           continue
         }
         const parts = isTooMuch || faults >= faultsMax ? shipment.split?.() : undefined
@@ -134,12 +142,12 @@ export function createSender<E extends Entry>(settings: Settings<E>) {
       }
       settle()
       recover()
-      shipment.onAnswer?.(answer, attempt > 0)
+      shipment.onAnswer?.(answer, wasRepeated(shipment))
       return
     }
   }
 
-  async function pause(error: Unavailable) {
+  async function waitAfter(error: Unavailable) {
     if (error.isThrottled) {
       if (!state.toldThrottled) connection.log.warn(`svc: ${error.message} (what is logged waits meanwhile)`)
       state.toldThrottled = true
@@ -153,9 +161,7 @@ export function createSender<E extends Entry>(settings: Settings<E>) {
     const isToldWhen = error.retryAfterMs !== undefined
     const signal = isToldWhen || isClosed ? stop.signal : AbortSignal.any([stop.signal, hurry.signal])
     // It does not keep the process alive: its exit calls `end`, which does as long as it waits.
-    await sleep(isClosed && !isToldWhen ? Math.min(ms, hurryMs) : ms, undefined, { ref: false, signal }).catch(
-      () => undefined,
-    )
+    await pause(isClosed && !isToldWhen ? Math.min(ms, hurryMs) : ms, signal)
   }
 
   function recover() {
@@ -202,16 +208,27 @@ export function createSender<E extends Entry>(settings: Settings<E>) {
     forget()
   }
 
-  /** What is left when the process ends at once, as requests. Those under way may have come: they are sent again. */
-  function leave(failure: string | undefined) {
-    if (!isClosed) settings.onExit?.(failure)
-    isClosed = true
-    stop.abort()
-    while (waiting.length > 0) shipments.push(take(waiting))
-    return { connection, requests: shipments.map((it) => it.toRequest()) }
+  /** Those under way may have come: they are sent again. */
+  function leave({ failure, partBytes, mayReturn = false }: Leaving = {}): Rest {
+    if (!mayReturn) {
+      if (!isClosed) settings.onExit?.(failure)
+      isClosed = true
+      stop.abort()
+    }
+    while (waiting.length > 0) shipments.push(takeNext())
+    if (partBytes !== undefined) shipments = shipments.flatMap((it) => toParts(it, partBytes))
+    const left = shipments.map((it) => ({ request: it.toRequest(), entries: it.entries.length }))
+    for (const it of shipments) countSend(it)
+    if (mayReturn) schedule()
+    return { connection, left }
   }
 
-  const forget = endAtExit({ end, leave }, connection.flushOnSigterm)
+  const forget = settings.platform.onOpen({
+    flush,
+    end,
+    leave,
+    tell: (message, lost) => errors.add(message, [], lost),
+  })
 
   return {
     /** Adds something to be sent; what does not fit is dropped and told. */
@@ -232,6 +249,19 @@ export function createSender<E extends Entry>(settings: Settings<E>) {
     /** Sends what there is, for so long at most, and closes. What is left then is given up, counted and told. */
     end,
   }
+}
+
+function countSend(shipment: { sends?: number }) {
+  shipment.sends = (shipment.sends ?? 0) + 1
+}
+
+const wasRepeated = ({ sends = 0 }: { sends?: number }) => sends > 1
+
+/** One that may have come stays as it is: the service knows it again by its id. */
+function toParts<E extends Entry>(shipment: Shipment<E>, bytesMax: number): Shipment<E>[] {
+  const bytes = shipment.entries.reduce((sum, it) => sum + it.bytes, 0)
+  if (shipment.sends || bytes <= bytesMax || !shipment.split) return [shipment]
+  return shipment.split().flatMap((it) => toParts(it, bytesMax))
 }
 
 const toMessage = (error: unknown) => (error instanceof Error ? error.message : String(error))

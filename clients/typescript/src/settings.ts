@@ -1,19 +1,18 @@
+import { type Environment, orSet } from './environment.ts'
 import type { Log } from './error-log.ts'
 
-/** What both loggers are given; what is left out comes from the environment. */
+/** What both loggers are given; in Node, what is left out comes from the environment. */
 export type ConnectionOptions = {
-  /** Where the service is: else `SVC_URL`, else http://127.0.0.1:8080. */
+  /** Where the service is. In Node else `SVC_URL`, else http://127.0.0.1:8080. */
   url?: string
-  /** Else `SVC_API_KEY`. */
+  /** In Node else `SVC_API_KEY`. */
   apiKey?: string
-  /** Else `SVC_WORKSPACE`, else the account's default one. */
+  /** In Node else `SVC_WORKSPACE`; else the account's default one. */
   workspaceName?: string
   /** What may wait in memory; what does not fit is dropped, counted and told. 64 MiB. */
   queueBytesMax?: number
   /** For one request. 300,000. */
   requestTimeoutMs?: number
-  /** Sends what there is at SIGTERM, before the process ends by it. False, for servers that handle it themselves. */
-  flushOnSigterm?: boolean
   /** Where lines for people go. `console`. */
   log?: Log
 }
@@ -24,31 +23,31 @@ export type Connection = {
   workspaceName: string | undefined
   queueBytesMax: number
   requestTimeoutMs: number
-  flushOnSigterm: boolean
   log: Log
 }
 
-const defaultUrl = 'http://127.0.0.1:8080'
+const exampleUrl = 'http://127.0.0.1:8080'
 
 /** @throws Error that says what is missing or wrong, and what to do */
-export function readConnection(options: ConnectionOptions): Connection {
-  const { env } = process
-  const apiKey = options.apiKey || env.SVC_API_KEY
+export function readConnection(options: ConnectionOptions, from: Environment): Connection {
+  const { environment } = from
+  const apiKey = options.apiKey || environment.SVC_API_KEY
   if (!apiKey) {
-    throw new Error('apiKey: is missing: pass it, or set SVC_API_KEY (the service shows one when it is first started)')
+    const how = `pass it${orSet(from, 'SVC_API_KEY')}`
+    throw new Error(`apiKey: is missing: ${how} (the service shows one when it is first started)`)
   }
-  const given = options.url || env.SVC_URL || defaultUrl
+  const given = options.url || environment.SVC_URL || from.defaultUrl
+  if (given === undefined) throw new Error(`url: is missing: pass the address of the service, like ${exampleUrl}`)
   const url = URL.canParse(given) ? new URL(given) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-    throw new Error(`url: must be an address like ${defaultUrl}, not ${JSON.stringify(given)} (or SVC_URL)`)
+    throw new Error(`url: must be an address like ${exampleUrl}, not ${JSON.stringify(given)}`)
   }
   return {
     url: given.replace(/\/+$/, ''),
     apiKey,
-    workspaceName: options.workspaceName || env.SVC_WORKSPACE || undefined,
+    workspaceName: options.workspaceName || environment.SVC_WORKSPACE || undefined,
     queueBytesMax: readPositive('queueBytesMax', options.queueBytesMax, 64 * 1024 * 1024),
     requestTimeoutMs: readPositive('requestTimeoutMs', options.requestTimeoutMs, 300_000),
-    flushOnSigterm: options.flushOnSigterm ?? false,
     log: options.log ?? console,
   }
 }

@@ -1,6 +1,6 @@
-import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 import type { paths } from './api.ts'
+import { orSet } from './environment.ts'
+import type { Platform } from './platform.ts'
 import type { Connection } from './settings.ts'
 
 /** The service could not take it, now: it may be sent again. */
@@ -42,14 +42,18 @@ export type Transport = ReturnType<typeof createTransport>
 
 const gzipBytesMin = 8 * 1024
 const retryAfterMsMax = 3_600_000
-const compress = promisify(gzip)
 
 /**
  * Calls the service with the account's key.
  *
  * @param stop aborts what is under way
+ * @param isLast the page closes: each call is begun at once, and goes on without the page
  */
-export function createTransport({ url, apiKey, requestTimeoutMs }: Connection, stop: AbortSignal) {
+export function createTransport(connection: Connection, stop: AbortSignal, platform: Platform, isLast = false) {
+  const { url, apiKey, requestTimeoutMs } = connection
+  let { workspaceName } = connection
+  const hints = { key: orSet(platform, 'SVC_API_KEY'), workspace: orSet(platform, 'SVC_WORKSPACE') }
+
   /** The time begins anew with each piece of the answer. */
   async function open<T>(path: string, init: RequestInit, read: (answer: Response, alive: () => void) => Promise<T>) {
     const abort = new AbortController()
@@ -59,27 +63,48 @@ export function createTransport({ url, apiKey, requestTimeoutMs }: Connection, s
     stop.addEventListener('abort', onStop)
     try {
       if (stop.aborted) onStop()
-      const headers = { authorization: apiKey, 'user-agent': 'svc-client-node', ...init.headers }
-      const answer = await fetch(url + path, { ...init, headers, redirect: 'manual', signal: abort.signal })
+      const headers = { authorization: apiKey, ...platform.headers, ...init.headers }
+      const answer = await fetch(url + path, {
+        ...init,
+        headers,
+        redirect: 'manual',
+        keepalive: isLast,
+        signal: abort.signal,
+      })
       return await read(answer, () => {
         clearTimeout(timer)
         timer = setTimeout(onTimeout, requestTimeoutMs)
       })
     } catch (error) {
       if (error instanceof Unavailable || error instanceof Refused) throw error
-      throw new Unavailable(`the service cannot be reached at ${url}: ${describe(error)}`)
+      const hint = platform.hintUnreachable(url)
+      throw new Unavailable(`the service cannot be reached at ${url}: ${describe(error)}${hint}`)
     } finally {
       clearTimeout(timer)
       stop.removeEventListener('abort', onStop)
     }
   }
 
-  const readWhole = async (answer: Response) => readAnswer(url, answer, await answer.text())
+  const readWhole = async (answer: Response) => readAnswer(url, answer, await answer.text(), hints.key)
+
+  /** @throws Unavailable, Refused */
+  async function get<Path extends keyof paths>(path: Path, query = ''): Promise<Success<Get<Path>>> {
+    return (await open(path + query, {}, readWhole)) as Success<Get<Path>>
+  }
 
   return {
+    get,
+
+    /** The one that was given, or the account's default one once it was asked for. */
+    get workspaceName() {
+      return workspaceName
+    },
+
     /** @throws Unavailable, Refused */
-    async get<Path extends keyof paths>(path: Path, query = ''): Promise<Success<Get<Path>>> {
-      return (await open(path + query, {}, readWhole)) as Success<Get<Path>>
+    async findWorkspace(): Promise<string> {
+      workspaceName ??= (await get('/api/rest/v2/account-details')).defaultWorkspaceName ?? undefined
+      if (workspaceName) return workspaceName
+      throw new Refused(`the account has no default workspace: pass workspaceName${hints.workspace}`, 400, 0)
     },
 
     /**
@@ -87,14 +112,13 @@ export function createTransport({ url, apiKey, requestTimeoutMs }: Connection, s
      * @throws Unavailable, Refused
      */
     async post(path: string, text: string, idempotencyKey?: string): Promise<unknown> {
-      const isLarge = text.length >= gzipBytesMin
+      const gzip = text.length >= gzipBytesMin && !isLast ? platform.gzip : undefined
       const headers = {
         'content-type': 'application/json',
-        ...(isLarge && { 'content-encoding': 'gzip' }),
+        ...(gzip && { 'content-encoding': 'gzip' }),
         ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
       }
-      // The quickest level: it takes most of what there is to take.
-      const body = isLarge ? new Uint8Array(await compress(text, { level: 1 })) : text
+      const body = gzip ? new Uint8Array(await gzip(text)) : text
       return await open(path, { method: 'POST', headers, body }, readWhole)
     },
 
@@ -117,11 +141,13 @@ export function createTransport({ url, apiKey, requestTimeoutMs }: Connection, s
       return await open(`${path}?${new URLSearchParams(query)}`, init, async (answer, alive) => {
         let text = ''
         const decoder = new TextDecoder()
-        for await (const chunk of answer.body ?? []) {
-          text += decoder.decode(chunk, { stream: true })
+        // Not every browser has chunks of an answer to iterate over.
+        const reader = answer.body?.getReader()
+        for (let read = await reader?.read(); read?.value; read = await reader?.read()) {
+          text += decoder.decode(read.value, { stream: true })
           alive()
         }
-        if (answer.status !== 200) readAnswer(url, answer, text)
+        if (answer.status !== 200) readAnswer(url, answer, text, hints.key)
         return text
       })
     },
@@ -129,11 +155,12 @@ export function createTransport({ url, apiKey, requestTimeoutMs }: Connection, s
 }
 
 /** @throws Unavailable, Refused */
-function readAnswer(url: string, answer: Response, text: string): Record<string, unknown> {
+function readAnswer(url: string, answer: Response, text: string, orKey: string): Record<string, unknown> {
   const body = toObject(text)
-  let { status } = answer
+  // Browsers do not say which redirect it is.
+  let status = answer.type === 'opaqueredirect' ? 302 : answer.status
   if (status === 200) {
-    if (!body) throw new Unavailable(`${url} answers something that is not the service's: is SVC_URL right?`)
+    if (!body) throw new Unavailable(`${url} answers something that is not the service's: is the url right?`)
     if (body.code === undefined || body.code === 200) return body
     status = Number(body.code)
   }
@@ -142,12 +169,12 @@ function readAnswer(url: string, answer: Response, text: string): Record<string,
   if (status === 429) throw new Unavailable(message, { retryAfterMs, isThrottled: true })
   // A proxy whose service is being replaced answers so, too: nothing is lost by waiting.
   if (status === 404 || status === 405 || (status >= 300 && status < 400)) {
-    throw new Unavailable(`${url} answers ${status}: is SVC_URL the address of the service? (${message})`)
+    throw new Unavailable(`${url} answers ${status}: is it the address of the service? (${message})`)
   }
   if (status >= 500 || status === 408) {
     throw new Unavailable(`the service answers ${status}: ${message}`, { retryAfterMs, isFault: status === 500 })
   }
-  const hint = status === 401 ? ` Pass the key as apiKey, or in SVC_API_KEY (${url}).` : ''
+  const hint = status === 401 ? ` Pass the key as apiKey${orKey} (${url}).` : ''
   throw new Refused(message + hint, status, Number(body?.sdk_error_code ?? 0))
 }
 
@@ -170,5 +197,5 @@ function toMs(retryAfter: string | null): number | undefined {
 function describe(error: unknown): string {
   const cause = error instanceof Error ? (error.cause ?? error) : error
   if (!(cause instanceof Error)) return String(cause)
-  return cause.message || String((cause as NodeJS.ErrnoException).code ?? cause.name)
+  return cause.message || String((cause as Error & { code?: string }).code ?? cause.name)
 }

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/kit/eventually.ts'
 import { openTestService } from '../../../test/kit/service.ts'
-import { Experiment } from '../src/index.ts'
+import { Experiment } from '../src/node/index.ts'
 import { connectionTo, createTestLog } from './stored.ts'
 
 let service: Awaited<ReturnType<typeof openTestService>>
@@ -181,7 +181,7 @@ describe('what is wrong', () => {
     await wrongKey.end()
     const [error] = wrongKey.loggingErrors()
     expect(error?.message).toMatch(
-      /given up: This API key is not registered. Pass the key as apiKey, or in SVC_API_KEY/,
+      /given up: This API key is not registered. Pass the key as apiKey, or set SVC_API_KEY/,
     )
     const nowhere = create({ workspaceName: 'nowhere' })
     nowhere.logMetric('loss', 1)

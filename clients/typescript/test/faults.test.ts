@@ -9,7 +9,7 @@ import { createClient } from '../../../test/kit/http/client.ts'
 import { aFolder, runSvc } from '../../../test/kit/processes/svc.ts'
 import { openTestService, uniqueName } from '../../../test/kit/service.ts'
 import { openProxy } from '../../../test/kit/stores/proxy.ts'
-import { Experiment, MonitoringLogger } from '../src/index.ts'
+import { Experiment, MonitoringLogger } from '../src/node/index.ts'
 import { connectionTo, createTestLog, expectCounts, expectEvent } from './stored.ts'
 
 const closers: (() => unknown)[] = []

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openTestService, uniqueName } from '../../../test/kit/service.ts'
-import { MonitoringLogger } from '../src/index.ts'
+import { MonitoringLogger } from '../src/node/index.ts'
 import { connectionTo, createTestLog, expectCounts, expectEvent } from './stored.ts'
 
 let service: Awaited<ReturnType<typeof openTestService>>

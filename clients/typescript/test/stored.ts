@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import { eventually } from '../../../test/kit/eventually.ts'
 import type { TestClient } from '../../../test/kit/http/client.ts'
-import type { ConnectionOptions, Log } from '../src/index.ts'
+import type { ConnectionOptions, Log } from '../src/node/index.ts'
 
 /** What was logged for people. */
 export function createTestLog() {

@@ -1,8 +1,10 @@
 /** The process that sends what another one has left at its end: reads it from standard input, and says what was not sent. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { perform } from '../perform.ts'
+import type { Request } from '../request.ts'
+import { createTransport, type Transport, Unavailable } from '../transport.ts'
 import type { LastWords } from './exit.ts'
-import { perform, type Request } from './request.ts'
-import { createTransport, type Transport, Unavailable } from './transport.ts'
+import { createPlatform } from './platform.ts'
 
 /** A little less than the other one waits. */
 const msMax = 9_000
@@ -10,10 +12,11 @@ const pauseMs = 250
 
 const deadline = Date.now() + msMax
 const stop = new AbortController()
+const platform = createPlatform()
 setTimeout(() => stop.abort(), msMax).unref()
 
 for (const { connection, requests } of await readWords()) {
-  const transport = createTransport({ ...connection, log: console }, stop.signal)
+  const transport = createTransport({ ...connection, log: console }, stop.signal, platform)
   for (const [index, request] of requests.entries()) {
     const fault = await send(transport, request)
     if (fault === undefined) continue
@@ -41,7 +44,7 @@ async function send(transport: Transport, request: Request) {
   for (;;) {
     try {
       // The process that ended may have sent it just before.
-      await perform(transport, request, true)
+      await perform({ transport, platform }, request, () => true)
       return undefined
     } catch (reason) {
       const error = reason instanceof Error ? reason : new Error(String(reason))

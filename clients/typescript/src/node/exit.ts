@@ -1,19 +1,14 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import type { Request } from './request.ts'
-import type { Connection } from './settings.ts'
+import type { Ending } from '../platform.ts'
+import type { Request } from '../request.ts'
+import type { Connection } from '../settings.ts'
 
 /**
  * What is open when the process ends. A process that has nothing more to do is kept until everything is sent. One that throws,
  * leaves a rejection unhandled or calls `process.exit` ends at once: nothing asynchronous happens any more, so what is left is
  * handed to another process, for which this one waits.
  */
-type Ending = {
-  end(): Promise<void>
-  /** Closes it, and answers what was not sent. `failure` says why the process failed. */
-  leave(failure: string | undefined): Rest
-}
-type Rest = { connection: Connection; requests: Request[] }
 
 /** As JSON, for the process that sends what is left. */
 export type LastWords = { connection: Omit<Connection, 'log'>; requests: Request[] }[]
@@ -40,14 +35,14 @@ const onUncaught = (error: unknown) => {
 
 const onExit = (code: number) => {
   const failure = code === 0 ? undefined : thrown === undefined ? `The process ended with ${code}.` : describe(thrown)
-  const rests = [...open].map((it) => it.leave(failure)).filter((it) => it.requests.length > 0)
+  const rests = [...open].map((it) => it.leave({ failure })).filter((it) => it.left.length > 0)
   open.clear()
   if (rests.length === 0) return
   const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js'
   const program = fileURLToPath(new URL(`./last-words${extension}`, import.meta.url))
-  const words: LastWords = rests.map(({ connection: { log: _, ...connection }, requests }) => ({
+  const words: LastWords = rests.map(({ connection: { log: _, ...connection }, left }) => ({
     connection,
-    requests,
+    requests: left.map((it) => it.request),
   }))
   const input = JSON.stringify(words, (_, value) =>
     value instanceof Uint8Array ? { base64: Buffer.from(value).toString('base64') } : value,
@@ -60,7 +55,7 @@ const onExit = (code: number) => {
     env: { ...process.env, NODE_OPTIONS: '' },
   })
   if (status === 0) return
-  const count = rests.reduce((sum, it) => sum + it.requests.length, 0)
+  const count = rests.reduce((sum, it) => sum + it.left.length, 0)
   const why = error ? `${error.message}` : 'see above'
   rests[0]?.connection.log.error(`svc: ${count} requests were left at the exit, and not all of them were sent (${why})`)
 }

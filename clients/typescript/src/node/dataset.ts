@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createBackoff } from './backoff.ts'
-import type { ErrorLog, Log } from './error-log.ts'
+import { createBackoff } from '../backoff.ts'
+import type { ErrorLog, Log } from '../error-log.ts'
+import { Refused, type Transport, Unavailable } from '../transport.ts'
 import { type Part, readParts, toFileLine } from './parts.ts'
-import { Refused, type Transport, Unavailable } from './transport.ts'
 
 export type DatasetOptions = {
   datasetType: 'EVENTS' | 'LATE_LABELS' | 'TRAINING_EVENTS'
@@ -19,8 +19,8 @@ export type DatasetOptions = {
   patienceMs?: number
 }
 
-type Deps = { transport: Transport; errors: ErrorLog; log: Log; signal: AbortSignal }
 type Model = { modelName: string | undefined; modelVersion: string | undefined }
+type Deps = { transport: Transport; errors: ErrorLog; log: Log; signal: AbortSignal; model: Model }
 type Told = Record<string, unknown> & { faults?: { line: number; field: string; msg: string }[] }
 
 const calls = {
@@ -35,12 +35,9 @@ const calls = {
  *
  * @throws Error, Refused; Unavailable when an outage lasts longer than there is patience
  */
-export async function uploadDataset(
-  deps: Deps,
-  file: string,
-  options: DatasetOptions & Model,
-  findWorkspace: () => Promise<string>,
-) {
+export async function uploadDataset(deps: Deps, file: string, given: DatasetOptions) {
+  const { transport } = deps
+  const options = { ...deps.model, ...given }
   const call = calls[options.datasetType]
   if (!call) throw new Error(`datasetType: must be one of ${Object.keys(calls).join(', ')}`)
   if (options.datasetType === 'TRAINING_EVENTS' && !options.datasetName) {
@@ -55,8 +52,8 @@ export async function uploadDataset(
     const key = createHash('sha256').update(`${name}\0${part.firstLine}`).digest('hex')
     const content = new Blob([new Uint8Array(part.content)], { type: 'text/csv' })
     const told = await patiently(deps, `${name}: line ${part.firstLine}`, options.patienceMs ?? 600_000, async () => {
-      const query = toQuery(options, await findWorkspace())
-      return readLast(await deps.transport.upload(call, query, { name, content }, key))
+      const query = toQuery(options, await transport.findWorkspace())
+      return readLast(await transport.upload(call, query, { name, content }, key))
     })
     for (const kind of ['lines', 'accepted', 'duplicates', 'rejected'] as const) counts[kind] += Number(told[kind] ?? 0)
     reportErrors(deps.errors, name, part, told)

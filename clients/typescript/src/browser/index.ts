@@ -1,0 +1,5 @@
+export type { Log, LoggingError } from '../error-log.ts'
+export type { AssetOptions, MetricPlace } from '../experiment.ts'
+export type { Event, Labels, Scalar, Scalars } from '../monitoring.ts'
+export { Experiment, type ExperimentOptions } from './experiment.ts'
+export { MonitoringLogger, type MonitoringOptions } from './monitoring.ts'

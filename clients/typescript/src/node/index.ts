@@ -1,0 +1,7 @@
+export type { Log, LoggingError } from '../error-log.ts'
+export type { AssetOptions, MetricPlace } from '../experiment.ts'
+export type { Event, Labels, Scalar, Scalars } from '../monitoring.ts'
+export type { ConnectionOptions } from '../settings.ts'
+export type { DatasetOptions } from './dataset.ts'
+export { Experiment, type ExperimentOptions } from './experiment.ts'
+export { MonitoringLogger, type MonitoringOptions } from './monitoring.ts'
