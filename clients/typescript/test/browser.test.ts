@@ -3,19 +3,15 @@ import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { createClosers } from '../../../runtime/closers.ts'
 import { noBrowser } from '../../../test/kit/browser.ts'
 import { eventually } from '../../../test/kit/eventually.ts'
-import { aFolder, runCommand } from '../../../test/kit/processes/svc.ts'
 import { openTestService, uniqueName } from '../../../test/kit/service.ts'
 import { useBrowser } from '../../../test/web/kit/use-browser.ts'
+import { home, openProject } from './project.ts'
 import { expectCounts, expectEvent } from './stored.ts'
-
-const home = fileURLToPath(new URL('..', import.meta.url))
-const compiler = path.join(home, '../../node_modules/.bin/tsc')
 
 /** Or else the browser asks for one. */
 const icon = '<!doctype html><link rel="icon" href="data:,">'
@@ -37,15 +33,13 @@ describe.skipIf(noBrowser)('a page of another origin', () => {
 
   /** Serves the package as it is built, and pages. */
   async function openSite() {
-    const folder = await aFolder((close) => closers.push(async () => close()))
-    const built = runCommand(compiler, ['-p', home, '--outDir', folder], {}, (close) =>
-      closers.push(async () => close()),
-    )
-    expect([(await built.ended).code, built.stdout()]).toEqual([0, ''])
+    const { installed } = await openProject((close) => closers.push(async () => void (await close())))
     const pages: Record<string, string> = {}
     const server = createServer(async (request, answer) => {
       if (request.url?.endsWith('.js')) {
-        answer.setHeader('content-type', 'text/javascript').end(await readFile(path.join(folder, request.url)))
+        answer
+          .setHeader('content-type', 'text/javascript')
+          .end(await readFile(path.join(installed, 'dist', request.url)))
       } else answer.setHeader('content-type', 'text/html').end(pages[request.url ?? ''] ?? icon)
     })
     await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -65,8 +59,10 @@ describe.skipIf(noBrowser)('a page of another origin', () => {
       },
     }
   }
-  const toPage = (script: string, { url, apiKey, workspaceName }: Service) => `${icon}<script type="module">
-    import { Experiment, MonitoringLogger } from '/browser/index.js'
+  const toPage = (script: string, { url, apiKey, workspaceName }: Service) => `${icon}
+    <script type="importmap">{ "imports": { "@svc/client/browser": "/browser/index.js" } }</script>
+    <script type="module">
+    import { Experiment, MonitoringLogger } from '@svc/client/browser'
     const connection = ${JSON.stringify({ url, apiKey, workspaceName })}
     ${script}
     document.title = 'done'
@@ -121,6 +117,23 @@ describe.skipIf(noBrowser)('a page of another origin', () => {
       'table.csv',
       'text-sample.txt',
     ])
+  })
+
+  it('runs the start of the README as it stands there', async () => {
+    const readme = await readFile(path.join(home, 'README.md'), 'utf8')
+    const [, , start] = [...readme.matchAll(/```js\n([\s\S]*?)```/g)].map((it) => it[1] as string)
+    const { url, apiKey, workspaceName } = service
+    const script = (start as string)
+      .replace(/^import .*\n/, '')
+      .replace('https://svc.example', url)
+      .replace('KEY', apiKey)
+      .replace('default', workspaceName)
+    expect(script.split('\n').filter(Boolean).length).toBeLessThan(5)
+    await withPage(async (opener) => {
+      await site.show(opener, script)
+      const event = { workspaceName, modelName: 'sorter', predictionId: 'parcel-17' }
+      await expectEvent(service.client, event, { features: { length: ['integer', 12] } })
+    })
   })
 
   it.each([

@@ -1,16 +1,13 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { eventually } from '../../../test/kit/eventually.ts'
-import { aFolder, runCommand } from '../../../test/kit/processes/svc.ts'
+import { runCommand } from '../../../test/kit/processes/svc.ts'
 import { openTestService } from '../../../test/kit/service.ts'
 import { type OpenApi, pickCalls } from '../openapi.ts'
+import { home, openProject } from './project.ts'
 import { expectEvent } from './stored.ts'
-
-const home = fileURLToPath(new URL('..', import.meta.url))
-const root = path.join(home, '../..')
 
 let service: Awaited<ReturnType<typeof openTestService>>
 let project: Awaited<ReturnType<typeof openProject>>
@@ -36,31 +33,7 @@ const environment = () => ({
   SVC_WORKSPACE: service.workspaceName,
 })
 
-/** A program of somebody who has installed the package, built as it is published. */
-async function openProject(onEnd: (close: () => unknown) => void) {
-  const folder = await aFolder(onEnd)
-  const installed = path.join(folder, 'node_modules/@svc/client')
-  const compiler = path.join(root, 'node_modules/.bin/tsc')
-  const built = runCommand(compiler, ['-p', home, '--outDir', path.join(installed, 'dist')], {}, onEnd)
-  expect([(await built.ended).code, built.stdout()]).toEqual([0, ''])
-  await writeFile(path.join(installed, 'package.json'), await readFile(path.join(home, 'package.json')))
-  await writeFile(path.join(folder, 'package.json'), '{"type":"module"}')
-  return {
-    async run(name: string, text: string) {
-      await writeFile(path.join(folder, name), text)
-      const program = runCommand(process.execPath, [name], environment(), onClose, { cwd: folder })
-      const { code, signal } = await program.ended
-      return { code, signal, stdout: program.stdout(), stderr: program.stderr() }
-    },
-    async check(name: string, text: string) {
-      await writeFile(path.join(folder, name), text)
-      const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', '--types', '']
-      const checked = runCommand(compiler, [...options, path.join(folder, name)], {}, onClose, { cwd: folder })
-      await checked.ended
-      return checked.stdout()
-    },
-  }
-}
+const run = (name: string, text: string) => project.run(name, text, environment())
 
 const readme = async () => {
   const text = await readFile(path.join(home, 'README.md'), 'utf8')
@@ -72,27 +45,17 @@ describe('a program with the package', () => {
     const [training, serving] = (await readme()) as [string, string]
     const lines = [training, serving].map((it) => it.split('\n').filter(Boolean).length)
     expect(Math.max(...lines)).toBeLessThanOrEqual(12)
-    const trained = await project.run('training.js', training)
+    const trained = await run('training.js', training)
     expect(trained).toMatchObject({ code: 0, stderr: '' })
     const key = /([0-9a-f]{32})\s*$/.exec(trained.stdout)?.[1] as string
     expect(await service.client.readPoints(key, 'loss', 100)).toHaveLength(100)
-    expect(await project.run('serving.js', serving)).toMatchObject({ code: 0, stderr: '', stdout: '[]\n' })
+    expect(await run('serving.js', serving)).toMatchObject({ code: 0, stderr: '', stdout: '[]\n' })
     const event = { workspaceName: service.workspaceName, modelName: 'fraud', predictionId: 'order-17' }
     await expectEvent(service.client, event, { labels: { value: ['string', 'fraud'] } })
   })
 
-  it('has the types of it', async () => {
-    const fine = `import { Experiment } from '@svc/client'
-      const experiment: Experiment = Experiment.create({ projectName: 'digits' })
-      experiment.logMetric('loss', 0.5, { step: 3n })`
-    expect(await project.check('fine.ts', fine)).toBe('')
-    const wrong = `import { Experiment } from '@svc/client'
-      Experiment.create().logMetric('loss', 'high')`
-    expect(await project.check('wrong.ts', wrong)).toMatch(/error TS2345.*'string' is not assignable/)
-  })
-
   it('has sent everything when it ends without saying so', async () => {
-    const ended = await project.run(
+    const ended = await run(
       'short.js',
       `import { MonitoringLogger } from '@svc/client'
        new MonitoringLogger({ modelName: 'short' }).logEvent({ predictionId: 'one' })`,
@@ -117,7 +80,7 @@ describe('a program with the package', () => {
       error: undefined,
     },
   ])('has sent everything once when it $how', async ({ ending, code, error }) => {
-    const ended = await project.run(
+    const ended = await run(
       'at-once.js',
       `import { Experiment, MonitoringLogger } from '@svc/client'
        const experiment = Experiment.create({ projectName: 'exits' })
@@ -143,7 +106,7 @@ describe('a program with the package', () => {
   })
 
   it('has sent everything when it ends by SIGTERM, if it asked for that', async () => {
-    const ended = await project.run(
+    const ended = await run(
       'stopped.js',
       `import { MonitoringLogger } from '@svc/client'
        new MonitoringLogger({ modelName: 'stopped', flushOnSigterm: true }).logEvent({ predictionId: 'one' })
