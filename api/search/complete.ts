@@ -6,7 +6,7 @@ import { quote, toTokens, toWritten } from './tokens.ts'
 /** A name that the runs of a project have. */
 export type KnownName = { source: 'parameter' | 'other' | 'metric'; name: string }
 
-export type Suggestion = { text: string; is: 'field' | 'operator' | 'value' | 'word' }
+type Suggestion = { text: string; is: 'field' | 'operator' | 'value' | 'word' }
 
 /** What may replace the text from `from` to `to`. */
 export type Completion = { from: number; to: number; suggestions: Suggestion[] }

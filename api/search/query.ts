@@ -11,7 +11,7 @@ export type Query =
 export type Test = { is: 'test'; field: Field; operator: Operator; isNegated: boolean; values: Value[] }
 
 export type Operator = (typeof operators)[number]
-export const operators = ['=', '<', '<=', '>', '>=', '~', 'like', 'ilike', 'in'] as const
+const operators = ['=', '<', '<=', '>', '>=', '~', 'like', 'ilike', 'in'] as const
 
 /** `any`: a parameter, an other or a metric of this name. */
 export type Field = { source: Source; name: string; of: Part }
@@ -47,7 +47,7 @@ export const sourceWords = new Map<string, Source>([
   ['attributes', 'attribute'],
 ])
 
-export type AttributeType = 'text' | 'state' | 'time' | 'duration' | 'flag' | 'tags'
+type AttributeType = 'text' | 'state' | 'time' | 'duration' | 'flag' | 'tags'
 type Attribute = { column: AttributeColumn; type: AttributeType; aliases: string[] }
 type AttributeColumn =
   | ('name' | 'key' | 'state' | 'userName' | 'filePath' | 'tags')
