@@ -37,6 +37,15 @@ const pictures: Picture[] = [
     },
   },
   {
+    name: 'runs-query',
+    url: `${sweep}?${new URLSearchParams({ search: 'param.optimizer = adamw' })}`,
+    async act(page) {
+      await showRuns(page)
+      await page.getByLabel('Search runs').fill('param.optimizer = adamw and metric.')
+      await page.getByRole('option').first().waitFor()
+    },
+  },
+  {
     name: 'search',
     url: sweep,
     async act(page) {

@@ -28,7 +28,9 @@ export type RunsAsked = {
   columns: Column[]
   sort: { column: Column; order: 'asc' | 'desc' }[]
   predicates?: { condition: 'AND'; rules: Rule[] }
+  /** A part of a name, a key or a tag. */
   search?: string
+  query?: string
   archived?: boolean
 }
 

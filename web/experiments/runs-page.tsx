@@ -153,7 +153,7 @@ export function RunsPage({ Charts }: { Charts?: ComponentType<ChartsProps> }) {
     if (!isFetchingNextPage) void fetchNextPage()
   }, [fetchNextPage, isFetchingNextPage])
 
-  const error = project.error ?? known.error ?? runs.error
+  const error = project.error ?? known.error ?? (search.search ? null : runs.error)
   if (error)
     return (
       <ErrorPlace
@@ -173,7 +173,9 @@ export function RunsPage({ Charts }: { Charts?: ComponentType<ChartsProps> }) {
   }
   const table = (
     <>
-      {total === undefined ? (
+      {runs.error ? (
+        <ErrorPlace error={runs.error} onRetry={runs.refetch} />
+      ) : total === undefined ? (
         <LoadingPlace rows={12} />
       ) : rows.length === 0 ? (
         <EmptyPlace title="No run matches">
@@ -242,6 +244,7 @@ export function RunsPage({ Charts }: { Charts?: ComponentType<ChartsProps> }) {
       <title>{`${projectName} · svc`}</title>
       <h1 className="visually-hidden">{`Runs of ${projectName}`}</h1>
       <Toolbar
+        project={{ workspaceName: workspace, projectName }}
         search={search}
         onChange={onChange}
         known={choices}

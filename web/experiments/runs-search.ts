@@ -15,6 +15,7 @@ export type RunsSearch = {
   /** A minus before a column sorts downwards. */
   sort?: string[]
   filter?: Filter[]
+  /** A query: words, or tests such as `metric.loss < 0.1`. */
   search?: string
   group?: ColumnId[]
   /** The groups that are open, each by its values. */

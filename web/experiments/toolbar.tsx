@@ -2,14 +2,15 @@ import type { ReactNode } from 'react'
 import { Button, IconButton, join } from '../kit/button.tsx'
 import { CheckIcon, CloseIcon, ColumnsIcon, FilterIcon, GroupIcon } from '../kit/icons.tsx'
 import { Popover } from '../kit/popover.tsx'
-import { SearchField } from '../kit/search-field.tsx'
 import { type Choice, ColumnPicker } from './column-picker.tsx'
 import { type ColumnId, parseColumnId, toColumnId, toLabel } from './columns.ts'
 import { FilterEditor, toRuleText } from './filter-editor.tsx'
 import type { RunsSearch } from './runs-search.ts'
+import { QueryBox } from './search/query-box.tsx'
 import styles from './toolbar.module.css'
 
 type Props = {
+  project: { workspaceName: string; projectName: string }
   search: RunsSearch
   /** Changes the state of the page; undefined takes a field back to its default. */
   onChange(change: Partial<RunsSearch>): void
@@ -20,18 +21,17 @@ type Props = {
 }
 
 /** What the table shows: search, filter, groups and columns. */
-export function Toolbar({ search, onChange, known, columns, count, children }: Props) {
+export function Toolbar({ project, search, onChange, known, columns, count, children }: Props) {
   const { filter = [], group = [] } = search
   const toggleColumn = (id: ColumnId) =>
     onChange({ columns: columns.includes(id) ? columns.filter((it) => it !== id) : [...columns, id] })
   return (
     <div className={styles.toolbar}>
       <div className={styles.line}>
-        <SearchField
-          label="Search runs by name or tag"
-          placeholder="Search names and tags"
-          className={styles.search}
-          text={search.search ?? ''}
+        <QueryBox
+          project={project}
+          archived={search.archived === true}
+          query={search.search ?? ''}
           onChange={(text) => onChange({ search: text || undefined })}
         />
         <Popover

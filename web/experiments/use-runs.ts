@@ -41,7 +41,7 @@ function toAsked(project: Project, columns: ColumnId[], search: RunsSearch): Run
     columns: columns.map(parseColumnId),
     sort: toSort(search.sort),
     predicates: toPredicates(search.filter),
-    search: search.search,
+    query: search.search,
     ...(search.archived && { archived: true }),
   }
 }

@@ -166,6 +166,9 @@ def test_runs_of_a_project_are_rows_and_found_by_what_was_logged(api: Api) -> No
     )
     assert names({"condition": "OR", "rules": list(either)}) == ["run-1", "run-0"]
     assert names([("name", "!=", "run-1"), either[0]]) == ["run-0"]
+    assert names("params.rate > 0.15 and metric.train_loss < 1.5 or tag = run-0") == ["run-2", "run-0"]
+    with pytest.raises(SvcError, match=r"query, character 14: expected a value after >"):
+        names("param.rate > ")
     assert names(None, sort="metrics.train_loss.min") == ["run-2", "run-1", "run-0"]
     assert names(None, sort="-params.rate", limit=1) == ["run-2"]
     chosen = api.runs(project, columns=["name", "metrics.train_loss.max", "file_path"])

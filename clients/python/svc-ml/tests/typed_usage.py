@@ -51,6 +51,7 @@ folder: Path = api.artifact("weights", "1.0.0").download("weights", skip_remote=
 lines: Table = run.output(last=20)
 run.output(last="20")  # type: ignore[arg-type]
 run.download(path)  # type: ignore[arg-type]
-api.runs("digits", "params.rate > 0.01")  # type: ignore[arg-type]
+found: Table = api.runs("digits", "params.rate > 0.01")
+api.runs("digits", 0.01)  # type: ignore[arg-type]
 api.runs("digits", limit="all")  # type: ignore[arg-type]
 run.metric("loss")  # type: ignore[attr-defined]

@@ -73,7 +73,7 @@ class Api:
     def runs(
         self,
         project: str,
-        where: Where | None = None,
+        where: Where | str | None = None,
         columns: Sequence[str] | None = None,
         *,
         sort: str | None = None,
@@ -91,7 +91,8 @@ class Api:
         where: conditions that all hold, such as `[("params.rate", ">", 0.01), ("tags", "=", "first"), ("state", "in",
             ["finished", "crashed"])]`. The operators are those of `POST /project/query`: =, !=, <, <=, >, >=, contains, starts
             with, ends with, between, in, is null, and "not" before a word. A condition on a metric is on its last value. The
-            predicates of `/project/query` pass as they are, as a dictionary or among the tuples.
+            predicates of `/project/query` pass as they are, as a dictionary or among the tuples. Or a query, such as
+            `"metric.loss:min < 0.1 and state = finished"`: see docs/search.md.
         columns: names; None is for all.
         sort: a column; with a "-" before it the greatest goes first.
         limit: of rows.
@@ -101,8 +102,10 @@ class Api:
         """
         known = self._columns(project, archived)
         shown = known.shown() if columns is None else [known.find(it) for it in columns]
-        predicates, states = to_predicates(where, known)
-        body: dict[str, Any] = {**self._named(project), "predicates": predicates, "archived": archived}
+        query, conditions = (where, None) if isinstance(where, str) else ("", where)
+        predicates, states = to_predicates(conditions, known)
+        asked = {"query": query, "predicates": predicates, "archived": archived}
+        body: dict[str, Any] = {**self._named(project), **asked}
         if sort is not None:
             order, name = ("desc", sort[1:]) if sort.startswith("-") else ("asc", sort)
             body["sort"] = [{"column": known.find(name).asked, "order": order}]
