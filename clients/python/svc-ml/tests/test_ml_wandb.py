@@ -22,6 +22,7 @@ import svc_ml
 import svc_ml.wandb as wandb
 from conftest import ROOT, Service, eventually
 from ml_ledger import environment, read, read_points, read_values, run_script, sync
+from svc_ml.read import NotFound
 
 PAGE = (ROOT / "docs/wandb.md").read_text()
 
@@ -214,6 +215,12 @@ def test_artifacts_get_versions_and_saved_files_are_those_of_the_end(service: Se
             file.write("made here")
         assert run.log_artifact(artifact, aliases=["latest", "best"]) is artifact
         wandb.log_artifact(str(folder / "a.txt"), name=name, type="dataset").wait()
+        used = wandb.use_artifact(f"nobody/digits/{name}:v0")
+        assert sorted(used.files()) == ["in/a.txt", "note.txt", "table.csv"]
+        assert (Path(used.download(tmp_path / "got")) / "in" / "a.txt").read_text() == "a"
+        assert Path(run.use_artifact(f"{name}:latest").file(tmp_path / "last")).read_text() == "a"
+        with pytest.raises(NotFound, match="no artifact"):
+            run.use_artifact("nothing:latest")
         assert run.save(str(tmp_path / "*.log")) == []
         (tmp_path / "train.log").write_text("begun")
         run.save(str(tmp_path / "*.log"))
@@ -230,6 +237,11 @@ def test_artifacts_get_versions_and_saved_files_are_those_of_the_end(service: Se
     query = f"workspace={service.workspace}&artifactName={name}&version=1.0.0"
     files = service.get(f"/api/rest/v2/artifacts/version/files?{query}")["files"]
     assert sorted(it["fileName"] for it in files) == ["in/a.txt", "note.txt", "table.csv"]
+    linked = service.get(f"/api/rest/v2/get/artifacts?experimentKey={run.experiment.id}")["artifacts"]
+    assert [(it["version"], it["direction"]) for it in linked if it["direction"] == "input"] == [
+        ("1.0.0", "input"),
+        ("2.0.0", "input"),
+    ]
     logs = [it for it in assets(service, run.experiment.id).values() if it["fileName"] == "train.log"]
     assert [it["fileSize"] for it in logs] == [len("begun and ended")]
 
@@ -268,14 +280,14 @@ def test_what_is_not_carried_over_is_told_once_and_stops_nothing(
     with caplog.at_level(logging.WARNING, logger="svc_ml"), wandb.init() as run:
         for _ in range(3):
             run.log({"loss": 1, "graph": wandb.Graph(), "curve": wandb.plot.pr_curve([1], [2]), "object": object()})
-            run.use_artifact("digits:latest").download()
+            run.link_artifact(None, "registry").wait()
             wandb.restore("model.pt")
             run.log([1, 2])  # type: ignore[arg-type]
             wandb.alert(title="Low", text="accuracy", level=wandb.AlertLevel.WARN)
         with pytest.raises(wandb.UsageError, match="runs no sweeps"):
             wandb.sweep({"method": "grid"})
     told = [it.getMessage() for it in caplog.records]
-    for what in ("wandb.Graph", "wandb.plot.pr_curve", "run.use_artifact", "wandb.restore", "alert by mail"):
+    for what in ("wandb.Graph", "wandb.plot.pr_curve", "run.link_artifact", "wandb.restore", "alert by mail"):
         assert sum(it.startswith(f"{what} ") for it in told) == 1, (what, told)
     assert sum("log takes a dictionary" in it for it in told) == 1, told
     expect_points(service, run.experiment.id, "loss", [(step, 1.0) for step in range(3)])

@@ -124,10 +124,14 @@ class Api:
         """The run of a key."""
         return LoggedRun(self._connection, self._connection.get("/experiment/metadata", experimentKey=key))
 
-    def artifact(self, name: str, version: str | None = None) -> ArtifactVersion:
-        """A version of an artifact of the workspace, by its number or an alias; None is for the newest closed one."""
+    def artifact(self, name: str, version: str | None = None, *, used_by: str | None = None) -> ArtifactVersion:
+        """
+        A version of an artifact of the workspace, by its number or an alias; None is for the newest closed one.
+
+        used_by: the key of a run: the version is one of its inputs from now on.
+        """
         try:
-            return find_artifact(self._connection, self.workspace, name, version)
+            return find_artifact(self._connection, self.workspace, name, version, used_by)
         except NotFound:
             asked = f"artifact {name!r}" if version is None else f"version {version!r} of an artifact {name!r}"
             raise NotFound(f"There is no {asked} in the workspace {self.workspace!r} that this key may use.") from None

@@ -99,9 +99,19 @@ def list_artifacts(connection: Connection, key: str) -> Records[ArtifactVersion]
     return Records(versions, table)
 
 
-def find_artifact(connection: Connection, workspace: str, name: str, version: str | None) -> ArtifactVersion:
-    """version: its number or an alias; None is for the newest closed one."""
-    query = {"workspace": workspace, "artifactName": name, "versionOrAlias": version}
+def find_artifact(
+    connection: Connection, workspace: str, name: str, version: str | None, used_by: str | None
+) -> ArtifactVersion:
+    """
+    version: its number or an alias; None is for the newest closed one.
+    used_by: the key of a run of which the version is an input from now on.
+    """
+    query = {
+        "workspace": workspace,
+        "artifactName": name,
+        "versionOrAlias": version,
+        "consumerExperimentKey": used_by,
+    }
     found = connection.get("/artifacts/version", **query)
     return ArtifactVersion(connection, {**found["artifact"], **found})
 

@@ -70,7 +70,7 @@ summary: Summary
 _OF_RUN = frozenset(
     [
         *("alert", "config", "define_metric", "log_artifact", "log_code", "log_model"),
-        *("mark_preempting", "save", "summary", "unwatch", "watch"),
+        *("mark_preempting", "save", "summary", "unwatch", "use_artifact", "watch"),
     ]
 )
 _SWEEPS = frozenset(["agent", "controller", "launch", "launch_add", "sweep"])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from svc_ml.form.table import to_csv
+from svc_ml.read.api import Api
+from svc_ml.read.artifacts import ArtifactVersion
+from svc_ml.settings import Settings
 from svc_ml.wandb.absent import tell_absent
 from svc_ml.wandb.errors import UsageError
 from svc_ml.wandb.table import Table
@@ -92,3 +96,41 @@ class Artifact:
     def wait(self, timeout: float | None = None) -> Artifact:
         """Does nothing: files were copied when the artifact was logged, and are sent in the background."""
         return self
+
+
+class UsedArtifact:
+    """A version that a run reads. The calls raise what `svc_ml.read` raises."""
+
+    def __init__(self, version: ArtifactVersion) -> None:
+        self._version = version
+        self.name = f"{version.name}:{version.version}"
+        self.version = version.version
+        self.type = version.type
+
+    def download(self, root: str | Path | None = None, *given: Any, **named: Any) -> str:
+        """Puts the files into `root`, by default `artifacts/<name>:<version>`, and returns that folder."""
+        return str(self._version.download(root or Path("artifacts") / self.name, show_progress=False))
+
+    def file(self, root: str | Path | None = None) -> str:
+        """The path of the only file, which is downloaded."""
+        names = self._version.files()["name"]
+        if len(names) != 1:
+            raise UsageError(f"file: {self.name} has {len(names)} files; use download().")
+        return str(Path(self.download(root)) / names[0])
+
+    def files(self) -> list[str]:
+        return list(self._version.files()["name"])
+
+    def wait(self, timeout: float | None = None) -> UsedArtifact:
+        return self
+
+
+def use(settings: Settings, asked: str, run_key: str) -> UsedArtifact:
+    """asked: `name`, `name:alias`, `name:v0` or `name:1.0.0`, perhaps after `entity/project/`."""
+    path, _, version = asked.partition(":")
+    *before, name = path.split("/")[-3:]
+    entity = before[0] if len(before) == 2 and "workspace" not in settings.named else None
+    numbered = re.fullmatch(r"v(\d+)", version)
+    wanted = f"{int(numbered[1]) + 1}.0.0" if numbered else version
+    api = Api(settings.url, settings.api_key, entity or settings.workspace)
+    return UsedArtifact(api.artifact(name, None if wanted in ("", "latest") else wanted, used_by=run_key))

@@ -18,7 +18,8 @@ from svc_ml.fault import logger
 from svc_ml.integration.recorder import guarded
 from svc_ml.transport.service import Rejected, Unavailable
 from svc_ml.wandb.absent import Absent, tell_absent
-from svc_ml.wandb.artifact import Artifact
+from svc_ml.wandb.artifact import Artifact, UsedArtifact, use
+from svc_ml.wandb.errors import UsageError
 from svc_ml.wandb.last_values import Summary
 from svc_ml.wandb.parameters import Config
 from svc_ml.wandb.values import flatten, log_value, to_number
@@ -297,6 +298,28 @@ class Run:
             metadata={**about, **artifact.metadata},
         )
         return artifact
+
+    def use_artifact(
+        self,
+        artifact_or_name: Union[Artifact, str],
+        type: str | None = None,
+        aliases: Sequence[str] | None = None,
+        use_as: str | None = None,
+    ) -> UsedArtifact:
+        """
+        A version of an artifact, such as `digits:latest` or `digits:v0`, from now on an input of the run. One that this run logs is
+        waited for.
+
+        Raises NotFound, Refused and Unavailable, and UsageError in a run that is offline.
+        """
+        run = self.experiment._run
+        if run.service is None:
+            raise UsageError("use_artifact: the run is offline or disabled, and reads nothing from the service.")
+        if isinstance(artifact_or_name, Artifact):
+            self.log_artifact(artifact_or_name)
+        self.experiment.flush()
+        asked = artifact_or_name.name if isinstance(artifact_or_name, Artifact) else artifact_or_name
+        return use(run.settings, asked, run.key)
 
     @guarded
     def log_model(
