@@ -47,6 +47,7 @@ import { createOutputRoutes } from './experiments/output.ts'
 import { createRangeRoutes } from './experiments/ranges.ts'
 import { createCallRoutes } from './experiments/rpc.ts'
 import { createStreamReadRoutes } from './experiments/series.ts'
+import { createExportRoutes } from './export/export.ts'
 import type { ChangeStreams } from './live/changes.ts'
 import { createExperimentStreamRoutes } from './live/stream.ts'
 import type { LiveStreams } from './live/streams.ts'
@@ -99,6 +100,8 @@ type Deps = {
   assetLimits: AssetLimits
   /** How long what was deleted can be restored. */
   deletedKeptForMs: number
+  /** How many exports of a user may run at a time. */
+  exportsPerUserMax: number
   /** Undefined without a master key: then secrets cannot be stored. */
   secrets: Secrets | undefined
   /** Private hosts that webhooks may be sent to. */
@@ -127,6 +130,7 @@ export function createApiRoutes({
   changeStreams,
   assetLimits,
   deletedKeptForMs,
+  exportsPerUserMax,
   secrets,
   privateHosts,
   heartbeats,
@@ -196,6 +200,13 @@ export function createApiRoutes({
     ...createRunCallRoutes({ database, access, rateLimited }),
     ...createChartRoutes({ database, clickhouse }),
     ...createRangeRoutes({ database, clickhouse, findPosition: liveStreams.findPosition }),
+    ...createExportRoutes({
+      reads,
+      clickhouse,
+      access,
+      findPosition: liveStreams.findPosition,
+      perUserMax: exportsPerUserMax,
+    }),
     ...createWebhookRoutes({ database, access, secrets, privateHosts }),
     ...createWebhookDeliveryRoutes({ database, reads, access, secrets, appUrl }),
     ...createStreamReadRoutes({ clickhouse, access }),

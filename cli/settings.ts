@@ -155,6 +155,7 @@ function parse(
       rowsReadMax: it.SVC_SQL_ROWS_READ_MAX,
       rowsMax: it.SVC_SQL_ROWS_MAX,
     },
+    exportsPerUserMax: it.SVC_EXPORTS_PER_USER_MAX,
     seriesLimits: { metricNamesMax: it.SVC_METRIC_NAMES_MAX, pointsPerMetricMax: it.SVC_POINTS_PER_METRIC_MAX },
     assetLimits: {
       fileBytesMax: it.SVC_ASSET_BYTES_MAX,

@@ -74,6 +74,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     changeStreams,
     assetLimits: settings.assetLimits,
     deletedKeptForMs: settings.deletedKeptForMs,
+    exportsPerUserMax: settings.exportsPerUserMax,
     reads,
     secrets,
     privateHosts: settings.webhookPrivateHosts,

@@ -469,6 +469,15 @@ const limits = {
         change: 'Operators whose models share a key.',
       }),
     ),
+  SVC_EXPORTS_PER_USER_MAX: count(1)
+    .default(1)
+    .meta(
+      about({
+        type: 'number',
+        description: 'How many exports of a user an api process runs at a time; a further one gets HTTP 429.',
+        change: 'Anyone whose programs export several projects at a time under one name.',
+      }),
+    ),
   SVC_SQL_SECONDS_MAX: count(1)
     .default(10)
     .meta(

@@ -42,6 +42,13 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
       ...(cluster !== undefined && clusterReadSettings),
     },
   })
+  // An export may take hours, and its reader may be slow. Its own few connections, or else exports would take those of reads.
+  const exports = createClient({
+    ...common,
+    request_timeout: exportMsMax,
+    max_open_connections: 16,
+    clickhouse_settings: { ...exportSettings, ...(cluster !== undefined && clusterReadSettings) },
+  })
   const writes = createClient({
     ...common,
     request_timeout: readTimeoutMs * 10,
@@ -73,6 +80,38 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
         reads.exec({ query, query_params: params, clickhouse_settings: { wait_end_of_query: 1 } }),
       )
       return answer.stream as Readable
+    },
+
+    /**
+     * Streams an answer of any size, of few rows at a time in memory and at low priority. Destroying the stream, or the signal,
+     * ends the query. A query that fails later ends the stream with an error. With `isWhole` the server finishes the query
+     * first, so that it fails before the first byte or not at all, and `rows` says how many rows the answer has.
+     *
+     * @param given the rows of a table `given`, which the query may read: lines of JSON, and the table's columns
+     */
+    async streamExport(
+      query: string,
+      { isWhole, signal, given }: { isWhole: boolean; signal: AbortSignal; given?: GivenRows },
+    ): Promise<{ stream: Readable; rows: number | undefined }> {
+      const answer = await nameTemporary(
+        exports.exec({
+          query,
+          abort_signal: signal,
+          clickhouse_settings: {
+            max_query_size: String(query.length * 4 + 1_000_000),
+            wait_end_of_query: isWhole ? 1 : 0,
+            ...(given && { given_format: 'JSONEachRow', given_structure: given.structure }),
+          } as Record<string, string | number>,
+          ...(given && {
+            values: toMultipart(given.lines),
+            http_headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+          }),
+        }),
+      )
+      const stream = answer.stream as Readable
+      // Or else the query would go on for nobody until its buffers are full.
+      signal.addEventListener('abort', () => stream.destroy(), { once: true })
+      return { stream, rows: isWhole ? Number(answer.summary?.result_rows) : undefined }
     },
 
     /**
@@ -119,9 +158,40 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
     },
 
     async close() {
-      await Promise.all([reads.close(), writes.close()])
+      await Promise.all([reads.close(), exports.close(), writes.close()])
     },
   }
+}
+
+export type GivenRows = { structure: string; lines: Readable }
+
+const exportMsMax = 24 * 3_600_000
+
+const exportSettings = {
+  readonly: '2',
+  cancel_http_readonly_queries_on_client_close: 1,
+  max_execution_time: exportMsMax / 1_000,
+  // A reader that writes to a slow disk, or that the caller suspended.
+  http_send_timeout: 600,
+  max_threads: 2,
+  max_memory_usage: String(2 * 1024 ** 3),
+  max_bytes_before_external_sort: String(512 * 1024 ** 2),
+  max_bytes_before_external_group_by: String(512 * 1024 ** 2),
+  // Lets queries of lower numbers go first.
+  priority: '10',
+} as const
+
+const boundary = 'svc-given-rows'
+
+function toMultipart(lines: Readable): Readable {
+  return Readable.from(
+    (async function* () {
+      yield `--${boundary}\r\ncontent-disposition: form-data; name="given"; filename="given"\r\n\r\n`
+      yield* lines
+      yield `\r\n--${boundary}--\r\n`
+    })(),
+    { objectMode: false },
+  )
 }
 
 /** Codes of ClickHouse for temporary errors: out of time, memory, slots or space, or read-only for the moment. */

@@ -287,6 +287,10 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
   reads.push({ path: '/project/runs', body: { projectId, columns, query: 'rate > 0 or has metric.loss:min or a' } })
   reads.push({ path: '/project/query-completion', body: { projectId, query: 'param.rate = ' } })
   reads.push({ path: '/project/run-columns', body: { projectId } })
+  for (const what of ['metrics', 'system-metrics', 'output']) {
+    read(`/export/${what}`, { projectId, format: 'jsonl' })
+  }
+  read('/export/manifest', { projectId, what: 'metrics' })
   reads.push({ path: '/project/output/search', body: { projectId, search: 'line' } })
 
   await expectEveryRoute(service.url, reads)
@@ -323,6 +327,7 @@ async function expectEveryRoute(url: string, reads: Read[]) {
 
 /** What changes without anybody writing: with each read, and with each start of the service. */
 const changesByItself: [path: string, part: RegExp][] = [
+  ['/export/manifest', /"until":\d+|"part":"[^"]*"/g],
   ['/admin/users', /"lastActivityAt":(\d+|null)/g],
   ['/admin/audit', /\{"at":\d+,"userName":"svc up","act":"sign-in-link\.made"[^{}]*\{\}\},?/g],
 ]
