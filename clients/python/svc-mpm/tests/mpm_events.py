@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.server
+import json
 import os
+import threading
 import urllib.error
 import urllib.parse
 import uuid
@@ -127,6 +130,45 @@ class Ledger:
                 labels={"value": ("boolean", number % 2 == 0)},
                 timestamp=1_700_000_000_000 + number,
             )
+
+
+@contextmanager
+def in_between(service: Service, spoil: Any) -> Iterator[Service]:
+    """The service behind a proxy that may spoil the answer to each POST: `spoil(count, status, body)`."""
+    posts = 0
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(200, json.dumps(service.get(self.path)).encode())
+
+        def do_POST(self) -> None:
+            nonlocal posts
+            posts += 1
+            body = self.rfile.read(int(self.headers["content-length"]))
+            self._answer(*spoil(posts, body, lambda: json.dumps(service.post(self.path, json.loads(body))).encode()))
+
+        def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+            if status == 0:
+                self.close_connection = True
+                return
+            self.send_response(status)
+            for name, value in {"content-length": str(len(body)), **(headers or {})}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    behind = Service.__new__(Service)
+    behind.__dict__.update(service.__dict__, url=f"http://127.0.0.1:{server.server_port}")
+    try:
+        yield behind
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def messages(mpm: SvcMPM) -> str:

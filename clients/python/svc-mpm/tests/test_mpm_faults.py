@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import http.server
-import json
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,6 +11,7 @@ from mpm_events import (
     environment_of,
     expect_counts,
     expect_event,
+    in_between,
     messages,
     open_logger,
     unique,
@@ -168,45 +164,6 @@ def test_without_a_key_calls_do_nothing_and_the_log_says_why(service: Service) -
         mpm.log_event("one")
         mpm.end()
         assert messages(mpm).startswith("api_key: is missing, so nothing will be logged")
-
-
-@contextmanager
-def in_between(service: Service, spoil: Any) -> Iterator[Service]:
-    """The service behind a proxy that may spoil the answer to each POST: `spoil(count, status, body)`."""
-    posts = 0
-
-    class Proxy(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer(200, json.dumps(service.get(self.path)).encode())
-
-        def do_POST(self) -> None:
-            nonlocal posts
-            posts += 1
-            body = self.rfile.read(int(self.headers["content-length"]))
-            self._answer(*spoil(posts, body, lambda: json.dumps(service.post(self.path, json.loads(body))).encode()))
-
-        def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-            if status == 0:
-                self.close_connection = True
-                return
-            self.send_response(status)
-            for name, value in {"content-length": str(len(body)), **(headers or {})}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    behind = Service.__new__(Service)
-    behind.__dict__.update(service.__dict__, url=f"http://127.0.0.1:{server.server_port}")
-    try:
-        yield behind
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def test_an_answer_that_was_lost_costs_no_event_and_repeats_none(service: Service) -> None:

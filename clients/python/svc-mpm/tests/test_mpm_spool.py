@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
-from mpm_events import Ledger, count_events, environment, expect_counts, messages, open_logger, read_event, unique
+from mpm_events import (
+    Ledger,
+    count_events,
+    environment,
+    expect_counts,
+    in_between,
+    messages,
+    open_logger,
+    read_event,
+    unique,
+)
 
 from conftest import Service, eventually
+from svc_mpm.client.spool.folder import Locked, LockedFolder
+from svc_mpm.spool import ABOUT_NAME
 
 
-def start(service: Service, spool: Path, model: str, script: str) -> subprocess.Popen[str]:
+def start(service: Service, spool: Path, model: str, script: str, **settings: str) -> subprocess.Popen[str]:
     """Runs Python text, in which `mpm` logs to the model, in a process of its own."""
     opened = "import os, sys, time\nfrom svc_mpm import SvcMPM\nmpm = SvcMPM(model_name=sys.argv[1])\n"
     return subprocess.Popen(
         [sys.executable, "-c", opened + textwrap.dedent(script), model],
-        env=os.environ | environment(service, SVC_WORKSPACE=service.workspace, SVC_MPM_SPOOL_DIRECTORY=str(spool)),
+        env=os.environ
+        | environment(service, SVC_WORKSPACE=service.workspace, SVC_MPM_SPOOL_DIRECTORY=str(spool), **settings),
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -35,7 +50,16 @@ def kill_after_lines(process: subprocess.Popen[str], count: int) -> list[str]:
 
 
 def folders(spool: Path) -> list[Path]:
-    return [it.parent for it in spool.glob("*/events.json")]
+    return [it.parent for it in spool.glob(f"*/{ABOUT_NAME}")]
+
+
+def is_free(folder: Path) -> bool:
+    """True once no process holds it: one that is killed lets go of it a moment later."""
+    try:
+        LockedFolder.open(folder, ABOUT_NAME).close()
+    except Locked:
+        return False
+    return True
 
 
 LOGS_AND_WAITS = """
@@ -104,6 +128,29 @@ def test_processes_killed_again_and_again_lose_nothing_that_was_written_and_repe
         assert stored >= count
         # So many, of which this is the last: none is left out.
         read_event(own_service, model, f"event {stored - 1}")
+
+
+def test_a_batch_that_was_stored_when_its_process_was_killed_is_sent_again_and_is_no_news(
+    service: Service, tmp_path: Path
+) -> None:
+    model = unique("model")
+    killed: list[subprocess.Popen[str]] = []
+
+    def spoil(_count: int, _body: bytes, forward: Any) -> Any:
+        stored = forward()
+        if killed[0].returncode is not None:
+            return 200, stored
+        killed[0].kill()
+        killed[0].wait()
+        return 0, b""
+
+    with in_between(service, spoil) as behind:
+        killed.append(start(behind, tmp_path, model, "mpm.log_event('one')\ntime.sleep(600)"))
+        killed[0].communicate(timeout=60)
+        with open_logger(behind, unique("another"), spool_directory=tmp_path) as mpm:
+            mpm.end(60)
+            assert mpm.get_logging_errors() == []
+    expect_counts(service, model, events=1)
 
 
 def test_what_was_sent_takes_no_room_on_disk(service: Service, tmp_path: Path) -> None:
@@ -213,7 +260,8 @@ def test_a_fork_has_a_folder_of_its_own_and_does_not_hold_that_of_its_parent(
     own_service: Service, tmp_path: Path
 ) -> None:
     model = unique("model")
-    process = start(own_service, tmp_path, model, FORKS)
+    # Neither is to send anything by itself.
+    process = start(own_service, tmp_path, model, FORKS, MPM_MAX_BATCH_TIME="3600")
     assert process.stdout is not None
     child = int(process.stdout.readline().split()[1])
     try:
@@ -224,8 +272,10 @@ def test_a_fork_has_a_folder_of_its_own_and_does_not_hold_that_of_its_parent(
             mpm.end(60)
         expect_counts(own_service, model, events=1)
     finally:
-        os.kill(child, 9)
+        os.kill(child, signal.SIGKILL)
         process.stdout.close()
+    (folder,) = folders(tmp_path)
+    eventually(lambda: is_free(folder))
     with open_logger(own_service, unique("another"), spool_directory=tmp_path) as mpm:
         mpm.end(60)
     expect_counts(own_service, model, events=2)
