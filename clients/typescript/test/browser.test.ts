@@ -150,11 +150,15 @@ describe.skipIf(noBrowser)('a page of another origin', () => {
            experiment.logMetric('loss', step, { step })
            if (step % 10 === 0) monitoring.logEvent({ predictionId: 'event ' + step, inputFeatures: { step } })
          }
-         experiment.logParameters({ rate: 0.5 })
+         for (let at = 0; at < 60; at++) experiment.logParameter('parameter ' + at, at)
          ${closing}`,
       )
       await expectCounts(service.client, { workspaceName: service.workspaceName, modelName: key }, { events: 20 })
       expect(toSteps(await service.client.readPoints(key, 'loss', 200))).toEqual(firstSteps(200))
+      await eventually(async () => {
+        const { body } = await service.client.get(`/experiment/parameters?experimentKey=${key}`)
+        expect(body.values).toHaveLength(60)
+      })
       await eventually(async () => {
         const { body } = await service.client.get(`/experiment/metadata?experimentKey=${key}`)
         expect(body).toMatchObject({ running: false })

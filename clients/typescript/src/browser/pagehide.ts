@@ -27,9 +27,8 @@ const onPagehide = ({ persisted }: PageTransitionEvent) => {
     const { connection, left } = ending.leave({ partBytes, mayReturn: persisted })
     const transport = createTransport(connection, new AbortController().signal, platform, true)
     let dropped = 0
-    // What says that the experiment exists, and that it ended, is small.
-    const smallestFirst = left.map((it) => ({ ...it, bytes: toBytes(it.request) })).sort((a, b) => a.bytes - b.bytes)
-    for (const { request, entries, bytes } of smallestFirst) {
+    const inOrder = left.map((it) => ({ ...it, bytes: toBytes(it.request) })).sort(byImportance)
+    for (const { request, entries, bytes } of inOrder) {
       if (bytes > room || !isWhole(request)) dropped += entries
       else {
         room -= bytes
@@ -67,6 +66,16 @@ export function endAtPagehide(ending: Ending, platform: Platform): () => void {
     open.delete(ending)
   }
 }
+
+/**
+ * What creates an experiment goes first: a browser has six connections, and what waits for the experiment would hold them all.
+ * Then what is small, such as that it ended.
+ */
+function byImportance(a: Sized, b: Sized): number {
+  return Number(b.request.kind === 'create') - Number(a.request.kind === 'create') || a.bytes - b.bytes
+}
+
+type Sized = { request: Request; bytes: number }
 
 /** Without its workspace it could not be sent at once. */
 const isWhole = (request: Request) =>
