@@ -11,6 +11,7 @@ import type { Queries } from '../../store/postgres/database.ts'
 import type { Access } from '../access.ts'
 import type { LivePosition } from '../live/position.ts'
 import { parsePartId, toPartId } from './part.ts'
+import { selectWideRuns } from './runs.ts'
 import { findScope, scopeFields } from './scope.ts'
 import { createExportSlots } from './slots.ts'
 
@@ -87,6 +88,31 @@ export function createExportRoutes({ reads, clickhouse, access, findPosition, pe
   )
   return [
     ...routes,
+    route({
+      method: 'GET',
+      path: '/export/runs',
+      permission: 'caller',
+      topic,
+      summary:
+        'Exports experiments as a wide table: one row each, with a column for each parameter, and for the last value, the ' +
+        'minimum and the maximum of each metric. It comes whole or as an error.',
+      query: object({ ...scopeFields, format }),
+      answer: z.string(),
+      shape: 'bytes',
+      async handle({ query: { format = 'parquet', ...named }, caller, reply }) {
+        const signal = slots.take(caller.userId, reply.raw)
+        const { runs, name } = await findScope({ reads, access }, caller, named)
+        const { query, given } = await selectWideRuns({ reads, clickhouse }, runs)
+        const { stream, rows } = await clickhouse.streamExport(`${query} ${formatClause(format)}`, {
+          isWhole: true,
+          signal,
+          given,
+        })
+        describeFile(reply, `${name}-runs`, format)
+        reply.header('x-export-rows', rows)
+        return stream
+      },
+    }),
     route({
       method: 'GET',
       path: '/export/manifest',

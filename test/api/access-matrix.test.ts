@@ -85,6 +85,7 @@ const samples: Record<string, Sample> = {
   '/project/output/search': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, search: 'x' } })],
   '/project/query-completion': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, query: '' } })],
   '/project/run-columns': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId } })],
+  '/export/runs': ['read with a key', byProject],
   '/export/metrics': ['read with a key', byProject],
   '/export/system-metrics': ['read with a key', byProject],
   '/export/output': ['read with a key', byProject],

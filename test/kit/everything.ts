@@ -287,7 +287,7 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
   reads.push({ path: '/project/runs', body: { projectId, columns, query: 'rate > 0 or has metric.loss:min or a' } })
   reads.push({ path: '/project/query-completion', body: { projectId, query: 'param.rate = ' } })
   reads.push({ path: '/project/run-columns', body: { projectId } })
-  for (const what of ['metrics', 'system-metrics', 'output']) {
+  for (const what of ['runs', 'metrics', 'system-metrics', 'output']) {
     read(`/export/${what}`, { projectId, format: 'jsonl' })
   }
   read('/export/manifest', { projectId, what: 'metrics' })

@@ -11,26 +11,27 @@ const parts = { last: 'current', min: 'minimum', max: 'maximum' } as const
 const idsAtOnce = 10_000
 
 /**
- * The values of metrics, given by their summary names, of many experiments: by experiment, then by name. The cost does not
- * grow with their points.
+ * The values of metrics, given by their summary names or all, of many experiments: by experiment, then by name. The cost does
+ * not grow with their points.
  */
 export async function readSummaryValues(
   clickhouse: ClickHouse,
   experimentIds: bigint[],
-  names: string[],
+  names: string[] | 'all',
 ): Promise<Map<bigint, Map<string, SummaryValues>>> {
   const found = new Map<bigint, Map<string, SummaryValues>>()
   if (names.length === 0) return found
-  const metrics = [...new Set(names.flatMap(toPossibleMetrics))]
+  const isNamed = names === 'all' ? '' : 'AND metric IN {metrics:Array(String)} AND name IN {names:Array(String)}'
+  const params = names === 'all' ? {} : { names, metrics: [...new Set(names.flatMap(toPossibleMetrics))] }
   const value = (it: keyof typeof parts) => `toString(${describePoint(parts[it]).value}) AS ${it}`
   for (let from = 0; from < experimentIds.length; from += idsAtOnce) {
     const rows = await clickhouse.rows<{ id: string; name: string } & Record<keyof SummaryValues, string>>(
       `SELECT experiment_id AS id, name, ${value('last')}, ${value('min')}, ${value('max')} FROM (
          SELECT experiment_id, ${seriesName} AS name, ${mergedSummary}
          FROM ${clickhouse.database}.${summaryTable}
-         WHERE experiment_id IN {ids:Array(UInt64)} AND metric IN {metrics:Array(String)} AND name IN {names:Array(String)}
+         WHERE experiment_id IN {ids:Array(UInt64)} ${isNamed}
          GROUP BY experiment_id, name)`,
-      { ids: experimentIds.slice(from, from + idsAtOnce), names, metrics },
+      { ids: experimentIds.slice(from, from + idsAtOnce), ...params },
     )
     for (const { id, name, last, min, max } of rows) {
       const values = found.get(BigInt(id)) ?? new Map<string, SummaryValues>()

@@ -31,3 +31,27 @@ export async function listRunsByKey(queries: Queries, viewer: Viewer, keys: stri
     [...toViewerValues(viewer), keys],
   )
 }
+
+/** The names of all parameters of the experiments. */
+export async function listParameterNames(queries: Queries, experimentIds: bigint[]): Promise<string[]> {
+  const rows = await queries.rows<{ name: string }>(
+    `SELECT DISTINCT name FROM experiment_values WHERE experiment_id = ANY($1) AND kind = 'parameter'`,
+    [experimentIds],
+  )
+  return rows.map((it) => it.name).toSorted()
+}
+
+/** The parameters of the experiments, by name. */
+export async function listParameters(
+  queries: Queries,
+  experimentIds: bigint[],
+): Promise<Map<bigint, Map<string, string>>> {
+  const rows = await queries.rows<{ id: bigint; names: string[]; values: string[] }>(
+    `SELECT experiment_id AS id, array_agg(name ORDER BY name) AS names, array_agg(value ORDER BY name) AS values
+     FROM experiment_values WHERE experiment_id = ANY($1) AND kind = 'parameter' GROUP BY experiment_id`,
+    [experimentIds],
+  )
+  return new Map(
+    rows.map(({ id, names, values }) => [id, new Map(names.map((name, at) => [name, values[at] as string]))]),
+  )
+}

@@ -211,3 +211,45 @@ it('a user has one export at a time, and another user one as well', async () => 
   await Promise.all(answers.map((it) => it.text()))
   await eventually(async () => expect((await read('metrics')).status).toBe(200))
 })
+
+it('runs are exported as a wide table, in every page the same columns', async () => {
+  const points = [3, -1, 'NaN', '-Infinity', 2].map((metricValue, step) =>
+    aPoint({ metricValue, step, timestamp: 1_700_000_000_000 + step }),
+  )
+  const { keys, read } = await aProject([
+    [...points, aPoint({ metricName: 'odd "`=,', context: 'val', metricValue: '-0' })],
+    [aPoint({ metricName: 'other' })],
+  ])
+  const [experimentKey] = keys
+  await client.post('/write/experiment/parameter', {
+    experimentKey,
+    parameterName: 'a "`, \\b',
+    parameterValue: 'x,\n"y"',
+  })
+  await client.post('/write/experiment/tags', { experimentKey, addedTags: ['best', 'it\'s "b"'] })
+  const rows = await eventually(async () => {
+    const answer = await read('runs', { format: 'jsonl' })
+    expect(answer.status, answer.text).toBe(200)
+    expect(answer.headers.get('x-export-rows')).toBe('2')
+    expect(answer.text).toContain('metrics.other.max')
+    return answer.text
+      .trimEnd()
+      .split('\n')
+      .map((it) => JSON.parse(it))
+  })
+  expect(rows.map((it) => it.experiment_key)).toEqual(keys)
+  expect(rows[0]).toMatchObject({
+    experiment_name: 'run 0',
+    state: expect.stringMatching(/running|finished/),
+    archived: false,
+    tags: ['best', 'it\'s "b"'],
+    'params.a "`, \\b': 'x,\n"y"',
+    'metrics.loss.last': 2,
+    'metrics.loss.min': '-inf',
+    'metrics.loss.max': 3,
+    'metrics.val_odd "`=,.last': -0,
+    'metrics.other.last': null,
+  })
+  expect(rows[1]).toMatchObject({ tags: [], 'params.a "`, \\b': null, 'metrics.other.last': 0.5 })
+  expect(Object.keys(rows[0])).toEqual(Object.keys(rows[1]))
+})
