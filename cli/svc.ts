@@ -141,6 +141,21 @@ const commands: Record<string, Command> = {
     options: { json: { type: 'boolean', help: 'Print the result as JSON' } },
     run: async ({ json }, words) => (await import('./admin/secrets.ts')).secrets(words, { json: json === true }),
   },
+  export: {
+    summary: 'Write a project into files: Parquet, Arrow, CSV or JSONL; run again, it resumes',
+    options: {
+      url: { type: 'string', value: 'URL', help: 'The service (default: http://127.0.0.1:8080)' },
+      key: { type: 'string', value: 'KEY', help: 'The API key (default: $SVC_API_KEY)' },
+      workspace: { type: 'string', value: 'NAME', help: 'The workspace (default: the key’s own)' },
+      project: { type: 'string', value: 'NAME', help: 'The project' },
+      what: { type: 'string', value: 'LIST', help: 'Of runs,metrics,system-metrics,output (default: all)' },
+      format: { type: 'string', value: 'NAME', help: 'parquet (default), arrow, csv or jsonl' },
+      out: { type: 'string', value: 'FOLDER', help: 'Where the files and their manifest.json go' },
+      'rows-of-part': { type: 'string', value: 'N', help: 'About how many rows a file has (default: 2000000)' },
+      json: { type: 'boolean', help: 'Print the manifest as JSON' },
+    },
+    run: async (options) => (await import('./export/export.ts')).exportProject(options),
+  },
   demo: {
     summary: 'Train a small model, log it over HTTP, read everything back and compare',
     options: {

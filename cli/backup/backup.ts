@@ -5,11 +5,11 @@ import { pruneBackups } from '../../store/backup/prune.ts'
 import { type Damage, verifyBackup } from '../../store/backup/verify.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import { parseSettings, type Settings } from '../settings.ts'
+import { createSteps } from '../terminal/steps.ts'
 import { describeTerminal } from '../terminal/terminal.ts'
 import { version } from '../version.ts'
 import { explainBackupError } from './error.ts'
 import { openPlace, reachStores } from './place.ts'
-import { createSteps } from './progress.ts'
 
 const usage = 'Usage: svc backup [list | verify [ID] | prune --keep N] [--to PLACE] [--keep N] [--json]'
 

@@ -12,11 +12,11 @@ import type { Block } from '../../store/queue/queue.ts'
 import { type QueueName, queues } from '../../store/queue/queues.ts'
 import { storeAroundPoisonRows } from '../../workers/inserts/poison-rows.ts'
 import { parseSettings, type Settings } from '../settings.ts'
+import { createSteps } from '../terminal/steps.ts'
 import { describeTerminal } from '../terminal/terminal.ts'
 import { describeDamage } from './backup.ts'
 import { explainBackupError } from './error.ts'
 import { openPlace, reachStores } from './place.ts'
-import { createSteps } from './progress.ts'
 
 const usage = 'Usage: svc restore [ID] [--from PLACE] [--replace] [--json]'
 

@@ -1,5 +1,5 @@
 import type { Step } from '../../store/backup/backup.ts'
-import type { Output, Terminal } from '../terminal/terminal.ts'
+import type { Output, Terminal } from './terminal.ts'
 
 const redrawEveryMs = 200
 
