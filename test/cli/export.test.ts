@@ -26,11 +26,12 @@ beforeAll(async () => {
       const metrics = Array.from({ length: 400 }, (_, step) => aPoint({ metricName, step, metricValue: step / 7 }))
       await service.client.post('/write/experiment/metrics/batch', { experimentKey, metrics })
     }
-    await eventually(async () => {
-      expect((await service.client.readPoints(experimentKey, 'acc', 400)).length).toBe(400)
-      expect((await service.client.readPoints(experimentKey, 'loss', 400)).length).toBe(400)
-    })
   }
+  // What was accepted a moment ago is in no part.
+  const query = new URLSearchParams({ workspaceName: service.workspaceName, projectName, what: 'metrics' })
+  await eventually(async () => {
+    expect((await service.client.get(`/export/manifest?${query}`)).body.rows).toBe(1_600)
+  })
 })
 afterAll(() => service?.close())
 
