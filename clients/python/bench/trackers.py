@@ -59,7 +59,7 @@ class Svc:
 
     def count(self) -> int:
         """Over HTTP, every point of it: the service has no other way to be asked from outside."""
-        service: Any = self._experiment._service
+        service: Any = self._experiment._run.service
         answer = service.get(
             "/experiment/metrics/get-metric", {"experimentKey": self._experiment.id, "metricName": "loss"}
         )
