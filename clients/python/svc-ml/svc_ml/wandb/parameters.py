@@ -5,21 +5,22 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from svc_ml.wandb.by_attribute import ByAttribute
 from svc_ml.wandb.errors import UsageError
 
 
-class Config(MutableMapping[str, Any]):
+class Config(ByAttribute):
     """Read and set by key or attribute: `config["rate"]`, `config.rate = 0.1`."""
 
-    _values: dict[str, Any]
+    _name = "config"
     _log: Callable[[dict[str, Any]], Any]
 
     def __init__(self, log: Callable[[dict[str, Any]], Any]) -> None:
-        object.__setattr__(self, "_values", {})
+        super().__init__()
         object.__setattr__(self, "_log", log)
 
     def update(self, given: Any = (), allow_val_change: bool | None = None, /, **named: Any) -> None:  # type: ignore[override]
@@ -35,32 +36,8 @@ class Config(MutableMapping[str, Any]):
     def as_dict(self) -> dict[str, Any]:
         return dict(self._values)
 
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
     def __setitem__(self, name: str, value: Any) -> None:
         self.update({name: value})
-
-    def __delitem__(self, name: str) -> None:
-        raise UsageError(f"config[{name!r}]: what is logged cannot be taken back.")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self._values[name]
-        except KeyError:
-            raise AttributeError(f"config has no {name!r}: it has {', '.join(self._values) or 'nothing yet'}") from None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
-
-    def __repr__(self) -> str:
-        return repr(self._values)
 
 
 def to_config(given: Any) -> dict[str, Any]:
