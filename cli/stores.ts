@@ -14,12 +14,12 @@ import { checkRestored } from '../store/postgres/restore-mark.ts'
 import { migrateQueue } from '../store/queue/postgres-queue.ts'
 import { type Settings, type StoreUrls, toClickHouse } from './settings.ts'
 import { nameStoreError } from './store-error.ts'
-import type { Progress } from './terminal/progress.ts'
+import type { Step } from './terminal/steps.ts'
 
 /** Opens the stores of `svc up`: those given by address, and embedded ones for the others. */
 export async function openStores(
   settings: Settings,
-  progress: Progress,
+  progress: Step,
   closers: Closers,
   log: Logger,
 ): Promise<StoreUrls & Pick<PublishedStores, 'backupsFolder'>> {

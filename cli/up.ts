@@ -10,7 +10,7 @@ import { parseSettings } from './settings.ts'
 import { migrateStores, openStores } from './stores.ts'
 import { describeStarted } from './terminal/banner.ts'
 import { findBrowser, openInBrowser } from './terminal/browser.ts'
-import { createProgress } from './terminal/progress.ts'
+import { createSteps } from './terminal/steps.ts'
 import { describeTerminal } from './terminal/terminal.ts'
 import { version } from './version.ts'
 
@@ -20,7 +20,7 @@ export async function up({ opensBrowser }: { opensBrowser: boolean }): Promise<v
   const settings = parseSettings(process.env)
   const out = process.stdout
   const terminal = describeTerminal(out, process.env)
-  const progress = createProgress(out, terminal)
+  const progress = createSteps(out, terminal)
   const log = openLog(settings.logLevel ?? 'warn', 'up')
   const closers = createClosers()
   let newKey: string | undefined

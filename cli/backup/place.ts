@@ -9,7 +9,7 @@ import { openObjects } from '../../store/objects/open-objects.ts'
 import { openLog } from '../log.ts'
 import type { Settings } from '../settings.ts'
 import { openStores } from '../stores.ts'
-import type { Progress } from '../terminal/progress.ts'
+import type { Step } from '../terminal/steps.ts'
 
 /** Opens the place of the backups: a path, or a URL as in SVC_BACKUP_URL. */
 export async function openPlace(given: string | undefined, settings: Settings, closers: Closers) {
@@ -34,7 +34,7 @@ export async function openPlace(given: string | undefined, settings: Settings, c
  */
 export async function reachStores(
   settings: Settings,
-  { placeUrl, mayRun, progress, closers }: { placeUrl: string; mayRun: boolean; progress: Progress; closers: Closers },
+  { placeUrl, mayRun, progress, closers }: { placeUrl: string; mayRun: boolean; progress: Step; closers: Closers },
 ): Promise<{ stores: Stores; route: ClickHouseRoute }> {
   const { clickhouseUrl, postgresUrl, redisUrl, objectsUrl, queuePrefix } = settings
   if (clickhouseUrl && postgresUrl) {
