@@ -1,5 +1,13 @@
 import { z } from 'zod'
-import { experimentKey, list, object, optional, text, toFieldError } from '../../http/body/fields.ts'
+import {
+  describeFieldError,
+  experimentKey,
+  list,
+  object,
+  optional,
+  text,
+  toFieldError,
+} from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import {
   isPlainInteger,
@@ -14,6 +22,15 @@ import {
 } from './point.ts'
 import type { PointRows } from './rows.ts'
 
+/** The largest index that an identity has room for. */
+const indexMax = 2 ** 32 - 1
+
+const firstIndex = optional(z.int().min(0).max(indexMax)).describe(
+  'The index of the first point of this series among all that share the Idempotency-Key; the following ones count on. ' +
+    'Without it, points are counted through the request. A client that reads a source again, or goes on with it, may then ' +
+    'send it in requests of any size under one key: each point is stored once.',
+)
+
 /** A batch of points as rows, as columns, or both. */
 export const batchFields = object({
   experimentKey,
@@ -24,6 +41,7 @@ export const batchFields = object({
         metricName,
         context: optional(text(1_000)),
         runContext: optional(text(1_000)),
+        firstIndex,
         steps: optional(z.array(pointFields.shape.step)),
         epochs: optional(z.array(pointFields.shape.epoch)),
         timestamps: optional(z.array(pointFields.shape.timestamp)),
@@ -106,7 +124,7 @@ export function readBatch({ metrics, series }: Envelope): Batch {
 function readSeries(batch: Batch, firstRowIndex: number, raw: unknown, index: number) {
   const name = `series[${index}]`
   if (typeof raw !== 'object' || raw === null) return reject(batch, firstRowIndex, 1, `${name}: expected an object`)
-  const { steps, epochs, timestamps, values, ...names } = raw as Record<string, unknown>
+  const { steps, epochs, timestamps, values, firstIndex: first, ...names } = raw as Record<string, unknown>
   const { metricName } = names
   if (!Array.isArray(values)) return reject(batch, firstRowIndex, 1, `${name}.values: expected a list`)
   for (const [field, column] of Object.entries({ steps, epochs, timestamps })) {
@@ -115,6 +133,14 @@ function readSeries(batch: Batch, firstRowIndex: number, raw: unknown, index: nu
       return reject(batch, firstRowIndex, values.length, `${name}.${field}: ${error}; none of its points was stored`)
     }
   }
+  const checked = firstIndex.safeParse(first)
+  if (!checked.success || (checked.data ?? 0) + values.length - 1 > indexMax) {
+    const error = checked.success
+      ? `${name}.firstIndex: expected at most ${indexMax} for the last of its points`
+      : describeFieldError(checked.error, `${name}.firstIndex`)
+    return reject(batch, firstRowIndex, values.length, `${error}; none of its points was stored`)
+  }
+  const firstPlace = checked.data ?? firstRowIndex
   const columns = { steps, epochs, timestamps } as Record<string, unknown[] | null | undefined>
   const context = readPlainContext(raw)
   const isPlain = isPlainName(metricName) && context !== undefined
@@ -126,15 +152,12 @@ function readSeries(batch: Batch, firstRowIndex: number, raw: unknown, index: nu
     // The same shortcut as for rows; name and context are the same for all points, so they were checked once.
     if (isPlain && isPlainValue(value) && isPlainInteger(step) && isPlainInteger(epoch) && isPlainInteger(timestamp)) {
       batch.points.push(toPlainPoint(metricName, context, value, step, epoch, timestamp))
-      batch.rowIndexes.push(firstRowIndex + at)
+      batch.rowIndexes.push(firstPlace + at)
       continue
     }
-    const fields = { ...names, metricValue: value, step, epoch, timestamp }
-    add(
-      batch,
-      firstRowIndex + at,
-      readPoint(fields, () => `${name}[${at}]`),
-    )
+    const point = readPoint({ ...names, metricValue: value, step, epoch, timestamp }, () => `${name}[${at}]`)
+    if (typeof point === 'string') reject(batch, firstRowIndex + at, 1, point)
+    else add(batch, firstPlace + at, point)
   }
 }
 

@@ -77,6 +77,28 @@ describe('reading a batch', () => {
     expect(Math.max(...rowIndexes)).toBeLessThan(countPoints(envelope))
   })
 
+  it('a series with firstIndex counts its points from there, and the others as before', () => {
+    const batch = read({
+      series: [
+        { metricName: 'a', firstIndex: 4_000_000_000, steps: [1, 'x', 3], values: [1, 2, 3] },
+        { metricName: 'b', values: [1, '2'] },
+        { metricName: 'c', firstIndex: 0, values: [1] },
+        { metricName: 'd', firstIndex: 2 ** 32 - 1, values: [1, 2] },
+        { metricName: 'e', firstIndex: -1, values: [1] },
+        { metricName: 'f', firstIndex: '1', values: [1] },
+      ],
+    })
+
+    expect(batch.rowIndexes).toEqual([4_000_000_000, 4_000_000_002, 3, 4, 0])
+    expect(batch.rejected.map(({ index, msg }) => [index, msg.slice(0, 21)])).toEqual([
+      [1, 'series[0][1].step: ex'],
+      [6, 'series[3].firstIndex:'],
+      [8, 'series[4].firstIndex:'],
+      [9, 'series[5].firstIndex:'],
+    ])
+    expect(batch.rejectedCount).toBe(5)
+  })
+
   it('names the first thousand bad points, and counts all', () => {
     const batch = read({ metrics: Array(5_000).fill({}) })
 
@@ -124,6 +146,42 @@ describe('metrics/batch', () => {
     })
     const points = await client.readPoints(experimentKey, 'loss', 5)
     expect(points.map((it) => it.step)).toEqual([0, 1, 2, 3, 4])
+  })
+
+  it('a source that is read again in other parts, and has grown, is stored once', async () => {
+    const { client } = service
+    const experimentKey = await client.createExperiment()
+    const steps = [0, 1, 1, 1, 2, 3]
+    const send = (first: number, end: number) =>
+      client.post(
+        '/write/experiment/metrics/batch',
+        {
+          experimentKey,
+          series: ['loss', 'rate'].map((metricName) => ({
+            metricName,
+            firstIndex: first,
+            steps: steps.slice(first, end),
+            timestamps: steps.slice(first, end).map(() => 1_700_000_000_000),
+            values: steps.slice(first, end).map(() => 0.5),
+          })),
+        },
+        { headers: { 'idempotency-key': 'import of a file' } },
+      )
+    for (const [first, end] of [
+      [0, 3],
+      [0, 2],
+      [2, 6],
+      [1, 5],
+      [0, 6],
+    ] as const) {
+      expect((await send(first, end)).status).toBe(200)
+    }
+    await send(6, 6)
+
+    for (const metric of ['loss', 'rate']) {
+      const points = await client.readPoints(experimentKey, metric, 6)
+      expect(points.map((it) => it.step)).toEqual(steps)
+    }
   })
 
   it('rejects too many points, however few bytes they have', async () => {
