@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from svc_ml.client.spool.folder import Locked
 from svc_ml.fault import Faults, SvcError, show_log
+from svc_ml.importers.command import add_command
 from svc_ml.settings import Settings, read_settings
 from svc_ml.spool.folder import ABOUT_NAME, SpoolFolder, find_spool_folders, open_spool_folder
 from svc_ml.transport.service import Service
@@ -24,7 +25,9 @@ _INTERRUPTED = 130
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code: 0 when everything was done, 1 when something is left or was refused."""
-    parser = argparse.ArgumentParser(prog="svc-ml", description="Looks after what training runs have left on disk.")
+    parser = argparse.ArgumentParser(
+        prog="svc-ml", description="Looks after what training runs have left on disk, and brings runs here."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     sync = commands.add_parser("sync", help="send offline experiments, and what a crash or an outage has left")
@@ -54,6 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
     drop.set_defaults(run=_drop)
     drop.add_argument("directory", type=Path, nargs="+", help="a spool, as `svc-ml list` names it")
     drop.add_argument("--yes", action="store_true", help="do not ask")
+
+    add_command(commands)
 
     given = parser.parse_args(arguments)
     show_log()

@@ -40,26 +40,30 @@ def encode_points(points: list[Point]) -> Record:
         columns[1].append(step)
         columns[2].append(epoch)
         columns[3].append(ms)
-    payload = ",".join(_encode_series(name, context, *columns) for (name, context), columns in series.items())
+    payload = ",".join(encode_series(name, context, *columns) for (name, context), columns in series.items())
     return Record(POINTS, len(points), payload.encode())
 
 
-def _encode_series(
+def encode_series(
     name: str,
     context: str,
     values: list[float],
-    steps: list[int | None],
-    epochs: list[int | None],
+    steps: list[int | None] | None,
+    epochs: list[int | None] | None,
     timestamps: list[int],
+    first_index: int | None = None,
 ) -> str:
+    """first_index: how many points of the series came before, of those that are sent under the same idempotency key."""
     # One look at the sum tells whether all are finite; when it overflows the slow way is taken for nothing.
     plain = values if math.isfinite(sum(values)) else [_name_if_not_finite(it) for it in values]
     parts = [f'{{"metricName":{_JSON(name)}']
     if context:
         parts.append(f'"context":{_JSON(context)}')
-    if any(it is not None for it in steps):
+    if first_index is not None:
+        parts.append(f'"firstIndex":{first_index}')
+    if steps is not None and any(it is not None for it in steps):
         parts.append(f'"steps":{_JSON(steps)}')
-    if any(it is not None for it in epochs):
+    if epochs is not None and any(it is not None for it in epochs):
         parts.append(f'"epochs":{_JSON(epochs)}')
     parts.append(f'"timestamps":{_JSON(timestamps)},"values":{_JSON(plain)}}}')
     return ",".join(parts)

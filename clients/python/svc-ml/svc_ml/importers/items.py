@@ -1,0 +1,154 @@
+"""What a run of a source consists of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Optional, Union
+
+
+class Points(NamedTuple):
+    """
+    Following points of one series, as columns of the same length. Of one stream, such as a file, the points of a series always come
+    in the same order, and new ones at the end.
+    """
+
+    stream: str
+    name: str
+    context: str
+    values: list[float]
+    steps: Optional[list[Optional[int]]]
+    timestamps: list[int]
+    """Milliseconds since the Unix epoch."""
+    epochs: Optional[list[Optional[int]]] = None
+
+
+class Parameter(NamedTuple):
+    name: str
+    value: Any
+
+
+class Other(NamedTuple):
+    name: str
+    value: Any
+
+
+class Tag(NamedTuple):
+    name: str
+
+
+class File(NamedTuple):
+    """identity: tells it from the other files of the run, and stays the same."""
+
+    identity: str
+    name: str
+    data: Union[bytes, Path]
+    type: str = "asset"
+    step: Optional[int] = None
+    context: str = ""
+    metadata: Optional[Mapping[str, Any]] = None
+    model: Optional[str] = None
+    """The model of the run that it belongs to; its type is `model-element` then."""
+
+
+class Lines(NamedTuple):
+    """Following lines of output."""
+
+    lines: list[tuple[str, bool, Optional[int]]]
+    """Text, whether it is of standard error, milliseconds since the Unix epoch."""
+
+
+class Write(NamedTuple):
+    """A write that only this kind of source has; repeated it must change nothing. `what` is how the report counts it."""
+
+    what: str
+    path: str
+    body: dict[str, Any]
+    method: str = "POST"
+
+
+class ArtifactVersion(NamedTuple):
+    name: str
+    version: Optional[str]
+    """Semantic; None is the next one."""
+    type: str
+    aliases: list[str]
+    metadata: dict[str, Any]
+    files: dict[str, Path]
+    identity: str
+
+
+class RegisteredVersion(NamedTuple):
+    """A version of a registered model, made of the files of the run that were logged as the model `experiment_model`."""
+
+    model: str
+    version: str
+    experiment_model: str
+    comment: str
+    stages: list[str]
+    description: str
+
+
+class State(NamedTuple):
+    """What is known of the run as a whole; None of what is not. Milliseconds since the Unix epoch."""
+
+    start_ms: Optional[int] = None
+    end_ms: Optional[int] = None
+    is_running: bool = False
+    error: Optional[str] = None
+    """Why it has crashed."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What is not imported: what it is, why, and how many of it there are."""
+
+    what: str
+    why: str
+    count: int = 1
+
+
+TORN = "torn records"
+"""What a source ends with that was not written whole, or not yet."""
+
+Item = Union[Points, Parameter, Other, Tag, File, Lines, Write, ArtifactVersion, RegisteredVersion, State, LeftOut]
+
+
+class SourceRun:
+    """
+    One run of a source. It travels between processes, so it holds no open files.
+
+    identity: tells it from all other runs of sources of this kind, wherever the source lies.
+    """
+
+    identity: str
+    name: str
+    project: Optional[str] = None
+    """The project that the source names; an argument goes before it."""
+
+    def read(self) -> Iterator[Item]:
+        """What it holds; when called again, what has come since. Raises OSError, ValueError when it cannot be read at all."""
+        raise NotImplementedError
+
+    def take_over(self, later: SourceRun) -> None:
+        """What was learned when the runs of the source were listed again."""
+
+    def size(self) -> int:
+        """About how much there is to read, in any unit that all runs of the source share."""
+        return 1
+
+
+class Source:
+    kind: str
+    can_grow = True
+
+    def runs(self) -> Iterable[SourceRun]:
+        """Raises SvcError when there is no such source."""
+        raise NotImplementedError
+
+
+def to_key(*parts: str) -> str:
+    """32 hexadecimal digits that are the same whenever the parts are."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
