@@ -1,5 +1,6 @@
 import { onCluster, toLocal } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
+import { byMetricTable } from './points/by-metric.ts'
 import { summaryTable } from './points/summary.ts'
 import { experimentTables } from './points/tables.ts'
 
@@ -8,7 +9,7 @@ import { experimentTables } from './points/tables.ts'
  * that holds such rows, so pass many experiments at once.
  */
 export async function deleteExperimentRows(clickhouse: ClickHouse, experimentIds: bigint[]): Promise<void> {
-  for (const table of [...experimentTables.map((it) => it.name), summaryTable]) {
+  for (const table of [...experimentTables.map((it) => it.name), summaryTable, byMetricTable]) {
     await clickhouse.command(
       `ALTER TABLE ${clickhouse.database}.${toLocal(clickhouse, table)}${onCluster(clickhouse)} DELETE WHERE experiment_id IN (${experimentIds.join(', ')})`,
       { mutations_sync: 2 },

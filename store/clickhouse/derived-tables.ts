@@ -5,11 +5,12 @@ import { migrationsTable } from './migrations/migrate.ts'
 import { rollupTables } from './monitoring/rollups/tables.ts'
 import { sqlTokensTable, sqlViews } from './monitoring/sql/views.ts'
 import { eventFeaturesTable, eventValuesTable, selectEventFeatures } from './monitoring/tables.ts'
+import { byMetricTable } from './points/by-metric.ts'
 import { selectSummary, summaryTable } from './points/summary.ts'
 import { pointsTable } from './points/tables.ts'
 
 /** Tables whose rows are computed from other tables. A restore rebuilds them. */
-const derivedTables = [summaryTable, eventFeaturesTable, ...rollupTables] as const
+const derivedTables = [summaryTable, byMetricTable, eventFeaturesTable, ...rollupTables] as const
 
 /**
  * The tables that a backup leaves out. Without the record of migrations, the migrations after a restore run from the first on

@@ -3,6 +3,7 @@ import { onCluster, systemTable, toLocal } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
 import { longInsert } from './long-inserts.ts'
 import { eventFeaturesTable, eventsTable, eventValuesTable, selectEventFeatures } from './monitoring/tables.ts'
+import { byMetricTable } from './points/by-metric.ts'
 import { selectSummary, summaryTable } from './points/summary.ts'
 import { pointsTable } from './points/tables.ts'
 import type { Table } from './table.ts'
@@ -42,7 +43,8 @@ export async function expireExperimentRows(
   )
   await clickhouse.command(`DELETE FROM ${toRowsOf(clickhouse, table.name)} WHERE ${where}`, lightweight)
   if (table.name === pointsTable.name) {
-    await rederive(clickhouse, summaryTable, ofExperiments, selectSummary(`${database}.${table.name}`, ofExperiments))
+    const summarized = selectSummary(`${database}.${table.name}`, ofExperiments)
+    await rederive(clickhouse, [summaryTable, byMetricTable], ofExperiments, summarized)
   }
   return counted.map(({ id, n }) => ({ experimentId: BigInt(id), rows: Number(n) }))
 }
@@ -73,7 +75,7 @@ export async function expireEvents(
   await clickhouse.command(`DELETE FROM ${toRowsOf(clickhouse, eventsTable.name)} WHERE ${isOld}`, lightweight)
   await rederive(
     clickhouse,
-    eventFeaturesTable,
+    [eventFeaturesTable],
     ofModel,
     selectEventFeatures(`${database}.${eventValuesTable.name}`, ofModel),
   )
@@ -87,13 +89,20 @@ const toRowsOf = (clickhouse: ClickHouse, table: string) =>
 const pollMs = 100
 
 /**
- * Recomputes the matching rows of a derived table. A running insert may have reached the derived table but not yet the
+ * Recomputes the matching rows of a derived table, and of those that views fill from it. A running insert may have reached the derived table but not yet the
  * other one, so this waits for inserts that began earlier. Later inserts add to both, and the derived tables tolerate
  * repeated rows.
  */
-async function rederive(clickhouse: ClickHouse, table: string, where: string, select: string): Promise<void> {
+async function rederive(
+  clickhouse: ClickHouse,
+  [table, ...fed]: [string, ...string[]],
+  where: string,
+  select: string,
+): Promise<void> {
   const { database } = clickhouse
-  await clickhouse.command(`ALTER TABLE ${toRowsOf(clickhouse, table)} DELETE WHERE ${where}`, awaited)
+  for (const it of [table, ...fed]) {
+    await clickhouse.command(`ALTER TABLE ${toRowsOf(clickhouse, it)} DELETE WHERE ${where}`, awaited)
+  }
   const running = await listInserts(clickhouse)
   while (running.size > 0) {
     await sleep(pollMs)

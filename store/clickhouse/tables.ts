@@ -15,6 +15,7 @@ import {
   monitoringTables,
   selectEventFeatures,
 } from './monitoring/tables.ts'
+import { createByMetric } from './points/by-metric.ts'
 import { createSummary } from './points/summary.ts'
 import { experimentTables } from './points/tables.ts'
 import type { Column, Table } from './table.ts'
@@ -52,6 +53,7 @@ export function createTables(layout: Layout): string[] {
   return [
     ...streamTables.flatMap((table) => createTable(layout, table)),
     ...createSummary(layout, settings),
+    ...createByMetric(layout, settings),
     `CREATE TABLE IF NOT EXISTS ${database}.${features}${onCluster(layout)} (
       ${eventFeaturesColumns}
     ) ENGINE = ${toEngine(layout, features, 'AggregatingMergeTree')} ORDER BY (model_id, kind, part, name, version)

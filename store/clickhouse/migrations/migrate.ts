@@ -27,6 +27,7 @@ import { keepDiskSpaceFree } from './0004-free-disk-space.ts'
 import { addEventIndexes } from './0005-event-indexes.ts'
 import { addSqlViews } from './0006-sql-views.ts'
 import { createReceivedIndexes } from './0007-received-indexes.ts'
+import { orderByMetric } from './0008-points-by-metric.ts'
 import type { Migration } from './migration.ts'
 
 /** The migrations of this version, in their order. */
@@ -38,6 +39,7 @@ export const migrations: readonly Migration[] = [
   addEventIndexes,
   addSqlViews,
   createReceivedIndexes,
+  orderByMetric,
 ]
 
 export const migrationsTable = 'svc_migrations'

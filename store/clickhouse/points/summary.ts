@@ -30,6 +30,9 @@ const pack = (...words: [string, string, string, string]) =>
     .join(', ')}))`
 const word = (key: string, place: 0 | 1 | 2 | 3) => `toUInt64(bitShiftRight(${key}, ${192 - 64 * place}))`
 
+/** The value of the minimum and of the maximum, as words that sort as floats do, and back. */
+export const summaryWords = { leastWord: word('minimum', 0), greatestWord: word('maximum', 0), toFloat }
+
 const [time, step] = [fromInt64('time'), fromInt64('step')]
 
 /** NaN is the minimum or maximum only of a series of NaN. Both words are decoded as NaN. */
@@ -97,7 +100,7 @@ export const selectSummary = (points: string, where = 'true') =>
 export type SummaryPart = 'minimum' | 'maximum' | 'current'
 
 /** The aggregates that merge the rows of a series into one, under the names that `describePoint` reads. */
-export const mergedCurrent = 'max(current) AS current_key, argMaxMerge(current_bits) AS current_value_bits'
+const mergedCurrent = 'max(current) AS current_key, argMaxMerge(current_bits) AS current_value_bits'
 export const mergedSummary = `min(minimum) AS minimum_key, max(maximum) AS maximum_key, ${mergedCurrent}`
 
 /** The fields of a point of a summary, as expressions over `mergedSummary`. */
