@@ -22,6 +22,9 @@ const topic = 'Experiments'
 export const beatMs = 10_000
 /** An experiment counts as running for this long after its last keep-alive: one interval, and one of grace. */
 const aliveForMs = 2 * beatMs
+
+/** A run that gave a sign of life after it is running. */
+export const toAliveSince = (nowMs: number) => nowMs - aliveForMs
 export const gpuIntervalMs = 15_000
 export const cpuIntervalMs = 15_000
 
@@ -227,7 +230,7 @@ export function toMetadata(experiment: Experiment, nowMs: number): z.input<typeo
     startTimeMillis: toJsonInteger(start),
     endTimeMillis: toJsonInteger(end),
     archived: experiment.archived,
-    running: aliveAt !== null && nowMs - Number(aliveAt) < aliveForMs,
+    running: aliveAt !== null && Number(aliveAt) > toAliveSince(nowMs),
     hasCrashed: experiment.hasCrashed ?? false,
     ...(experiment.error !== null && { error: experiment.error }),
     ...toThrottle(experiment.throttleReasons),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { expected, integerBetween, optional } from '../../http/body/fields.ts'
-import type { Experiment, ExperimentSort } from '../../store/postgres/experiments/experiments.ts'
+import type { ExperimentSort } from '../../store/postgres/experiments/experiments.ts'
 
 const pageSizeMax = 10_000
 
@@ -46,17 +46,6 @@ export function toPage({ page = '1', pageSize, size, page_size, sortBy, sortOrde
     number,
     sort: sortBy && { by: sortBy, isDescending: sortOrder === 'desc' },
   }
-}
-
-type Times = Pick<Experiment, 'id' | 'startTimeMs' | 'endTimeMs' | 'activeAtMs'>
-
-/** Sorts as a page of the store is sorted. */
-export function sortExperiments<It extends Times>(experiments: It[], sort: ExperimentSort | undefined): It[] {
-  if (!sort) return experiments
-  const timeOf = (it: Times) => (sort.by === 'startTime' ? it.startTimeMs : (it.endTimeMs ?? it.activeAtMs))
-  const compare = (a: bigint, b: bigint) => (a < b ? -1 : a > b ? 1 : 0)
-  const direction = sort.isDescending ? -1 : 1
-  return experiments.toSorted((a, b) => direction * compare(timeOf(a), timeOf(b)) || compare(a.id, b.id))
 }
 
 /** The page after one that is full: in the order they were made by the last experiment, which stays right while others come. */

@@ -9,7 +9,7 @@ import { type Criterion, operatorsDescription, toCriterion } from './operators.t
  */
 export type Condition = Group | Rule
 type Group = { isAnd: boolean; isNegated: boolean; conditions: Condition[] }
-type Rule = { column: Column; criterion: Criterion }
+export type Rule = { column: Column; criterion: Criterion }
 
 /** A value of an experiment that rules test. */
 export type Column = { source: Source; name: string }
@@ -101,37 +101,4 @@ const isSource = (given: string): given is Source => (sources as readonly string
 function toSource(given: unknown, at: string): Source {
   if (typeof given === 'string' && isSource(given)) return given
   throw new HttpError('badRequest', `${at}: expected one of ${sources.join(', ')}`)
-}
-
-/** The columns of a condition, without duplicates. */
-export function listColumns(condition: Condition): Column[] {
-  const columns = new Map<string, Column>()
-  const collect = (it: Condition) => {
-    if ('conditions' in it) it.conditions.forEach(collect)
-    else columns.set(`${it.column.source} ${it.column.name}`, it.column)
-  }
-  collect(condition)
-  return [...columns.values()]
-}
-
-/**
- * True if an experiment meets a condition.
- *
- * @param read returns the values of a column: none or one, or all tags
- */
-export function meets(condition: Condition, read: (column: Column) => string[]): boolean {
-  if (!('conditions' in condition)) return meetsRule(condition, read(condition.column))
-  const { conditions, isAnd, isNegated } = condition
-  const holds = isAnd ? conditions.every((it) => meets(it, read)) : conditions.some((it) => meets(it, read))
-  return holds !== isNegated
-}
-
-function meetsRule({ column, criterion }: Rule, values: string[]): boolean {
-  const isTag = column.source === 'tag'
-  if (criterion.tests === 'presence') {
-    const isPresent = isTag ? values.includes(column.name) : values.length > 0
-    return isPresent === criterion.isNegated
-  }
-  if (!criterion.isNegated) return values.some(criterion.test)
-  return (isTag || values.length > 0) && !values.some(criterion.test)
 }

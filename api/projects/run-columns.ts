@@ -69,7 +69,7 @@ export type Known = {
   /** Of a parameter or other. */
   value: string | null
   tags: string[]
-  summary: Map<string, SummaryValues> | undefined
+  summary: Map<string, Partial<SummaryValues>> | undefined
   nowMs: number
 }
 

@@ -4,19 +4,22 @@ import { flag, list, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import { readCurrentValues } from '../../store/clickhouse/points/current-values.ts'
 import { readSummaryValues } from '../../store/clickhouse/points/summary-values.ts'
 import type { Queries } from '../../store/postgres/database.ts'
-import type { ExperimentWithValues } from '../../store/postgres/experiments/experiment-values.ts'
-import { listNewestRuns, listRuns, listTagsOfRuns, listValuesOfRuns } from '../../store/postgres/experiments/runs.ts'
+import type { Experiment } from '../../store/postgres/experiments/experiments.ts'
+import { listNewestRuns, listTagsOfRuns, listValuesOfRuns } from '../../store/postgres/experiments/runs.ts'
+import type { RunCondition, RunTest } from '../../store/postgres/runs/condition.ts'
+import type { RunField } from '../../store/postgres/runs/fields.ts'
+import { countGroups, findRuns } from '../../store/postgres/runs/find-runs.ts'
+import type { KeyValue, RunKey } from '../../store/postgres/runs/keys.ts'
 import type { Access } from '../access.ts'
-import { createColumnsOf } from '../search/columns.ts'
-import { isAskedFor } from '../search/evaluate.ts'
-import type { Field } from '../search/query.ts'
+import { toAliveSince } from '../experiments/experiments.ts'
+import { createConditions } from '../search/condition.ts'
 import { queryText, readQuery } from '../search/query-field.ts'
-import { listColumns, meets, parsePredicates, predicatesDescription } from './predicates.ts'
+import { toPredicateCondition } from './predicate-condition.ts'
+import { parsePredicates, predicatesDescription } from './predicates.ts'
 import { projectQuery } from './projects.ts'
-import { createReader, toCompared, tree } from './query.ts'
+import { tree } from './query.ts'
 import {
   cellOf,
   columnsMax,
@@ -27,7 +30,7 @@ import {
   stateOf,
   summaryNameOf,
 } from './run-columns.ts'
-import { type Cell, createOrder, parseCursor, type Sorted, toCursor, toSortKey } from './run-order.ts'
+import { type Cell, createOrder, parseCursor, toCursor, toSortKey } from './run-order.ts'
 
 const sizeMax = 1_000
 const sizeDefault = 100
@@ -99,78 +102,91 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
             `inGroup: must have ${groupBy.length} values or fewer, as groupBy has columns`,
           )
         }
-        const condition = parsePredicates(body.predicates, 'predicates')
+        const predicates = parsePredicates(body.predicates, 'predicates')
         const query = readQuery(body.query ?? '')
-        const sort = (body.sort ?? [{ column: newestFirst, order: 'desc' as const }]).map((it) => ({
+        const given = body.sort?.length ? body.sort : undefined
+        const sort = (given ?? [{ column: newestFirst, order: 'desc' as const }]).map((it) => ({
           column: it.column,
           direction: it.order ?? ('asc' as const),
         }))
         const showsGroups = groupBy.length > inGroup.length
         const ordered = showsGroups ? groupBy.map((column) => ({ column, direction: 'asc' as const })) : sort
         const { projectId } = await access.project(caller, body)
-        const asked = createHash('sha256')
+        const question = createHash('sha256')
           .update(
             JSON.stringify([projectId, ordered, body.predicates, body.search, body.query, archived, groupBy, inGroup]),
           )
           .digest('base64url')
           .slice(0, 16)
-        const after = body.cursor === undefined ? undefined : parseCursor(body.cursor, asked)
+        const after = body.cursor === undefined ? undefined : parseCursor(body.cursor, question)
 
         const nowMs = Date.now()
-        const tested = listColumns(condition)
-        const asks = createColumnsOf(query)
         const isPlain =
-          tested.length === 0 && !body.search && !body.query?.trim() && groupBy.length === 0 && isNewestFirst(sort)
+          body.predicates == null && !body.search && !body.query?.trim() && groupBy.length === 0 && isNewestFirst(sort)
         if (isPlain) return await readNewest()
 
-        // Every run of the project is looked at, with no more of it than filters, groups and order need.
-        const looked = [...groupBy, ...ordered.map((it) => it.column), ...asks.columns]
-        const testedMetrics = tested.filter((it) => it.source === 'metrics').map((it) => it.name)
-        const metrics = [...new Set(looked.flatMap(summaryNameOf))]
-        refuseLongNames([...testedMetrics, ...metrics, ...columns.flatMap(summaryNameOf)])
-        const compared = toCompared(tested)
-        const values = [...compared.values, ...looked.flatMap(toValueName)]
-        const withTags = compared.withTags || Boolean(body.search) || looked.some(isTags)
-        const all = await listRuns(reads, projectId, archived, { values, system: compared.system, withTags })
-        const ids = all.map((it) => it.id)
-        const [current, summaries] = await Promise.all([
-          testedMetrics.length > 0 && ids.length > 0
-            ? readCurrentValues(clickhouse, ids, testedMetrics)
-            : new Map<bigint, Map<string, string>>(),
-          readSummaryValues(clickhouse, ids, metrics),
+        refuseLongNames([...groupBy, ...ordered.map((it) => it.column), ...columns].flatMap(summaryNameOf))
+        const runs = { projectId, archived, aliveSinceMs: toAliveSince(nowMs) }
+        const conditions = createConditions({ reads, clickhouse }, runs, nowMs)
+        const word = body.search && ({ is: 'word', text: body.search } as const)
+        const [asked, keys, ...of] = await Promise.all([
+          conditions.toCondition(query),
+          Promise.all((showsGroups ? groupBy : ordered.map((it) => it.column)).map(toKey)),
+          toPredicateCondition(predicates, { reads, clickhouse, runs, findAmong: conditions.findAmong }),
+          conditions.toCondition(word || { is: 'and', of: [] }),
+          ...inGroup.map(isInGroup),
         ])
-        const search = body.search?.toLowerCase()
-        let nextPlace = compared.values.length
-        const places = looked.map((it) => (toValueName(it).length > 0 ? nextPlace++ : -1))
-        const cellAt = (run: ExperimentWithValues, at: number): Cell => {
-          const value = run.values[places[at] as number] ?? null
-          return cellOf(looked[at] as RunColumn, { run, value, tags: run.tags, summary: summaries.get(run.id), nowMs })
+        const scope = { ...runs, condition: { is: 'and' as const, of: [asked, ...of] } }
+        return showsGroups ? await readGroups() : await readRuns()
+
+        async function readRuns() {
+          const directions = ordered.map((it) => it.direction)
+          const { runs, total } = await findRuns(reads, scope, { keys, directions, after, limit: size + 1 })
+          const page = runs.slice(0, size)
+          const last = runs.length > size ? page.at(-1) : undefined
+          return {
+            total,
+            runs: await toRuns(page),
+            ...(last && { nextCursor: toCursor({ keys: last.place, id: last.id }, question) }),
+          }
         }
-        const groupKey = JSON.stringify(inGroup)
-        const matching = all.filter((run) => {
-          if (search !== undefined && !isFound(run, search)) return false
-          const at = groupBy.length + ordered.length
-          const read = (field: Field) => asks.valuesOf(field, (place) => cellAt(run, at + place))
-          if (!isAskedFor(query, read, nowMs)) return false
-          if (inGroup.length > 0 && JSON.stringify(inGroup.map((_, at) => cellAt(run, at))) !== groupKey) return false
-          return (
-            tested.length === 0 ||
-            meets(condition, createReader(run, compared, current.get(run.id) ?? new Map(), nowMs))
-          )
-        })
-        const rows = showsGroups ? gather(matching) : matching.map(toRow)
-        const order = createOrder(ordered.map((it) => it.direction))
-        const sorted = rows.sort(order)
-        const from = after === undefined ? 0 : sorted.findIndex((it) => order(it, after) > 0)
-        const page = from === -1 ? [] : sorted.slice(from, from + size)
-        const last = page.at(-1)
-        const hasMore = from !== -1 && from + size < sorted.length
-        return {
-          total: matching.length,
-          ...(showsGroups
-            ? { groups: page.map(({ cells, count }) => ({ values: cells, count })) }
-            : { runs: await toRuns(page.map((it) => it.run)) }),
-          ...(hasMore && last && { nextCursor: toCursor(last, asked) }),
+
+        async function readGroups() {
+          const found = await countGroups(reads, scope, keys)
+          const groups = found.map(({ values, count }) => {
+            const cells = values.map(toCell)
+            return { keys: cells.map(toSortKey), id: idOf(JSON.stringify(cells)), cells, count }
+          })
+          const order = createOrder(groupBy.map(() => 'asc' as const))
+          const sorted = groups.sort(order)
+          const from = after === undefined ? 0 : sorted.findIndex((it) => order(it, after) > 0)
+          const page = from === -1 ? [] : sorted.slice(from, from + size)
+          const last = page.at(-1)
+          const hasMore = from !== -1 && from + size < sorted.length
+          return {
+            total: found.reduce((sum, it) => sum + it.count, 0),
+            groups: page.map(({ cells, count }) => ({ values: cells, count })),
+            ...(hasMore && last && { nextCursor: toCursor(last, question) }),
+          }
+        }
+
+        async function toKey(column: RunColumn): Promise<RunKey> {
+          if (column.source === 'metric') return { of: 'given', ...(await conditions.readMetric(toMetricPart(column))) }
+          return toField(column)
+        }
+
+        /** Whether a run has this value of a column of `groupBy`. */
+        async function isInGroup(cell: Cell, at: number): Promise<RunCondition> {
+          const column = groupBy[at] as RunColumn
+          if (column.source === 'metric') {
+            const part = { metric: toMetricPart(column) }
+            if (cell === null) return { is: 'not', of: await conditions.has(part) }
+            return await conditions.isNumber(part.metric, Number(cell))
+          }
+          const field = toField(column)
+          if (cell === null) return { is: 'not', of: { is: 'has', field } }
+          if (Array.isArray(cell)) return await conditions.hasTags(cell)
+          return { is: 'test', field, tests: [toTest(cell)], isNegated: false }
         }
 
         async function readNewest() {
@@ -179,39 +195,20 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
           refuseLongNames(columns.flatMap(summaryNameOf))
           const page = runs.slice(0, size)
           const last = runs.length > size ? page.at(-1) : undefined
-          const keyOf = (run: ExperimentWithValues) => toSortKey(Number(run.startTimeMs))
+          const keyOf = (run: Experiment) => toSortKey(Number(run.startTimeMs))
           return {
             total,
             runs: await toRuns(page),
-            ...(last && { nextCursor: toCursor({ keys: [keyOf(last)], id: last.id }, asked) }),
+            ...(last && { nextCursor: toCursor({ keys: [keyOf(last)], id: last.id }, question) }),
           }
         }
 
-        type Row = Sorted & { run: ExperimentWithValues; cells: Cell[]; count: number }
-
-        function toRow(run: ExperimentWithValues): Row {
-          const keys = ordered.map((_, at) => toSortKey(cellAt(run, groupBy.length + at)))
-          return { keys, id: run.id, run, cells: [], count: 1 }
-        }
-
-        function gather(runs: ExperimentWithValues[]): Row[] {
-          const groups = new Map<string, Row>()
-          for (const run of runs) {
-            const cells = groupBy.map((_, at) => cellAt(run, at))
-            const key = JSON.stringify(cells)
-            const group = groups.get(key)
-            if (group) group.count++
-            else groups.set(key, { keys: cells.map(toSortKey), id: idOf(key), run, cells, count: 1 })
-          }
-          return [...groups.values()]
-        }
-
-        async function toRuns(runs: ExperimentWithValues[]) {
+        async function toRuns(runs: Experiment[]) {
           const shown = runs.map((it) => it.id)
           const [valuesOf, tagsOf, summaryOf] = await Promise.all([
             listValuesOfRuns(reads, shown, columns.flatMap(toValueName)),
             columns.some(isTags) ? listTagsOfRuns(reads, shown) : new Map<bigint, string[]>(),
-            readSummaryValues(clickhouse, shown, [...new Set(columns.flatMap(summaryNameOf))]),
+            readSummaryValues(clickhouse, shown, [...new Set(columns.flatMap(summaryNameOf))], partsOf(columns)),
           ])
           return runs.map((run) => ({
             experimentKey: run.key,
@@ -243,8 +240,31 @@ const isTags = (it: RunColumn) => it.source === 'metadata' && it.name === 'tags'
 const toValueName = (it: RunColumn) =>
   it.source === 'parameter' || it.source === 'other' ? [{ kind: it.source, name: it.name }] : []
 
-const isFound = (run: ExperimentWithValues, search: string) =>
-  [run.name, run.key, ...run.tags].some((it) => it.toLowerCase().includes(search))
+const partsOf = (columns: RunColumn[]) => [
+  ...new Set(columns.flatMap((it) => (it.source === 'metric' ? toMetricPart(it).of : []))),
+]
+
+/** What Postgres keeps of a run. */
+function toField(column: Exclude<RunColumn, { source: 'metric' }>): RunField {
+  if (column.source !== 'metadata') return { of: column.source, name: column.name }
+  return column.name === 'tags' ? { of: 'tags' } : { of: 'run', name: column.name }
+}
+
+const toMetricPart = (column: Extract<RunColumn, { source: 'metric' }>) => ({
+  name: summaryNameOf(column)[0] as string,
+  of: column.of ?? ('last' as const),
+})
+
+function toTest(cell: string | number | boolean): RunTest {
+  if (typeof cell === 'number') return { as: 'number', comparison: '=', number: String(cell) }
+  if (typeof cell === 'boolean') return { as: 'flag', comparison: '=', flag: cell }
+  return { as: 'text', comparison: '=', text: cell }
+}
+
+function toCell(value: KeyValue): Cell {
+  if (typeof value === 'bigint') return Number(value)
+  return typeof value === 'number' && !Number.isFinite(value) ? String(value) : value
+}
 
 /** Decides between groups whose values sort as equals, such as 1 and 1.0. */
 const idOf = (key: string) => createHash('sha256').update(key).digest().readBigUInt64LE(0)

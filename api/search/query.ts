@@ -76,19 +76,5 @@ const attributeNames = new Map(
 /** The name that `attributes` has for what somebody wrote. */
 export const toAttributeName = (written: string): string | undefined => attributeNames.get(written.toLowerCase())
 
-/** Fields of a query, each once. */
-export function listFields(query: Query): Field[] {
-  const found = new Map<string, Field>()
-  const add = (field: Field) => found.set(JSON.stringify(field), field)
-  const collect = (it: Query) => {
-    if ('field' in it) add(it.field)
-    else if (it.is === 'word') fieldsOfWords.forEach(add)
-    else if (it.is === 'not') collect(it.of)
-    else it.of.forEach(collect)
-  }
-  collect(query)
-  return [...found.values()]
-}
-
 /** Where words are looked for. */
 export const fieldsOfWords: Field[] = ['name', 'key', 'tag'].map((name) => ({ source: 'attribute', name, of: 'last' }))

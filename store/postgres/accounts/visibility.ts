@@ -66,6 +66,11 @@ export const isShownIn = (experiment: string, projectId: string) =>
   `(${experiment}.project_id = ${projectId} OR EXISTS (SELECT 1 FROM experiment_symlinks l
     WHERE l.experiment_id = ${experiment}.id AND l.project_id = ${projectId}))`
 
+/** The same, where all of a project is read: the symlinks are looked up once. */
+export const isShownInList = (experiment: string, projectId: string) =>
+  `(${experiment}.project_id = ${projectId}
+    OR ${experiment}.id = ANY(ARRAY(SELECT experiment_id FROM experiment_symlinks WHERE project_id = ${projectId})))`
+
 /** A condition on an artifact or a registered model and its workspace. Uses `$1` and `$2` only. */
 export const mayReadOfWorkspace = (thing: string, workspace: string) =>
   `(${mayUse(workspace)}

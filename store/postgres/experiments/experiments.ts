@@ -38,7 +38,7 @@ export type Experiment = {
 }
 
 /** An experiment counts as throttled for this long after a limit last rejected data of it. */
-const throttledForMs = 60_000
+export const throttledForMs = 60_000
 
 export const experimentColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
   w.name AS "workspaceName", e.file_path AS "filePath", e.start_time_ms AS "startTimeMs", e.end_time_ms AS "endTimeMs",
@@ -104,15 +104,18 @@ export async function listExperimentsById(queries: Queries, ids: bigint[]): Prom
 }
 
 /** A condition on the experiments `e` of a page and their order. Its values are `$1` to `$8`. */
-export const ofPage = ({ sort }: ExperimentPage) => `${isShownIn('e', '$4')}
+const ofPage = ({ sort }: ExperimentPage) => `${isShownIn('e', '$4')}
        AND EXISTS (SELECT 1 FROM projects listed JOIN workspaces lw ON lw.id = listed.workspace_id
          WHERE listed.id = $4 AND ${mayReadProject('listed', 'lw')})
        AND e.deleted_at IS NULL AND e.archived = $5 AND e.id > $6
-     ORDER BY ${sort ? `${timeColumns[sort.by]} ${sort.isDescending ? 'DESC' : 'ASC'}, ` : ''}e.id LIMIT $7 OFFSET $8`
+     ORDER BY ${orderOfPage(sort)} LIMIT $7 OFFSET $8`
+
+export const orderOfPage = (sort: ExperimentSort | undefined) =>
+  `${sort ? `${timeColumns[sort.by]} ${sort.isDescending ? 'DESC' : 'ASC'}, ` : ''}e.id`
 
 const timeColumns = { startTime: 'e.start_time_ms', endTime: 'coalesce(e.end_time_ms, e.active_at_ms)' }
 
-export const toPageValues = (viewer: Viewer, page: ExperimentPage) => [
+const toPageValues = (viewer: Viewer, page: ExperimentPage) => [
   ...toViewerValues(viewer),
   page.projectId,
   page.archived,

@@ -1,44 +1,15 @@
 import type { Queries } from '../database.ts'
-import type { ExperimentWithValues } from './experiment-values.ts'
 import { type Experiment, experimentColumns, experimentsWithPlace, type ValueKind } from './experiments.ts'
 
 type ValueName = { kind: ValueKind; name: string }
 
-/** What to read of every run, for filters, order and groups. */
-export type RunParts = { values: ValueName[]; system: string[]; withTags: boolean }
-
-/**
- * All runs of a project, those symlinked into it included, in any order. Without a check of permissions: the caller must
- * have made it. Each value is looked up by its primary key: a join would read all values of the project, of which a run has
- * hundreds.
- */
-export async function listRuns(
-  queries: Queries,
-  projectId: string,
-  archived: boolean,
-  { values, system, withTags }: RunParts,
-): Promise<ExperimentWithValues[]> {
-  const value = (_: unknown, at: number) =>
-    `(SELECT v.value FROM experiment_values v WHERE v.experiment_id = e.id AND v.kind = ($3::text[])[${at + 1}]
-      AND v.name = ($4::text[])[${at + 1}])`
-  const detail = (_: unknown, at: number) =>
-    `(SELECT d.content::json ->> ($5::text[])[${at + 1}] FROM experiment_documents d
-      WHERE d.experiment_id = e.id AND d.kind = 'system')`
-  const tags = 'ARRAY(SELECT t.tag FROM experiment_tags t WHERE t.experiment_id = e.id ORDER BY t.added_at, t.tag)'
-  const parts = `ARRAY[${values.map(value).join(', ')}]::text[] AS values,
-    ARRAY[${system.map(detail).join(', ')}]::text[] AS system, ${withTags ? tags : "'{}'::text[]"} AS tags`
-  return await queries.rows<ExperimentWithValues>(
-    `SELECT ${runColumns}, ${parts} ${runsWithPlace} WHERE ${isOfProject} AND ($3::text[], $4::text[], $5::text[]) IS NOT NULL`,
-    [projectId, archived, values.map((it) => it.kind), values.map((it) => it.name), system],
-  )
-}
-
-const runColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
+/** What is known of a run `e` itself. */
+export const runColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
   w.name AS "workspaceName", e.file_path AS "filePath", e.start_time_ms AS "startTimeMs",
   e.end_time_ms AS "endTimeMs", e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs",
   e.stop_requested AS "stopRequested", e.archived, e.has_crashed AS "hasCrashed", e.error, false AS "isWritable",
   '{}'::json AS limits, '{}'::text[] AS "throttleReasons"`
-const runsWithPlace = `FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
+export const runsWithPlace = `FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
   JOIN users u ON u.id = e.user_id`
 /** Of the project $1, archived as $2 says. */
 const isOfProject = `(e.project_id = $1 OR e.id = ANY(ARRAY(SELECT experiment_id FROM experiment_symlinks WHERE project_id = $1)))
@@ -47,18 +18,17 @@ const isOfProject = `(e.project_id = $1 OR e.id = ANY(ARRAY(SELECT experiment_id
 export type RunPlace = { startTimeMs: bigint; id: bigint }
 
 /**
- * The newest runs of a project, from behind a place on, and how many it has: what its table shows first. Costs a twentieth of
- * `listRuns` for ten thousand runs.
+ * The newest runs of a project, from behind a place on, and how many it has: what its table shows first.
  */
 export async function listNewestRuns(
   queries: Queries,
   projectId: string,
   archived: boolean,
   { after, limit }: { after: RunPlace | undefined; limit: number },
-): Promise<{ runs: ExperimentWithValues[]; total: number }> {
+): Promise<{ runs: Experiment[]; total: number }> {
   const [runs, [counted]] = await Promise.all([
-    queries.rows<ExperimentWithValues>(
-      `SELECT ${runColumns}, '{}'::text[] AS values, '{}'::text[] AS system, '{}'::text[] AS tags ${runsWithPlace}
+    queries.rows<Experiment>(
+      `SELECT ${runColumns} ${runsWithPlace}
        WHERE ${isOfProject} AND ($3::bigint IS NULL OR (e.start_time_ms, e.id) < ($3, $4))
        ORDER BY e.start_time_ms DESC, e.id DESC LIMIT $5`,
       [projectId, archived, after?.startTimeMs ?? null, after?.id ?? null, limit],

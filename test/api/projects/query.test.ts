@@ -262,12 +262,13 @@ describe('names what is wrong:', () => {
     [{ not: 'x', rules: [] }, 'predicates.not: expected true or false'],
     [Array(101).fill(good), 'predicates: must have 100 entries or fewer'],
     [Array(2).fill({ rules: Array(51).fill(good) }), 'predicates: must have 100 rules or fewer'],
-    [
-      Array.from({ length: 100 }, (_, n) => ({ ...good, column: `${'é'.repeat(1_900)}${n}--metrics` })),
-      'predicates: the names of metrics must have 100000 bytes together',
-    ],
   ])('%j', async (predicates, message) => {
     expectRefusal(await post({ predicates }), 400, codes.badRequest, message)
+  })
+
+  it('but not long names', async () => {
+    const names = [...Array.from({ length: 20 }, (_, n) => `${'é'.repeat(1_900)}${n}`), 'a_'.repeat(990)]
+    expect((await post({ predicates: names.map((it) => ({ ...good, column: `${it}--metrics` })) })).status).toBe(200)
   })
 
   it('a tree that is too deep', async () => {

@@ -195,8 +195,8 @@ function isSo(actual: string | number, operator: string, value: Value): boolean 
   if (wanted !== undefined) {
     if (asNumber === undefined) return false
     pair = [asNumber, wanted]
-  } else if (value.is === 'flag') pair = [String(actual).toLowerCase(), 'true']
-  else if (typeof actual === 'number') return false
+  } else if (typeof actual === 'number') return false
+  else if (value.is === 'flag') pair = [actual.toLowerCase(), 'true']
   else pair = [actual, value.text]
   const [left, right] = pair
   return (
