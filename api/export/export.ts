@@ -72,7 +72,7 @@ export function createExportRoutes({ reads, clickhouse, access, findPosition, pe
       shape: 'bytes',
       async handle({ query: { format = 'parquet', part, ...named }, caller, reply }) {
         const signal = slots.take(caller.userId, reply.raw)
-        const { runs, name } = await findScope({ reads, access }, caller, named)
+        const { runs, name } = await findScope({ reads, clickhouse, access }, caller, named)
         const { untilMs, between } =
           part === undefined ? { untilMs: Date.now(), between: undefined } : parsePartId(part)
         const scope = { what, runs, untilMs, between }
@@ -101,7 +101,7 @@ export function createExportRoutes({ reads, clickhouse, access, findPosition, pe
       shape: 'bytes',
       async handle({ query: { format = 'parquet', ...named }, caller, reply }) {
         const signal = slots.take(caller.userId, reply.raw)
-        const { runs, name } = await findScope({ reads, access }, caller, named)
+        const { runs, name } = await findScope({ reads, clickhouse, access }, caller, named)
         const { query, given } = await selectWideRuns({ reads, clickhouse }, runs)
         const { stream, rows } = await clickhouse.streamExport(`${query} ${formatClause(format)}`, {
           isWhole: true,
@@ -132,7 +132,7 @@ export function createExportRoutes({ reads, clickhouse, access, findPosition, pe
       shape: 'plain',
       async handle({ query: { what, rowsOfPart = rowsOfPartDefault, ...named }, caller, reply }) {
         const signal = slots.take(caller.userId, reply.raw)
-        const { runs } = await findScope({ reads, access }, caller, named)
+        const { runs } = await findScope({ reads, clickhouse, access }, caller, named)
         const position = await findPosition()
         if (!position) throw unavailable('The service is catching up with what was accepted.', undefined, 5)
         const { receivedMs } = what === 'output' ? position.lines : position.points

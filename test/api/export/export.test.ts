@@ -132,6 +132,26 @@ it('an export of experiments has these only, and refuses those of others', async
   expect((await readRows('metrics')).map((it) => it.experiment_key)).toEqual([keys[0], keys[2]])
 })
 
+it('a query selects the experiments of a project', async () => {
+  const { keys, readRows, read } = await aProject(
+    [[aPoint({ metricValue: 1 })], [aPoint({ metricValue: 2 })]],
+    ['a b', 'c'],
+  )
+  const rows = await readRows('metrics', { query: 'metric.loss > 1 or name = "a"' })
+  expect(rows.map((it) => it.experiment_key)).toEqual([keys[1]])
+  expect((await readRows('metrics', { query: 'name = "a b"' })).map((it) => it.experiment_key)).toEqual([keys[0]])
+  const manifest = await read('manifest', { what: 'metrics', query: 'nothing' })
+  expect(manifest.body).toMatchObject({ experiments: 0, rows: 0 })
+  expectRefusal(
+    await read('metrics', { query: 'metric.loss >' }),
+    400,
+    codes.badRequest,
+    'query, character 14: expected a value after >, such as 0.1 or "adam"',
+  )
+  const both = await read('metrics', { query: 'a', experimentKeys: keys[0] as string })
+  expectRefusal(both, 400, codes.badRequest, 'query: is for a project, not for experimentKeys')
+})
+
 it('a project without points, or without experiments, is a file without rows', async () => {
   const { read } = await aProject([[aPoint()]])
   const empty = await read('system-metrics', { format: 'csv' })
