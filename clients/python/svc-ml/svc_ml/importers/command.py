@@ -73,8 +73,22 @@ def _tensorboard(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespac
     return open_source
 
 
+def _wandb(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], Source]:
+    parser.add_argument(
+        "source", type=Path, nargs="+", help="a folder `wandb`, or one with such folders, or a .wandb file"
+    )
+
+    def open_source(given: argparse.Namespace) -> Source:
+        from svc_ml.importers.wandb.run import WandbSource
+
+        return WandbSource(given.source)
+
+    return open_source
+
+
 _KINDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], Callable[[argparse.Namespace], Source]]]] = {
     "tensorboard": ("event files of TensorBoard", _tensorboard),
+    "wandb": ("runs of W&B out of their local files, online and offline ones", _wandb),
 }
 
 

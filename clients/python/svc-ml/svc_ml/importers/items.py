@@ -20,7 +20,7 @@ class Points(NamedTuple):
     context: str
     values: list[float]
     steps: Optional[list[Optional[int]]]
-    timestamps: list[int]
+    timestamps: Optional[list[Optional[int]]]
     """Milliseconds since the Unix epoch."""
     epochs: Optional[list[Optional[int]]] = None
 

@@ -67,6 +67,8 @@ class RunSender:
         }
         outbox = _Outbox(target, Registration(self.key, create, may_exist=True))
         state: items.State | None = None
+        # The last of each, of which there is one: threads that send keep no order.
+        values: dict[tuple[type, str], Any] = {}
         has_come = not self._is_counted
         try:
             with outbox:
@@ -82,9 +84,12 @@ class RunSender:
                         state = item
                     elif isinstance(item, items.LeftOut):
                         report.leave(item.what, item.why, item.count)
+                    elif isinstance(item, (items.Parameter, items.Other)):
+                        values[type(item), item.name] = item.value
                     else:
                         self._put(item, outbox, report, known)
                 pending.flush()
+                _put_values(values, outbox, report)
                 outbox.wait()
                 # Last: what is logged later would move an end that was not set.
                 for path, body in _to_end(state) if has_come else ():
@@ -106,15 +111,7 @@ class RunSender:
         return {it["assetId"] for it in target.service.get("/experiment/asset/list", query)["assets"]}
 
     def _put(self, item: Any, outbox: _Outbox, report: Report, known: set[str]) -> None:
-        if isinstance(item, items.Parameter):
-            report.take("parameters")
-            body = {"parameterName": item.name, "parameterValue": to_text(item.value)}
-            outbox.put([_call("/write/experiment/parameter", body)], "parameter")
-        elif isinstance(item, items.Other):
-            report.take("others")
-            body = {"key": item.name, "value": to_text(item.value)}
-            outbox.put([_call("/write/experiment/log-other", body)], "other")
-        elif isinstance(item, items.Tag):
+        if isinstance(item, items.Tag):
             report.take("tags")
             outbox.put([_call("/write/experiment/tags", {"addedTags": [item.name]})], "tags")
         elif isinstance(item, items.Write):
@@ -181,7 +178,7 @@ class _Pending:
                 points.values[part],
                 None if points.steps is None else points.steps[part],
                 None if points.epochs is None else points.epochs[part],
-                points.timestamps[part],
+                None if points.timestamps is None else points.timestamps[part],
                 first_index=self._counts.get(series, 0) + at,
             )
             if self._waiting and self._waiting + count > _POINTS_AT_ONCE:
@@ -285,6 +282,17 @@ class _Outbox:
                 self._error = self._error or error
             finally:
                 self._jobs.task_done()
+
+
+def _put_values(values: dict[tuple[type, str], Any], outbox: _Outbox, report: Report) -> None:
+    for (kind, name), value in values.items():
+        if kind is items.Parameter:
+            report.take("parameters")
+            body = {"parameterName": name, "parameterValue": to_text(value)}
+            outbox.put([_call("/write/experiment/parameter", body)], "parameter")
+        else:
+            report.take("others")
+            outbox.put([_call("/write/experiment/log-other", {"key": name, "value": to_text(value)})], "other")
 
 
 def _call(path: str, body: dict[str, Any]) -> Record:

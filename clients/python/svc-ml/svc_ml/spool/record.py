@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -50,7 +51,7 @@ def encode_series(
     values: list[float],
     steps: list[int | None] | None,
     epochs: list[int | None] | None,
-    timestamps: list[int],
+    timestamps: Sequence[int | None] | None,
     first_index: int | None = None,
 ) -> str:
     """first_index: how many points of the series came before, of those that are sent under the same idempotency key."""
@@ -65,7 +66,9 @@ def encode_series(
         parts.append(f'"steps":{_JSON(steps)}')
     if epochs is not None and any(it is not None for it in epochs):
         parts.append(f'"epochs":{_JSON(epochs)}')
-    parts.append(f'"timestamps":{_JSON(timestamps)},"values":{_JSON(plain)}}}')
+    if timestamps is not None and any(it is not None for it in timestamps):
+        parts.append(f'"timestamps":{_JSON(timestamps)}')
+    parts.append(f'"values":{_JSON(plain)}}}')
     return ",".join(parts)
 
 

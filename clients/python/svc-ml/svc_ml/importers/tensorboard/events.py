@@ -85,7 +85,7 @@ class EventFile:
         for tag, (values, steps, walls) in series.items():
             self._note_time(min(walls))
             self._note_time(max(walls))
-            timestamps = [round(it * 1000) for it in walls]
+            timestamps: list[Optional[int]] = [round(it * 1000) for it in walls]
             yield Points(self._stream, tag, self.context, values, steps, timestamps)
         yield from others
 
