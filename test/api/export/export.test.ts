@@ -1,9 +1,11 @@
 import { parse as parseCsv } from 'csv-parse/sync'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { openClickHouse } from '../../../store/clickhouse/connection.ts'
+import { openDatabase } from '../../../store/postgres/database.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
 import type { ReadPoint, TestClient } from '../../kit/http/client.ts'
-import { uniqueName } from '../../kit/service.ts'
+import { storesWith, uniqueName } from '../../kit/service.ts'
 import { openTwoUsers, type TwoUsers } from '../accounts/two-users.ts'
 import { codes, expectRefusal } from '../http-error.ts'
 
@@ -230,6 +232,70 @@ it('a user has one export at a time, and another user one as well', async () => 
   expect(refused?.headers.get('retry-after')).toBe('2')
   await Promise.all(answers.map((it) => it.text()))
   await eventually(async () => expect((await read('metrics')).status).toBe(200))
+})
+
+/** An experiment with more points than lie on the way between the stores and a client who does not read. */
+async function aLongSeries() {
+  const { keys, project } = await aProject([[aPoint()]])
+  const { clickhouseUrl, postgresUrl } = storesWith('postgres')
+  const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
+  const found = await database.row<{ id: bigint }>('SELECT id FROM experiments WHERE key = $1', [keys[0]])
+  await database.close()
+  const clickhouse = openClickHouse({ url: clickhouseUrl })
+  await clickhouse.command(
+    `INSERT INTO ${clickhouse.database}.points (experiment_id, metric, context, step, request_hi, request_lo, place, value_bits)
+     SELECT ${found?.id}, 'long', '', number, 1, 1, number, number FROM numbers(400000)`,
+  )
+  const address = `${service.url}/api/rest/v2/export/metrics?${new URLSearchParams({ ...project, format: 'jsonl' })}`
+  return {
+    clickhouse,
+    /** Begins an export, and reads its first bytes only. */
+    async begin(signal?: AbortSignal) {
+      const answer = await fetch(address, { headers: { authorization: service.apiKey }, ...(signal && { signal }) })
+      expect(answer.status).toBe(200)
+      const reader = (answer.body as ReadableStream<Uint8Array>).getReader()
+      const { value } = await reader.read()
+      expect(value?.length).toBeGreaterThan(0)
+      return reader
+    },
+    listQueries: () =>
+      clickhouse.rows<{ id: string }>(
+        `SELECT query_id AS id FROM system.processes
+         WHERE position(query, 'IN (${found?.id})') > 0 AND position(query, 'FORMAT JSONEachRow') > 0 AND position(query, 'processes') = 0`,
+      ),
+  }
+}
+
+it('an export goes on for as long as its client is there: then its query ends, and the slot is free', async () => {
+  const { begin, clickhouse, listQueries } = await aLongSeries()
+  const { read } = await aProject([[aPoint()]])
+  const leave = new AbortController()
+  await begin(leave.signal)
+  expect(await listQueries()).toHaveLength(1)
+  const refused = await read('metrics')
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '2'])
+  const ofStranger = { workspaceName: service.stranger.workspaceName, projectName: uniqueName('theirs') }
+  await service.stranger.createExperiment({ projectName: ofStranger.projectName })
+  expect((await service.stranger.get(`/export/metrics?${new URLSearchParams(ofStranger)}`)).status).toBe(200)
+
+  leave.abort()
+  await eventually(async () => {
+    expect(await listQueries()).toEqual([])
+    expect((await read('metrics')).status).toBe(200)
+  })
+  await clickhouse.close()
+})
+
+it('an export that fails in its middle is cut off: its client hears of it', async () => {
+  const { begin, clickhouse, listQueries } = await aLongSeries()
+  const reader = await begin()
+  const [query] = await listQueries()
+  await clickhouse.command(`KILL QUERY WHERE query_id = '${query?.id}' ASYNC`)
+  const readAll = async () => {
+    while (!(await reader.read()).done);
+  }
+  await expect(readAll()).rejects.toThrow('terminated')
+  await clickhouse.close()
 })
 
 it('runs are exported as a wide table, in every page the same columns', async () => {
