@@ -137,7 +137,8 @@ def test_files_tables_histograms_and_artifacts_are_there(importer: Importer, wri
     described = next(it for it in run.assets() if it.name == "digit.png")
     assert json.loads(described.metadata or "") == {"caption": "a zero"}
     [artifact] = run.artifacts()
-    assert artifact.name == "weights" and "good" in artifact.aliases
+    version = importer.service.get(f"/api/rest/v2/artifacts/version?versionId={artifact.id}")
+    assert artifact.name == "weights" and "good" in version["alias"] and '"layers": 3' in version["metadata"]
     artifact.download(tmp_path / "artifact", show_progress=False)
     assert (tmp_path / "artifact" / "note.txt").read_text() == "saved"
 

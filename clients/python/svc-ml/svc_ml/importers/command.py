@@ -86,8 +86,21 @@ def _wandb(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], So
     return open_source
 
 
+def _mlflow(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], Source]:
+    parser.add_argument("source", help="mlflow.db (or sqlite:///mlflow.db), or a folder mlruns")
+
+    def open_source(given: argparse.Namespace) -> Source:
+        from svc_ml.importers.mlflow.open import open_store
+        from svc_ml.importers.mlflow.run import MlflowSource
+
+        return MlflowSource(open_store(given.source))
+
+    return open_source
+
+
 _KINDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], Callable[[argparse.Namespace], Source]]]] = {
     "tensorboard": ("event files of TensorBoard", _tensorboard),
+    "mlflow": ("runs of MLflow out of its database or folder", _mlflow),
     "wandb": ("runs of W&B out of their local files, online and offline ones", _wandb),
 }
 
@@ -97,8 +110,6 @@ _KINDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], Callable[[argpa
 
 def _import(given: argparse.Namespace) -> int:
     source: Source = given.open(given)
-    if given.follow and not source.can_grow:
-        raise SvcError(f"--follow: what is read from {source.kind} does not grow; import it again instead.")
     target = _find_target(given)
     began = time.monotonic()
     try:

@@ -142,11 +142,23 @@ class SourceRun:
 
 class Source:
     kind: str
-    can_grow = True
+
+    def left_out(self) -> list[LeftOut]:
+        """What was seen when runs were listed, and is none of them."""
+        return []
 
     def runs(self) -> Iterable[SourceRun]:
         """Raises SvcError when there is no such source."""
         raise NotImplementedError
+
+
+def to_digest(path: Path) -> str:
+    """Of the content of a file. Raises OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1024 * 1024):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def to_key(*parts: str) -> str:

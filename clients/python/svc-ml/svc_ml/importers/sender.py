@@ -67,7 +67,8 @@ class RunSender:
         }
         outbox = _Outbox(target, Registration(self.key, create, may_exist=True))
         state: items.State | None = None
-        # The last of each, of which there is one: threads that send keep no order.
+        # In one write, and of values the last of each: threads that send keep no order.
+        tags: list[str] = []
         values: dict[tuple[type, str], Any] = {}
         has_come = not self._is_counted
         try:
@@ -84,16 +85,24 @@ class RunSender:
                         state = item
                     elif isinstance(item, items.LeftOut):
                         report.leave(item.what, item.why, item.count)
+                    elif isinstance(item, items.Tag):
+                        tags.append(item.name)
                     elif isinstance(item, (items.Parameter, items.Other)):
                         values[type(item), item.name] = item.value
                     else:
                         self._put(item, outbox, report, known)
                 pending.flush()
                 _put_values(values, outbox, report)
+                if tags:
+                    report.take("tags", len(tags))
+                    outbox.put([_call("/write/experiment/tags", {"addedTags": tags})], "tags")
                 outbox.wait()
                 # Last: what is logged later would move an end that was not set.
                 for path, body in _to_end(state) if has_come else ():
                     outbox.put([_call(path, body)], "end")
+            if has_come and state is not None and state.is_running and target.service is not None:
+                # It is shown as running for a while, as one whose process has told no end.
+                target.service.get("/write/experiment/set-status", {"experimentKey": self.key})
         finally:
             outbox.tell(report)
         if not self._is_counted:
@@ -111,10 +120,7 @@ class RunSender:
         return {it["assetId"] for it in target.service.get("/experiment/asset/list", query)["assets"]}
 
     def _put(self, item: Any, outbox: _Outbox, report: Report, known: set[str]) -> None:
-        if isinstance(item, items.Tag):
-            report.take("tags")
-            outbox.put([_call("/write/experiment/tags", {"addedTags": [item.name]})], "tags")
-        elif isinstance(item, items.Write):
+        if isinstance(item, items.Write):
             report.take(item.what)
             content = {"method": item.method, "path": item.path, "body": item.body}
             outbox.put([record.encode_json(record.CALL, content)], "call")

@@ -27,6 +27,8 @@ def import_once(source: Source, target: Target, workers: int, on_run: OnRun) -> 
     """
     report = Report()
     waiting = [RunSender(source.kind, run, target) for run in source.runs()]
+    for it in source.left_out():
+        report.leave(it.what, it.why, it.count)
     _refuse_twins(waiting)
     sizes = [it.run.size() for it in waiting]
     whole = sum(sizes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +22,7 @@ from svc_ml.importers.items import (
     State,
     Tag,
     Write,
+    to_digest,
 )
 from svc_ml.importers.protobuf import to_dict, to_text
 from svc_ml.importers.wandb import records
@@ -184,8 +184,7 @@ class _Part:
         for path in sorted(it for it in self.folder.rglob("*") if it.is_file()):
             name = path.relative_to(self.folder).as_posix()
             if not name.startswith("media/") and name != "output.log":
-                content = hashlib.sha256(path.read_bytes()).hexdigest()
-                yield File(f"saved\0{name}\0{content}", name, path)
+                yield File(f"saved\0{name}\0{to_digest(path)}", name, path)
 
 
 def _read_config(config: records.Message) -> Iterator[Item]:
