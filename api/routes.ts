@@ -47,7 +47,10 @@ import { createOutputRoutes } from './experiments/output.ts'
 import { createRangeRoutes } from './experiments/ranges.ts'
 import { createCallRoutes } from './experiments/rpc.ts'
 import { createStreamReadRoutes } from './experiments/series.ts'
+import { createAuditExportRoutes } from './export/audit.ts'
+import { createEventExportRoutes } from './export/events.ts'
 import { createExportRoutes } from './export/export.ts'
+import { createExportSlots } from './export/slots.ts'
 import type { ChangeStreams } from './live/changes.ts'
 import { createExperimentStreamRoutes } from './live/stream.ts'
 import type { LiveStreams } from './live/streams.ts'
@@ -148,6 +151,7 @@ export function createApiRoutes({
   const writer = createAssetWriter({ database, objects, orphanedObjects, limits })
   const artifacts = createArtifactAccess({ queries: database, access })
   const models = createMonitoredModels({ queries: database, access })
+  const exportSlots = createExportSlots(exportsPerUserMax)
   const assets = {
     database,
     reads,
@@ -205,8 +209,10 @@ export function createApiRoutes({
       clickhouse,
       access,
       findPosition: liveStreams.findPosition,
-      perUserMax: exportsPerUserMax,
+      slots: exportSlots,
     }),
+    ...createEventExportRoutes({ clickhouse, models, slots: exportSlots }),
+    ...createAuditExportRoutes({ reads, clickhouse, slots: exportSlots }),
     ...createWebhookRoutes({ database, access, secrets, privateHosts }),
     ...createWebhookDeliveryRoutes({ database, reads, access, secrets, appUrl }),
     ...createStreamReadRoutes({ clickhouse, access }),

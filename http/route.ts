@@ -20,7 +20,7 @@ type Permission = (typeof permissions)[number]
 export type Caller = Account & { shareCode?: string; session?: { id: string; expiresAtMs: number } }
 
 /** The checked parts of a request. `caller` is set unless the permission of the route is `anyone`. */
-type Call<Body, Query, Params> = FastCall<Body> & {
+export type Call<Body, Query, Params> = FastCall<Body> & {
   query: Query
   params: Params
   request: FastifyRequest

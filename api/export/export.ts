@@ -1,19 +1,18 @@
-import { create as toDisposition } from 'content-disposition'
-import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { integerBetween, object, optional, text } from '../../http/body/fields.ts'
 import { unavailable } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import { exportFormats, formatClause, formats } from '../../store/clickhouse/export/formats.ts'
+import { formatClause } from '../../store/clickhouse/export/formats.ts'
 import { countParts, type Exported, selectExported } from '../../store/clickhouse/export/rows.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import type { Access } from '../access.ts'
 import type { LivePosition } from '../live/position.ts'
+import { describeFile, format } from './file.ts'
 import { parsePartId, toPartId } from './part.ts'
 import { selectWideRuns } from './runs.ts'
 import { findScope, scopeFields } from './scope.ts'
-import { createExportSlots } from './slots.ts'
+import type { ExportSlots } from './slots.ts'
 
 const topic = 'Export'
 
@@ -27,10 +26,6 @@ const exported = {
 } satisfies Record<Exported, string>
 
 const whats = Object.keys(exported) as Exported[]
-
-const format = optional(z.enum(exportFormats, `expected one of ${exportFormats.join(', ')}`)).describe(
-  'default parquet; arrow is a stream of record batches',
-)
 
 const manifestAnswer = z.object({
   until: z.int().describe('what was accepted until then is in the parts: ms since the Unix epoch'),
@@ -50,12 +45,11 @@ type Deps = {
   access: Access
   /** The position until which everything accepted is stored; undefined while the queue is behind. */
   findPosition(): Promise<LivePosition | undefined>
-  perUserMax: number
+  slots: ExportSlots
 }
 
 /** Exports of what experiments logged. ClickHouse writes each format itself, and its bytes pass through. */
-export function createExportRoutes({ reads, clickhouse, access, findPosition, perUserMax }: Deps): Route[] {
-  const slots = createExportSlots(perUserMax)
+export function createExportRoutes({ reads, clickhouse, access, findPosition, slots }: Deps): Route[] {
   const routes = whats.map((what) =>
     route({
       method: 'GET',
@@ -148,12 +142,4 @@ export function createExportRoutes({ reads, clickhouse, access, findPosition, pe
       },
     }),
   ]
-}
-
-function describeFile(reply: FastifyReply, name: string, format: keyof typeof formats) {
-  const { contentType, extension } = formats[format]
-  reply.headers({
-    'content-type': contentType,
-    'content-disposition': toDisposition(`${name.replaceAll(/[/\\]/g, '_')}.${extension}`),
-  })
 }

@@ -37,4 +37,6 @@ export function createExportSlots(perUserMax: number) {
   }
 }
 
+export type ExportSlots = ReturnType<typeof createExportSlots>
+
 const retryAfterSeconds = 2

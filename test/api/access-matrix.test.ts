@@ -89,6 +89,8 @@ const samples: Record<string, Sample> = {
   '/export/metrics': ['read with a key', byProject],
   '/export/system-metrics': ['read with a key', byProject],
   '/export/output': ['read with a key', byProject],
+  '/export/events': ['write', byMonitored()],
+  '/export/labels': ['write', byMonitored()],
   '/export/manifest': ['read with a key', ({ projectId }) => ({ query: { projectId, what: 'metrics' } })],
   '/project/query': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, predicates: [] } })],
   '/experiment/metadata': ['read', byKey],
@@ -402,6 +404,8 @@ const subjects: Record<string, (place: Place) => Promise<string>> = {
   '/template/download': aPanel,
   '/write/template/delete': aPanel,
   '/experiment/rpc': aCall,
+  '/export/events': aStoredEvent,
+  '/export/labels': aStoredEvent,
   '/mpm/v2/events/count': aStoredEvent,
   '/mpm/v2/event': aStoredEvent,
   '/mpm/v2/features': aStoredEvent,
@@ -497,7 +501,8 @@ const elsewhere = new Set([
   // Of a workspace that the caller may use: `test/monitoring/alerts.test.ts`.
   '/mpm/v2/alerts/{alertId}',
 ])
-const needsMoreThanAKey = (path: string) => /^\/(admin|write\/(service-account|organization|api))(\/|$)/.test(path)
+const needsMoreThanAKey = (path: string) =>
+  /^\/(admin|export\/audit|write\/(service-account|organization|api))(\/|$)/.test(path)
 /** They leave out what the caller may not see, and answer the same as if it were not there: `charts.test.ts`, `ranges.test.ts`. */
 const leavingOut = new Set(['/experiments/multi-metric-chart', '/experiments/series'])
 /** Its answer has no end; nor has that of `/experiments/stream`: `changes.test.ts`. */

@@ -290,6 +290,10 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
   for (const what of ['runs', 'metrics', 'system-metrics', 'output']) {
     read(`/export/${what}`, { projectId, format: 'jsonl' })
   }
+  for (const what of ['events', 'labels']) {
+    read(`/export/${what}`, { workspaceName, modelName: monitored, format: 'jsonl' })
+  }
+  read('/export/audit', { format: 'jsonl' })
   read('/export/manifest', { projectId, what: 'metrics' })
   reads.push({ path: '/project/output/search', body: { projectId, search: 'line' } })
 
@@ -328,6 +332,7 @@ async function expectEveryRoute(url: string, reads: Read[]) {
 /** What changes without anybody writing: with each read, and with each start of the service. */
 const changesByItself: [path: string, part: RegExp][] = [
   ['/export/manifest', /"until":\d+|"part":"[^"]*"/g],
+  ['/export/audit', /\{"time":"[^"]*","user_name":"svc up","act":"sign-in-link\.made"[^\n]*\n/g],
   ['/admin/users', /"lastActivityAt":(\d+|null)/g],
   ['/admin/audit', /\{"at":\d+,"userName":"svc up","act":"sign-in-link\.made"[^{}]*\{\}\},?/g],
 ]

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import type { ClickHouse, GivenRows } from '../connection.ts'
 import { readSummaryValues, type SummaryValues } from '../points/summary-values.ts'
+import { quoteName } from './names.ts'
 
 /**
  * Runs as one wide table. What Postgres knows of them is sent to ClickHouse, which writes the format. The columns are known
@@ -75,5 +76,3 @@ export function toGivenRuns(
 /** JSON has no form for these. */
 const toExactJson = (value: number) =>
   Number.isFinite(value) && !Object.is(value, -0) ? value : Object.is(value, -0) ? '-0' : String(value)
-
-const quoteName = (name: string) => `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``
