@@ -98,9 +98,71 @@ def _mlflow(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], S
     return open_source
 
 
+def _table(kind: str) -> Callable[[argparse.ArgumentParser], Callable[[argparse.Namespace], Source]]:
+    def add_options(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], Source]:
+        parser.add_argument("source", type=Path, nargs="+", help="files with a row for each step, or for each point")
+        for name, text in _COLUMNS.items():
+            parser.add_argument(f"--{name}", dest=f"column_{name}", metavar="COLUMN", help=text)
+        parser.add_argument(
+            "--param", metavar="COLUMN", action="append", default=[], help="a parameter: its last value"
+        )
+        parser.add_argument("--ignore", metavar="COLUMN", action="append", default=[], help="left out")
+        if kind == "csv":
+            parser.add_argument("--delimiter", help="between cells (a comma; in files .tsv a tab)")
+        return lambda given: _open_table(kind, given)
+
+    return add_options
+
+
+_COLUMNS = {
+    "run": "each of its values is a run (else each file is one)",
+    "step": "(else step, _step, global_step or iteration)",
+    "epoch": "whole numbers",
+    "time": "numbers since 1970, or dates (else timestamp, time, _timestamp, wall_time, datetime or date)",
+    "context": "such as train and valid",
+    "metric": "names of metrics, of a table with a row for each point (else each other column is a metric)",
+    "value": "values, beside --metric (value)",
+}
+
+
+def _open_table(kind: str, given: argparse.Namespace) -> Source:
+    from svc_ml.importers.table.rows import CsvRows, JsonRows, ParquetRows
+    from svc_ml.importers.table.run import Mapping, Rows, TableSource
+
+    def open_rows(path: Path) -> Rows:
+        if kind == "csv":
+            return CsvRows(path, given.delimiter or ("\t" if path.suffix == ".tsv" else ","), given.follow)
+        return JsonRows(path, given.follow) if kind == "jsonl" else ParquetRows(path)
+
+    named = {it: getattr(given, f"column_{it}") for it in ("run", "step", "epoch", "time", "context", "metric")}
+    mapping = Mapping(
+        **named, value=given.column_value or "value", parameters=tuple(given.param), ignored=tuple(given.ignore)
+    )
+    return TableSource(kind, [open_rows(it) for it in given.source], mapping)
+
+
+def _neptune(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], Source]:
+    parser.add_argument("source", type=Path, help="the folder that neptune-exporter has written as its --data-path")
+    parser.add_argument("--files", type=Path, metavar="FOLDER", help="that which it has written as its --files-path")
+    parser.add_argument(
+        "--step-multiplier", type=_positive, default=1, metavar="N", help="makes steps with decimals whole (1)"
+    )
+
+    def open_source(given: argparse.Namespace) -> Source:
+        from svc_ml.importers.neptune.run import NeptuneSource
+
+        return NeptuneSource(given.source, given.files, given.step_multiplier)
+
+    return open_source
+
+
 _KINDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], Callable[[argparse.Namespace], Source]]]] = {
     "tensorboard": ("event files of TensorBoard", _tensorboard),
     "mlflow": ("runs of MLflow out of its database or folder", _mlflow),
+    "neptune": ("what neptune-exporter has written", _neptune),
+    "csv": ("tables of CSV", _table("csv")),
+    "jsonl": ("tables of JSON lines", _table("jsonl")),
+    "parquet": ("tables of Parquet, with pyarrow", _table("parquet")),
     "wandb": ("runs of W&B out of their local files, online and offline ones", _wandb),
 }
 
@@ -118,6 +180,9 @@ def _import(given: argparse.Namespace) -> int:
         _tell(report, given, time.monotonic() - began)
         if given.follow:
             return _follow(source, target, senders, report, given)
+    except (OSError, ValueError) as error:
+        # While runs are listed; what goes wrong with one is in the report.
+        raise SvcError(str(error)) from None
     except KeyboardInterrupt:
         print("svc-ml: broken off. The same command goes on.", file=sys.stderr)
         return _INTERRUPTED

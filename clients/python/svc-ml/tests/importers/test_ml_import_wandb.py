@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ml_imports import Importer, bits, commands_of, files, milliseconds, read_all
 
 from conftest import Service, eventually
+from ml_imports import Importer, bits, commands_of, files, milliseconds, read_all
 from ml_ledger import environment, run_script
 from svc_ml.command import main
 

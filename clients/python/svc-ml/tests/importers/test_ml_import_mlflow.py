@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ml_imports import Importer, Point, bits, commands_of, eventually_points, files, milliseconds
 
 from conftest import Service, eventually
+from ml_imports import Importer, Point, bits, commands_of, eventually_points, files, milliseconds
 from ml_ledger import environment, run_script
 from svc_ml.command import main
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy
 import pytest
-from ml_imports import Importer, Point, as_float32, bits, commands_of, eventually_points, files, milliseconds, read_all
 from tensorboardX import SummaryWriter
 from tensorboardX.proto.summary_pb2 import Summary
 
 from conftest import Service, eventually
+from ml_imports import Importer, Point, as_float32, bits, commands_of, eventually_points, files, milliseconds, read_all
 from ml_ledger import environment
 from svc_ml.command import main
 
