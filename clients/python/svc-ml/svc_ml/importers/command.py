@@ -87,7 +87,9 @@ def _wandb(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], So
 
 
 def _mlflow(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], Source]:
-    parser.add_argument("source", help="mlflow.db (or sqlite:///mlflow.db), or a folder mlruns")
+    parser.add_argument(
+        "source", help="mlflow.db (or sqlite:///mlflow.db), a folder mlruns, or the address of a server"
+    )
 
     def open_source(given: argparse.Namespace) -> Source:
         from svc_ml.importers.mlflow.open import open_store
@@ -158,7 +160,7 @@ def _neptune(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], 
 
 _KINDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], Callable[[argparse.Namespace], Source]]]] = {
     "tensorboard": ("event files of TensorBoard", _tensorboard),
-    "mlflow": ("runs of MLflow out of its database or folder", _mlflow),
+    "mlflow": ("runs of MLflow out of its database, its folder or its server", _mlflow),
     "neptune": ("what neptune-exporter has written", _neptune),
     "csv": ("tables of CSV", _table("csv")),
     "jsonl": ("tables of JSON lines", _table("jsonl")),

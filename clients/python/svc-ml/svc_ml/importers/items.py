@@ -39,12 +39,20 @@ class Tag(NamedTuple):
     name: str
 
 
+class Download:
+    """The content of a file that is elsewhere. It is fetched only when the service does not have it yet."""
+
+    def fetch(self) -> Path:
+        """A temporary file, which is the caller's to delete. Raises OSError, SvcError."""
+        raise NotImplementedError
+
+
 class File(NamedTuple):
     """identity: tells it from the other files of the run, and stays the same."""
 
     identity: str
     name: str
-    data: Union[bytes, Path]
+    data: Union[bytes, Path, Download]
     type: str = "asset"
     step: Optional[int] = None
     context: str = ""

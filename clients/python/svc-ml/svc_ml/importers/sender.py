@@ -130,7 +130,7 @@ class RunSender:
         elif isinstance(item, items.File):
             report.take("files")
             asset_id = items.to_key(self.key, "file", item.identity)
-            if asset_id not in known:
+            if asset_id not in known and not outbox.is_dry:
                 outbox.put([_to_upload(item, asset_id)], "file")
         elif isinstance(item, items.ArtifactVersion):
             report.take("versions of artifacts")
@@ -221,6 +221,10 @@ class _Outbox:
         found = self._registration.answer or service.get("/experiment/metadata", {"experimentKey": key})
         return str(found.get("link", key))
 
+    @property
+    def is_dry(self) -> bool:
+        return self._target.service is None
+
     def put(self, records: list[Record], batch_id: str) -> None:
         if self._target.service is None:
             return
@@ -284,6 +288,9 @@ class _Outbox:
                 # After an error what waits is taken off the queue, so that nobody waits for it.
                 if self._error is None:
                     delivery.deliver(*job)
+                    for it in job[0]:
+                        if it.kind == record.FILE:
+                            record.delete_copies(delivery.folder, it)
             except BaseException as error:
                 self._error = self._error or error
             finally:
@@ -329,14 +336,16 @@ def _to_upload(item: items.File, asset_id: str) -> Record:
         "groupingName": item.model,
         "assetId": asset_id,
     }
+    is_temporary = isinstance(item.data, items.Download)
+    data = item.data.fetch() if isinstance(item.data, items.Download) else item.data
     content: dict[str, Any] = {
         "path": "/write/experiment/upload-asset",
         "query": {name: value for name, value in query.items() if value is not None},
-        "file": str(item.data) if isinstance(item.data, Path) else asset_id,
-        "is_copy": False,
+        "file": str(data) if isinstance(data, Path) else asset_id,
+        "is_copy": is_temporary,
     }
-    if isinstance(item.data, bytes):
-        content["bytes"] = base64.b64encode(item.data).decode()
+    if isinstance(data, bytes):
+        content["bytes"] = base64.b64encode(data).decode()
     return record.encode_json(record.FILE, content)
 
 

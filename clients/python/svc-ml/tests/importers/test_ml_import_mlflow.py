@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
+import signal
+import socket
 import sqlite3
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +153,63 @@ def test_a_database_that_has_grown_adds_what_is_new(importer: Importer, written:
     eventually_points(importer, expected_points())
 
 
+@pytest.fixture
+def server(written: Path, tmp_path: Path) -> Iterator[str]:
+    """`mlflow server` on a copy of the database, in which the registered model has another name."""
+    copy = tmp_path / "mlflow.db"
+    shutil.copy(written / "mlflow.db", copy)
+    with sqlite3.connect(copy) as database:
+        for table in ("registered_models", "model_versions", "registered_model_aliases"):
+            database.execute(f"UPDATE {table} SET name = 'served'")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{copy}", "--workers", "1"]
+    process = subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--port", str(port)],
+        cwd=tmp_path,
+        env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        eventually(lambda: urllib.request.urlopen(f"{url}/health").status == 200, seconds=90)
+        yield url
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_server_is_read_in_all_its_pages(
+    importer: Importer, server: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Of the sizes that the server allows, a thousand runs would be needed for a second page.
+    monkeypatch.setattr("svc_ml.importers.mlflow.server._RUNS_AT_ONCE", 2)
+    monkeypatch.setattr("svc_ml.importers.mlflow.server._POINTS_AT_ONCE", 400)
+    monkeypatch.setattr("svc_ml.importers.mlflow.server._VERSIONS_AT_ONCE", 1)
+    report = importer.run("mlflow", server)
+    assert report["failed"] == []
+    assert report["leftOut"] == [{"what": "runs", "why": "they are deleted in MLflow", "count": 1}]
+    eventually_points(importer, expected_points())
+    run = importer.runs()["first"]
+    assert run.params == {"rate": 0.1, "name": "two\nlines"} and run.state == "crashed"
+    assert (milliseconds(run.start), milliseconds(run.end)) == (START, START + 9_000)
+    found = {(type, name): data for (type, name, _), data in files(run).items()}
+    assert found["asset", "notes/note.txt"] == b"some" and found["model-element", "weights.bin"] == b"weights"
+    details = importer.service.get("/api/rest/v2/registry-model/details?workspaceName=default&modelName=served")
+    assert [(it["version"], it["comment"], it["stages"]) for it in details["versions"]] == [
+        ("1.0.0", "the first", ["champion"])
+    ]
+    assert importer.run("mlflow", server)["taken"] == report["taken"]
+    eventually_points(importer, expected_points())
+    assert len(run.assets()) == 3
+    for command in commands_of("MLflow from its server"):
+        assert main([it.replace("http://127.0.0.1:5000", server) for it in command]) == 0
+        assert "4 runs" in capsys.readouterr().out
+
+
 def test_what_is_no_store_of_mlflow_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text.db").write_text("no database, but a text that is long enough to be looked at")
     (tmp_path / "empty").mkdir()
@@ -159,6 +223,8 @@ def test_what_is_no_store_of_mlflow_says_so(tmp_path: Path, capsys: pytest.Captu
     ]:
         assert main(["import", "mlflow", str(tmp_path / source), "--dry-run"]) == 1
         assert told in capsys.readouterr().err
+    assert main(["import", "mlflow", "http://127.0.0.1:9", "--dry-run"]) == 1
+    assert "MLflow cannot be reached at http://127.0.0.1:9" in capsys.readouterr().err
 
 
 def test_the_page_of_the_documentation_does_what_it_says(

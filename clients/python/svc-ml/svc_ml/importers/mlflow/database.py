@@ -11,12 +11,12 @@ from typing import Any, Optional
 
 from svc_ml.fault import SvcError
 from svc_ml.importers.items import LeftOut, Points
-from svc_ml.importers.mlflow.records import Cursor, LoggedModel, ModelVersion, RunRecord, to_path
+from svc_ml.importers.mlflow.records import Cursor, LocalArtifacts, LoggedModel, ModelVersion, RunRecord, to_path
 
 _ROWS_AT_ONCE = 50_000
 
 
-class DatabaseStore:
+class DatabaseStore(LocalArtifacts):
     def __init__(self, path: Path) -> None:
         self._path = path
         if not path.is_file():
@@ -94,7 +94,7 @@ class DatabaseStore:
                 description or "",
                 about or "",
                 source or "",
-                [it for it in (stage,) if it and it != "None"] + aliases.get((name, version), []),
+                tuple([it for it in (stage,) if it and it != "None"] + aliases.get((name, version), [])),
             )
             for name, version, description, stage, source, about in self._rows(query, run.id)
         ]

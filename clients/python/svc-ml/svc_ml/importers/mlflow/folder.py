@@ -9,13 +9,13 @@ from typing import Optional
 
 from svc_ml.fault import SvcError
 from svc_ml.importers.items import LeftOut, Points
-from svc_ml.importers.mlflow.records import Cursor, LoggedModel, ModelVersion, RunRecord, to_path
+from svc_ml.importers.mlflow.records import Cursor, LocalArtifacts, LoggedModel, ModelVersion, RunRecord
 
 _STATUS = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5": "KILLED"}
 _ABOUT = "meta.yaml"
 
 
-class FolderStore:
+class FolderStore(LocalArtifacts):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._deleted = 0
@@ -103,14 +103,10 @@ class FolderStore:
                     version.get("description", ""),
                     _read_about(model / _ABOUT).get("description", ""),
                     self._where(version.get("source", ""), run),
-                    [it for it in (stage,) if it and it != "None"] + aliases,
+                    tuple([it for it in (stage,) if it and it != "None"] + aliases),
                 )
             )
         return found
-
-    def find_folder(self, uri: str) -> Optional[Path]:
-        path = to_path(uri)
-        return path if path is not None and path.exists() else None
 
     def _where(self, source: str, run: RunRecord) -> str:
         """A source in the artifacts of a run, where they lie now."""

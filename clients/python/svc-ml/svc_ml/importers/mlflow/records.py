@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple, Optional, Protocol
+from typing import NamedTuple, Optional, Protocol, Union
 from urllib.parse import unquote, urlsplit
 
-from svc_ml.importers.items import LeftOut, Points
+from svc_ml.importers.items import Download, LeftOut, Points, to_digest
 
 
 class RunRecord(NamedTuple):
@@ -27,7 +27,7 @@ class ModelVersion(NamedTuple):
     description: str
     model_description: str
     source: str
-    stages: list[str]
+    stages: tuple[str, ...]
     """Its stage and its aliases."""
 
 
@@ -38,11 +38,12 @@ class LoggedModel(NamedTuple):
 
 
 class Artifact(NamedTuple):
-    """identity: of its path and content."""
+    """mark: is another when its content is."""
 
     path: str
-    file: Path
-    identity: str
+    """Within the artifacts of the run or the model."""
+    data: Union[Path, Download]
+    mark: str
 
 
 class Cursor:
@@ -71,9 +72,47 @@ class Store(Protocol):
 
     def versions(self, run: RunRecord) -> list[ModelVersion]: ...
 
-    def find_folder(self, uri: str) -> Optional[Path]:
-        """Where the files of a URI are on this disk; None when they are not."""
+    def artifacts(self, run: RunRecord) -> Optional[list[Artifact]]:
+        """None when they cannot be reached."""
         ...
+
+    def model_artifacts(self, model: LoggedModel) -> Optional[list[Artifact]]: ...
+
+    def within(self, run: RunRecord, source: str) -> Optional[str]:
+        """The path of a source within the artifacts of the run; None when it is not there."""
+        ...
+
+
+class LocalArtifacts:
+    """Those of stores whose artifacts are on this disk."""
+
+    def find_folder(self, uri: str) -> Optional[Path]:
+        """Where the files of a URI are; None when they are not here."""
+        path = to_path(uri)
+        return path if path is not None and path.exists() else None
+
+    def artifacts(self, run: RunRecord) -> Optional[list[Artifact]]:
+        folder = self.find_folder(run.artifact_uri)
+        if folder is not None:
+            return _list_files(folder)
+        # A run without artifacts has no folder of its own, but one above it.
+        path = to_path(run.artifact_uri)
+        return [] if not run.artifact_uri or (path is not None and path.parent.parent.is_dir()) else None
+
+    def model_artifacts(self, model: LoggedModel) -> Optional[list[Artifact]]:
+        folder = self.find_folder(model.location)
+        return None if folder is None else _list_files(folder)
+
+    def within(self, run: RunRecord, source: str) -> Optional[str]:
+        folder, found = self.find_folder(run.artifact_uri), self.find_folder(source)
+        if folder is None or found is None or folder not in found.parents:
+            return None
+        return found.relative_to(folder).as_posix()
+
+
+def _list_files(folder: Path) -> list[Artifact]:
+    files = sorted(it for it in folder.rglob("*") if it.is_file())
+    return [Artifact(it.relative_to(folder).as_posix(), it, to_digest(it)) for it in files]
 
 
 def to_path(uri: str) -> Optional[Path]:

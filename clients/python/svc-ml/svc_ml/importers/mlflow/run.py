@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import PurePosixPath
 
 from svc_ml.importers.items import (
     File,
@@ -16,9 +16,8 @@ from svc_ml.importers.items import (
     SourceRun,
     State,
     Write,
-    to_digest,
 )
-from svc_ml.importers.mlflow.records import Cursor, ModelVersion, RunRecord, Store, to_path
+from svc_ml.importers.mlflow.records import Artifact, Cursor, ModelVersion, RunRecord, Store
 
 _NOTES = {"mlflow.note.content": "notes"}
 _COMMIT, _ORIGIN, _BRANCH = "mlflow.source.git.commit", "mlflow.source.git.repoURL", "mlflow.source.git.branch"
@@ -77,35 +76,30 @@ class MlflowRun(SourceRun):
         yield State(record.start_ms, record.end_ms, is_running=record.status in _RUNNING, error=error)
 
     def _read_files(self, versions: list[ModelVersion]) -> Iterator[Item]:
-        uri = self._record.artifact_uri
-        folder = self._store.find_folder(uri)
-        if folder is None:
-            # A run without artifacts has no folder of its own, but one above it.
-            path = to_path(uri)
-            if uri and (path is None or not path.parent.parent.is_dir()):
-                yield LeftOut("folders of artifacts", f"{uri} is not on this disk: import from the server that has it")
+        found = self._store.artifacts(self._record)
+        if found is None:
+            uri = self._record.artifact_uri
+            yield LeftOut("folders of artifacts", f"{uri} is not on this disk: import from the server that has it")
             return
-        found = sorted(it for it in folder.rglob("*") if it.is_file())
-        models = {it.parent for it in found if it.name == _MODEL_FILE}
-        models.update(it for version in versions if (it := self._store.find_folder(version.source)) is not None)
-        for path in found:
-            model = next((it for it in path.parents if it in models), None)
-            name = None if model is None or model == folder else model.relative_to(folder).as_posix()
-            yield _to_file(path, path.relative_to(folder).as_posix(), name)
-        for version in versions:
-            source = self._store.find_folder(version.source)
-            if source is not None and source.is_dir() and folder in source.parents:
-                yield _to_registered(version, source.relative_to(folder).as_posix())
+        sources = {it: self._store.within(self._record, it.source) for it in versions}
+        models = {str(PurePosixPath(it.path).parent) for it in found if PurePosixPath(it.path).name == _MODEL_FILE}
+        models.update(it for it in sources.values() if it)
+        for artifact in found:
+            parents = map(str, PurePosixPath(artifact.path).parents)
+            yield _to_file(artifact, next((it for it in parents if it in models and it != "."), None))
+        for version, model in sources.items():
+            if model:
+                yield _to_registered(version, model)
 
     def _read_models(self, versions: list[ModelVersion]) -> Iterator[Item]:
         """Models of MLflow 3, which lie beside the runs."""
         for model in self._store.models(self._record):
-            folder = self._store.find_folder(model.location)
-            if folder is None:
+            found = self._store.model_artifacts(model)
+            if found is None:
                 yield LeftOut("models", f"{model.name}: {model.location} is not on this disk")
                 continue
-            for path in sorted(it for it in folder.rglob("*") if it.is_file()):
-                yield _to_file(path, f"{model.name}/{path.relative_to(folder).as_posix()}", model.name)
+            for it in found:
+                yield _to_file(it._replace(path=f"{model.name}/{it.path}"), model.name)
             for version in versions:
                 if version.source in (f"models:/{model.id}", model.location):
                     yield _to_registered(version, model.name)
@@ -122,15 +116,15 @@ def _read_tags(tags: dict[str, str]) -> Iterator[Item]:
         )
 
 
-def _to_file(path: Path, name: str, model: str | None) -> File:
+def _to_file(artifact: Artifact, model: str | None) -> File:
     type = "asset" if model is None else "model-element"
     # Of a model the service has the names within.
-    shown = name if model is None else name[len(model) + 1 :]
-    return File(f"artifact\0{name}\0{to_digest(path)}", shown, path, type, model=model)
+    shown = artifact.path if model is None else artifact.path[len(model) + 1 :]
+    return File(f"artifact\0{artifact.path}\0{artifact.mark}", shown, artifact.data, type, model=model)
 
 
 def _to_registered(version: ModelVersion, model: str) -> RegisteredVersion:
     number = version.version if "." in version.version else f"{version.version}.0.0"
     return RegisteredVersion(
-        version.name, number, model, version.description, version.stages, version.model_description
+        version.name, number, model, version.description, list(version.stages), version.model_description
     )
