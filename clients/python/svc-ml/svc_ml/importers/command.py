@@ -158,10 +158,22 @@ def _neptune(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], 
     return open_source
 
 
+def _trackio(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], Source]:
+    parser.add_argument("source", type=Path, help="a database <project>.db, or the folder that has them")
+
+    def open_source(given: argparse.Namespace) -> Source:
+        from svc_ml.importers.trackio.run import TrackioSource
+
+        return TrackioSource(given.source)
+
+    return open_source
+
+
 _KINDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], Callable[[argparse.Namespace], Source]]]] = {
     "tensorboard": ("event files of TensorBoard", _tensorboard),
     "mlflow": ("runs of MLflow out of its database, its folder or its server", _mlflow),
     "neptune": ("what neptune-exporter has written", _neptune),
+    "trackio": ("runs of trackio", _trackio),
     "csv": ("tables of CSV", _table("csv")),
     "jsonl": ("tables of JSON lines", _table("jsonl")),
     "parquet": ("tables of Parquet, with pyarrow", _table("parquet")),
