@@ -21,6 +21,7 @@ import { createSessionRoutes } from './accounts/sessions.ts'
 import type { SignIn } from './accounts/sign-in.ts'
 import { createUserRoutes } from './accounts/users.ts'
 import { createWorkspaceRoutes } from './accounts/workspaces.ts'
+import { createArchiveRoutes } from './archive/routes.ts'
 import { createArtifactAccess } from './artifacts/access.ts'
 import { createArtifactRoutes } from './artifacts/artifacts.ts'
 import { createArtifactReadRoutes } from './artifacts/reads.ts'
@@ -213,6 +214,13 @@ export function createApiRoutes({
     }),
     ...createEventExportRoutes({ clickhouse, models, slots: exportSlots }),
     ...createAuditExportRoutes({ reads, clickhouse, slots: exportSlots }),
+    ...createArchiveRoutes({
+      ...assets,
+      clickhouse,
+      limits,
+      findPosition: liveStreams.findPosition,
+      slots: exportSlots,
+    }),
     ...createWebhookRoutes({ database, access, secrets, privateHosts }),
     ...createWebhookDeliveryRoutes({ database, reads, access, secrets, appUrl }),
     ...createStreamReadRoutes({ clickhouse, access }),

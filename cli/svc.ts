@@ -142,7 +142,7 @@ const commands: Record<string, Command> = {
     run: async ({ json }, words) => (await import('./admin/secrets.ts')).secrets(words, { json: json === true }),
   },
   export: {
-    summary: 'Write a project into files: Parquet, Arrow, CSV or JSONL; run again, it resumes',
+    summary: 'Write a project into files, or with --archive into one that "svc import" takes; run again, it resumes',
     options: {
       url: { type: 'string', value: 'URL', help: 'The service (default: http://127.0.0.1:8080)' },
       key: { type: 'string', value: 'KEY', help: 'The API key (default: $SVC_API_KEY)' },
@@ -151,10 +151,26 @@ const commands: Record<string, Command> = {
       what: { type: 'string', value: 'LIST', help: 'Of runs,metrics,system-metrics,output (default: all)' },
       format: { type: 'string', value: 'NAME', help: 'parquet (default), arrow, csv or jsonl' },
       out: { type: 'string', value: 'FOLDER', help: 'Where the files and their manifest.json go' },
+      archive: { type: 'string', value: 'FILE', help: 'Instead: the whole project, with its assets, as one file' },
       'rows-of-part': { type: 'string', value: 'N', help: 'About how many rows a file has (default: 2000000)' },
       json: { type: 'boolean', help: 'Print the manifest as JSON' },
     },
-    run: async (options) => (await import('./export/export.ts')).exportProject(options),
+    run: async (options) =>
+      options.archive === undefined
+        ? (await import('./export/export.ts')).exportProject(options)
+        : (await import('./archive/export.ts')).exportArchive(options),
+  },
+  import: {
+    summary: 'Import a project from the file that "svc export --archive" wrote: all of it or nothing',
+    words: 'FILE',
+    options: {
+      url: { type: 'string', value: 'URL', help: 'The service (default: http://127.0.0.1:8080)' },
+      key: { type: 'string', value: 'KEY', help: 'The API key of an admin (default: $SVC_API_KEY)' },
+      workspace: { type: 'string', value: 'NAME', help: 'The workspace (default: the key’s own)' },
+      project: { type: 'string', value: 'NAME', help: 'Another name for the project' },
+      json: { type: 'boolean', help: 'Print the result as JSON' },
+    },
+    run: async (options, words) => (await import('./archive/import.ts')).importArchive(words, options),
   },
   demo: {
     summary: 'Train a small model, log it over HTTP, read everything back and compare',

@@ -14,6 +14,7 @@ import { createBatchTrace } from './inserts/batch-trace.ts'
 import { createBatcher } from './inserts/batcher.ts'
 import { storeAroundPoisonRows } from './inserts/poison-rows.ts'
 import { expire } from './retention/expiry.ts'
+import { sweepGivenUpImports } from './retention/given-up-imports.ts'
 import { createRetention } from './retention/retention.ts'
 
 type Settings = {
@@ -66,6 +67,7 @@ export async function startWorker({
     deleteExperiments: (ids) => deleteExperiments(queries, ids),
     async deleteOld() {
       await deleteIngestionErrors(queries, ingestionErrorsKeptDays)
+      await sweepGivenUpImports(queries, clickhouse)
       try {
         const rows = await expire({ database: queries, clickhouse })
         if (rows > 0) log.info({ rows }, 'expired rows were deleted')

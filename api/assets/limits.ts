@@ -47,14 +47,23 @@ export function createAssetLimits({ database, limits }: { database: Database; li
      * @throws HttpError `workspaceFull`
      */
     async checkWorkspace({ projectId, workspaceName }: Experiment, bytes: number): Promise<void> {
-      const { workspaceBytesMax } = limits
-      if (workspaceBytesMax === undefined) return
-      const used = Number(await sumWorkspaceBytes(database, projectId))
-      if (used + bytes <= workspaceBytesMax) return
-      throw new HttpError(
-        'workspaceFull',
-        `The workspace "${workspaceName}" has ${used} bytes of assets; the limit is ${workspaceBytesMax}: delete some.`,
-      )
+      await checkRoom({ projectId }, workspaceName, bytes)
     },
+
+    /** The same for the assets of an archive, whose project is not there yet. */
+    async checkRoom({ id, name }: { id: string; name: string }, bytes: number): Promise<void> {
+      await checkRoom({ workspaceId: id }, name, bytes)
+    },
+  }
+
+  async function checkRoom(of: Parameters<typeof sumWorkspaceBytes>[1], workspaceName: string, bytes: number) {
+    const { workspaceBytesMax } = limits
+    if (workspaceBytesMax === undefined) return
+    const used = Number(await sumWorkspaceBytes(database, of))
+    if (used + bytes <= workspaceBytesMax) return
+    throw new HttpError(
+      'workspaceFull',
+      `The workspace "${workspaceName}" has ${used} bytes of assets; the limit is ${workspaceBytesMax}: delete some.`,
+    )
   }
 }

@@ -113,7 +113,7 @@ export async function exportProject(options: Options): Promise<void> {
 
 type Planned = { until: number; parts: { part: string; rows: number }[] }
 
-const toMegabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`
+export const toMegabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`
 
 function readOptions(options: Options) {
   const text = (name: string) => (typeof options[name] === 'string' ? options[name] : undefined)

@@ -91,6 +91,7 @@ const samples: Record<string, Sample> = {
   '/export/output': ['read with a key', byProject],
   '/export/events': ['write', byMonitored()],
   '/export/labels': ['write', byMonitored()],
+  '/export/archive': ['manage', byProject],
   '/export/manifest': ['read with a key', ({ projectId }) => ({ query: { projectId, what: 'metrics' } })],
   '/project/query': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, predicates: [] } })],
   '/experiment/metadata': ['read', byKey],
@@ -502,7 +503,7 @@ const elsewhere = new Set([
   '/mpm/v2/alerts/{alertId}',
 ])
 const needsMoreThanAKey = (path: string) =>
-  /^\/(admin|export\/audit|write\/(service-account|organization|api))(\/|$)/.test(path)
+  /^\/(admin|export\/audit|write\/(service-account|organization|api|project\/import))(\/|$)/.test(path)
 /** They leave out what the caller may not see, and answer the same as if it were not there: `charts.test.ts`, `ranges.test.ts`. */
 const leavingOut = new Set(['/experiments/multi-metric-chart', '/experiments/series'])
 /** Its answer has no end; nor has that of `/experiments/stream`: `changes.test.ts`. */

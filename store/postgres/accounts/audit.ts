@@ -23,6 +23,7 @@ export type Act =
   | 'webhooks.set'
   | 'webhook.enabled'
   | 'webhook-secret.made'
+  | 'project.imported'
 
 /** The caller of an administrative action. The key, or the session, must still be valid when the action begins. */
 export type Actor = {

@@ -279,18 +279,24 @@ export async function listModelAssets(
 }
 
 /** The bytes of a project's workspace in the object store: assets, and files that only registered versions still refer to. */
-export async function sumWorkspaceBytes(queries: Queries, projectId: string): Promise<bigint> {
+export async function sumWorkspaceBytes(
+  queries: Queries,
+  of: { workspaceId: string } | { projectId: string },
+): Promise<bigint> {
+  const [own, id] =
+    'workspaceId' in of
+      ? ['$1::uuid', of.workspaceId]
+      : ['(SELECT workspace_id FROM projects WHERE id = $1)', of.projectId]
   const row = await queries.row<{ bytes: bigint }>(
     `SELECT coalesce(sum(kept.size), 0)::bigint AS bytes FROM (
-       SELECT a.size FROM projects own
-       JOIN projects p ON p.workspace_id = own.workspace_id JOIN experiments e ON e.project_id = p.id
-       JOIN assets a ON a.experiment_id = e.id WHERE own.id = $1 AND a.object_key IS NOT NULL
+       SELECT a.size FROM projects p JOIN experiments e ON e.project_id = p.id
+       JOIN assets a ON a.experiment_id = e.id WHERE p.workspace_id = ${own} AND a.object_key IS NOT NULL
        UNION ALL (
-       SELECT DISTINCT ON (f.object_key) f.size FROM projects own
-       JOIN registry_models m ON m.workspace_id = own.workspace_id JOIN registry_versions v ON v.model_id = m.id
-       JOIN registry_files f ON f.version_id = v.id WHERE own.id = $1 AND f.object_key IS NOT NULL
+       SELECT DISTINCT ON (f.object_key) f.size FROM registry_models m
+       JOIN registry_versions v ON v.model_id = m.id
+       JOIN registry_files f ON f.version_id = v.id WHERE m.workspace_id = ${own} AND f.object_key IS NOT NULL
          AND NOT EXISTS (SELECT 1 FROM assets a WHERE a.object_key = f.object_key))) kept`,
-    [projectId],
+    [id],
   )
   return row?.bytes ?? 0n
 }
