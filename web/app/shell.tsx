@@ -10,6 +10,7 @@ import { EmptyPlace, ErrorPlace } from '../kit/places.tsx'
 import { setTheme, type Theme, useIsDark, useTheme } from '../kit/theme.ts'
 import { toastError } from '../kit/toast.tsx'
 import { Search } from './search.tsx'
+import { Sections } from './sections.tsx'
 import styles from './shell.module.css'
 
 /** The frame of every page: the bar with the path, the search and the reader's menu. */
@@ -35,6 +36,7 @@ export function Shell() {
           <Mark />
         </Link>
         <Path />
+        <Sections />
         <button type="button" className={styles.search} onClick={() => setSearching(true)}>
           <SearchIcon size={14} />
           <span>Search</span>
