@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -16,10 +17,15 @@ from svc_ml.transport.service import Service
 
 _DEFAULT_SECONDS = 15.0
 _DEFAULT_BEAT_SECONDS = 10.0
+_FIRST_READING_SECONDS = 0.1
+"""How long the first utilization is measured over. psutil asks for no less."""
+_WAIT_SECONDS = 10.0
 
 
 class Monitor:
     """
+    However short the run is, the machine is read once.
+
     log_call: writes one of the calls `cpu-metrics`, `ram-metrics`, `load-metrics`, `gpu-metrics`, by its path and body.
     log_point: writes a point; the use of disk and network has no call of its own, so it is logged as metrics `sys.*`.
     on_status: is given every answer of the keep-alive.
@@ -44,6 +50,7 @@ class Monitor:
         self._parts = parts
         self._context = context
         self._stop = threading.Event()
+        self._has_read = threading.Event()
         self._seconds = {"beat": _DEFAULT_BEAT_SECONDS, "cpu": _DEFAULT_SECONDS, "gpu": _DEFAULT_SECONDS}
         self._process = psutil.Process()
         self._before: tuple[float, dict[str, float]] | None = None
@@ -52,24 +59,28 @@ class Monitor:
 
     def stop(self) -> None:
         self._stop.set()
+        # Of a run of some milliseconds the thread may not have begun. What it waits for then is this machine, not the service.
+        self._has_read.wait(_WAIT_SECONDS)
         self._thread.join(2)
 
     def _run(self) -> None:
         jobs = {"beat": self._beat, "cpu": self._read_machine, "gpu": self._read_gpus}
-        due = dict.fromkeys(jobs, 0.0)
-        # The first reading of a utilization is only the begin of an interval.
-        psutil.cpu_percent(percpu=True)
-        self._process.cpu_percent()
+        try:
+            # The first reading of a utilization is only the begin of an interval.
+            psutil.cpu_percent(percpu=True)
+            self._process.cpu_percent()
+            self._stop.wait(_FIRST_READING_SECONDS)
+            _try(self._read_machine)
+        finally:
+            self._has_read.set()
+        last = {"beat": -math.inf, "cpu": time.monotonic(), "gpu": -math.inf}
         while not self._stop.is_set():
             for name, job in jobs.items():
-                if time.monotonic() >= due[name]:
-                    try:
-                        job()
-                    except Exception:
-                        # A reading that the machine does not offer, or a service that is away: the next one may come.
-                        pass
-                    due[name] = time.monotonic() + self._seconds[name]
-            self._stop.wait(max(0.05, min(due.values()) - time.monotonic()))
+                if time.monotonic() >= last[name] + self._seconds[name]:
+                    _try(job)
+                    last[name] = time.monotonic()
+            next_due = min(last[name] + self._seconds[name] for name in jobs)
+            self._stop.wait(max(0.05, next_due - time.monotonic()))
 
     def _beat(self) -> None:
         if self._service is None:
@@ -125,3 +136,11 @@ class Monitor:
         if gpus:
             at = {"timestamp": int(time.time() * 1000), **({"context": self._context} if self._context else {})}
             self._log_call("gpu-metrics", {"gpus": gpus, **at})
+
+
+def _try(job: Callable[[], None]) -> None:
+    try:
+        job()
+    except Exception:
+        # A reading that the machine does not offer, or a service that is away: the next one may come.
+        pass
