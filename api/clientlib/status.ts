@@ -4,9 +4,10 @@ import { clientTopic, type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { updateOutcome, updateTimes } from '../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
+import { beatMs } from '../../store/postgres/experiments/heartbeats.ts'
 import { listPendingCalls } from '../../store/postgres/experiments/rpc.ts'
 import type { Access } from '../access.ts'
-import { beatMs, cpuIntervalMs, gpuIntervalMs } from '../experiments/experiments.ts'
+import { cpuIntervalMs, gpuIntervalMs } from '../experiments/experiments.ts'
 import type { RateLimitedWrite } from '../rate-limited-write.ts'
 
 /** What a client that logs live says of its run, apart from what it logs. */

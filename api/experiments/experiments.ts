@@ -6,7 +6,7 @@ import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { type Database, isUniqueViolation, type Queries } from '../../store/postgres/database.ts'
 import { type Experiment, listExperiments, updateTimes } from '../../store/postgres/experiments/experiments.ts'
-import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
+import { beatMs, type Heartbeats, toAliveSince } from '../../store/postgres/experiments/heartbeats.ts'
 import { type Access, toViewer } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
 import { projectName, projectQuery } from '../projects/projects.ts'
@@ -18,13 +18,6 @@ import { pendingCallsAnswer, readPendingCalls } from './rpc.ts'
 
 const topic = 'Experiments'
 
-/** The keep-alive interval of a live experiment. */
-export const beatMs = 10_000
-/** An experiment counts as running for this long after its last keep-alive: one interval, and one of grace. */
-const aliveForMs = 2 * beatMs
-
-/** A run that gave a sign of life after it is running. */
-export const toAliveSince = (nowMs: number) => nowMs - aliveForMs
 export const gpuIntervalMs = 15_000
 export const cpuIntervalMs = 15_000
 

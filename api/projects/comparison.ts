@@ -1,3 +1,5 @@
+import { toNumber } from '../../store/search/numbers.ts'
+
 /**
  * Compares a stored value with the value of a rule. Both are text; the type of the rule selects the comparison.
  */
@@ -30,18 +32,7 @@ export function compareTimes(actual: string, wanted: string): number | undefined
 
 const order = <T>(left: T, right: T) => (left < right ? -1 : left > right ? 1 : 0)
 
-const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
 const isInteger = (value: string) => /^[+-]?\d{1,400}$/.test(value.trim())
-const notFinite = new Map([
-  ['nan', Number.NaN],
-  ...['inf', '+inf', 'infinity', '+infinity'].map((it) => [it, Number.POSITIVE_INFINITY] as const),
-  ...['-inf', '-infinity'].map((it) => [it, Number.NEGATIVE_INFINITY] as const),
-])
-
-export function toNumber(value: string): number | undefined {
-  const trimmed = value.trim()
-  return decimal.test(trimmed) ? Number(trimmed) : notFinite.get(trimmed.toLowerCase())
-}
 
 const flags = new Map([
   ['true', true],

@@ -1,4 +1,5 @@
 import { HttpError } from '../../http/errors.ts'
+import { toNumber } from '../../store/search/numbers.ts'
 import {
   type Comparer,
   compareFlags,
@@ -6,7 +7,6 @@ import {
   compareTexts,
   compareTimes,
   toFlag,
-  toNumber,
   toTimeMs,
 } from './comparison.ts'
 

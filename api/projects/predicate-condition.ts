@@ -4,7 +4,7 @@ import type { Queries } from '../../store/postgres/database.ts'
 import type { RunCondition } from '../../store/postgres/runs/condition.ts'
 import type { RunAttribute } from '../../store/postgres/runs/fields.ts'
 import { type ListedField, listIdsByValue, type RunScope } from '../../store/postgres/runs/find-runs.ts'
-import { all, toIds } from '../search/condition.ts'
+import { all, toIds } from '../../store/search/conditions.ts'
 import { metadataAliases, systemColumns } from './columns.ts'
 import type { Column, Condition, Rule } from './predicates.ts'
 

@@ -1,5 +1,5 @@
 import { HttpError } from '../../http/errors.ts'
-import { toNumber } from './comparison.ts'
+import { toNumber } from '../../store/search/numbers.ts'
 
 /** The value of a cell of the runs table. */
 export type Cell = string | number | boolean | string[] | null

@@ -1,7 +1,7 @@
-import { parseQuery } from './parse.ts'
-import { attributes, type Field, type Source, sourceWords } from './query.ts'
-import { type Expected, SearchError } from './search-error.ts'
-import { quote, toTokens, toWritten } from './tokens.ts'
+import { parseQuery } from '../../store/search/parse.ts'
+import { attributes, type Field, type Source, sourceWords } from '../../store/search/query.ts'
+import { type Expected, SearchError } from '../../store/search/search-error.ts'
+import { quote, toTokens, toWritten } from '../../store/search/tokens.ts'
 
 /** A name that the runs of a project have. */
 export type KnownName = { source: 'parameter' | 'other' | 'metric'; name: string }

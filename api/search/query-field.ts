@@ -1,8 +1,8 @@
 import { optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
-import { parseQuery } from './parse.ts'
-import type { Query } from './query.ts'
-import { SearchError } from './search-error.ts'
+import { parseQuery } from '../../store/search/parse.ts'
+import type { Query } from '../../store/search/query.ts'
+import { SearchError } from '../../store/search/search-error.ts'
 
 /** The field of a request that holds a query. */
 export const queryText = optional(text(10_000)).describe(

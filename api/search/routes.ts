@@ -10,12 +10,12 @@ import {
   listTagsOfProject,
   listValueColumns,
 } from '../../store/postgres/projects/columns.ts'
+import { parseQuery } from '../../store/search/parse.ts'
+import { attributes, type Field } from '../../store/search/query.ts'
+import { SearchError } from '../../store/search/search-error.ts'
 import type { Access } from '../access.ts'
 import { projectQuery } from '../projects/projects.ts'
 import { complete, type KnownName } from './complete.ts'
-import { parseQuery } from './parse.ts'
-import { attributes, type Field } from './query.ts'
-import { SearchError } from './search-error.ts'
 
 const charactersMax = 10_000
 const valuesMax = 20

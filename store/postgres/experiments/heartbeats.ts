@@ -1,6 +1,14 @@
 import { createWriteBehindBuffer } from '../../../runtime/write-behind-buffer.ts'
 import type { Heartbeat } from './experiments.ts'
 
+/** The keep-alive interval of a live experiment. */
+export const beatMs = 10_000
+/** An experiment counts as running for this long after its last keep-alive: one interval, and one of grace. */
+const aliveForMs = 2 * beatMs
+
+/** A run that gave a sign of life after it is running. */
+export const toAliveSince = (nowMs: number) => nowMs - aliveForMs
+
 type Settings = {
   /** Stores the heartbeats of many experiments in one statement. */
   write(heartbeats: Heartbeat[]): Promise<void>

@@ -1,6 +1,6 @@
 -- Up Migration
 
--- The number that a text is, as `toNumber` of api/projects/comparison.ts reads it, or null. The first branches are the frequent
+-- The number that a text is, as `toNumber` of store/search/numbers.ts reads it, or null. The first branches are the frequent
 -- ones: a regular expression takes longer than all the rest of a search. Beyond the range of a float it is an infinity or 0.
 CREATE FUNCTION number_of(value text) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE

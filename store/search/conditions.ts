@@ -1,4 +1,4 @@
-import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import type { ClickHouse } from '../clickhouse/connection.ts'
 import {
   type Among,
   findByMetric,
@@ -6,22 +6,23 @@ import {
   type MetricPart,
   type MetricTest,
   readMetric,
-} from '../../store/clickhouse/points/metric-search.ts'
-import type { Queries } from '../../store/postgres/database.ts'
-import type { RunCondition, RunTest } from '../../store/postgres/runs/condition.ts'
-import type { RunField } from '../../store/postgres/runs/fields.ts'
-import { listIds, listIdsByValue, type RunScope, readIdRange } from '../../store/postgres/runs/find-runs.ts'
-import { toNumber } from '../projects/comparison.ts'
+} from '../clickhouse/points/metric-search.ts'
+import type { Queries } from '../postgres/database.ts'
+import type { RunCondition, RunTest } from '../postgres/runs/condition.ts'
+import type { RunField } from '../postgres/runs/fields.ts'
+import { listIds, listIdsByValue, type RunScope, readIdRange } from '../postgres/runs/find-runs.ts'
+import { toNumber } from './numbers.ts'
 import { attributes, type Field, fieldsOfWords, type Query, type Test, type Value } from './query.ts'
 
 type Stores = { reads: Queries; clickhouse: ClickHouse }
-type Runs = Omit<RunScope, 'condition'>
+/** The runs that a question is about. */
+export type RunsAsked = Omit<RunScope, 'condition'>
 
 /**
  * Turns queries into conditions on what Postgres keeps. What they ask of metrics is found in ClickHouse first, and regular
  * expressions are tried here, on each value that the project has: RE2 is in neither language of patterns that Postgres knows.
  */
-export function createConditions({ reads, clickhouse }: Stores, runs: Runs, nowMs: number) {
+export function createConditions({ reads, clickhouse }: Stores, runs: RunsAsked, nowMs: number) {
   let among: Promise<Among> | undefined
 
   return {
