@@ -5,11 +5,11 @@ import type { Caller } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import { type ExportedRun, listRunsByKey } from '../../store/postgres/experiments/exported-runs.ts'
-import { listFoundRuns } from '../../store/postgres/runs/find-runs.ts'
+import { findMatching } from '../../store/search/matching.ts'
 import { type Access, toViewer } from '../access.ts'
-import { toAliveSince } from '../experiments/experiments.ts'
+import { toPredicateCondition } from '../projects/predicate-condition.ts'
+import { parsePredicates } from '../projects/predicates.ts'
 import { projectQuery } from '../projects/projects.ts'
-import { createConditions } from '../search/condition.ts'
 import { queryText, readQuery } from '../search/query-field.ts'
 
 const keysMax = 100
@@ -21,6 +21,9 @@ export const scopeFields = {
     `instead of a project: up to ${keysMax} experiment keys, separated by commas`,
   ),
   query: queryText,
+  predicates: optional(text(100_000, 1)).describe(
+    'those of `/project/runs` as JSON: conditions that must hold besides',
+  ),
   archived: optional(flag).describe('true: the archived experiments only; false: the others only; absent: all'),
 }
 
@@ -35,21 +38,38 @@ type Deps = { reads: Queries; clickhouse: ClickHouse; access: Access }
 export async function findScope(
   { reads, clickhouse, access }: Deps,
   caller: Caller,
-  { experimentKeys, query = '', archived, ...reference }: ScopeQuery,
+  { experimentKeys, query = '', predicates, archived, ...reference }: ScopeQuery,
 ): Promise<Scope> {
   if (experimentKeys === undefined) {
     const asked = readQuery(query)
+    const rules = parsePredicates(readJson(predicates), 'predicates')
     const { projectId, projectName } = await access.project(caller, reference)
-    const nowMs = Date.now()
-    const runs = { projectId, archived, aliveSinceMs: toAliveSince(nowMs) }
-    const condition = await createConditions({ reads, clickhouse }, runs, nowMs).toCondition(asked)
-    return { runs: await listFoundRuns(reads, { ...runs, condition }), name: projectName }
+    const found = await findMatching(
+      { reads, clickhouse },
+      {
+        ...{ projectId, query: asked, archived, nowMs: Date.now() },
+        also: (runs, { findAmong }) => toPredicateCondition(rules, { reads, clickhouse, runs, findAmong }),
+      },
+    )
+    return { runs: found, name: projectName }
   }
   if (query !== '') throw new HttpError('badRequest', 'query: is for a project, not for experimentKeys')
+  if (predicates !== undefined) {
+    throw new HttpError('badRequest', 'predicates: are for a project, not for experimentKeys')
+  }
   const keys = [...new Set(experimentKeys.split(',').map((it) => it.trim()))].filter((it) => it !== '')
   if (keys.length > keysMax) throw new HttpError('badRequest', `experimentKeys: must have ${keysMax} or fewer`)
   const runs = await listRunsByKey(reads, toViewer(caller), keys)
   const missing = keys.find((key) => !runs.some((it) => it.key === key))
   if (missing !== undefined) throw unknownExperiment(missing)
   return { runs, name: keys.length === 1 ? (keys[0] as string) : 'experiments' }
+}
+
+function readJson(text: string | undefined): unknown {
+  if (text === undefined) return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new HttpError('badRequest', 'predicates: expected JSON')
+  }
 }

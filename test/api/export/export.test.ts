@@ -142,6 +142,12 @@ it('a query selects the experiments of a project', async () => {
   const rows = await readRows('metrics', { query: 'metric.loss > 1 or name = "a"' })
   expect(rows.map((it) => it.experiment_key)).toEqual([keys[1]])
   expect((await readRows('metrics', { query: 'name = "a b"' })).map((it) => it.experiment_key)).toEqual([keys[0]])
+  const rule = (name: string) =>
+    JSON.stringify({ column: 'experimentName--metadata', operator: '=', value: name, type: 'string' })
+  const both = await readRows('metrics', { query: 'metric.loss > 0', predicates: rule('c') })
+  expect(both.map((it) => it.experiment_key)).toEqual([keys[1]])
+  expect(await readRows('metrics', { query: 'metric.loss = 1', predicates: rule('c') })).toEqual([])
+  expectRefusal(await read('metrics', { predicates: '{' }), 400, codes.badRequest, 'predicates: expected JSON')
   const manifest = await read('manifest', { what: 'metrics', query: 'nothing' })
   expect(manifest.body).toMatchObject({ experiments: 0, rows: 0 })
   expectRefusal(
@@ -150,8 +156,8 @@ it('a query selects the experiments of a project', async () => {
     codes.badRequest,
     'query, character 14: expected a value after >, such as 0.1 or "adam"',
   )
-  const both = await read('metrics', { query: 'a', experimentKeys: keys[0] as string })
-  expectRefusal(both, 400, codes.badRequest, 'query: is for a project, not for experimentKeys')
+  const either = await read('metrics', { query: 'a', experimentKeys: keys[0] as string })
+  expectRefusal(either, 400, codes.badRequest, 'query: is for a project, not for experimentKeys')
 })
 
 it('a project without points, or without experiments, is a file without rows', async () => {
