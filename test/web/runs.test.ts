@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { noBrowser } from '../kit/browser.ts'
@@ -205,6 +206,61 @@ describe.skipIf(noBrowser)(`the runs of a project (${noBrowser ?? 'in Chromium'}
     await count(`${runs} runs`)
     const tags = await service.client.get(`/experiment/tags?experimentKey=${keys.at(-1)}`)
     expect(tags.body.tags).toContain('chosen')
+  })
+
+  it('the runs of the table, one run, and the whole project are downloaded by the browser itself, with its session', async () => {
+    const context = await browser.get().openContext(service.url)
+    const other = await context.newPage()
+    await other.goto(address({ search: 'param.optimizer = adamw', filter: '[["p:lr","<","0.02","double"]]' }))
+    await other.getByLabel('API key', { exact: true }).fill(service.apiKey)
+    await other.getByRole('button', { name: 'Sign in' }).click()
+    await other.getByText('4 runs').first().waitFor()
+    const download = async () => {
+      const begun = other.waitForEvent('download')
+      await other.getByRole('link', { name: 'Download' }).click()
+      const file = await begun
+      return { name: file.suggestedFilename(), bytes: readFileSync(await file.path()) }
+    }
+    const countRows = (text: Buffer) => text.toString().trimEnd().split('\n').length - 1
+    await other.getByRole('button', { name: 'More', exact: true }).click()
+    await other.getByRole('menuitem', { name: 'Export' }).click()
+    await other.getByText('The 4 runs of the table').waitFor()
+    await other.getByRole('dialog').getByText('param.optimizer = adamw').waitFor()
+    await expectAccessible(other)
+    await other.getByRole('combobox', { name: 'Format' }).selectOption('CSV')
+    const table = await download()
+    expect([table.name, countRows(table.bytes)]).toEqual([`${projectName}-runs.csv`, 4])
+    expect(table.bytes.toString()).not.toMatch(/sgd|lion/)
+    await other.getByRole('radio', { name: 'All runs of the project' }).check()
+    const all = await download()
+    expect(countRows(all.bytes)).toBe(runs)
+    await other.getByRole('radio', { name: /^Metrics/ }).check()
+    const points = await download()
+    expect(countRows(points.bytes)).toBe(runs * 180)
+    await other.getByRole('button', { name: 'Close' }).last().click()
+
+    await other
+      .getByRole('link', { name: /^resnet/ })
+      .first()
+      .click()
+    await other.getByRole('button', { name: 'Actions' }).click()
+    await other.getByRole('menuitem', { name: 'Export' }).click()
+    await other.getByRole('radio', { name: /^Metrics/ }).check()
+    const ofRun = await download()
+    expect(ofRun.bytes.subarray(0, 4).toString()).toBe('PAR1')
+    expect(ofRun.bytes.subarray(-4).toString()).toBe('PAR1')
+
+    await other.goto(`/${service.workspaceName}`)
+    await other.getByRole('button', { name: `Actions for ${projectName}` }).click()
+    await other.getByRole('menuitem', { name: 'Download archive' }).click()
+    const archive = await download()
+    expect(archive.name).toBe(`${service.workspaceName}-${projectName}.tar`)
+    expect(archive.bytes.subarray(0, 12).toString()).toBe('archive.json')
+    expect(archive.bytes.includes('SHA256SUMS')).toBe(true)
+    await context.close()
+    // Before the key was given.
+    const { faults } = browser.get()
+    expect(faults.splice(0)).toEqual([expect.stringContaining('401 (Unauthorized)')])
   })
 
   it.each(['light', 'dark'] as const)('axe finds nothing to mend (%s)', async (colorScheme) => {

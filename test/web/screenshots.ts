@@ -46,6 +46,16 @@ const pictures: Picture[] = [
     },
   },
   {
+    name: 'export',
+    url: `${sweep}?${new URLSearchParams({ search: 'param.optimizer = adamw' })}`,
+    async act(page) {
+      await showRuns(page)
+      await page.getByRole('button', { name: 'More', exact: true }).click()
+      await page.getByRole('menuitem', { name: 'Export' }).click()
+      await page.getByText('12 runs of the table').waitFor()
+    },
+  },
+  {
     name: 'search',
     url: sweep,
     async act(page) {

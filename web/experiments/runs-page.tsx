@@ -1,12 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useParams, useRouter, useSearch } from '@tanstack/react-router'
 import { type ComponentType, Suspense, useCallback, useMemo, useRef, useState } from 'react'
-import { baseUrl } from '../api/http.ts'
+import { baseUrl, shareCode } from '../api/http.ts'
 import { knownColumns, type Run } from '../api/runs.ts'
 import { IconButton } from '../kit/button.tsx'
 import type { ChartsProps } from '../kit/charts-slot.ts'
-import { DotsIcon, EyeIcon, EyeOffIcon } from '../kit/icons.tsx'
-import { Menu, MenuCheck, MenuItem, MenuLabel } from '../kit/menu.tsx'
+import { ArchiveDialog } from '../kit/export/export-dialog.tsx'
+import { DotsIcon, DownloadIcon, EyeIcon, EyeOffIcon } from '../kit/icons.tsx'
+import { Menu, MenuCheck, MenuItem, MenuLabel, MenuLine } from '../kit/menu.tsx'
 import { toPagePath } from '../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toRunColour, toSwatch } from '../kit/run-colour.ts'
@@ -17,6 +18,7 @@ import { BulkBar } from './bulk-bar.tsx'
 import { toChoices } from './column-picker.tsx'
 import { type ColumnId, type TableColumn, toDefaultColumns, toType, toWidth } from './columns.ts'
 import { EmptyProject } from './empty-project.tsx'
+import { ExportRuns } from './export-runs.tsx'
 import styles from './runs-page.module.css'
 import { present, type RunsSearch, splitDefault, toNextSort, toSearchOfChart } from './runs-search.ts'
 import { type RowActions, RunsTable } from './runs-table.tsx'
@@ -34,6 +36,7 @@ const topChoices = [0, 5, 10, 25, 50, 100]
 export function RunsPage({ Charts }: { Charts?: ComponentType<ChartsProps> }) {
   const { workspace, project: projectName } = useParams({ from: '/$workspace/$project' })
   const url = useSearch({ from: '/$workspace/$project' })
+  const names = { workspaceName: workspace, projectName }
   const known = useQuery({
     ...knownColumns(workspace, projectName),
     // A young project shows its first metrics at once.
@@ -63,7 +66,7 @@ export function RunsPage({ Charts }: { Charts?: ComponentType<ChartsProps> }) {
   const columns = ['name', ...ids].map(toColumn)
 
   const isReady = (known.data !== undefined || search.columns !== undefined) && isViewReady
-  const runs = useRuns({ workspaceName: workspace, projectName }, ids, search, isReady)
+  const runs = useRuns(names, ids, search, isReady)
   const { rows, total, groupCount } = runs
   const { loaded, groupBy, isOfGroups, firstKeys, isShown, shown, shownGroups, dashOf, leftOut } = useShownRuns(
     runs,
@@ -80,6 +83,8 @@ export function RunsPage({ Charts }: { Charts?: ComponentType<ChartsProps> }) {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const lastSelected = useRef<string>(undefined)
   const [current, setCurrent] = useState<string>()
+  const [exporting, setExporting] = useState<'runs' | 'archive'>()
+  const endExport = () => setExporting(undefined)
   const router = useRouter()
   const move = (by: number) => {
     if (loaded.length === 0) return
@@ -244,7 +249,7 @@ export function RunsPage({ Charts }: { Charts?: ComponentType<ChartsProps> }) {
       <title>{`${projectName} · svc`}</title>
       <h1 className="visually-hidden">{`Runs of ${projectName}`}</h1>
       <Toolbar
-        project={{ workspaceName: workspace, projectName }}
+        project={names}
         search={search}
         onChange={onChange}
         known={choices}
@@ -279,6 +284,15 @@ export function RunsPage({ Charts }: { Charts?: ComponentType<ChartsProps> }) {
           >
             Notes of the project
           </MenuItem>
+          {shareCode() === undefined && (
+            <>
+              <MenuLine />
+              <MenuItem icon={<DownloadIcon />} onSelect={() => setExporting('runs')}>
+                Export …
+              </MenuItem>
+              <MenuItem onSelect={() => setExporting('archive')}>Download archive …</MenuItem>
+            </>
+          )}
         </Menu>
         {project.data && (
           <ViewsMenu
@@ -289,6 +303,8 @@ export function RunsPage({ Charts }: { Charts?: ComponentType<ChartsProps> }) {
           />
         )}
       </Toolbar>
+      {exporting === 'runs' && <ExportRuns {...names} search={search} total={total} onClose={endExport} />}
+      {exporting === 'archive' && <ArchiveDialog {...names} onClose={endExport} />}
       <div className={styles.body}>
         {Charts && shown.length > 0 ? (
           <Split

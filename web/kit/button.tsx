@@ -7,6 +7,11 @@ export function Button({ look = 'plain', size = 'medium', className, ...rest }: 
   return <button type="button" className={join(styles.button, styles[look], styles[size], className)} {...rest} />
 }
 
+/** A link that looks like a button: it goes somewhere, or downloads something. */
+export function ButtonLink({ look = 'plain', size = 'medium', className, ...rest }: ComponentProps<'a'> & Looks) {
+  return <a className={join(styles.button, styles[look], styles[size], className)} {...rest} />
+}
+
 /** A button that shows only an icon; `label` is its name for screen readers and its tooltip. */
 export function IconButton({
   label,

@@ -60,6 +60,7 @@ export const NotesIcon = toIcon(<path d="M3 2h10v12H3zM5.5 5.5h5M5.5 8h5M5.5 10.
 export const TrashIcon = toIcon(<path d="M2.5 4.5h11M6 4.5v-2h4v2M4 4.5l.7 9h6.6l.7-9" />)
 export const MoveIcon = toIcon(<path d="M2 4h4l1.5 2H14v7H2zM6 9.5h4M8.5 8 10 9.5 8.5 11" />)
 export const RestoreIcon = toIcon(<path d="M2.5 8a5.5 5.5 0 1 0 1.7-4L2.5 5.5M2.5 2v3.5H6" />)
+export const DownloadIcon = toIcon(<path d="M8 2v8.5M4.5 7.5 8 11l3.5-3.5M2.5 13.5h11" />)
 export const LinkIcon = toIcon(
   <path d="M6.5 9.5a3 3 0 0 0 4.2 0l2.2-2.2a3 3 0 0 0-4.2-4.2l-1 1M9.5 6.5a3 3 0 0 0-4.2 0L3.1 8.7a3 3 0 0 0 4.2 4.2l1-1" />,
 )

@@ -3,9 +3,11 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { archiveProject, type Project, projects as projectsOf } from '../api/projects.ts'
 import { Button, IconButton } from '../kit/button.tsx'
+import { ArchiveDialog } from '../kit/export/export-dialog.tsx'
 import {
   ArchiveIcon,
   DotsIcon,
+  DownloadIcon,
   LinkIcon,
   NotesIcon,
   PencilIcon,
@@ -80,7 +82,7 @@ export function ProjectTable({ projects, workspace, withArchived }: Props) {
 }
 
 function ProjectRow({ project }: { project: Project }) {
-  const [open, setOpen] = useState<'edit' | 'share' | 'delete'>()
+  const [open, setOpen] = useState<'edit' | 'share' | 'download' | 'delete'>()
   const close = () => setOpen(undefined)
   const client = useQueryClient()
   const navigate = useNavigate()
@@ -139,6 +141,9 @@ function ProjectRow({ project }: { project: Project }) {
           <MenuItem icon={<LinkIcon />} onSelect={() => setOpen('share')}>
             Share
           </MenuItem>
+          <MenuItem icon={<DownloadIcon />} onSelect={() => setOpen('download')}>
+            Download archive …
+          </MenuItem>
           <MenuLine />
           {project.archived ? (
             <MenuItem icon={<RestoreIcon />} onSelect={() => archive(false).catch(toastError)}>
@@ -155,6 +160,7 @@ function ProjectRow({ project }: { project: Project }) {
         </Menu>
         {open === 'edit' && <EditProject project={project} onClose={close} />}
         {open === 'share' && <ShareProject project={project} onClose={close} />}
+        {open === 'download' && <ArchiveDialog {...project} onClose={close} />}
         {open === 'delete' && <DeleteProject project={project} onClose={close} />}
       </td>
     </tr>

@@ -2,17 +2,28 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useRouter } from '@tanstack/react-router'
 import { useState } from 'react'
 import { type Condition, changeCondition } from '../../api/experiments.ts'
+import { shareCode } from '../../api/http.ts'
 import { type Metadata, metadata, saveOther } from '../../api/run.ts'
 import { Button, IconButton } from '../../kit/button.tsx'
 import { FormDialog } from '../../kit/dialog.tsx'
 import { TextField } from '../../kit/field.tsx'
-import { ArchiveIcon, CopyIcon, CrossIcon, DotsIcon, PencilIcon, RestoreIcon, TrashIcon } from '../../kit/icons.tsx'
+import {
+  ArchiveIcon,
+  CopyIcon,
+  CrossIcon,
+  DotsIcon,
+  DownloadIcon,
+  PencilIcon,
+  RestoreIcon,
+  TrashIcon,
+} from '../../kit/icons.tsx'
 import { Menu, MenuItem, MenuLine } from '../../kit/menu.tsx'
 import { toast, toastError } from '../../kit/toast.tsx'
+import { ExportRun } from '../export-runs.tsx'
 
 /** What can be done to a run: all of it can be undone, but for a stop, which asks first. */
 export function RunActions({ run }: { run: Metadata }) {
-  const [open, setOpen] = useState<'rename' | 'stop' | 'delete'>()
+  const [open, setOpen] = useState<'rename' | 'stop' | 'delete' | 'export'>()
   const client = useQueryClient()
   const router = useRouter()
   const { experimentKey: key, experimentName, workspaceName, projectName } = run
@@ -55,6 +66,11 @@ export function RunActions({ run }: { run: Metadata }) {
         >
           Copy the key
         </MenuItem>
+        {shareCode() === undefined && (
+          <MenuItem icon={<DownloadIcon />} onSelect={() => setOpen('export')}>
+            Export …
+          </MenuItem>
+        )}
         <MenuLine />
         {run.archived ? (
           <MenuItem icon={<RestoreIcon />} onSelect={undo}>
@@ -70,6 +86,7 @@ export function RunActions({ run }: { run: Metadata }) {
         </MenuItem>
       </Menu>
       {open === 'rename' && <Rename run={run} onDone={refresh} onClose={() => setOpen(undefined)} />}
+      {open === 'export' && <ExportRun experimentKey={key} name={experimentName} onClose={() => setOpen(undefined)} />}
       {open === 'stop' && (
         <FormDialog
           title={`Stop ${experimentName}?`}
