@@ -55,6 +55,7 @@ import { createExportSlots } from './export/slots.ts'
 import type { ChangeStreams } from './live/changes.ts'
 import { createExperimentStreamRoutes } from './live/stream.ts'
 import type { LiveStreams } from './live/streams.ts'
+import { createMlflowRoutes } from './mlflow/routes.ts'
 import { createMonitoringAlertRoutes } from './monitoring/alerts.ts'
 import { createMonitoringDriftRoutes } from './monitoring/drift.ts'
 import { createMonitoringEventRoutes } from './monitoring/event.ts'
@@ -203,6 +204,7 @@ export function createApiRoutes({
     ...createRunValueRoutes({ database, access, heartbeats, rateLimited }),
     ...createRunUploadRoutes(assets),
     ...createRunCallRoutes({ database, access, rateLimited }),
+    ...createMlflowRoutes(assets),
     ...createChartRoutes({ database, clickhouse }),
     ...createRangeRoutes({ database, clickhouse, findPosition: liveStreams.findPosition }),
     ...createExportRoutes({

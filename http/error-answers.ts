@@ -6,6 +6,7 @@ import { bodyBytesMaxDefault, tooLarge } from './body/body.ts'
 import type { UploadPace } from './body/upload-pace.ts'
 import { HttpError, toErrorEnvelope, toHttpError } from './errors.ts'
 import { toErrorForClient } from './logging-clients.ts'
+import { toErrorAnswer } from './mlflow-clients.ts'
 import type { Pages } from './pages.ts'
 
 /** Sends every HTTP error in our envelope, whichever part of the server raised it. */
@@ -74,9 +75,10 @@ export function sendError(error: FastifyError, request: FastifyRequest, reply: F
   logError(request.log, found, error, request.routeOptions.url)
   const httpError = toErrorForClient(found, request.headers, request.url)
   // As bytes: no hook runs for errors of the router, so nothing would remove the charset that Fastify adds to text.
-  const body = Buffer.from(JSON.stringify(toErrorEnvelope(httpError)))
+  const answer = toErrorAnswer(httpError, request.url)
+  const body = Buffer.from(JSON.stringify(answer.body))
   const send = () =>
-    reply.code(httpError.status).headers(httpError.headers).header('content-type', 'application/json').send(body)
+    reply.code(answer.status).headers(httpError.headers).header('content-type', 'application/json').send(body)
   if (httpError.holdMs === 0) return void send()
   // Or else the body would stay in memory until the answer is sent.
   request.body = undefined

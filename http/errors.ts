@@ -138,6 +138,7 @@ const httpErrors = {
     code: 8000014,
     title: 'a store is down, or the queue is down or full; nothing was stored',
   },
+  notSupported: { status: 501, code: 8000130, title: 'the service has no such thing; clients have another way' },
   bug: { status: 500, code: 7777777, title: 'an internal error of the service' },
 } as const
 

@@ -44,7 +44,10 @@ export function describeError(error: unknown): string {
  */
 const interfaceVersion = '4.35.0'
 
-/** Adds `/livez`, `/readyz`, `/metrics` and the version call of older clients; none of them needs a key. */
+/** The version of MLflow whose calls of runs, models and artifacts are here. Clients send traces to newer ones only. */
+const mlflowVersion = '3.0.0'
+
+/** Adds `/livez`, `/readyz`, `/metrics` and what clients ask of the version; none of them needs a key. */
 export function addHealthRoutes(app: FastifyInstance, health: Health) {
   const schema = { hide: true }
   app.get('/livez', { schema }, async () => ({ status: 'ok' }))
@@ -56,5 +59,7 @@ export function addHealthRoutes(app: FastifyInstance, health: Health) {
   app.get('/metrics', { schema }, async (_request, reply) =>
     reply.type(health.metricsRegistry.contentType).send(await health.metricsRegistry.metrics()),
   )
+  app.get('/health', { schema }, async (_request, reply) => reply.type('text/plain').send('OK'))
+  app.get('/version', { schema }, async (_request, reply) => reply.type('text/plain').send(mlflowVersion))
   app.get('/clientlib/isAlive/ver', { schema }, async () => ({ version: interfaceVersion }))
 }

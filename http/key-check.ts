@@ -68,9 +68,16 @@ function readKey(headers: IncomingHttpHeaders, names: string[]): string | undefi
   for (const name of names) {
     const value = headers[name]
     const text = (Array.isArray(value) ? value[0] : value)?.replace(/^bearer\s+/i, '').trim()
-    if (text) return text
+    const key = text && /^basic\s/i.test(text) ? readPassword(text) : text
+    if (key) return key
   }
   return undefined
+}
+
+/** The password of `Basic` is the key; the user is anything. */
+function readPassword(header: string): string {
+  const pair = Buffer.from(header.replace(/^basic\s+/i, ''), 'base64').toString()
+  return pair.slice(pair.indexOf(':') + 1).trim()
 }
 
 export type KeyCheck = ReturnType<typeof createKeyCheck>

@@ -22,7 +22,7 @@ const embedPath = '/-/embed/'
 const year = 365 * 24 * 3_600 * 1_000
 
 /** Addresses of programs. Unknown ones get a JSON error, whoever asks. */
-const programPaths = [prefix, '/clientlib', '/mpm/v2', staticPath]
+const programPaths = [prefix, '/clientlib', '/mpm/v2', '/api/2.0/', '/api/3.0/', staticPath]
 
 /** Serves the pages, if they have been built. The caller sends the page for every unknown address that `wants` it. */
 export async function addPages(app: FastifyInstance, { folder, basePath }: Settings): Promise<Pages | undefined> {

@@ -38,8 +38,11 @@ type Fields = z.ZodType
  */
 export type RouteDescription = {
   /** A GET changes nothing, unless its path begins with `/write/`: browsers let foreign pages make GETs (`session-check.ts`). */
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** The path below the prefix `/api/rest/v2`, with parameters in braces: `/project/{projectId}`. */
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /**
+   * The path below the prefix `/api/rest/v2`, with parameters in braces: `/project/{projectId}`. A last one with a star, `{path*}`,
+   * is all of the rest, slashes too.
+   */
   path: string
   /** True for a path without the prefix: monitoring clients call those. */
   atRoot?: boolean
@@ -88,7 +91,16 @@ export const prefix = '/api/rest/v2'
 export const clientTopic = 'Clients that log live'
 
 /** The URL pattern of a route for the router. */
-export const toUrl = ({ path }: RouteDescription, base: string) => base + path.replaceAll(/\{(\w+)\}/g, ':$1')
+export const toUrl = ({ path }: RouteDescription, base: string) =>
+  base + path.replace(/\{\w+\*\}$/, '*').replaceAll(/\{(\w+)\}/g, ':$1')
+
+/** What the router calls the rest of a path, by the name that the route has for it. */
+export function toParams({ path }: RouteDescription, params: unknown): unknown {
+  const name = /\{(\w+)\*\}$/.exec(path)?.[1]
+  if (name === undefined) return params
+  const { '*': rest, ...others } = params as Record<string, unknown>
+  return { ...others, [name]: rest }
+}
 
 export const uploadTypes = ['multipart/form-data']
 
@@ -128,9 +140,12 @@ export function fastRoute<B extends Fields>(typed: TypedFast<B>): FastPathRoute 
   return { ...typed, handleFast: typed.handle } as unknown as FastPathRoute
 }
 
+/** The heading of what clients of MLflow call. */
+export const mlflowTopic = 'Clients of MLflow'
+
 /** True when a call may change something: the reads that are POSTs, and all calls of logging clients, count as well. */
 export const mayChange = ({ method, path }: RouteDescription) =>
-  method !== 'GET' || path.startsWith('/write/') || path.startsWith('/clientlib/')
+  method !== 'GET' || /^\/(write|clientlib|api\/2\.0)\//.test(path)
 
 /** Adds the fields that every answer has. */
 export const toEnvelope = (answer: object) => ({ msg: 'Ok', ...answer, code: 200, data: null, sdk_error_code: 0 })

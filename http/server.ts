@@ -21,6 +21,7 @@ import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendEr
 import { type FastPath, openFastPath } from './fast-path/fast-path.ts'
 import { createFastRoutes } from './fast-path/routes.ts'
 import { addHealthRoutes, type Health } from './health.ts'
+import { toMlflowPath } from './mlflow-clients.ts'
 import { addReference } from './openapi/openapi.ts'
 import { addPages, type Pages } from './pages.ts'
 import {
@@ -40,6 +41,7 @@ import {
   type Route,
   type RouteDescription,
   toEnvelope,
+  toParams,
   toUrl,
   uploadTypes,
 } from './route.ts'
@@ -111,6 +113,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     routerOptions: { maxParamLength: 4_000, ignoreTrailingSlash: true },
     // Errors of Node's parser (a broken request line, headers too large) get our envelope too.
     clientErrorHandler: createBrokenRequestHandler(pace),
+    rewriteUrl: ({ url = '/' }) => toMlflowPath(url),
     // So do errors of the router, which come before any hook.
     frameworkErrors: (error, request, reply) => {
       if (cors) reply.headers(cors.toHeaders(request.headers.origin))
@@ -220,7 +223,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
           it.handle({
             body: it.checksOwnBody ? request.body : it.body && checkFields(it.body, request.body ?? {}),
             query: it.query && checkFields(it.query, query),
-            params: it.params && checkFields(it.params, request.params),
+            params: it.params && checkFields(it.params, toParams(it, request.params)),
             caller: request.caller,
             headers: request.headers,
             request,

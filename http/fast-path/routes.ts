@@ -7,8 +7,9 @@ import { bodyBytesMaxDefault, createBodyReader } from '../body/body.ts'
 import { checkFields } from '../body/fields.ts'
 import type { Cors } from '../cors.ts'
 import { logError } from '../error-answers.ts'
-import { toErrorEnvelope, toHttpError } from '../errors.ts'
+import { toHttpError } from '../errors.ts'
 import { toErrorForClient } from '../logging-clients.ts'
+import { toErrorAnswer } from '../mlflow-clients.ts'
 import type { BodyRoom } from '../pressure.ts'
 import type { RequestWatch } from '../request-watch.ts'
 import type { Caller, FastPathRoute, Route } from '../route.ts'
@@ -71,9 +72,9 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
         const found = toHttpError(error)
         logError(log, found, error, it.path)
         const httpError = toErrorForClient(found, headers, it.path)
-        watched.end(httpError.status, startedAt, span)
-        const body = JSON.stringify(toErrorEnvelope(httpError))
-        const answer = findAnswers(headers)(httpError.status, body, httpError.headers)
+        const { status, body } = toErrorAnswer(httpError, it.path)
+        watched.end(status, startedAt, span)
+        const answer = findAnswers(headers)(status, JSON.stringify(body), httpError.headers)
         return httpError.holdMs === 0 ? answer : sleep(httpError.holdMs, answer)
       }
       try {

@@ -83,7 +83,8 @@ async function describe({ version, routes }: Described): Promise<unknown> {
   for (const it of routes) {
     app.route({
       method: it.method,
-      url: toUrl(it, it.atRoot ? '' : prefix),
+      // The document has no rest of a path: it is a parameter.
+      url: toUrl({ ...it, path: it.path.replace('*}', '}') }, it.atRoot ? '' : prefix),
       exposeHeadRoute: false,
       schema: toSchema(it),
       validatorCompiler: () => () => true,

@@ -16,8 +16,8 @@ export type ReadPoint = {
   runContext: string | null
 }
 
-/** Calls of monitoring, and of clients that log live, have no prefix. */
-export const isAtRoot = (path: string) => /^\/(mpm|api\/mpm|clientlib)\//.test(path)
+/** Calls of monitoring, of clients that log live and of clients of MLflow have no prefix. */
+export const isAtRoot = (path: string) => /^\/(mpm|api\/mpm|api\/[23]\.0|clientlib)\//.test(path)
 
 /** A client that hides nothing: every call answers status, headers and body. */
 export function createClient(url: string, user: User) {
