@@ -84,6 +84,7 @@ import { createRegistryItemRoutes } from './registry/items.ts'
 import { createRegistryModelRoutes } from './registry/models.ts'
 import { createRegistryReadRoutes } from './registry/reads.ts'
 import { createRegistrationRoutes } from './registry/registration.ts'
+import { createRegistrySearchRoutes } from './registry/search.ts'
 import { createRegistryStatusRoutes } from './registry/statuses.ts'
 import { createRegistryVersionRoutes } from './registry/versions.ts'
 import { createSearchRoutes } from './search/routes.ts'
@@ -196,6 +197,7 @@ export function createApiRoutes({
     ...createRegistryModelRoutes(assets),
     ...createRegistryVersionRoutes(assets),
     ...createRegistryReadRoutes(assets),
+    ...createRegistrySearchRoutes({ reads, access }),
     ...createRegistryHistoryRoutes(assets),
     ...createRegistryItemRoutes(assets),
     ...createRegistryStatusRoutes(assets),
@@ -245,7 +247,7 @@ export function createApiRoutes({
     ...createOwnKeyRoutes({ database }),
     ...createUserRoutes({ database }),
     ...createServiceAccountRoutes({ database }),
-    ...createSecretRoutes({ secrets }),
+    ...createSecretRoutes({ database, secrets }),
     ...createAuditRoutes({ reads }),
   ]
 }

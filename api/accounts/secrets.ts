@@ -2,7 +2,8 @@ import { z } from 'zod'
 import { object, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
-import { type Secrets, WrongMasterKey } from '../../store/postgres/accounts/secrets.ts'
+import { listSecretNames, type Secrets, WrongMasterKey } from '../../store/postgres/accounts/secrets.ts'
+import type { Database } from '../../store/postgres/database.ts'
 
 const topic = 'Organization secrets'
 
@@ -13,14 +14,38 @@ const organizationId = text(100, 1)
 const secretName = text(200, 1)
 const done = z.literal('200 Ok')
 
-/** Secrets that webhooks use by name. They can be written, but never read. */
-export function createSecretRoutes({ secrets }: { secrets: Secrets | undefined }): Route[] {
+/** Secrets that webhooks use by name. They can be written and their names listed, but no value is ever read. */
+export function createSecretRoutes({
+  database,
+  secrets,
+}: {
+  database: Database
+  secrets: Secrets | undefined
+}): Route[] {
   function requireSecrets(): Secrets {
     if (secrets) return secrets
     throw new HttpError('secretsOff', 'Secrets cannot be kept: the service was started without SVC_MASTER_KEY.')
   }
 
   return [
+    route({
+      method: 'GET',
+      path: '/organization/{organizationId}/secrets',
+      permission: 'admin',
+      topic,
+      summary: 'Lists the names of the secrets, and when each was last set. Values are never told.',
+      params: object({ organizationId }),
+      answer: z.object({
+        secrets: z.array(z.object({ secretName: z.string(), updatedAt: z.int().describe('ms since the Unix epoch') })),
+      }),
+      shape: 'plain',
+      async handle({ params, caller }) {
+        requireOwn(caller, params.organizationId)
+        const found = await listSecretNames(database, caller.organizationId)
+        return { secrets: found.map(({ name, updatedAt }) => ({ secretName: name, updatedAt: updatedAt.getTime() })) }
+      },
+    }),
+
     route({
       method: 'PUT',
       path: '/write/organization/{organizationId}/secrets',

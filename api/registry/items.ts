@@ -12,6 +12,7 @@ import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { RegistryModel } from '../../store/postgres/registry/models.ts'
+import { isModelMonitored } from '../../store/postgres/registry/search.ts'
 import { updateVersionMetadata } from '../../store/postgres/registry/statuses.ts'
 import {
   findRegistryVersion,
@@ -19,6 +20,7 @@ import {
   listRegistryFiles,
   type RegistryVersion,
 } from '../../store/postgres/registry/versions.ts'
+import { toViewer } from '../access.ts'
 import {
   commonModel,
   commonVersion,
@@ -58,10 +60,16 @@ export function createRegistryItemRoutes({ database, appUrl }: Deps): Route[] {
       topic: registryTopic,
       summary: 'Reads a registered model without its versions.',
       query: modelQuery,
-      answer: z.object(commonModel),
+      answer: z.object({
+        ...commonModel,
+        isWritable: z.boolean().describe('whether this caller may change it and read its history'),
+        monitored: z.boolean().describe('a model of this name reports to the workspace; only members see it'),
+      }),
       shape: 'plain',
       async handle({ query, caller }) {
-        return toCommonModel(await findModel(database, caller, query))
+        const model = await findModel(database, caller, query)
+        const monitored = await isModelMonitored(database, toViewer(caller), model.id)
+        return { ...toCommonModel(model), isWritable: model.isWritable, monitored }
       },
     }),
 

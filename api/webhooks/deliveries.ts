@@ -15,7 +15,13 @@ import {
 } from '../../store/postgres/webhooks/deliveries.ts'
 import { oldSecretSignsForMs, replaceSigningSecret } from '../../store/postgres/webhooks/delivery-config.ts'
 import { insertTestDelivery } from '../../store/postgres/webhooks/outbox.ts'
-import { enableReceiver, lockReceiver, type Receiver, toHost } from '../../store/postgres/webhooks/receivers.ts'
+import {
+  enableReceiver,
+  lockReceiver,
+  type Receiver,
+  removeReceivers,
+  toHost,
+} from '../../store/postgres/webhooks/receivers.ts'
 import type { Access } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
 import { toDownloadUrl } from '../registry/answers.ts'
@@ -161,6 +167,25 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
 
     route({
       method: 'POST',
+      path: '/webhooks/delete',
+      permission: 'caller',
+      topic,
+      summary: 'Deletes a receiver. Its pending deliveries are cancelled; the delivery log keeps what was sent.',
+      body: object(receiver),
+      answer: z.object({ msg: z.string() }),
+      shape: 'envelope',
+      async handle({ body, caller }) {
+        await withReceiver(caller, body, async (queries, { id }) => {
+          await removeReceivers(queries, [id], Date.now())
+          const { modelName, workspaceName } = body
+          await insertAudit(queries, caller, 'webhook.deleted', workspaceName, { modelName, host: toHost(body.url) })
+        })
+        return { msg: 'Deleted' }
+      },
+    }),
+
+    route({
+      method: 'POST',
       path: '/webhooks/redeliver',
       permission: 'caller',
       topic,
@@ -196,6 +221,7 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
       query: object({
         workspaceName,
         modelName: optional(text(200, 1)).describe('changes of this model only'),
+        version: optional(text(99, 1)).describe('changes of this version only'),
         url: optional(text(2_000, 1)).describe('deliveries to this address only'),
         state: optional(z.enum(states, `must be one of ${states.join(', ')}`)),
         ...pageFields(pageSizeMax),
@@ -204,10 +230,10 @@ export function createWebhookDeliveryRoutes({ database, reads, access, secrets, 
       shape: 'plain',
       async handle({ query, caller }) {
         const { id: workspaceId } = await access.managedWorkspace(caller, query.workspaceName)
-        const { modelName, state, page, pageSize = pageSizeDefault } = query
+        const { modelName, version, state, page, pageSize = pageSizeDefault } = query
         const url = query.url === undefined ? undefined : requireUrl(query.url, 'url', anyHost)
         const beforeId = page === undefined ? undefined : BigInt(page)
-        const filter = { workspaceId, modelName, url, state, beforeId, limit: pageSize + 1 }
+        const filter = { workspaceId, modelName, version, url, state, beforeId, limit: pageSize + 1 }
         const found = await listDeliveries(reads, filter)
         const shown = found.slice(0, pageSize)
         const nextPage = found.length > pageSize ? String(shown.at(-1)?.id) : null

@@ -503,7 +503,7 @@ const elsewhere = new Set([
   '/mpm/v2/alerts/{alertId}',
 ])
 const needsMoreThanAKey = (path: string) =>
-  /^\/(admin|export\/audit|write\/(service-account|organization|api|project\/import))(\/|$)/.test(path)
+  /^\/(admin|export\/audit|organization|write\/(service-account|organization|api|project\/import))(\/|$)/.test(path)
 /** They leave out what the caller may not see, and answer the same as if it were not there: `charts.test.ts`, `ranges.test.ts`. */
 const leavingOut = new Set(['/experiments/multi-metric-chart', '/experiments/series'])
 /** Its answer has no end; nor has that of `/experiments/stream`: `changes.test.ts`. */
@@ -809,6 +809,7 @@ const byWorkspace = ({ workspaceName }: Registry): Call => ({ query: { workspace
 /** Routes of the registry. A share code opens none of them. */
 const registrySamples: Record<string, [right: Right, call: (registry: Registry) => Call]> = {
   '/registry-model': ['read', byWorkspace],
+  '/registry-model/search': ['read', byWorkspace],
   '/registry-model/count': ['read', byWorkspace],
   '/registry-model/details': ['read', byRegistryModel],
   '/registry-model/notes': ['read', byRegistryModel],
@@ -986,9 +987,11 @@ it('a restricted account may use what is for every key, and sees only what it wa
 })
 
 const hook = { url: 'https://hook.invalid/' }
+/** Whoever may, deletes it: nobody else does, or the next one would miss it. */
+const otherHook = { url: 'https://other.invalid/' }
 const ofHook = ({ workspaceName }: Place): Call => ({ body: { workspaceName, ...hook } })
 const config = ({ workspaceName }: Place): Call => ({
-  body: { webhookConfigs: [{ workspaceName, webhookUrls: [hook] }] },
+  body: { webhookConfigs: [{ workspaceName, webhookUrls: [hook, otherHook] }] },
 })
 const inWorkspace = ({ workspaceName }: Place): Call => ({ query: { workspaceName } })
 
@@ -1002,6 +1005,7 @@ const webhookSamples: [method: string, path: string, toCall: (place: Place) => C
   ['POST', '/webhooks/test', ofHook],
   ['POST', '/webhooks/enable', ofHook],
   ['POST', '/webhooks/redeliver', () => ({ body: { deliveryId } })],
+  ['POST', '/webhooks/delete', ({ workspaceName }) => ({ body: { workspaceName, ...otherHook } })],
 ]
 let deliveryId: unknown
 

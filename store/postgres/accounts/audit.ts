@@ -22,6 +22,7 @@ export type Act =
   | 'workspace-member.removed'
   | 'webhooks.set'
   | 'webhook.enabled'
+  | 'webhook.deleted'
   | 'webhook-secret.made'
   | 'project.imported'
 

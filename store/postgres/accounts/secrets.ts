@@ -214,6 +214,17 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
   }
 }
 
+/** The secrets of an organization by name, without their values. */
+export async function listSecretNames(
+  queries: Queries,
+  organizationId: string,
+): Promise<{ name: string; updatedAt: Date }[]> {
+  return await queries.rows(
+    'SELECT name, updated_at AS "updatedAt" FROM organization_secrets WHERE organization_id = $1 ORDER BY name',
+    [organizationId],
+  )
+}
+
 /** True once something was encrypted. */
 export async function isMasterKeyInUse(queries: Queries): Promise<boolean> {
   return (await queries.row('SELECT FROM master_key')) !== undefined

@@ -19,7 +19,7 @@ export type RegistryModel = {
 const lockedColumns = `m.id, m.workspace_id AS "workspaceId", w.name AS "workspaceName", m.name, m.description,
   m.is_public AS "isPublic", ${mayWrite('w')} AS "isWritable"`
 
-const modelColumns = `${lockedColumns}, u.user_name AS "userName", m.created_at_ms AS "createdAtMs",
+export const modelColumns = `${lockedColumns}, u.user_name AS "userName", m.created_at_ms AS "createdAtMs",
   m.updated_at_ms AS "updatedAtMs",
   (SELECT count(*)::int FROM registry_versions v WHERE v.model_id = m.id) AS "numberOfVersions"`
 

@@ -166,6 +166,7 @@ export type LoggedDelivery = {
 type DeliveryPage = {
   workspaceId: string
   modelName: string | undefined
+  version: string | undefined
   url: string | undefined
   state: DeliveryState | undefined
   beforeId: bigint | undefined
@@ -184,10 +185,12 @@ export async function listDeliveries(queries: Queries, page: DeliveryPage): Prom
      FROM webhook_deliveries d JOIN webhook_receivers r ON r.id = d.receiver_id
      WHERE r.workspace_id = $1 AND ($2::text IS NULL OR d.model_name = $2) AND ($3::text IS NULL OR r.url = $3)
        AND ($4::text IS NULL OR d.state = $4) AND ($5::bigint IS NULL OR d.id < $5)
+       AND ($7::text IS NULL OR d.version = $7)
      ORDER BY d.id DESC LIMIT $6`,
     [
       ...[page.workspaceId, page.modelName ?? null, page.url ?? null, page.state ?? null, page.beforeId ?? null],
       page.limit,
+      page.version ?? null,
     ],
   )
 }

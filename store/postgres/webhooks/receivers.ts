@@ -197,7 +197,8 @@ async function upsertReceiver(queries: Queries, secrets: Secrets, receiver: Upse
   )
 }
 
-async function removeReceivers(queries: Queries, ids: string[], nowMs: number) {
+/** Removes receivers; what waits to be sent to them is cancelled. */
+export async function removeReceivers(queries: Queries, ids: string[], nowMs: number) {
   if (ids.length === 0) return
   await queries.row('UPDATE webhook_receivers SET removed_at_ms = $2 WHERE id = ANY($1)', [ids, nowMs])
   await queries.row(

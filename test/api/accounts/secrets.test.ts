@@ -43,6 +43,23 @@ describe('organization secrets', () => {
     expectRefusal(await remove(name), 400, 8000075, `secretName: there is no secret "${name}"`)
   })
 
+  it('are listed by name for admins, without their values', async () => {
+    const [one, two] = ['b', 'a'].map((it) => uniqueName(`listed-${it}`)) as [string, string]
+    await put(one, 'hidden-one')
+    await put(two, 'hidden-two')
+    const read = (client = organization.admin, id = organization.organizationId) =>
+      client.get(`/organization/${id}/secrets`)
+    const answer = await read()
+    expect(answer.text).not.toContain('hidden')
+    const listed = answer.body.secrets as { secretName: string; updatedAt: number }[]
+    const names = listed.map((it) => it.secretName)
+    expect(names.indexOf(two)).toBeLessThan(names.indexOf(one))
+    expect(Math.abs(Date.now() - (listed[0]?.updatedAt ?? 0))).toBeLessThan(60_000)
+    expectRefusal(await read(organization.stranger), 400, 8000070, /^organizationId: there is no such organization/)
+    const { organizationId } = (await organization.stranger.get('/admin/users')).body
+    expect((await read(organization.stranger, organizationId as string)).body).toEqual({ secrets: [] })
+  })
+
   it('can have any text and any name', async () => {
     const values = ['x', ' ', 'ü\n漢\u{1f600}', '"}', 'x'.repeat(8_000)]
     const names = ['a/b', 'ü %41 漢', '..%2f', 'x:y?z#w'].map(uniqueName)

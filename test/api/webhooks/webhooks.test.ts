@@ -310,6 +310,7 @@ describe('who may use webhooks', () => {
       () => it.post('signing-secret', { url: a }),
       () => it.post('test', { url: a }),
       () => it.post('enable', { url: a }),
+      () => it.post('delete', { url: a }),
     ]
     for (const call of calls(adminOnly)) expect([200, 204]).toContain((await call()).status)
     for (const call of calls(colleague)) {
@@ -340,7 +341,7 @@ describe('who may use webhooks', () => {
 })
 
 describe('a receiver', () => {
-  it.each([['signing-secret'], ['test'], ['enable']])('%s names the url of an absent one', async (path) => {
+  it.each([['signing-secret'], ['test'], ['enable'], ['delete']])('%s names the url of an absent one', async (path) => {
     const { webhooks } = await openWorkspace()
     await webhooks.add({ url: a }, 'model')
 
@@ -349,6 +350,17 @@ describe('a receiver', () => {
     }
     expectRefusal(await webhooks.post(path, { url: 'x' }), 400, codes.badRequest, /^url: is not a URL/)
     expect((await webhooks.post(path, { url: a, modelName: 'model' })).status).toBe(200)
+  })
+
+  it('that is deleted is sent nothing more, its log stays, and the others keep their headers', async () => {
+    const { webhooks } = await openWorkspace()
+    await webhooks.merge([{ url: a }, { url: b, header: { 'X-Team': 'x' } }])
+    await webhooks.post('test', { url: a })
+
+    expect((await webhooks.post('delete', { url: a })).body).toMatchObject({ msg: 'Deleted', code: 200 })
+
+    expect(await shown(webhooks)).toMatchObject([{ webhookUrls: [{ url: b, header: { 'X-Team': '(set)' } }] }])
+    expect(await webhooks.deliveriesTo(a)).toMatchObject([{ event: 'WEBHOOK_TEST', state: 'cancelled' }])
   })
 
   it('keeps its signing secret through a PUT that names it: a new one is told once, the old one signs for a day', async () => {
@@ -367,7 +379,7 @@ describe('a receiver', () => {
 })
 
 describe('the log', () => {
-  it('is paged, newest first, and filtered by model, address or state', async () => {
+  it('is paged, newest first, and filtered by model, version, address or state', async () => {
     const { webhooks, registry } = await openWorkspace()
     await webhooks.merge([{ url: a }, { url: b }])
     const models = [await registry.aModel(), await registry.aModel()]
@@ -390,7 +402,10 @@ describe('the log', () => {
     const ids = paged.map((it) => Number(it.deliveryId))
     expect(ids).toEqual(ids.toSorted((x, y) => y - x))
     const count = async (query: Record<string, string>) => ((await webhooks.log(query)).body.deliveries as []).length
-    expect(await count({ modelName: models[0]?.registryModelName as string })).toBe(6)
+    const modelName = models[0]?.registryModelName as string
+    expect(await count({ modelName })).toBe(6)
+    expect(await count({ modelName, version: '1.0.0' })).toBe(6)
+    expect(await count({ modelName, version: '1.0.1' })).toBe(0)
     expect(await count({ url: 'https://A.invalid/hook' })).toBe(6)
     expect(await count({ state: 'pending' })).toBe(12)
     expect(await count({ state: 'delivered' })).toBe(0)
