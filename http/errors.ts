@@ -98,6 +98,7 @@ const httpErrors = {
     title: 'the batch has wrong events, and the request rejects the whole batch then',
   },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
+  viewChanged: { status: 409, code: 8000046, title: 'the view was saved by somebody else meanwhile' },
   panelUnknown: { status: 400, code: 8000040, title: 'the panel does not exist' },
   panelsFull: { status: 400, code: 8000041, title: 'the workspace has reached the limit of panels' },
   callUnknown: { status: 400, code: 8000042, title: 'the experiment has no such remote call' },

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { toJsonAnswer, toJsonInteger } from '../../http/body/exact-json.ts'
-import { experimentKey, flag, object, optional, text } from '../../http/body/fields.ts'
+import { experimentKey, flag, object, optional, text, timestampMs } from '../../http/body/fields.ts'
 import { anyKind, jsonText } from '../../http/body/json-field.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
@@ -54,6 +54,7 @@ export function createViewRoutes({ database, access }: { database: Database; acc
       query: object({
         projectId,
         experimentKey: optional(experimentKey).describe('those of this experiment; absent: those of no experiment'),
+        templateId: optional(templateId).describe('only this one'),
         includeWorkspaceViews: optional(flag).describe('true: also all of other projects of the workspace'),
       }),
       answer: z.object({ views: z.array(viewAnswer) }),
@@ -66,6 +67,7 @@ export function createViewRoutes({ database, access }: { database: Database; acc
           kind,
           experimentId: experiment ? experiment.id : undefined,
           ofWorkspace: query.includeWorkspaceViews ?? false,
+          id: query.templateId,
         })
         return { views: found.map(toAnswer) }
       },
@@ -83,6 +85,9 @@ export function createViewRoutes({ database, access }: { database: Database; acc
         projectId,
         templateName: text(1_000, 1),
         templateId: optional(templateId),
+        ifLastUpdate: optional(timestampMs).describe(
+          'the lastUpdate that the change was made from: when the view was saved since, nothing is stored (409)',
+        ),
         experimentKey: optional(experimentKey),
         experimentQueryState: optional(state),
         dashboardChartState: optional(state),
@@ -94,23 +99,25 @@ export function createViewRoutes({ database, access }: { database: Database; acc
       shape: 'envelope',
       bodyBytesMax: 5 * contentBytesMax,
       async handle({ body, caller }) {
-        const { projectId, templateName: name, templateId, experimentKey, v2 = 'null', v3 = 'null', ...states } = body
+        const { projectId, templateName: name, templateId, ifLastUpdate, experimentKey, ...content } = body
+        const { v2 = 'null', v3 = 'null', ...states } = content
         const project = await access.writableProject(caller, { projectId })
         const experiment = experimentKey && (await access.writableExperiment(caller, experimentKey))
         const texts = JSON.stringify(states).slice(0, -1)
-        const content = `${texts}${texts === '{' ? '' : ','}"v2":${v2},"v3":${v3}}`
+        const stored = `${texts}${texts === '{' ? '' : ','}"v2":${v2},"v3":${v3}}`
         const given = {
           projectId: project.projectId,
           experimentId: experiment ? experiment.id : undefined,
           kind,
           name,
           userId: caller.userId,
-          content,
+          content: stored,
           nowMs: Date.now(),
         }
         if (templateId !== undefined) {
-          const changed = await updateView(database, templateId, given)
-          if (!changed) throw unknownView(templateId)
+          const changed = await updateView(database, templateId, { ...given, ifUpdatedAtMs: ifLastUpdate })
+          if (changed === 'absent') throw unknownView(templateId)
+          if (changed === 'saved since') throw savedSince()
           return toAnswer(changed)
         }
         if ((await countViews(database, given)) >= viewsMax) {
@@ -152,6 +159,12 @@ export function createViewRoutes({ database, access }: { database: Database; acc
 
 const unknownView = (templateId: string) =>
   new HttpError('badRequest', `templateId: the project has no such view as ${templateId}; leave it out for a new one`)
+
+const savedSince = () =>
+  new HttpError(
+    'viewChanged',
+    'ifLastUpdate: the view was saved since then: read it again, and make the change from what it is now.',
+  )
 
 function toAnswer(view: View): z.input<typeof viewAnswer> {
   const content = toJsonAnswer(view.content) as { [name: string]: unknown }

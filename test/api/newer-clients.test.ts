@@ -237,6 +237,24 @@ describe('saved views', () => {
     expect(await refused('/write/views/upsert', gone)).toContain('templateId: the project has no')
   })
 
+  it('replaced from what is no longer there are refused, and two who change one at once do not both get through', async () => {
+    const { projectId } = await aProject()
+    const view = { projectId, templateName: 'board' }
+    const { templateId, lastUpdate: first } = await post('/write/views/upsert', { ...view, v3: 0 })
+    const change = (v3: number, ifLastUpdate: unknown) =>
+      service.client.post('/write/views/upsert', { ...view, templateId, v3, ifLastUpdate })
+    const answers = await Promise.all([1, 2, 3, 4].map((v3) => change(v3, first)))
+    expect(answers.map((it) => it.status).sort()).toEqual([200, 409, 409, 409])
+    const kept = answers.find((it) => it.status === 200)?.body
+    expect(answers.find((it) => it.status === 409)?.body).toMatchObject({ sdk_error_code: 8000046 })
+    const read = async () => (await get('/views/get-all', { projectId, templateId: String(templateId) })).views
+    expect(await read()).toMatchObject([{ v3: kept?.v3, lastUpdate: kept?.lastUpdate }])
+    expect((await change(5, kept?.lastUpdate)).status).toBe(200)
+    await post('/write/views/upsert', { projectId, templateName: 'another' })
+    expect(await read()).toMatchObject([{ templateId, v3: 5 }])
+    expect((await get('/views/get-all', { projectId, templateId: 'none' })).views).toEqual([])
+  })
+
   it('of an experiment go with it, and those of other projects are read when asked for', async () => {
     const [one, other] = [await aProject(), await aProject()]
     const { projectId, experimentKey } = one

@@ -13,6 +13,7 @@ export type View = {
   userName: string
   /** JSON text of an object. */
   content: string
+  /** Grows with each save, so that it also tells one version of the view from another. */
   updatedAtMs: bigint
   /** Whether pages of its project open with it. */
   isDefault: boolean
@@ -25,6 +26,8 @@ type ViewPage = ViewOwner & {
   kind: ViewKind
   /** Also those of the other projects of the workspace that the viewer may read; for a project, without their experiments. */
   ofWorkspace: boolean
+  /** Only the view of this id. */
+  id?: string | undefined
 }
 
 const viewColumns = `v.id, p.id AS "projectId", e.key AS "experimentKey", v.kind, v.name, u.user_name AS "userName",
@@ -41,8 +44,16 @@ export async function listViews(queries: Queries, viewer: Viewer, page: ViewPage
        CASE WHEN $5::bigint IS NULL THEN v.project_id = $4 ELSE v.experiment_id = $5 END
        OR ($7 AND p.id <> $4 AND p.workspace_id = (SELECT workspace_id FROM projects WHERE id = $4)
          AND (v.experiment_id IS NULL OR ($5 IS NOT NULL AND e.deleted_at IS NULL)) AND ${mayReadProject('p', 'w')}))
+       AND ($8::text IS NULL OR v.id = $8)
      ORDER BY v.name, v.id`,
-    [...toViewerValues(viewer), page.projectId, page.experimentId ?? null, page.kind, page.ofWorkspace],
+    [
+      ...toViewerValues(viewer),
+      page.projectId,
+      page.experimentId ?? null,
+      page.kind,
+      page.ofWorkspace,
+      page.id ?? null,
+    ],
   )
 }
 
@@ -78,14 +89,28 @@ export async function insertView(queries: Queries, view: GivenView): Promise<Vie
 /** A condition on a view `v`: it is one of the project `$2`, or of an experiment in it. */
 const ofProject = `(v.project_id = $2 OR v.experiment_id IN (SELECT id FROM experiments WHERE project_id = $2))`
 
-/** Replaces the name and content of a view. Undefined when its project has none of this id and kind. */
-export async function updateView(queries: Queries, id: string, view: GivenView): Promise<View | undefined> {
+/**
+ * Replaces the name and content of a view; with `ifUpdatedAtMs` only when it is still as it was saved then.
+ *
+ * @returns the view; or why it was not replaced: its project has none of this id and kind, or it was saved since
+ */
+export async function updateView(
+  queries: Queries,
+  id: string,
+  view: GivenView & { ifUpdatedAtMs: bigint | number | undefined },
+): Promise<View | 'absent' | 'saved since'> {
   const row = await queries.row<{ id: string }>(
-    `UPDATE views v SET name = $4, content = $5, updated_at_ms = $6
-     WHERE v.id = $1 AND v.kind = $3 AND ${ofProject} RETURNING v.id`,
-    [id, view.projectId, view.kind, view.name, view.content, view.nowMs],
+    `UPDATE views v SET name = $4, content = $5, updated_at_ms = greatest($6, v.updated_at_ms + 1)
+     WHERE v.id = $1 AND v.kind = $3 AND ${ofProject} AND ($7::bigint IS NULL OR v.updated_at_ms = $7) RETURNING v.id`,
+    [id, view.projectId, view.kind, view.name, view.content, view.nowMs, view.ifUpdatedAtMs ?? null],
   )
-  return row && (await findView(queries, row.id))
+  if (row) return (await findView(queries, row.id)) ?? 'absent'
+  const isThere = await queries.row(`SELECT FROM views v WHERE v.id = $1 AND v.kind = $3 AND ${ofProject}`, [
+    id,
+    view.projectId,
+    view.kind,
+  ])
+  return isThere ? 'saved since' : 'absent'
 }
 
 /** Deletes a view of a project, or of an experiment in it. False when there is none of this id. */
