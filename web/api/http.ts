@@ -70,7 +70,9 @@ export async function call<Answer>(
   })
   const text = await response.text()
   if (!response.ok) throw new ApiError(response.status, toMessage(text, response))
-  return (text === '' ? undefined : JSON.parse(text)) as Answer
+  // Some writes answer a word in plain text.
+  const isJson = response.headers.get('content-type')?.includes('json')
+  return (text === '' ? undefined : isJson ? JSON.parse(text) : text) as Answer
 }
 
 /** Reads may be POSTs; what changes something is known by its path. */

@@ -18,6 +18,8 @@ import { parseRunSearch } from '../experiments/run/run-search.ts'
 import { parseRunsSearch } from '../experiments/runs-search.ts'
 import { ErrorPlace } from '../kit/places.tsx'
 import { parseProjectsSearch } from '../projects/projects-search.ts'
+import { parseModelsSearch } from '../registry/models-search.ts'
+import { parseWebhooksSearch } from '../registry/webhooks/webhooks-search.ts'
 import { MissingPage } from './missing-page.tsx'
 import { Shell } from './shell.tsx'
 
@@ -101,6 +103,32 @@ const notes = createRoute({
   component: lazyRouteComponent(() => import('../experiments/notes/notes-page.tsx'), 'NotesPage'),
 })
 
+const models = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/-/models',
+  validateSearch: parseModelsSearch,
+  component: lazyRouteComponent(() => import('../registry/models-page.tsx'), 'ModelsPage'),
+})
+
+const model = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/-/models/$model',
+  component: lazyRouteComponent(() => import('../registry/model-page.tsx'), 'ModelPage'),
+})
+
+const modelVersion = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/-/models/$model/$version',
+  component: lazyRouteComponent(() => import('../registry/version-page.tsx'), 'VersionPage'),
+})
+
+const webhooks = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/-/webhooks',
+  validateSearch: parseWebhooksSearch,
+  component: lazyRouteComponent(() => import('../registry/webhooks/webhooks-page.tsx'), 'WebhooksPage'),
+})
+
 const signIn = createRoute({
   getParentRoute: () => root,
   path: '/-/sign-in',
@@ -119,7 +147,10 @@ const settings = createRoute({
 
 export function openRouter(queryClient: QueryClient) {
   return createRouter({
-    routeTree: root.addChildren([home, workspace, project, run, compare, chart, outputSearch, notes, signIn, settings]),
+    routeTree: root.addChildren([
+      ...[home, workspace, project, run, compare, chart, outputSearch, notes, signIn, settings],
+      ...[models, model, modelVersion, webhooks],
+    ]),
     basepath: isEmbedded ? `${baseUrl.pathname}-/embed` : baseUrl.pathname,
     context: { queryClient },
     defaultPreload: 'intent',

@@ -5,7 +5,10 @@ import styles from './shell.module.css'
 type Section = { label: string; path: string }
 
 /** What a workspace consists of, in the order of the bar. Paths follow that of the workspace. */
-const ofWorkspace: Section[] = [{ label: 'Projects', path: '' }]
+const ofWorkspace: Section[] = [
+  { label: 'Projects', path: '' },
+  { label: 'Models', path: '/-/models' },
+]
 
 /** What a project consists of. Paths follow that of the project. */
 const ofProject: Section[] = [

@@ -71,3 +71,4 @@ export const BookIcon = toIcon(
 export const PencilIcon = toIcon(<path d="m2.5 13.5.7-3L10.5 3.2a1.5 1.5 0 0 1 2.3 2.3L5.5 12.8l-3 .7Z" />)
 export const PanelIcon = toIcon(<path d="M2 3h12v10H2zM7 3v10" />)
 export const CrossIcon = toIcon(<path d="M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12ZM6 6l4 4M10 6l-4 4" />)
+export const BoxIcon = toIcon(<path d="M8 1.8 13.5 5v6L8 14.2 2.5 11V5zM2.5 5 8 8.2 13.5 5M8 8.2v6" />)

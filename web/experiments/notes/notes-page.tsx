@@ -1,9 +1,9 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { project, projectNotes, saveProjectNotes } from '../../api/projects.ts'
+import { Notes } from '../../kit/notes/notes.tsx'
 import { ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
-import styles from './notes.module.css'
-import { Notes } from './notes.tsx'
+import styles from './notes-page.module.css'
 
 const route = getRouteApi('/$workspace/$project/-/notes')
 

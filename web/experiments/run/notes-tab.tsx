@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { others, saveOther } from '../../api/run.ts'
+import { Notes } from '../../kit/notes/notes.tsx'
 import { ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
-import { Notes } from '../notes/notes.tsx'
 import { notesName } from './notes-name.ts'
 
 /** What people wrote about a run, in Markdown. */

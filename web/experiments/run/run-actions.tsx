@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useRouter } from '@tanstack/react-router'
-import { useState } from 'react'
+import { type ComponentType, useState } from 'react'
 import { type Condition, changeCondition } from '../../api/experiments.ts'
 import { shareCode } from '../../api/http.ts'
 import { type Metadata, metadata, saveOther } from '../../api/run.ts'
@@ -9,6 +9,7 @@ import { FormDialog } from '../../kit/dialog.tsx'
 import { TextField } from '../../kit/field.tsx'
 import {
   ArchiveIcon,
+  BoxIcon,
   CopyIcon,
   CrossIcon,
   DotsIcon,
@@ -21,9 +22,14 @@ import { Menu, MenuItem, MenuLine } from '../../kit/menu.tsx'
 import { toast, toastError } from '../../kit/toast.tsx'
 import { ExportRun } from '../export-runs.tsx'
 
+/** The dialog that registers a model of the run; it belongs to another room. */
+export type RegisterProps = { run: Metadata; onClose(): void }
+
+type Props = { run: Metadata; Register: ComponentType<RegisterProps> }
+
 /** What can be done to a run: all of it can be undone, but for a stop, which asks first. */
-export function RunActions({ run }: { run: Metadata }) {
-  const [open, setOpen] = useState<'rename' | 'stop' | 'delete' | 'export'>()
+export function RunActions({ run, Register }: Props) {
+  const [open, setOpen] = useState<'rename' | 'stop' | 'register' | 'delete' | 'export'>()
   const client = useQueryClient()
   const router = useRouter()
   const { experimentKey: key, experimentName, workspaceName, projectName } = run
@@ -67,6 +73,11 @@ export function RunActions({ run }: { run: Metadata }) {
           Copy the key
         </MenuItem>
         {shareCode() === undefined && (
+          <MenuItem icon={<BoxIcon />} onSelect={() => setOpen('register')}>
+            Register a model
+          </MenuItem>
+        )}
+        {shareCode() === undefined && (
           <MenuItem icon={<DownloadIcon />} onSelect={() => setOpen('export')}>
             Export …
           </MenuItem>
@@ -87,6 +98,7 @@ export function RunActions({ run }: { run: Metadata }) {
       </Menu>
       {open === 'rename' && <Rename run={run} onDone={refresh} onClose={() => setOpen(undefined)} />}
       {open === 'export' && <ExportRun experimentKey={key} name={experimentName} onClose={() => setOpen(undefined)} />}
+      {open === 'register' && <Register run={run} onClose={() => setOpen(undefined)} />}
       {open === 'stop' && (
         <FormDialog
           title={`Stop ${experimentName}?`}

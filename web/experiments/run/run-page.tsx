@@ -10,7 +10,7 @@ import { useLive } from '../../kit/use-live.ts'
 import { State } from '../cells.tsx'
 import { Neighbours } from './neighbours.tsx'
 import { Overview } from './overview.tsx'
-import { RunActions } from './run-actions.tsx'
+import { type RegisterProps, RunActions } from './run-actions.tsx'
 import styles from './run-page.module.css'
 import { Tabs } from './tabs.tsx'
 import { TagsEditor } from './tags-editor.tsx'
@@ -24,8 +24,10 @@ const GraphTab = lazy(() => import('./code-tab.tsx').then((it) => ({ default: it
 
 const route = getRouteApi('/$workspace/$project/$key')
 
-/** One run. `Charts` draws its metrics. */
-export function RunPage({ Charts }: { Charts: ComponentType<ChartsProps> }) {
+type Slots = { Charts: ComponentType<ChartsProps>; Register: ComponentType<RegisterProps> }
+
+/** One run. `Charts` draws its metrics, `Register` is the dialog that registers a model of it. */
+export function RunPage({ Charts, Register }: Slots) {
   const { workspace, project, key } = route.useParams()
   const { tab = 'overview', charts, system } = route.useSearch()
   const navigate = route.useNavigate()
@@ -49,7 +51,7 @@ export function RunPage({ Charts }: { Charts: ComponentType<ChartsProps> }) {
         <TagsEditor experimentKey={key} />
         <span className={styles.gap} />
         <Neighbours workspace={workspace} project={project} experimentKey={key} />
-        <RunActions run={data} />
+        <RunActions run={data} Register={Register} />
       </header>
       <Tabs current={tab} />
       <div className={styles.content}>

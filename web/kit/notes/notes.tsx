@@ -1,22 +1,29 @@
 import { lazy, Suspense, useState } from 'react'
-import { Button } from '../../kit/button.tsx'
-import { EmptyPlace, LoadingPlace } from '../../kit/places.tsx'
-import { toastError } from '../../kit/toast.tsx'
+import { Button } from '../button.tsx'
+import { EmptyPlace, LoadingPlace } from '../places.tsx'
+import { toastError } from '../toast.tsx'
 import styles from './notes.module.css'
 
-const Markdown = lazy(() => import('../output/markdown.tsx').then((it) => ({ default: it.Markdown })))
+const Markdown = lazy(() => import('./markdown.tsx').then((it) => ({ default: it.Markdown })))
 
-/** `readers` says who can see them; `onSave` resolves when the new text is in `text`. */
-type Props = { text: string; readers: string; onSave(text: string): Promise<unknown> }
+type Props = {
+  text: string
+  /** Says what those can see who can see the notes. */
+  readers: string
+  /** Resolves when the new text is in `text`. Absent: the reader may not change it. */
+  onSave: ((text: string) => Promise<unknown>) | undefined
+  /** A part of a page, which has its own margins. */
+  isInline?: boolean
+}
 
 /** What people wrote, in Markdown: to read, and to change beside a preview. */
-export function Notes({ text, readers, onSave }: Props) {
+export function Notes({ text, readers, onSave, isInline = false }: Props) {
   const [draft, setDraft] = useState<string>()
   const [isBusy, setBusy] = useState(false)
   async function save(draft: string) {
     setBusy(true)
     try {
-      await onSave(draft)
+      await onSave?.(draft)
       setDraft(undefined)
     } catch (reason) {
       toastError(reason)
@@ -24,8 +31,9 @@ export function Notes({ text, readers, onSave }: Props) {
       setBusy(false)
     }
   }
+  const page = isInline ? undefined : styles.page
   if (draft === undefined) {
-    const edit = <Button onClick={() => setDraft(text)}>{text === '' ? 'Write notes' : 'Edit'}</Button>
+    const edit = onSave && <Button onClick={() => setDraft(text)}>{text === '' ? 'Write notes' : 'Edit'}</Button>
     if (text === '') {
       return (
         <EmptyPlace title="No notes" action={edit}>
@@ -34,8 +42,8 @@ export function Notes({ text, readers, onSave }: Props) {
       )
     }
     return (
-      <div className={styles.page}>
-        <div className={styles.bar}>{edit}</div>
+      <div className={page}>
+        {edit && <div className={styles.bar}>{edit}</div>}
         <Suspense fallback={<LoadingPlace />}>
           <Markdown text={text} />
         </Suspense>
@@ -43,7 +51,7 @@ export function Notes({ text, readers, onSave }: Props) {
     )
   }
   return (
-    <div className={styles.page}>
+    <div className={page}>
       <div className={styles.bar}>
         <Button look="primary" disabled={isBusy || draft === text} onClick={() => save(draft)}>
           Save
