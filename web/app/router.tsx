@@ -11,6 +11,7 @@ import { session } from '../api/accounts.ts'
 import { baseUrl, isEmbedded, shareCode } from '../api/http.ts'
 import { project as projectOf } from '../api/projects.ts'
 import { knownColumns } from '../api/runs.ts'
+import { parseDashboardSearch } from '../dashboards/dashboard-search.ts'
 import { parseChartSearch } from '../experiments/chart-search.ts'
 import { parseCompareSearch } from '../experiments/compare/compare-search.ts'
 import { parseOutputSearch } from '../experiments/output/output-search.ts'
@@ -129,6 +130,19 @@ const webhooks = createRoute({
   component: lazyRouteComponent(() => import('../registry/webhooks/webhooks-page.tsx'), 'WebhooksPage'),
 })
 
+const dashboards = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/$project/-/dashboards',
+  component: lazyRouteComponent(() => import('../dashboards/dashboards-page.tsx'), 'DashboardsPage'),
+})
+
+const dashboard = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/$project/-/dashboards/$dashboard',
+  validateSearch: parseDashboardSearch,
+  component: lazyRouteComponent(() => import('./dashboard-page.tsx'), 'DashboardRoute'),
+})
+
 const signIn = createRoute({
   getParentRoute: () => root,
   path: '/-/sign-in',
@@ -149,7 +163,7 @@ export function openRouter(queryClient: QueryClient) {
   return createRouter({
     routeTree: root.addChildren([
       ...[home, workspace, project, run, compare, chart, outputSearch, notes, signIn, settings],
-      ...[models, model, modelVersion, webhooks],
+      ...[models, model, modelVersion, webhooks, dashboards, dashboard],
     ]),
     basepath: isEmbedded ? `${baseUrl.pathname}-/embed` : baseUrl.pathname,
     context: { queryClient },

@@ -13,6 +13,7 @@ const ofWorkspace: Section[] = [
 /** What a project consists of. Paths follow that of the project. */
 const ofProject: Section[] = [
   { label: 'Runs', path: '' },
+  { label: 'Dashboards', path: '/-/dashboards' },
   { label: 'Notes', path: '/-/notes' },
 ]
 

@@ -1,0 +1,137 @@
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { type Content, dashboards, type Panel } from '../api/dashboards.ts'
+import { isEmbedded, shareCode } from '../api/http.ts'
+import { project as projectQuery } from '../api/projects.ts'
+import { Button } from '../kit/button.tsx'
+import { PlusIcon } from '../kit/icons.tsx'
+import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
+import { toast, toastError } from '../kit/toast.tsx'
+import styles from './dashboards.module.css'
+import { Grid } from './grid.tsx'
+import { PanelDialog } from './panel-dialog.tsx'
+import { toPanel, toTitle } from './panel-kinds.ts'
+import { PanelContent } from './panels.tsx'
+import type { Slots } from './slots.ts'
+import { useDashboard } from './use-dashboard.ts'
+
+const route = getRouteApi('/$workspace/$project/-/dashboards/$dashboard')
+
+/** One dashboard; the address `default` leads to the one that the project shows first. */
+export function DashboardPage({ slots }: { slots: Slots }) {
+  const { workspace, project: name, dashboard: given } = route.useParams()
+  const project = useQuery(projectQuery(workspace, name))
+  const projectId = project.data?.projectId
+  const all = useQuery({ ...dashboards(projectId ?? ''), enabled: projectId !== undefined && given === 'default' })
+  const id = given === 'default' ? all.data?.find((it) => it.isDefault)?.id : given
+  const error = project.error ?? all.error
+  if (error) return <ErrorPlace error={error} onRetry={() => void Promise.all([project.refetch(), all.refetch()])} />
+  if (projectId === undefined || (given === 'default' && !all.data)) return <LoadingPlace />
+  if (id === undefined) return <Missing title="No dashboard is the default" />
+  return <Shown key={id} projectId={projectId} id={id} slots={slots} />
+}
+
+function Missing({ title }: { title: string }) {
+  const { workspace, project } = route.useParams()
+  const link = (
+    <Link to="/$workspace/$project/-/dashboards" params={{ workspace, project }}>
+      All dashboards
+    </Link>
+  )
+  return <EmptyPlace title={title} action={link} />
+}
+
+function Shown({ projectId, id, slots }: { projectId: string; id: string; slots: Slots }) {
+  const { workspace, project } = route.useParams()
+  const { edit } = route.useSearch()
+  const navigate = route.useNavigate()
+  const { data, error, refetch, change } = useDashboard(projectId, id)
+  const [open, setOpen] = useState<'add' | Panel>()
+  const mayEdit = shareCode() === undefined && !isEmbedded
+  const isEditing = mayEdit && edit === true
+  const changePanels = (work: (panels: Panel[]) => Panel[]) => change((now) => ({ ...now, panels: work(now.panels) }))
+  if (error && data === undefined) return <ErrorPlace error={error} onRetry={refetch} />
+  if (data === undefined) return <LoadingPlace />
+  if (data === null) return <Missing title="There is no such dashboard" />
+
+  async function remove(panel: Panel) {
+    const at = data?.panels.findIndex((it) => it.id === panel.id) ?? 0
+    await changePanels((panels) => panels.filter((it) => it.id !== panel.id))
+    toast(`Removed ${toTitle(panel) || 'the text'}`, {
+      action: {
+        label: 'Undo',
+        run: () => changePanels((panels) => panels.toSpliced(at, 0, panel)).catch(toastError),
+      },
+    })
+  }
+  /** The one of the same content that was opened; else somebody else has changed it. */
+  const replace = (opened: Panel, content: Content, title: string) => (panels: Panel[]) => {
+    const now = panels.find((it) => it.id === opened.id)
+    if (!now) throw new Error('Somebody has removed the panel meanwhile.')
+    if (JSON.stringify([now.content, now.title]) !== JSON.stringify([opened.content, opened.title])) {
+      throw new Error('Somebody has changed the panel meanwhile: close this to see what it is now.')
+    }
+    return panels.map((it) => (it.id === opened.id ? { ...it, content, title } : it))
+  }
+  return (
+    <div className={styles.page}>
+      <title>{`${data.name} · ${project} · svc`}</title>
+      <header className={styles.header}>
+        <h1 title={data.name}>{data.name}</h1>
+        {data.isDefault && <span className={styles.badge}>default</span>}
+        <span className={styles.gap} />
+        <Link to="/$workspace/$project/-/dashboards" params={{ workspace, project }}>
+          All dashboards
+        </Link>
+        {isEditing && (
+          <Button onClick={() => setOpen('add')}>
+            <PlusIcon size={14} /> Add a panel
+          </Button>
+        )}
+        {mayEdit && (
+          <Button
+            look={isEditing ? 'primary' : 'plain'}
+            onClick={() =>
+              navigate({ search: (old) => ({ ...old, edit: isEditing ? undefined : true }), replace: true })
+            }
+          >
+            {isEditing ? 'Done' : 'Edit'}
+          </Button>
+        )}
+      </header>
+      {data.panels.length === 0 && (
+        <EmptyPlace title="No panel">
+          {mayEdit ? 'Press Edit, then add charts, best values, tables of runs, files and text.' : undefined}
+        </EmptyPlace>
+      )}
+      <Grid
+        panels={data.panels}
+        isEditing={isEditing}
+        onMove={(work) => changePanels(work).catch(toastError)}
+        onResize={(panelId, work) =>
+          changePanels((panels) => panels.map((it) => (it.id === panelId ? { ...it, ...work(it) } : it))).catch(
+            toastError,
+          )
+        }
+        onEdit={setOpen}
+        onRemove={(panel) => remove(panel).catch(toastError)}
+      >
+        {(panel) => <PanelContent workspace={workspace} project={project} content={panel.content} slots={slots} />}
+      </Grid>
+      {open && (
+        <PanelDialog
+          workspace={workspace}
+          project={project}
+          projectId={projectId}
+          panel={open === 'add' ? undefined : open}
+          onSave={(content, title) => {
+            const made = toPanel(content, title)
+            return changePanels(open === 'add' ? (panels) => [...panels, made] : replace(open, content, title))
+          }}
+          onClose={() => setOpen(undefined)}
+        />
+      )}
+    </div>
+  )
+}
