@@ -23,16 +23,27 @@ from svc_ml.transport.service import Service, Unavailable
 
 _DEFAULT_PROJECT = "general"
 _INTERRUPTED = 130
+_USAGE = 2
+"""As argparse exits."""
 
 
 def add_command(commands: Any) -> None:
     """commands: what `add_subparsers` of argparse returns."""
     parser = commands.add_parser("import", help="bring runs of other trackers here")
-    kinds = parser.add_subparsers(required=True, metavar="SOURCE")
+    parser.set_defaults(run=_tell_sources)
+    kinds = parser.add_subparsers(metavar="SOURCE")
     shared = _shared_options()
     for name, (text, add_options) in _KINDS.items():
         kind = kinds.add_parser(name, help=text, description=f"Imports {text}.", parents=[shared])
         kind.set_defaults(run=_import, open=add_options(kind))
+
+
+def _tell_sources(_: argparse.Namespace) -> int:
+    width = max(map(len, _KINDS))
+    lines = [f"  svc-ml import {name:{width}}  {text}" for name, (text, _) in _KINDS.items()]
+    told = "\n".join(["svc-ml: say where the runs come from:", *lines, "Each has --help, and --dry-run to try it."])
+    print(told, file=sys.stderr)
+    return _USAGE
 
 
 def _shared_options() -> argparse.ArgumentParser:
@@ -82,6 +93,19 @@ def _wandb(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], So
         from svc_ml.importers.wandb.run import WandbSource
 
         return WandbSource(given.source)
+
+    return open_source
+
+
+def _swanlab(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], Source]:
+    parser.add_argument(
+        "source", type=Path, nargs="+", help="a folder `swanlog`, or one with such folders, or a .swanlab file"
+    )
+
+    def open_source(given: argparse.Namespace) -> Source:
+        from svc_ml.importers.swanlab.run import SwanlabSource
+
+        return SwanlabSource(given.source)
 
     return open_source
 
@@ -169,11 +193,26 @@ def _trackio(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], 
     return open_source
 
 
+def _comet(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], Source]:
+    parser.add_argument("source", type=Path, nargs="*", help="archives .zip")
+
+    def open_source(given: argparse.Namespace) -> Source:
+        archives = " ".join(map(str, given.source)) or "ARCHIVE.zip"
+        raise SvcError(
+            f"Comet's own client reads its archives and can write to this service: COMET_URL_OVERRIDE={read_settings({}).url} "
+            f"COMET_API_KEY=... comet upload {archives}. What is stored at Comet: export it as CSV, then `svc-ml import csv`."
+        )
+
+    return open_source
+
+
 _KINDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], Callable[[argparse.Namespace], Source]]]] = {
     "tensorboard": ("event files of TensorBoard", _tensorboard),
     "mlflow": ("runs of MLflow out of its database, its folder or its server", _mlflow),
     "neptune": ("what neptune-exporter has written", _neptune),
     "trackio": ("runs of trackio", _trackio),
+    "swanlab": ("runs of SwanLab out of their local files", _swanlab),
+    "comet": ("archives that comet_ml has written offline, by its own `comet upload`", _comet),
     "csv": ("tables of CSV", _table("csv")),
     "jsonl": ("tables of JSON lines", _table("jsonl")),
     "parquet": ("tables of Parquet, with pyarrow", _table("parquet")),

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Union
 
 Value = Union[int, bytes]
+Message = dict[int, list[Any]]
+"""All values by the number of their field."""
 
 _DOUBLE = struct.Struct("<d")
 _FLOAT = struct.Struct("<f")
@@ -83,3 +85,22 @@ def read_floats(values: list[Any]) -> list[float]:
 
 def to_text(data: Any) -> str:
     return bytes(data).decode("utf-8", "replace")
+
+
+def text(message: Message, field: int) -> str:
+    return to_text(message[field][0]) if field in message else ""
+
+
+def inner(message: Message, field: int) -> list[Message]:
+    return [to_dict(it) for it in message.get(field, ())]
+
+
+def integer(message: Message, field: int) -> int:
+    return to_signed(message.get(field, [0])[0])
+
+
+def milliseconds(message: Message, field: int) -> int | None:
+    """A google.protobuf.Timestamp."""
+    for it in inner(message, field):
+        return integer(it, 1) * 1000 + round(integer(it, 2) / 1e6)
+    return None

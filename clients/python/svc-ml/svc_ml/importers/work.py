@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
@@ -94,12 +95,14 @@ def _in_processes(senders: list[RunSender], target: Target, workers: int) -> Ite
 
 
 def _send(sender: RunSender, target: Target) -> _Sent:
+    """The sender as it is now; after a failure as it was before, so that what did not arrive is read again."""
+    before = copy.deepcopy(sender)
     try:
         return sender, sender.send(target)
     except (SvcError, OSError, ValueError, LookupError, ArithmeticError) as error:
         report = Report()
         report.failed.append(f"{sender.run.name}: {error}" if str(error) else f"{sender.run.name}: {error!r}")
-        return sender, report
+        return before, report
 
 
 def wait_seconds(seconds: float) -> Callable[[], bool]:

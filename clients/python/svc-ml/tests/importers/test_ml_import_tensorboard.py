@@ -6,6 +6,7 @@ import json
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,11 @@ from conftest import Service, eventually
 from ml_imports import Importer, Point, as_float32, bits, commands_of, eventually_points, files, milliseconds, read_all
 from ml_ledger import environment
 from svc_ml.command import main
+from svc_ml.importers.report import Report
+from svc_ml.importers.sender import RunSender, Target
+from svc_ml.importers.tensorboard.folders import TensorBoardSource
+from svc_ml.importers.work import follow
+from svc_ml.transport.service import Service as Connection
 
 START = 1_700_000_000.25
 
@@ -186,6 +192,30 @@ def test_an_import_that_is_killed_and_repeated_is_as_if_done_once(importer: Impo
     eventually_points(importer, expected)
 
 
+def test_what_did_not_arrive_is_read_again_by_follow(importer: Importer, service: Service, tmp_path: Path) -> None:
+    with SummaryWriter(str(tmp_path / "run")) as writer:
+        expected = write_scalars(writer, "loss", range(500))
+    source = TensorBoardSource([tmp_path])
+    [run] = source.runs()
+    address = f"http://127.0.0.1:{find_closed_port()}"
+    away = Target(Connection(address, "key"), "default", importer.project, "", patience_seconds=0)
+    there = away._replace(service=Connection(service.url, service.api_key))
+    sender = RunSender(source.kind, run, there)
+    failed: list[Report] = []
+    follow(source, away, [sender], failed.append, wait=lambda: len(failed) > 0)
+    assert "run: " in failed[0].failed[0] and failed[0].taken == {}
+    told: list[Report] = []
+    follow(source, there, [sender], told.append, wait=lambda: len(told) > 0)
+    assert told[0].taken["points"] == 500
+    eventually_points(importer, {"run": expected})
+
+
+def find_closed_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
 def test_what_cannot_be_imported_says_why(importer: Importer, tmp_path: Path) -> None:
     assert importer_fails(importer, tmp_path / "nothing") == f"svc-ml: there is no folder {tmp_path / 'nothing'}.\n"
     assert "there are no event files" in importer_fails(importer, tmp_path)
@@ -196,6 +226,16 @@ def test_what_cannot_be_imported_says_why(importer: Importer, tmp_path: Path) ->
     (copy / event_file(tmp_path / "run").name).write_bytes(event_file(tmp_path / "run").read_bytes())
     assert "are the same run" in importer_fails(importer, tmp_path)
     assert importer.runs() == {}
+
+
+def test_a_source_that_is_missing_or_unknown_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import"]) == 2
+    assert "svc-ml import tensorboard  event files of TensorBoard" in capsys.readouterr().err
+    assert main(["import", "comet", "some.zip"]) == 1
+    assert "comet upload some.zip" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["import", "nothing"])
+    assert "invalid choice: 'nothing'" in capsys.readouterr().err
 
 
 def test_the_page_of_the_documentation_does_what_it_says(

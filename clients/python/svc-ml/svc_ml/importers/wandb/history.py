@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 from svc_ml.importers.items import Item, Points
-from svc_ml.importers.wandb.records import HISTORY, STATS, Message, entries, inner, integer, milliseconds, nest
+from svc_ml.importers.protobuf import Message, inner, integer, milliseconds
+from svc_ml.importers.wandb.records import HISTORY, STATS, entries, nest
 from svc_ml.importers.wandb.values import to_items, to_number
 
 _ROWS_AT_ONCE = 20_000

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from svc_ml.importers.protobuf import to_dict, to_signed, to_text
+from svc_ml.importers.protobuf import Message, inner, text, to_text
 
 HISTORY, SUMMARY, CONFIG, FILES, STATS, ARTIFACT, ALERT, METRIC, OUTPUT, RUN, EXIT, ENVIRONMENT = (
     2, 3, 5, 6, 7, 8, 10, 12, 13, 17, 18, 26,
@@ -16,27 +16,6 @@ NAMES = {
     9: "folders of TensorBoard, which are imported by `svc-ml import tensorboard`",
 }
 """Of records that are left out and say something of the run."""
-
-Message = dict[int, list[Any]]
-
-
-def text(message: Message, field: int) -> str:
-    return to_text(message[field][0]) if field in message else ""
-
-
-def inner(message: Message, field: int) -> list[Message]:
-    return [to_dict(it) for it in message.get(field, ())]
-
-
-def integer(message: Message, field: int) -> int:
-    return to_signed(message.get(field, [0])[0])
-
-
-def milliseconds(message: Message, field: int) -> int | None:
-    """A google.protobuf.Timestamp."""
-    for it in inner(message, field):
-        return integer(it, 1) * 1000 + round(integer(it, 2) / 1e6)
-    return None
 
 
 def entries(message: Message, field: int) -> Iterator[tuple[list[str], Any]]:

@@ -24,13 +24,13 @@ from svc_ml.importers.items import (
     Write,
     to_digest,
 )
-from svc_ml.importers.protobuf import to_dict, to_text
+from svc_ml.importers.leveldb import FrameReader
+from svc_ml.importers.protobuf import Message, inner, integer, milliseconds, text, to_dict, to_text
 from svc_ml.importers.wandb import records
-from svc_ml.importers.wandb.frames import FrameReader
 from svc_ml.importers.wandb.history import History
 from svc_ml.importers.wandb.output import Output
-from svc_ml.importers.wandb.records import inner, integer, milliseconds, text
 
+_START = b":W&B"
 _AXES = {"_step": "step", "_timestamp": "time", "_runtime": "relative"}
 _AXIS_OF = "x axis of "
 _OWN_TYPES = frozenset(["run_table", "wandb-history", "job", "wandb-run-history"])
@@ -111,7 +111,7 @@ class _Part:
     """One file."""
 
     def __init__(self, path: Path) -> None:
-        self.frames = FrameReader(path)
+        self.frames = FrameReader(path, _START)
         self.folder = path.parent / "files"
         self.history = History(path.parent.name, self.folder)
         self.summary: dict[str, Any] = {}
@@ -140,7 +140,7 @@ class _Part:
         if self.frames.left_bytes() > 0:
             yield LeftOut(TORN, f"{path} ends in the middle of one, at byte {self.frames.offset}")
 
-    def _read_record(self, kind: int, message: records.Message) -> Iterator[Item]:
+    def _read_record(self, kind: int, message: Message) -> Iterator[Item]:
         if kind in (records.HISTORY, records.STATS):
             yield from self.history.read(kind, message)
             self.end_ms = max(filter(None, (self.end_ms, self.history.last_ms)), default=None)
@@ -170,7 +170,7 @@ class _Part:
         elif kind in records.NAMES:
             yield LeftOut(records.NAMES[kind], "of a kind that is not read")
 
-    def _read_run(self, run: records.Message) -> Iterator[Item]:
+    def _read_run(self, run: Message) -> Iterator[Item]:
         self.start_ms = self.start_ms or milliseconds(run, 17)
         for config in inner(run, 4):
             yield from _read_config(config)
@@ -187,7 +187,7 @@ class _Part:
                 yield File(f"saved\0{name}\0{to_digest(path)}", name, path)
 
 
-def _read_config(config: records.Message) -> Iterator[Item]:
+def _read_config(config: Message) -> Iterator[Item]:
     for path, value in records.entries(config, 1):
         if path[0] != "_wandb":
             yield from _to_parameters("|".join(path), value)
@@ -201,7 +201,7 @@ def _to_parameters(name: str, value: Any) -> Iterator[Item]:
         yield Parameter(name, value)
 
 
-def _read_environment(message: records.Message) -> Iterator[Item]:
+def _read_environment(message: Message) -> Iterator[Item]:
     python = text(message, 2)
     names = {"hostname": 12, "os": 1, "user": 13, "executable": 14}
     body: dict[str, Any] = {name: text(message, field) for name, field in names.items() if text(message, field)}
@@ -215,7 +215,7 @@ def _read_environment(message: records.Message) -> Iterator[Item]:
         yield Write("commits", "/write/experiment/git/metadata", about)
 
 
-def _read_artifact(message: records.Message) -> Item:
+def _read_artifact(message: Message) -> Item:
     name, type = text(message, 5), text(message, 4)
     if type in _OWN_TYPES:
         return LeftOut(f"artifacts of the type {type}", "W&B makes them of what is imported as tables and points")
@@ -233,9 +233,9 @@ def _read_artifact(message: records.Message) -> Item:
     return ArtifactVersion(name, None, type, aliases, metadata, files, f"{name}\0{text(message, 6)}")
 
 
-def _read_run(path: Path) -> Iterator[records.Message]:
+def _read_run(path: Path) -> Iterator[Message]:
     """What is said of the run at the beginning of the file."""
-    for at, data in enumerate(FrameReader(path).read()):
+    for at, data in enumerate(FrameReader(path, _START).read()):
         if at > _FIRST_RECORDS:
             return
         if isinstance(data, bytes):

@@ -1,5 +1,6 @@
 """
-Frames of a file `.wandb`: seven bytes that begin with `:W&B`, and then the log of LevelDB. It has blocks of 32 KiB; in each frames of
+Files `.wandb` and `.swanlab`: seven bytes that begin with `:W&B` or `:SWL`, and then the log of LevelDB. It has blocks of 32 KiB; in
+each frames of
 
     CRC-32 of the kind and the payload (u32) | length (u16) | kind (u8) | payload
 
@@ -14,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Union
 
-_MAGIC = b":W&B"
 _START = 7
 _BLOCK_BYTES = 32 * 1024
 _HEADER = struct.Struct("<IHB")
@@ -22,18 +22,27 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 
 class FrameReader:
-    """Goes on where it ended, when called again. It holds no open file."""
+    """
+    Goes on where it ended, when called again. It holds no open file.
 
-    def __init__(self, path: Path) -> None:
+    start: what the file begins with.
+    """
+
+    def __init__(self, path: Path, start: bytes) -> None:
         self.path = path
+        self._start = start
         self.offset = _START
         """Of the next record."""
 
     def read(self) -> Iterator[Union[bytes, int]]:
         """Records, and the places of those that are damaged. Raises OSError, and ValueError for a file of another kind."""
         with self.path.open("rb") as file:
-            if not file.read(_START).startswith(_MAGIC):
-                raise ValueError(f"{self.path} is no file of W&B: it does not begin with {_MAGIC.decode()}.")
+            found = file.read(_START)
+            # One that was just made may be empty.
+            if not found.startswith(self._start[: len(found)]):
+                raise ValueError(
+                    f"{self.path} does not begin with {self._start!r}: it is another kind of file, or version."
+                )
             parts: list[bytes] = []
             at = self.offset
             while True:
