@@ -116,6 +116,8 @@ type Deps = {
   throttle: Throttle
   counters: Counters
   queueDepth(name: QueueName): Promise<number>
+  /** When the oldest block in a queue was accepted, in ms since the Unix epoch; undefined when it is empty. */
+  oldestQueuedMs(name: QueueName): Promise<number | undefined>
   /** The base URL of the web application, for links to experiments. */
   appUrl: string
   signIn: SignIn
@@ -143,6 +145,7 @@ export function createApiRoutes({
   throttle,
   counters,
   queueDepth,
+  oldestQueuedMs,
   appUrl,
   signIn,
   publicUrl,
@@ -206,7 +209,7 @@ export function createApiRoutes({
     ...createRunValueRoutes({ database, access, heartbeats, rateLimited }),
     ...createRunUploadRoutes(assets),
     ...createRunCallRoutes({ database, access, rateLimited }),
-    ...createMlflowRoutes(assets),
+    ...createMlflowRoutes({ ...assets, clickhouse, oldestQueuedMs }),
     ...createChartRoutes({ database, clickhouse }),
     ...createRangeRoutes({ database, clickhouse, findPosition: liveStreams.findPosition }),
     ...createExportRoutes({

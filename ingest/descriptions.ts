@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { clientTopic, type RouteDescription } from '../http/route.ts'
+import { mlflowDescriptions } from './mlflow/descriptions.ts'
 import { eventDescriptions } from './monitoring/descriptions.ts'
 import { outputFields } from './output/output-line.ts'
 import { batchFields } from './points/batch.ts'
@@ -105,5 +106,6 @@ export const ingestDescriptions: RouteDescription[] = [
   loadMetrics,
   output,
   loggedBatch,
+  ...mlflowDescriptions,
   ...eventDescriptions,
 ]

@@ -4,7 +4,7 @@ import { createBatchLoader } from '../runtime/batch-loader.ts'
 import type { Tracing } from '../runtime/tracing.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import { countPointsBySeries, countSeries } from '../store/clickhouse/points/series-counts.ts'
-import type { Queries } from '../store/postgres/database.ts'
+import type { Database } from '../store/postgres/database.ts'
 import { findWritableExperiments } from '../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../store/postgres/experiments/heartbeats.ts'
 import { addIngestionErrors } from '../store/postgres/monitoring/ingestion-errors.ts'
@@ -27,7 +27,7 @@ import { createSeriesLimits, type SeriesLimits } from './points/series-limits.ts
 import { createIngestRoutes } from './routes.ts'
 
 type Settings = {
-  queries: Queries
+  queries: Database
   clickhouse: ClickHouse
   backend: QueueBackend
   heartbeats: Heartbeats
@@ -132,6 +132,7 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     }),
   ]
   const routes = createIngestRoutes({
+    database: queries,
     findExperiment: createExperimentCheck((userId, keys) => findWritableExperiments(queries, userId, keys)),
     throttle,
     limitSeries: createSeriesLimits({

@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import { fastRoute, type Route, type RouteDescription, toEnvelope } from '../http/route.ts'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import type { outputLinesTable, pointsTable, systemPointsTable } from '../store/clickhouse/points/tables.ts'
+import type { Database } from '../store/postgres/database.ts'
 import type { WritableExperiment } from '../store/postgres/experiments/experiments.ts'
 import type { Committer } from './committer.ts'
 import {
@@ -14,6 +15,8 @@ import {
   output,
   ramMetrics,
 } from './descriptions.ts'
+import type { MlflowPoints } from './mlflow/points.ts'
+import { createMlflowWriteRoutes } from './mlflow/routes.ts'
 import { identifyOutput, withoutUptimes } from './output/logging-client.ts'
 import { pushLines } from './output/rows.ts'
 import { countPoints, readBatch, readEnvelope } from './points/batch.ts'
@@ -33,6 +36,7 @@ import {
 import { createWriteHandlers, type WriteDeps } from './write.ts'
 
 type Deps = WriteDeps & {
+  database: Database
   /** Removes points over the limit on metric names or on points per metric from the lists. */
   limitSeries(experiment: WritableExperiment, rows: PointRows): Dropped | Promise<Dropped>
   committers: {
@@ -45,7 +49,7 @@ type Deps = WriteDeps & {
 const saved = JSON.stringify({ msg: 'Saved', code: 200, data: null, sdk_error_code: 0 })
 
 /** The writes to experiments. Each gives its own parts to the five steps in `write.ts`. */
-export function createIngestRoutes({ limitSeries, committers, ...deps }: Deps): Route[] {
+export function createIngestRoutes({ database, limitSeries, committers, ...deps }: Deps): Route[] {
   const toHandler = createWriteHandlers(deps)
 
   /** Drops the points over a limit and counts them for the experiment's metadata. */
@@ -98,6 +102,18 @@ export function createIngestRoutes({ limitSeries, committers, ...deps }: Deps): 
     append: (block, origin, { rows }) => pushPoints(block, origin, rows.points, rows.rowIndexes),
   })
 
+  const writeMlflowPoints = toHandler({
+    ...logged,
+    type: 'metrics',
+    call: 'mlflow',
+    committer: committers.metrics,
+    readEnvelope: (points: MlflowPoints) => points,
+    countClaimed: ({ rows }: MlflowPoints) => rows.points.length,
+    checkRows: ({ rows }: MlflowPoints, experiment) => dropOverLimits(experiment, rows),
+    countAccepted: ({ rows }) => rows.points.length,
+    append: (block, origin, { rows }) => pushPoints(block, origin, rows.points, rows.rowIndexes),
+  })
+
   const writeLoggedUsage = toHandler({
     ...logged,
     type: 'systemMetrics',
@@ -109,6 +125,8 @@ export function createIngestRoutes({ limitSeries, committers, ...deps }: Deps): 
   })
 
   return [
+    ...createMlflowWriteRoutes({ ...deps, database, writePoints: writeMlflowPoints }),
+
     fastRoute({
       ...loggedBatch,
       async handle({ body, ...call }) {

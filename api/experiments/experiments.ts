@@ -5,7 +5,12 @@ import { experimentKey, flag, object, optional, text, timestampMs } from '../../
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { type Database, isUniqueViolation, type Queries } from '../../store/postgres/database.ts'
-import { type Experiment, listExperiments, updateTimes } from '../../store/postgres/experiments/experiments.ts'
+import {
+  type Experiment,
+  listExperiments,
+  silentMsMax,
+  updateTimes,
+} from '../../store/postgres/experiments/experiments.ts'
 import { beatMs, type Heartbeats, toAliveSince } from '../../store/postgres/experiments/heartbeats.ts'
 import { type Access, toViewer } from '../access.ts'
 import { workspaceName } from '../accounts/workspaces.ts'
@@ -208,7 +213,6 @@ export function toProjectLink(appUrl: string, workspaceName: string, projectName
 export function toMetadata(experiment: Experiment, nowMs: number): z.input<typeof metadataAnswer> {
   const start = experiment.startTimeMs
   const end = experiment.endTimeMs ?? experiment.activeAtMs
-  const aliveAt = experiment.aliveAtMs
   return {
     experimentKey: experiment.key,
     experimentName: experiment.name,
@@ -223,11 +227,18 @@ export function toMetadata(experiment: Experiment, nowMs: number): z.input<typeo
     startTimeMillis: toJsonInteger(start),
     endTimeMillis: toJsonInteger(end),
     archived: experiment.archived,
-    running: aliveAt !== null && Number(aliveAt) > toAliveSince(nowMs),
+    running: isRunning(experiment, nowMs),
     hasCrashed: experiment.hasCrashed ?? false,
     ...(experiment.error !== null && { error: experiment.error }),
     ...toThrottle(experiment.throttleReasons),
   }
+}
+
+/** Clients without keep-alives report that a run goes on. */
+function isRunning({ aliveAtMs, activeAtMs, reportedStatus }: Experiment, nowMs: number): boolean {
+  const since = toAliveSince(nowMs)
+  if (aliveAtMs !== null && Number(aliveAtMs) > since) return true
+  return reportedStatus !== null && Number(activeAtMs) > since - silentMsMax
 }
 
 function toThrottle(reasons: string[]) {

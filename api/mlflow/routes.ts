@@ -1,11 +1,46 @@
 import type { Route } from '../../http/route.ts'
-import type { Database } from '../../store/postgres/database.ts'
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import type { Database, Queries } from '../../store/postgres/database.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { Access } from '../access.ts'
+import type { RateLimitedWrite } from '../rate-limited-write.ts'
+import { createAwaitStored } from './await-stored.ts'
+import { createMlflowExperimentRoutes } from './experiments.ts'
+import { createExperimentFinder } from './find.ts'
+import { createMlflowMetricRoutes } from './metrics.ts'
+import { createRunReader } from './read-runs.ts'
+import { createMlflowSearchRoutes } from './run-search.ts'
+import { createMlflowRunRoutes } from './runs.ts'
 import { createMlflowServerRoutes } from './server.ts'
 
-type Deps = { database: Database; access: Access }
+type Deps = {
+  database: Database
+  reads: Queries
+  clickhouse: ClickHouse
+  access: Access
+  heartbeats: Heartbeats
+  rateLimited: RateLimitedWrite
+  oldestQueuedMs(name: 'metrics'): Promise<number | undefined>
+}
 
 /** What clients of MLflow call, but for their writes of metrics: those are the ingest tier's. */
-export function createMlflowRoutes(deps: Deps): Route[] {
-  return [...createMlflowServerRoutes({ queries: deps.database, access: deps.access })]
+export function createMlflowRoutes({
+  database,
+  reads,
+  clickhouse,
+  access,
+  heartbeats,
+  rateLimited,
+  ...deps
+}: Deps): Route[] {
+  const find = createExperimentFinder({ database, access })
+  const awaitStored = createAwaitStored(() => deps.oldestQueuedMs('metrics'))
+  const reader = createRunReader({ queries: database, clickhouse, awaitStored })
+  return [
+    ...createMlflowServerRoutes({ queries: database, access }),
+    ...createMlflowExperimentRoutes({ database, access, find }),
+    ...createMlflowRunRoutes({ database, find, reader, heartbeats, rateLimited }),
+    ...createMlflowSearchRoutes({ reads, clickhouse, find, reader, awaitStored }),
+    ...createMlflowMetricRoutes({ clickhouse, find, awaitStored }),
+  ]
 }

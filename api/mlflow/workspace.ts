@@ -9,7 +9,6 @@ import type { Access } from '../access.ts'
  * experiment. A call is about the workspace that the client names (`MLFLOW_WORKSPACE`), else about the caller's default one.
  */
 
-/** @public */
 export const mlflow = '/api/2.0/mlflow'
 
 /** What all routes have in common. */
@@ -17,7 +16,7 @@ export const common = { atRoot: true, permission: 'caller', topic: mlflowTopic, 
 
 const header = 'x-mlflow-workspace'
 
-/** The workspace that a call is about. @throws HttpError `workspaceUnknown` @public */
+/** The workspace that a call is about. @throws HttpError `workspaceUnknown` */
 export async function findWorkspaceOf(
   access: Access,
   { caller, headers }: { caller: Caller; headers: IncomingHttpHeaders },

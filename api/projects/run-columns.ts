@@ -118,7 +118,7 @@ function metadataOf(run: Experiment, of: Exclude<MetadataName, 'tags'>, nowMs: n
 export function stateOf(run: Experiment, nowMs: number): 'running' | 'finished' | 'crashed' | 'lost' {
   if (run.hasCrashed) return 'crashed'
   if (toMetadata(run, nowMs).running) return 'running'
-  return run.aliveAtMs === null ? 'finished' : 'lost'
+  return run.aliveAtMs === null && run.reportedStatus === null ? 'finished' : 'lost'
 }
 
 export function refuseLongNames(names: string[]) {

@@ -30,7 +30,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     counters,
   } = parts
   const { intervals, metricsRegistry, closers, onStoreError, nameQueueError } = parts
-  const queueDepth = await nameQueueError(openQueueDepth(backend))
+  const { queueDepth, oldestQueuedMs } = await nameQueueError(openQueueReads(backend))
   const reads = openReadReplica({
     primary: database,
     replicaUrl: settings.postgresReadUrl,
@@ -82,6 +82,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     throttle,
     counters,
     queueDepth,
+    oldestQueuedMs,
     appUrl,
     signIn,
     publicUrl,
@@ -92,11 +93,15 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
 
 export type Api = Awaited<ReturnType<typeof openApi>>
 
-/** Counts the blocks in each queue. */
-async function openQueueDepth(backend: QueueBackend): Promise<(name: QueueName) => Promise<number>> {
+/** Counts the blocks in each queue, and tells how old they are. */
+async function openQueueReads(backend: QueueBackend) {
   // One by one: all at once would open a connection for each.
   const producers = new Map(
     await Array.fromAsync(queueNames, async (name) => [name, await backend.openProducer(name)] as const),
   )
-  return async (name) => (await (producers.get(name) as Producer).load()).blocks
+  const find = (name: QueueName) => producers.get(name) as Producer
+  return {
+    queueDepth: async (name: QueueName) => (await find(name).load()).blocks,
+    oldestQueuedMs: (name: QueueName) => find(name).oldestReceivedMs(),
+  }
 }

@@ -24,6 +24,8 @@ export type Experiment = {
   endTimeMs: bigint | null
   activeAtMs: bigint
   aliveAtMs: bigint | null
+  /** What a client without keep-alives said last of a run that goes on; null once it said that it ended. */
+  reportedStatus: 'RUNNING' | 'SCHEDULED' | null
   stopRequested: boolean
   archived: boolean
   /** The end of the run as a client reported it. */
@@ -37,12 +39,15 @@ export type Experiment = {
   throttleReasons: string[]
 }
 
+/** A run without keep-alives that logged nothing for so long counts as lost. */
+export const silentMsMax = 24 * 60 * 60 * 1_000
+
 /** An experiment counts as throttled for this long after a limit last rejected data of it. */
 export const throttledForMs = 60_000
 
 export const experimentColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
   w.name AS "workspaceName", e.file_path AS "filePath", e.start_time_ms AS "startTimeMs", e.end_time_ms AS "endTimeMs",
-  e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs", e.stop_requested AS "stopRequested", e.archived,
+  e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs", e.reported_status AS "reportedStatus", e.stop_requested AS "stopRequested", e.archived,
   e.has_crashed AS "hasCrashed", e.error, ${mayWrite('w')} AS "isWritable",
   w.limits || p.limits AS limits, ARRAY(SELECT t.reason FROM experiment_throttles t WHERE t.experiment_id = e.id
     AND t.last_at_ms > extract(epoch FROM now()) * 1000 - ${throttledForMs} ORDER BY t.reason) AS "throttleReasons"`

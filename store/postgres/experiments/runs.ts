@@ -7,7 +7,7 @@ type ValueName = { kind: ValueKind; name: string }
 export const runColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
   w.name AS "workspaceName", e.file_path AS "filePath", e.start_time_ms AS "startTimeMs",
   e.end_time_ms AS "endTimeMs", e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs",
-  e.stop_requested AS "stopRequested", e.archived, e.has_crashed AS "hasCrashed", e.error, false AS "isWritable",
+  e.reported_status AS "reportedStatus", e.stop_requested AS "stopRequested", e.archived, e.has_crashed AS "hasCrashed", e.error, false AS "isWritable",
   '{}'::json AS limits, '{}'::text[] AS "throttleReasons"`
 export const runsWithPlace = `FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
   JOIN users u ON u.id = e.user_id`

@@ -1,4 +1,4 @@
-import { throttledForMs, type ValueKind } from '../experiments/experiments.ts'
+import { silentMsMax, throttledForMs, type ValueKind } from '../experiments/experiments.ts'
 import type { Parameters } from './parameters.ts'
 
 /** What a run has, of what Postgres keeps. Metrics are in ClickHouse. */
@@ -8,7 +8,8 @@ export type RunField = { of: 'run'; name: RunAttribute } | { of: 'tags' } | { of
 export type RunAttribute = keyof typeof attributes
 
 const end = 'coalesce(e.end_time_ms, e.active_at_ms)'
-const isRunning = (aliveSince: string) => `(e.alive_at_ms IS NOT NULL AND e.alive_at_ms > ${aliveSince})`
+const isRunning = (aliveSince: string) => `((e.alive_at_ms IS NOT NULL AND e.alive_at_ms > ${aliveSince})
+  OR (e.reported_status IS NOT NULL AND e.active_at_ms > ${aliveSince} - ${silentMsMax}))`
 
 type Attribute = { kind: 'text' | 'number' | 'flag'; toSql(aliveSince: string): string }
 const text = (sql: string): Attribute => ({ kind: 'text', toSql: () => sql })
@@ -23,7 +24,7 @@ const attributes = {
     kind: 'text',
     toSql: (aliveSince: string) =>
       `CASE WHEN e.has_crashed THEN 'crashed' WHEN ${isRunning(aliveSince)} THEN 'running'
-        WHEN e.alive_at_ms IS NULL THEN 'finished' ELSE 'lost' END`,
+        WHEN e.alive_at_ms IS NULL AND e.reported_status IS NULL THEN 'finished' ELSE 'lost' END`,
   },
   userName: text('u.user_name'),
   filePath: text('e.file_path'),

@@ -26,7 +26,10 @@ import { createParameters, type Parameters } from './parameters.ts'
 
 /** Runs of a project, those symlinked into it included. Callers have checked who asks. */
 export type RunScope = {
-  projectId: string
+  /** Of several projects, those symlinked into them are left out. */
+  projectId: string | readonly string[]
+  /** True: the deleted ones only; `either`: these too. */
+  deleted?: boolean | 'either'
   /** Undefined: all. */
   archived: boolean | undefined
   condition: RunCondition
@@ -36,11 +39,25 @@ export type RunScope = {
 
 const withUser = 'FROM experiments e JOIN users u ON u.id = e.user_id'
 
-function isAskedFor({ projectId, archived, condition, aliveSinceMs }: RunScope, parameters: Parameters): string {
+function isAskedFor(
+  { projectId, deleted = false, archived, condition, aliveSinceMs }: RunScope,
+  parameters: Parameters,
+) {
   const isArchived = archived === undefined ? '' : `AND e.archived = ${parameters.bind(archived, 'boolean')}`
-  return `${isShownInList('e', parameters.bind(projectId, 'text'))} AND e.deleted_at IS NULL ${isArchived}
+  const isThere = deleted === 'either' ? 'true' : `e.deleted_at IS ${deleted ? 'NOT ' : ''}NULL`
+  const isOf =
+    typeof projectId === 'string'
+      ? isShownInList('e', parameters.bind(projectId, 'text'))
+      : isOfProjects(parameters.bind(JSON.stringify(projectId), 'text'))
+  return `${isOf} AND ${isThere} ${isArchived}
     AND ${toSql(condition, aliveSinceMs, parameters)}`
 }
+
+/** @param list of ids, as JSON */
+const isOfProjects = (list: string) => `e.project_id = ANY(ARRAY(SELECT json_array_elements_text((${list})::json)))`
+
+const isOfAny = (projectId: RunScope['projectId']) =>
+  typeof projectId === 'string' ? isShownInList('e', '$1') : 'e.project_id = ANY($1)'
 
 type Order = {
   keys: RunKey[]
@@ -168,8 +185,8 @@ function toSource(field: ListedField, aliveSinceMs: number, parameters: Paramete
 }
 
 /** The ids of all runs of a project, archived or not. */
-export async function listIds(queries: Queries, projectId: string): Promise<bigint[]> {
-  const rows = await queries.rows<{ id: bigint }>(`SELECT e.id FROM experiments e WHERE ${isShownInList('e', '$1')}`, [
+export async function listIds(queries: Queries, projectId: RunScope['projectId']): Promise<bigint[]> {
+  const rows = await queries.rows<{ id: bigint }>(`SELECT e.id FROM experiments e WHERE ${isOfAny(projectId)}`, [
     projectId,
   ])
   return rows.map((it) => it.id)
@@ -178,10 +195,10 @@ export async function listIds(queries: Queries, projectId: string): Promise<bigi
 /** How many runs a project has, and the least and the greatest of their ids. */
 export async function readIdRange(
   queries: Queries,
-  projectId: string,
+  projectId: RunScope['projectId'],
 ): Promise<{ count: number; low: bigint; high: bigint }> {
   const found = await queries.row<{ count: number; low: bigint | null; high: bigint | null }>(
-    `SELECT count(*)::int AS count, min(e.id) AS low, max(e.id) AS high FROM experiments e WHERE ${isShownInList('e', '$1')}`,
+    `SELECT count(*)::int AS count, min(e.id) AS low, max(e.id) AS high FROM experiments e WHERE ${isOfAny(projectId)}`,
     [projectId],
   )
   return { count: found?.count ?? 0, low: found?.low ?? 0n, high: found?.high ?? 0n }

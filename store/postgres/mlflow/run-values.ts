@@ -1,0 +1,91 @@
+import type { Database, Queries } from '../database.ts'
+import { upsertValue } from '../experiments/experiments.ts'
+import { toOtherName } from './tag-names.ts'
+
+export type KeyValue = { key: string; value: string }
+
+/** A parameter has another value already. None of those given was stored. */
+export class ParameterChanged extends Error {
+  readonly parameter: string
+  readonly stored: string
+
+  constructor(parameter: string, stored: string) {
+    super(`the parameter ${parameter} has another value`)
+    this.parameter = parameter
+    this.stored = stored
+  }
+}
+
+/** Logs parameters, which keep their first value. @throws ParameterChanged */
+export async function insertParameters(
+  database: Database,
+  experimentId: bigint,
+  params: KeyValue[],
+  nowMs: number,
+): Promise<void> {
+  if (params.length === 0) return
+  await database.transaction(async (queries) => {
+    const [keys, values] = [params.map((it) => it.key), params.map((it) => it.value)]
+    await queries.row(
+      `INSERT INTO experiment_values (experiment_id, kind, name, value, timestamp_ms)
+       SELECT $1, 'parameter', given.key, given.value, $4 FROM unnest($2::text[], $3::text[]) AS given(key, value)
+       ON CONFLICT DO NOTHING`,
+      [experimentId, keys, values, nowMs],
+    )
+    const stored = await queries.rows<KeyValue>(
+      `SELECT name AS key, value FROM experiment_values
+       WHERE experiment_id = $1 AND kind = 'parameter' AND name = ANY($2)`,
+      [experimentId, keys],
+    )
+    const known = new Map(stored.map((it) => [it.key, it.value]))
+    for (const { key, value } of params) {
+      const first = known.get(key)
+      if (first !== undefined && first !== value) throw new ParameterChanged(key, first)
+    }
+  })
+}
+
+/** Sets tags of a run; the last one of each key counts. */
+export async function upsertRunTags(
+  database: Database,
+  experimentId: bigint,
+  tags: KeyValue[],
+  nowMs: number,
+): Promise<void> {
+  for (const { key, value } of tags) {
+    const name = toOtherName(key)
+    await upsertValue(database, experimentId, 'other', { name, context: undefined, value, timestampMs: nowMs })
+  }
+}
+
+/** A metric that a run measured of a model, perhaps on a dataset. */
+export type ModelMetric = {
+  modelId: string
+  name: string
+  datasetName: string
+  datasetDigest: string
+  value: number
+  step: number | bigint
+  timestampMs: number | bigint
+}
+
+/** Stores the values of models that are newer than those known. Models that are not there are left out. */
+export async function upsertModelMetrics(
+  queries: Queries,
+  experimentId: bigint,
+  metrics: ModelMetric[],
+): Promise<void> {
+  for (const it of metrics) {
+    await queries.row(
+      `INSERT INTO logged_model_metrics AS m
+         (model_id, experiment_id, name, dataset_name, dataset_digest, value, step, timestamp_ms)
+       SELECT l.id, $2, $3, $4, $5, $6, $7, $8 FROM logged_models l
+       JOIN experiments e ON e.id = l.experiment_id JOIN experiments r ON r.id = $2 AND r.project_id = e.project_id
+       WHERE l.id = $1
+       ON CONFLICT (model_id, experiment_id, name, dataset_name, dataset_digest) DO UPDATE
+         SET value = excluded.value, step = excluded.step, timestamp_ms = excluded.timestamp_ms
+         WHERE (m.step, m.timestamp_ms) <= (excluded.step, excluded.timestamp_ms)`,
+      [it.modelId, experimentId, it.name, it.datasetName, it.datasetDigest, String(it.value), it.step, it.timestampMs],
+    )
+  }
+}
