@@ -72,7 +72,7 @@ export async function upsertRunDatasets(queries: Queries, experimentId: bigint, 
   }
 }
 
-export type RunModel = { modelId: string; isOutput: boolean; step: bigint }
+type RunModel = { modelId: string; isOutput: boolean; step: bigint }
 
 /** Stores which models a run read or made. */
 export async function upsertRunModels(
