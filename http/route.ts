@@ -144,8 +144,7 @@ export function fastRoute<B extends Fields>(typed: TypedFast<B>): FastPathRoute 
 export const mlflowTopic = 'Clients of MLflow'
 
 /** True when a call may change something: the reads that are POSTs, and all calls of logging clients, count as well. */
-export const mayChange = ({ method, path }: RouteDescription) =>
-  method !== 'GET' || /^\/(write|clientlib|api\/2\.0)\//.test(path)
+export const mayChange = ({ method, path }: RouteDescription) => method !== 'GET' || /^\/(write|clientlib)\//.test(path)
 
 /** Adds the fields that every answer has. */
 export const toEnvelope = (answer: object) => ({ msg: 'Ok', ...answer, code: 200, data: null, sdk_error_code: 0 })

@@ -43,7 +43,7 @@ def run(service: Service, folder: Path, text: str, *arguments: str, **more: str)
 
 def finish(command: list[str], service: Service, folder: Path, status: int = 0, **more: str) -> str:
     done = subprocess.run(
-        command, cwd=folder, env=environment(service, **more), timeout=150, capture_output=True, text=True
+        command, cwd=folder, env=environment(service, **more), timeout=400, capture_output=True, text=True
     )
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -407,10 +407,10 @@ def test_no_point_is_lost_or_repeated_when_the_service_is_killed(own_service: Se
                 runs[key] = subprocess.Popen(command, cwd=tmp_path, env=settings, stdout=out, stderr=out)
         eventually(lambda: all((tmp_path / f"{key}-half").exists() for key in runs), 60)
         own_service.kill()
-        assert runs[ends].wait(120) == 0, logs[ends].read_text()
+        assert runs[ends].wait(300) == 0, logs[ends].read_text()
         own_service.start()
         (tmp_path / "back").touch()
-        assert runs[goes_on].wait(120) == 0, logs[goes_on].read_text()
+        assert runs[goes_on].wait(300) == 0, logs[goes_on].read_text()
     finally:
         for process in runs.values():
             process.kill()

@@ -59,10 +59,12 @@ describe('/openapi.json', () => {
     expect(document.openapi).toBe('3.1.0')
     expect(document.info).toMatchObject({ title: 'svc', version: expect.stringMatching(/^\d+\.\d+\.\d+/) })
     for (const operation of operations()) {
-      expect(operation.path).toMatch(/^\/((api\/rest|api\/mpm|mpm|clientlib)\/[a-zA-Z0-9]|session$)/)
+      expect(operation.path).toMatch(
+        /^\/((api\/rest|api\/mpm|api\/[23]\.0\/mlflow|mpm|clientlib)\/[a-zA-Z0-9]|session$)/,
+      )
       expect(['get', 'post', 'put', 'delete']).toContain(operation.method)
       expect(operation.operationId).toMatch(/^[a-z][a-zA-Z0-9_]+$/)
-      expect(operation.summary).toMatch(/^[a-z][\w/{}-]+$/)
+      expect(operation.summary).toMatch(/^[a-z][\w./{}-]+$/)
       expect(operation.description).toMatch(/^[A-Z].+\.$/s)
       expect(operation.tags).toHaveLength(1)
       expect(Object.keys(operation.responses)).toEqual([expect.stringMatching(/^20[04]$/), 'default'])
@@ -71,7 +73,7 @@ describe('/openapi.json', () => {
         const isInPath = operation.path.includes(`{${parameter.name}}`)
         expect(parameter).toMatchObject({ in: isInPath ? 'path' : 'query', name: expect.any(String) })
         expect(isInPath ? required === true : typeof required === 'boolean').toBe(true)
-        expect(schema.type).toMatch(/^(string|integer|number|boolean)$/)
+        expect(schema.type).toMatch(/^(string|integer|number|boolean|array)$/)
       }
       // Absent where no key is needed.
       for (const needed of (operation.security ?? []).flatMap(Object.keys)) {
@@ -134,6 +136,7 @@ describe('/openapi.json', () => {
             steps: { type: ['array', 'null'], items: point.step },
             epochs: { type: ['array', 'null'], items: point.epoch },
             timestamps: { type: ['array', 'null'], items: point.timestamp },
+            firstIndex: expect.objectContaining({ type: ['integer', 'null'], minimum: 0, maximum: 2 ** 32 - 1 }),
             values: { type: 'array', items: point.metricValue },
           },
           required: ['metricName', 'values'],

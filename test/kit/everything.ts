@@ -239,11 +239,12 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
     read(path)
   for (const path of ['/projects', '/projects/deleted', '/registry-model', '/webhooks/config', '/workspaces/members'])
     read(path, { workspaceName })
-  for (const path of ['count', 'allowed_status_values']) read(`/registry-model/${path}`, { workspaceName })
+  for (const path of ['count', 'allowed_status_values', 'search']) read(`/registry-model/${path}`, { workspaceName })
   read('/artifacts/get-all', { workspace: workspaceName })
   read('/admin/limits', { workspaceName })
   read('/admin/retention', { workspaceName })
   read('/webhooks/deliveries', { workspaceName })
+  read(`/organization/${organizationId}/secrets`)
   for (const path of ['', '/notes', '/default-views', '/column-names', '/get-project-share-links']) {
     read(`/project${path}`, { projectId })
   }

@@ -23,9 +23,11 @@ function findEnvelopeError(status: number, body: string): string | undefined {
   } catch {
     return 'a body that is not JSON'
   }
-  const { msg, code, data, sdk_error_code, ...more } = envelope ?? {}
+  // Clients of MLflow are told the same in two fields of their own.
+  const { msg, code, data, sdk_error_code, error_code = 'NONE', message = msg, ...more } = envelope ?? {}
   const isRight = typeof msg === 'string' && msg !== '' && code === status && data === null
   if (!isRight || !Number.isInteger(sdk_error_code) || Object.keys(more).length > 0) return 'not our error envelope'
+  if (!/^[A-Z_]+$/.test(String(error_code)) || message !== msg) return 'not the error of MLflow'
   if (/\n\s+at |node_modules|\.ts:\d|DB::Exception|SQLSTATE/.test(msg)) return 'a message with internal details'
   return undefined
 }

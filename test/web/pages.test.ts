@@ -177,7 +177,7 @@ describe.skipIf(noBrowser)(`pages (${noBrowser ?? 'in Chromium'})`, () => {
     const old = page.getByRole('link', { name: 'old', exact: true })
     const act = async (name: string) => {
       await page.getByRole('button', { name: 'Actions for old' }).click()
-      await page.getByRole('menuitem', { name }).click()
+      await page.getByRole('menuitem', { name, exact: true }).click()
     }
     await page.goto(`/tracking/${workspaceName}`)
     await act('Archive')

@@ -75,7 +75,7 @@ export function Deliveries({ asked, empty }: { asked: DeliveriesAsked; empty: st
                 <td className={styles.end}>
                   <Button
                     size="small"
-                    aria-label={`Send delivery ${it.deliveryId} again`}
+                    aria-label={`Send again: delivery ${it.deliveryId}`}
                     onClick={() => sendAgain(it).catch(toastError)}
                   >
                     Send again

@@ -68,7 +68,7 @@ def run_on_cluster(
         env=os.environ | ours | variables,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done

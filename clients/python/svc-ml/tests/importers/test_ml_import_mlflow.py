@@ -175,7 +175,7 @@ def server(written: Path, tmp_path: Path) -> Iterator[str]:
     )
     url = f"http://127.0.0.1:{port}"
     try:
-        eventually(lambda: urllib.request.urlopen(f"{url}/health").status == 200, seconds=90)
+        eventually(lambda: urllib.request.urlopen(f"{url}/health").status == 200, seconds=300)
         yield url
     finally:
         os.killpg(process.pid, signal.SIGKILL)
