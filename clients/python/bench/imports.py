@@ -1,7 +1,7 @@
 """
 How fast scalars come out of event files of TensorBoard: `svc-ml import` into a running service (SVC_URL, SVC_API_KEY), beside the
-import of trackio and the converter of SwanLab, as far as they are installed (trackio with tbparse). Those get fewer, and write to
-this disk only.
+import of trackio and the converter of SwanLab, as far as they are installed (both with tensorboard, trackio with tbparse). Those get
+fewer, and write to this disk only; the converter of SwanLab would ask for a key of its cloud even so, which is left out.
 
     python clients/python/bench/imports.py [--points 10000000] [--points-of-others 200000]
 """
@@ -12,6 +12,7 @@ import argparse
 import importlib.util
 import os
 import random
+import resource
 import struct
 import subprocess
 import sys
@@ -25,8 +26,9 @@ RUNS = 10
 TAGS = ["loss", "accuracy", *(f"layer{number}/grad" for number in range(8))]
 TRACKIO = "import sys, trackio; trackio.import_tf_events(sys.argv[1], 'speed')"
 SWANLAB = """
-import sys
+import sys, swanlab
 from swanlab.converter import TFBConverter
+swanlab.login = lambda **_: True
 TFBConverter(project="speed", mode="offline", logdir=sys.argv[2]).run(sys.argv[1])
 """
 
@@ -66,10 +68,13 @@ def write_files(folder: Path, points: int, runs: int) -> None:
 
 def measure(name: str, points: int, command: list[str], folder: Path) -> None:
     environment = os.environ | {"TRACKIO_DIR": str(folder / "trackio")}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.monotonic()
     done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     seconds = time.monotonic() - began
-    told = f"{points / seconds:,.0f} a second" if done.returncode == 0 else done.stderr[-500:]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    told = f"{points / seconds:,.0f} a second, {cpu:.1f} s of CPU" if done.returncode == 0 else done.stderr[-500:]
     print(f"{name}: {points:,} scalars in {seconds:.1f} s: {told}", flush=True)
 
 

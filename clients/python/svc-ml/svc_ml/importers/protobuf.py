@@ -19,13 +19,19 @@ def read_fields(data: bytes) -> Iterator[tuple[int, Value]]:
     The number and value of each field: of varints an integer, of everything else its bytes. Raises ValueError when the message is
     damaged.
     """
-    at, end = 0, len(data)
+    for number, value, start, end in read_spans(data, 0, len(data)):
+        yield number, data[start:end] if value is None else value
+
+
+def read_spans(data: bytes, at: int, end: int) -> Iterator[tuple[int, int | None, int, int]]:
+    """The fields of the message between two places: number, value of a varint, and where the bytes of all others begin and end."""
     while at < end:
         tag, at = read_varint(data, at)
         number, kind = tag >> 3, tag & 7
         if kind == 0:
+            begin = at
             value, at = read_varint(data, at)
-            yield number, value
+            yield number, value, begin, at
             continue
         if kind == 2:
             size, at = read_varint(data, at)
@@ -35,8 +41,18 @@ def read_fields(data: bytes) -> Iterator[tuple[int, Value]]:
             raise ValueError(f"a field has the wire type {kind}")
         if at + size > end:
             raise ValueError("a field reaches beyond its message")
-        yield number, data[at : at + size]
+        yield number, None, at, at + size
         at += size
+
+
+def read_spans_once(data: bytes, at: int, end: int) -> dict[int, tuple[int, int]]:
+    """Where the value of each field begins and ends. Raises ValueError also when a field comes twice."""
+    found: dict[int, tuple[int, int]] = {}
+    for number, _, begin, behind in read_spans(data, at, end):
+        if number in found:
+            raise ValueError(f"the field {number} comes twice")
+        found[number] = (begin, behind)
+    return found
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Optional
 
 from svc_ml.importers.items import TORN, Item, LeftOut, Points
-from svc_ml.importers.protobuf import read_varint, to_dict, to_double, to_float32, to_signed, to_text
+from svc_ml.importers.protobuf import read_spans_once, read_varint, to_dict, to_double, to_float32, to_signed, to_text
 from svc_ml.importers.tensorboard.frames import Chunk, FrameReader
-from svc_ml.importers.tensorboard.values import Place, Plugin, to_items, to_scalar
+from svc_ml.importers.tensorboard.numbers import NumberAt, Numbers, find_series, join_numbers, read_numbers, to_times
+from svc_ml.importers.tensorboard.tensor import find_float
+from svc_ml.importers.tensorboard.values import SCALARS, Place, Plugin, to_items, to_scalar
 
 _DOUBLE_AT = struct.Struct("<d").unpack_from
 _FLOAT_AT = struct.Struct("<f").unpack_from
@@ -19,8 +22,7 @@ _PLAIN_BYTES_MAX = 2_048
 """An event with one number has less."""
 _NAMES = {4: "graphs", 6: "messages of the log", 8: "profiles of graphs", 9: "graphs"}
 
-_Add = Callable[[Any], None]
-_Columns = tuple[list[float], list[Optional[int]], list[float]]
+_NO_PLUGIN = Plugin("", b"")
 
 
 class EventFile:
@@ -51,16 +53,33 @@ class EventFile:
             yield LeftOut(TORN, f"{self.path} ends in the middle of one, at byte {self._frames.offset}")
 
     def _read_chunk(self, chunk: Chunk) -> Iterator[Item]:
-        data = chunk.data
-        series: dict[str, _Columns] = {}
-        # Most events have one number. Behind their time and step their bytes are the same but for the value, so they are known
-        # by them, and the message is read once for each metric.
-        known: dict[bytes, tuple[_Add, _Add, _Add]] = {}
+        series: dict[str, list[Numbers]] = {}
+        rest: list[tuple[int, int]] = []
+        for length, starts in chunk.starts.items():
+            found, left = read_numbers(chunk.data, starts, length, self._find_number)
+            for it in found:
+                series.setdefault(it.tag, []).append(it)
+            rest.extend((start, length) for start in left)
         others: list[Item] = []
-        for start, length in chunk.places:
+        for it in self._read_one_by_one(chunk.data, sorted(rest), others):
+            series.setdefault(it.tag, []).append(it)
+        for tag, parts in series.items():
+            values, steps, walls = join_numbers(parts)
+            timestamps, first, last = to_times(walls)
+            for seconds in (first, last):
+                self._note_time(seconds)
+            yield Points(self._stream, tag, self.context, values, steps, timestamps)
+        yield from others
+
+    def _read_one_by_one(self, data: bytes, places: list[tuple[int, int]], others: list[Item]) -> Iterable[Numbers]:
+        series: dict[str, Numbers] = {}
+        # Most events have one number at their end. Behind their time and step the other bytes are the same, so they are known by
+        # them, and the message is read once for each metric.
+        known: dict[bytes, Numbers] = {}
+        for start, length in places:
             end = start + length
             if data[start] != 9 or not 16 <= length < _PLAIN_BYTES_MAX:
-                self._read_event(data[start:end], series, others)
+                self._read_event(data[start:end], start, series, others)
                 continue
             (wall,) = _DOUBLE_AT(data, start + 1)
             at = start + 9
@@ -72,51 +91,47 @@ class EventFile:
                     step = byte
                 else:
                     step, at = read_varint(data, at - 1)
-            adds = known.get(data[at : end - 4])
-            if adds is None:
-                adds = self._learn(data[at:end], series)
-                if adds is None:
-                    self._read_event(data[start:end], series, others)
+            numbers = known.get(data[at : end - 4])
+            if numbers is None:
+                found = self._find_number(data[at:end], 0)
+                if found is None or found[1] != end - 4 - at:
+                    self._read_event(data[start:end], start, series, others)
                     continue
-                known[data[at : end - 4]] = adds
-            adds[0](_FLOAT_AT(data, end - 4)[0])
-            adds[1](step if step < 2**63 else to_signed(step))
-            adds[2](wall)
-        for tag, (values, steps, walls) in series.items():
-            self._note_time(min(walls))
-            self._note_time(max(walls))
-            timestamps: list[Optional[int]] = [round(it * 1000) for it in walls]
-            yield Points(self._stream, tag, self.context, values, steps, timestamps)
-        yield from others
+                numbers = known[data[at : end - 4]] = find_series(series, found[0])
+            numbers.add(start, _FLOAT_AT(data, end - 4)[0], step if step < 2**63 else to_signed(step), wall)
+        return series.values()
 
-    def _learn(self, rest: bytes, series: dict[str, _Columns]) -> tuple[_Add, _Add, _Add] | None:
-        """Where the numbers go of events that are like this one behind their step. None when it is not a plain number."""
-        if len(rest) < 5 or rest[0] != 42 or rest[-5] != 21:
-            return None
+    def _find_number(self, event: bytes, begin: int) -> Optional[NumberAt]:
+        """The one number of an event that has nothing else from `begin` on."""
         try:
-            event = to_dict(rest)
-            if set(event) != {_SUMMARY} or len(event[_SUMMARY]) != 1:
+            summary = read_spans_once(event, begin, len(event))
+            values = read_spans_once(event, *summary[_SUMMARY])
+            value = read_spans_once(event, *values[1])
+            if len(summary) > 1 or len(values) > 1:
                 return None
-            values = to_dict(event[_SUMMARY][0]).get(1, [])
-            if len(values) != 1:
-                return None
-            value = to_dict(values[0])
-            if set(value) != {1, 2} or not values[0][:-5].endswith(value[1][0]):
-                return None
-        except ValueError:
-            return None
-        return _appends(series, to_text(value[1][0]))
+            tag = to_text(event[slice(*value[1])])
+            if set(value) == {1, 2}:
+                at, end = value[2]
+                return (tag, at) if end - at == 4 else None
+            if set(value) == {1, 8, 9}:
+                self._note_plugin(tag, event[slice(*value[9])])
+            if set(value) <= {1, 8, 9} and self._plugins.get(tag, _NO_PLUGIN).name == SCALARS:
+                found = find_float(event, *value[8])
+                return None if found is None else (tag, found)
+        except (ValueError, KeyError):
+            pass
+        return None
 
-    def _read_event(self, payload: bytes, series: dict[str, _Columns], others: list[Item]) -> None:
+    def _read_event(self, payload: bytes, place: int, series: dict[str, Numbers], others: list[Item]) -> None:
         try:
             event = to_dict(payload)
             wall = to_double(event.get(_WALL_TIME, [bytes(8)])[0])
             step = to_signed(event.get(_STEP, [0])[0])
-            if wall and (self.first_seconds is None or wall < self.first_seconds):
+            if wall and math.isfinite(wall) and (self.first_seconds is None or wall < self.first_seconds):
                 self.first_seconds = wall
             for message in event.get(_SUMMARY, ()):
                 for data in to_dict(message).get(1, ()):
-                    self._read_value(to_dict(data), wall, step, series, others)
+                    self._read_value(to_dict(data), place, wall, step, series, others)
         except (ValueError, TypeError, struct.error) as error:
             others.append(LeftOut("records", f"{self.path}: one is no event ({error})"))
             return
@@ -125,34 +140,35 @@ class EventFile:
                 others.append(LeftOut(name, "not a value of the run"))
 
     def _read_value(
-        self, value: dict[int, list[Any]], wall: float, step: int, series: dict[str, _Columns], others: list[Item]
+        self,
+        value: dict[int, list[Any]],
+        place: int,
+        wall: float,
+        step: int,
+        series: dict[str, Numbers],
+        others: list[Item],
     ) -> None:
         self._note_time(wall)
         tag = to_text(value.get(1, [b""])[0])
         if 9 in value:
-            plugin = Plugin.read(value[9][0])
-            if plugin.name:
-                self._plugins[tag] = plugin
-        known = self._plugins.get(tag, Plugin("", b""))
+            self._note_plugin(tag, value[9][0])
+        known = self._plugins.get(tag, _NO_PLUGIN)
         number = to_float32(value[2][0]) if 2 in value else to_scalar(value, known)
         if number is not None:
-            add_value, add_step, add_wall = _appends(series, tag)
-            add_value(number)
-            add_step(step)
-            add_wall(wall)
+            find_series(series, tag).add(place, number, step, wall)
             return
-        place = Place(tag, step, self.context, round(wall * 1000), self._stream)
-        others.extend(to_items(value, known, place))
+        ms = round(wall * 1000) if math.isfinite(wall) else 0
+        others.extend(to_items(value, known, Place(tag, step, self.context, ms, self._stream)))
+
+    def _note_plugin(self, tag: str, metadata: bytes) -> None:
+        plugin = Plugin.read(metadata)
+        if plugin.name:
+            self._plugins[tag] = plugin
 
     def _note_time(self, seconds: float) -> None:
+        if not math.isfinite(seconds):
+            return
         if self.first_seconds is None or seconds < self.first_seconds:
             self.first_seconds = seconds
         if self.last_seconds is None or seconds > self.last_seconds:
             self.last_seconds = seconds
-
-
-def _appends(series: dict[str, _Columns], tag: str) -> tuple[_Add, _Add, _Add]:
-    columns = series.get(tag)
-    if columns is None:
-        columns = series[tag] = ([], [], [])
-    return columns[0].append, columns[1].append, columns[2].append

@@ -14,6 +14,8 @@ from svc_ml.importers.tensorboard.frames import FrameReader
 
 _PARTS = frozenset(["train", "training", "val", "valid", "validation", "eval", "test"])
 _MARK = "tfevents"
+_FIRST_BYTES = 4_096
+"""The first event of a file is short."""
 
 
 class TensorBoardSource(Source):
@@ -112,8 +114,8 @@ def _event_files(folder: Path) -> list[Path]:
 
 
 def _first_time(path: Path) -> float:
-    for chunk in FrameReader(path).read():
-        for start, length in chunk.places[:1]:
+    for chunk in FrameReader(path, _FIRST_BYTES).read():
+        for start, length in chunk.places()[:1]:
             try:
                 return to_double(to_dict(chunk.data[start : start + length]).get(1, [bytes(8)])[0])
             except ValueError:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, Optional
 
-from svc_ml.importers.protobuf import read_doubles, read_fields, read_floats, read_varint, to_dict, to_signed
+from svc_ml.importers.protobuf import (
+    read_doubles,
+    read_fields,
+    read_floats,
+    read_spans_once,
+    read_varint,
+    to_dict,
+    to_signed,
+)
 
 _CONTENT = {1: "f", 2: "d", 3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 10: "?", 17: "H", 19: "e", 22: "I", 23: "Q"}
 """Formats of `struct` by the type of the tensor."""
@@ -27,6 +35,17 @@ def read_numbers(data: bytes) -> list[float]:
     else:
         found = [float(to_signed(it)) for field in (7, 10, 11, 16, 17) for it in _read_varints(tensor.get(field, []))]
     return _fill(found, tensor)
+
+
+def find_float(event: bytes, at: int, end: int) -> Optional[int]:
+    """Where the number of a tensor begins that is one float of 32 bits and no more; None of others. Raises ValueError."""
+    fields = read_spans_once(event, at, end)
+    kind, shape = fields.pop(1, (0, 0)), fields.pop(2, (0, 0))
+    is_one = event[slice(*kind)] == b"\1" and shape[0] == shape[1]
+    if not is_one or set(fields) not in ({4}, {5}):
+        return None
+    [(begin, behind)] = fields.values()
+    return begin if behind - begin == 4 else None
 
 
 def read_strings(data: bytes) -> list[bytes]:

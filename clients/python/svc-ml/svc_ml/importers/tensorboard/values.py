@@ -12,6 +12,7 @@ from svc_ml.importers.protobuf import read_doubles, to_dict, to_double, to_text
 from svc_ml.importers.tensorboard.histogram import from_buckets, from_rows
 from svc_ml.importers.tensorboard.tensor import read_numbers, read_strings
 
+SCALARS = "scalars"
 _IMAGE, _HISTOGRAM, _AUDIO, _TENSOR = 4, 5, 6, 8
 _ENDINGS = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpg", b"GIF8": "gif", b"RIFF": "wav", b"BM": "bmp"}
 
@@ -43,8 +44,8 @@ class Place(NamedTuple):
 
 
 def to_scalar(value: dict[int, list[Any]], plugin: Plugin) -> Optional[float]:
-    """The number of a tensor of the plugin `scalars`."""
-    if plugin.name != "scalars" or _TENSOR not in value:
+    """The number of a tensor of the plugin for scalars."""
+    if plugin.name != SCALARS or _TENSOR not in value:
         return None
     numbers = read_numbers(value[_TENSOR][0])
     return numbers[0] if numbers else None
