@@ -8,7 +8,7 @@ import { toTagName } from '../../store/postgres/mlflow/tag-names.ts'
 
 /** The records of MLflow, as JSON of its messages. */
 
-const pairAnswer = z.object({ key: z.string(), value: z.string() })
+export const pairAnswer = z.object({ key: z.string(), value: z.string() })
 
 export const metricAnswer = z.object({
   key: z.string(),
@@ -61,9 +61,9 @@ export const runAnswer = z.object({
 })
 
 /** Where the files of an experiment are, unless whoever created it chose another place. */
-const toLocation = (id: string, chosen: string | null) => chosen ?? `mlflow-artifacts:/${id}`
+export const toLocation = (id: string, chosen: string | null) => chosen ?? `mlflow-artifacts:/${id}`
 
-const toPairs = (named: Iterable<[string, string]>) => [...named].map(([key, value]) => ({ key, value }))
+export const toPairs = (named: Iterable<[string, string]>) => [...named].map(([key, value]) => ({ key, value }))
 
 /** @param isOwn false: of another workspace than the call is about, so its name holds that one's */
 export function toExperiment(it: MlflowExperiment, isOwn: boolean): z.input<typeof experimentAnswer> {
@@ -86,7 +86,7 @@ function toStatus(run: MlflowRun, nowMs: number): RunStatus {
   return Number(run.aliveAtMs) > toAliveSince(nowMs) ? 'RUNNING' : 'KILLED'
 }
 
-const toArtifactUri = (run: MlflowRun) =>
+export const toArtifactUri = (run: MlflowRun) =>
   `${toLocation(run.projectId, run.artifactLocation).replace(/\/$/, '')}/${run.key}/artifacts`
 
 export function toRunInfo(run: MlflowRun, nowMs: number): z.input<typeof runInfoAnswer> {
@@ -106,7 +106,7 @@ export function toRunInfo(run: MlflowRun, nowMs: number): z.input<typeof runInfo
   }
 }
 
-const toFloat = (value: number) => (Number.isFinite(value) ? value : String(value))
+export const toFloat = (value: number) => (Number.isFinite(value) ? value : String(value))
 
 export const toMetric = (key: string, { value, step, timeMs }: HistoryPoint): z.input<typeof metricAnswer> => ({
   key,

@@ -1,13 +1,20 @@
 import type { Route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import type { ObjectStore } from '../../store/objects/object-store.ts'
 import type { Database, Queries } from '../../store/postgres/database.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { Access } from '../access.ts'
+import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
+import type { AssetWriter } from '../assets/writer.ts'
 import type { RateLimitedWrite } from '../rate-limited-write.ts'
+import { createArtifactPlaces } from './artifacts/places.ts'
+import { createMlflowArtifactRoutes } from './artifacts/routes.ts'
 import { createAwaitStored } from './await-stored.ts'
 import { createMlflowExperimentRoutes } from './experiments.ts'
 import { createExperimentFinder } from './find.ts'
 import { createMlflowMetricRoutes } from './metrics.ts'
+import { createLoggedModelFinder } from './models/find.ts'
+import { createLoggedModelRoutes } from './models/routes.ts'
 import { createRunReader } from './read-runs.ts'
 import { createMlflowSearchRoutes } from './run-search.ts'
 import { createMlflowRunRoutes } from './runs.ts'
@@ -17,6 +24,9 @@ type Deps = {
   database: Database
   reads: Queries
   clickhouse: ClickHouse
+  objects: ObjectStore
+  orphanedObjects: OrphanedObjects
+  writer: AssetWriter
   access: Access
   heartbeats: Heartbeats
   rateLimited: RateLimitedWrite
@@ -35,6 +45,8 @@ export function createMlflowRoutes({
 }: Deps): Route[] {
   const find = createExperimentFinder({ database, access })
   const awaitStored = createAwaitStored(() => deps.oldestQueuedMs('metrics'))
+  const models = createLoggedModelFinder({ database, find })
+  const places = createArtifactPlaces({ database, find, models })
   const reader = createRunReader({ queries: database, clickhouse, awaitStored })
   return [
     ...createMlflowServerRoutes({ queries: database, access }),
@@ -42,5 +54,7 @@ export function createMlflowRoutes({
     ...createMlflowRunRoutes({ database, find, reader, heartbeats, rateLimited }),
     ...createMlflowSearchRoutes({ reads, clickhouse, find, reader, awaitStored }),
     ...createMlflowMetricRoutes({ clickhouse, find, awaitStored }),
+    ...createMlflowArtifactRoutes({ ...deps, database, find, places, heartbeats, rateLimited }),
+    ...createLoggedModelRoutes({ ...deps, database, find, models, heartbeats, rateLimited }),
   ]
 }

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { indexedText, int64, list, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
+import { lockAssets } from '../../store/postgres/assets/assets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
   deleteValue,
@@ -12,6 +13,7 @@ import {
   upsertValue,
 } from '../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
+import { ensureModelOfPath } from '../../store/postgres/mlflow/artifacts.ts'
 import { insertParameters, ParameterChanged, upsertRunTags } from '../../store/postgres/mlflow/run-values.ts'
 import {
   type RunDataset,
@@ -225,7 +227,9 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
     ...common,
     method: 'POST',
     path: `${mlflow}/runs/log-model`,
-    summary: 'Adds a model that the run has logged to the list in the tag `mlflow.log-model.history`.',
+    summary:
+      'Adds a model that the run has logged to the list in the tag `mlflow.log-model.history`. Its files become a model of the ' +
+      'experiment.',
     body: object({ run_id: runId, model_json: value }),
     answer: nothing,
     handle: ({ body, ...call }) =>
@@ -235,6 +239,12 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
         const models = known === undefined ? [] : parseJson(known)
         const listed = JSON.stringify([...(Array.isArray(models) ? models : []), model])
         await upsertRunTags(database, id, [{ key: modelHistory, value: listed }], nowMs)
+        const { artifact_path: path } = toRecord(model)
+        if (typeof path !== 'string' || path === '') return
+        await database.transaction(async (queries) => {
+          await lockAssets(queries, id)
+          await ensureModelOfPath(queries, id, path)
+        })
       }),
   })
 
@@ -328,3 +338,6 @@ function parseJson(text: string): unknown {
     throw new HttpError('badRequest', 'model_json: expected JSON')
   }
 }
+
+const toRecord = (value: unknown) =>
+  (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>

@@ -102,7 +102,7 @@ function toSchema(it: RouteDescription): FastifySchema {
   return {
     operationId: toOperationId(it),
     // Readers look for the path in the list; the description then says what it does.
-    summary: it.path.slice(1),
+    summary: it.path.slice(1).replace('*}', '}'),
     description: it.summary,
     tags: [it.topic],
     ...(it.body && { body: it.body }),
