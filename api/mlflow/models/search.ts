@@ -10,7 +10,7 @@ import {
 import { parseFilter, parseOrder, readTokenPage, sortBy } from '../filter.ts'
 import { type loggedModelAnswer, toLoggedModel } from './answers.ts'
 
-export type Dataset = { dataset_name: string; dataset_digest?: string | undefined }
+type Dataset = { dataset_name: string; dataset_digest?: string | undefined }
 
 export type ModelSearch = {
   filter: string

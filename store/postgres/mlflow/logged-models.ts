@@ -27,7 +27,7 @@ export type LoggedModel = {
 }
 
 export const loggedModelStatuses = ['LOGGED_MODEL_PENDING', 'LOGGED_MODEL_READY', 'LOGGED_MODEL_UPLOAD_FAILED'] as const
-export type LoggedModelStatus = (typeof loggedModelStatuses)[number]
+type LoggedModelStatus = (typeof loggedModelStatuses)[number]
 
 const columns = `l.id, l.name, l.grouping_name AS "groupingName", l.model_type AS "modelType", l.is_of_run AS "isOfRun",
   l.status, l.params::json AS params, l.tags::json AS tags, l.created_at_ms AS "createdAtMs",
