@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import helmet from '@fastify/helmet'
 import fastify, {
   type FastifyBaseLogger,
@@ -236,7 +237,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         const answer = await (tracing ? tracing.within(request.span, handle) : handle())
         if (reply.sent) return reply
         // An idle connection is closed, and the stream with it.
-        if (isStream(answer)) reply.raw.setTimeout(unreadMsMax)
+        if (isStream(answer)) endUnread(reply.raw, unreadMsMax)
         if (it.shape === 'empty') return reply.code(204).send()
         if (it.shape === 'bytes') return reply.send(answer)
         if (it.shape === 'text') return reply.type('text/plain').send(answer)
@@ -246,6 +247,14 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
       },
     })
   }
+}
+
+/** Ends an answer of which the client has read nothing for so long. One that waits for its source goes on. */
+function endUnread(answer: ServerResponse, unreadMsMax: number) {
+  answer.setTimeout(unreadMsMax, () => {
+    if (answer.socket?.writableLength) answer.socket.destroy()
+    else answer.socket?.setTimeout(unreadMsMax)
+  })
 }
 
 /** Reads that answer JSON. Files are sent as they are stored, and answers to writes are short. */

@@ -39,7 +39,8 @@ export function openDatabase(settings: Settings): Database {
     idleTimeoutMillis: 30_000,
     types: { getTypeParser },
   })
-  pool.on('error', onError)
+  // A Postgres that ends with this process may end connections that are being closed.
+  pool.on('error', (error) => pool.ending || onError(error))
   // Between connecting and the first statement nobody else listens, and an error that nobody hears ends the process.
   pool.on('connect', (client) => client.on('error', () => undefined))
 

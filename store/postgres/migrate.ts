@@ -7,6 +7,7 @@ import { checkRestored } from './restore-mark.ts'
 
 const folder = fileURLToPath(new URL('./migrations', import.meta.url))
 const migrationsTable = 'svc_migrations'
+const attemptsMax = 5
 
 const silent = { debug: nothing, info: nothing, warn: nothing, error: nothing }
 function nothing() {}
@@ -49,6 +50,7 @@ export async function migratePostgres(url: string, count = Number.POSITIVE_INFIN
  * @throws Error that says what to do
  */
 export async function checkPostgres(database: Queries): Promise<void> {
+  await waitForAnswer(database)
   await checkRestored(database)
   const needed = migrationNames()
   const table = await database.row<{ found: string | null }>('SELECT to_regclass($1)::text AS found', [migrationsTable])
@@ -57,5 +59,16 @@ export async function checkPostgres(database: Queries): Promise<void> {
   const missing = needed.filter((name) => !names.has(name))
   if (missing.length > 0) {
     throw new Error(`Postgres is on an older schema (missing: ${missing.join(', ')}): run "svc migrate" first.`)
+  }
+}
+
+/** Where everything starts at once, Postgres may take longer than a request may wait. One that refuses is not waited for. */
+async function waitForAnswer(database: Queries) {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await database.rows('SELECT 1')
+    } catch (error) {
+      if (attempt === attemptsMax || (error as Error).name !== 'StoreAway') throw error
+    }
   }
 }

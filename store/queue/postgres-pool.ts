@@ -5,7 +5,7 @@ const commandWaitMs = 5_000
 const connectWaitMs = 3_000
 
 /** BullMQ names its tables without a schema: the pool sets the search path. */
-export function openPool(postgresUrl: string, connectionsMax: number) {
+export function openPool(postgresUrl: string, connectionsMax: number, onError: (error: Error) => void) {
   const pool = new pg.Pool({
     connectionString: postgresUrl,
     max: connectionsMax,
@@ -16,6 +16,8 @@ export function openPool(postgresUrl: string, connectionsMax: number) {
   })
   // An error that nobody hears ends the process; whoever uses the connection is told by its next statement.
   pool.on('connect', (client) => client.on('error', () => undefined))
+  // A Postgres that ends with this process may end connections that are being closed.
+  pool.on('error', (error) => pool.ending || onError(error))
   const { connect, query } = pool
   // Only the forms that return a promise: BullMQ uses no others.
   pool.connect = nameConnectionErrors(connect.bind(pool)) as typeof connect

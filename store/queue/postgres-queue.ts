@@ -21,7 +21,7 @@ const consumingConnectionsMax = queueNames.length + 6
 
 /** Makes BullMQ's tables in Postgres. Safe to repeat. */
 export async function migrateQueue(postgresUrl: string): Promise<void> {
-  const pool = openPool(postgresUrl, 1)
+  const pool = openPool(postgresUrl, 1, () => undefined)
   const client = await pool.connect()
   try {
     await runMigrations(client)
@@ -33,17 +33,15 @@ export async function migrateQueue(postgresUrl: string): Promise<void> {
 
 export function openPostgresQueue({ postgresUrl, onError }: QueueSettings): QueueBackend {
   const closers = createClosers()
-  const producing = openPool(postgresUrl, 8)
+  const producing = openPool(postgresUrl, 8, onError)
   // Every queue adds a listener.
   producing.setMaxListeners(0)
-  producing.on('error', onError)
   closers.push(() => producing.end())
   let shared: pg.Pool | undefined
   /** One pool for all consumers of this process: with one each, a few processes would use up max_connections. */
   function shareConsumingPool(): pg.Pool {
     if (shared) return shared
-    const pool = openPool(postgresUrl, consumingConnectionsMax)
-    pool.on('error', onError)
+    const pool = openPool(postgresUrl, consumingConnectionsMax, onError)
     pool.setMaxListeners(0)
     closers.push(() => pool.end())
     shared = pool
@@ -82,8 +80,7 @@ export function openPostgresQueue({ postgresUrl, onError }: QueueSettings): Queu
       return startConsumer(worker, onError)
     },
     async openNamedJobs({ queue: name, jobsAtOnce, run, onError }) {
-      const consuming = openPool(postgresUrl, 4)
-      consuming.on('error', onError)
+      const consuming = openPool(postgresUrl, 4, onError)
       closers.push(() => consuming.end())
       const queue = new Queue<NamedJob>(name, { connection: producing as never, ...namedJobOptions }, backend)
       const worker = new Worker<NamedJob>(

@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import zlib from 'node:zlib'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
@@ -107,12 +108,15 @@ describe('an answer that is long', () => {
   const closers = createClosers()
   afterEach(() => closers.closeAll())
 
-  /** A server with an answer that never ends, and a promise of when its source was let go. */
-  async function openEndless(unreadMsMax: number) {
+  /** A server with an answer that never ends, or has so many slow parts; and a promise of when its source was let go. */
+  async function openEndless(unreadMsMax: number, { parts = Infinity, everyMs = 0 } = {}) {
     const letGo = Promise.withResolvers<void>()
     async function* endless() {
       try {
-        for (;;) yield Buffer.alloc(100_000, ' ')
+        for (let part = 0; part < parts; part++) {
+          if (everyMs > 0) await sleep(everyMs)
+          yield Buffer.alloc(100_000, ' ')
+        }
       } finally {
         letGo.resolve()
       }
@@ -156,6 +160,14 @@ describe('an answer that is long', () => {
     ask(port).pause()
 
     await expect(letGo).resolves.toBeUndefined()
+  })
+
+  it('is waited for, however slow its source is', async () => {
+    const { port } = await openEndless(50, { parts: 3, everyMs: 200 })
+
+    const answer = await fetch(`http://127.0.0.1:${port}/api/rest/v2/endless`)
+
+    expect((await answer.text()).length).toBe(300_000)
   })
 
   it('is ended, without an error in its body, when garbage follows its request', async () => {
