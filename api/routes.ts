@@ -24,13 +24,19 @@ import { createWorkspaceRoutes } from './accounts/workspaces.ts'
 import { createArchiveRoutes } from './archive/routes.ts'
 import { createArtifactAccess } from './artifacts/access.ts'
 import { createArtifactRoutes } from './artifacts/artifacts.ts'
+import { createArtifactDifferenceRoutes } from './artifacts/differences.ts'
 import { createArtifactReadRoutes } from './artifacts/reads.ts'
 import { createAssetRoutes } from './assets/assets.ts'
 import { createModelRoutes } from './assets/experiment-models.ts'
+import { createAssetFinder } from './assets/find.ts'
 import { type AssetLimits, createAssetLimits } from './assets/limits.ts'
+import { createMediaRoutes } from './assets/media.ts'
 import type { OrphanedObjects } from './assets/orphaned-objects.ts'
+import { createPageRoutes } from './assets/page.ts'
 import { createRemoteAssetRoutes } from './assets/remote.ts'
+import { createTableRoutes } from './assets/tables/routes.ts'
 import { createTextSampleRoutes } from './assets/text-samples.ts'
+import { createTreeRoutes } from './assets/tree.ts'
 import { createAssetWriter } from './assets/writer.ts'
 import { createRunCallRoutes } from './clientlib/calls.ts'
 import { createLoggedRunRoutes } from './clientlib/runs.ts'
@@ -52,6 +58,7 @@ import { createAuditExportRoutes } from './export/audit.ts'
 import { createEventExportRoutes } from './export/events.ts'
 import { createExportRoutes } from './export/export.ts'
 import { createExportSlots } from './export/slots.ts'
+import { createLineageRoutes } from './lineage/lineage.ts'
 import type { ChangeStreams } from './live/changes.ts'
 import { createExperimentStreamRoutes } from './live/stream.ts'
 import type { LiveStreams } from './live/streams.ts'
@@ -156,6 +163,7 @@ export function createApiRoutes({
   const limits = createAssetLimits({ database, limits: assetLimits })
   const writer = createAssetWriter({ database, objects, orphanedObjects, limits })
   const artifacts = createArtifactAccess({ queries: database, access })
+  const findAsset = createAssetFinder({ database, access, artifacts })
   const models = createMonitoredModels({ queries: database, access })
   const exportSlots = createExportSlots(exportsPerUserMax)
   const assets = {
@@ -166,6 +174,7 @@ export function createApiRoutes({
     writer,
     access,
     artifacts,
+    findAsset,
     heartbeats,
     rateLimited,
     appUrl,
@@ -190,12 +199,18 @@ export function createApiRoutes({
     ...createDocumentRoutes({ database, clickhouse, objects, access, heartbeats, rateLimited }),
     ...createLoggedDataRoutes({ database, access, heartbeats, rateLimited }),
     ...createAssetRoutes(assets),
+    ...createMediaRoutes(assets),
+    ...createTableRoutes(assets),
+    ...createTreeRoutes(assets),
+    ...createPageRoutes(assets),
     ...createRemoteAssetRoutes(assets),
     ...createTextSampleRoutes(assets),
     ...createGitPatchRoutes(assets),
     ...createModelRoutes(assets),
     ...createArtifactRoutes(assets),
     ...createArtifactReadRoutes(assets),
+    ...createArtifactDifferenceRoutes(assets),
+    ...createLineageRoutes(assets),
     ...createRegistrationRoutes(assets),
     ...createRegistryModelRoutes(assets),
     ...createRegistryVersionRoutes(assets),

@@ -1,26 +1,16 @@
 import { z } from 'zod'
-import { checkFields, experimentKey, list, object, optional, text } from '../../http/body/fields.ts'
-import { HttpError } from '../../http/errors.ts'
+import { experimentKey, list, object, optional, text } from '../../http/body/fields.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
-import { findArtifactFile } from '../../store/postgres/artifacts/files.ts'
-import {
-  type Asset,
-  addAssetTags,
-  deleteAsset,
-  findAsset,
-  listAssets,
-  removeAssetTag,
-} from '../../store/postgres/assets/assets.ts'
+import { addAssetTags, deleteAsset, listAssets, removeAssetTag } from '../../store/postgres/assets/assets.ts'
 import type { Database, Queries } from '../../store/postgres/database.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { Access } from '../access.ts'
-import type { ArtifactAccess } from '../artifacts/access.ts'
 import type { RateLimitedWrite } from '../rate-limited-write.ts'
-import { findVersionFile } from '../registry/find.ts'
-import { assetAnswer, toAssetAnswer, versionPrefix } from './answer.ts'
+import { assetAnswer, toAssetAnswer } from './answer.ts'
 import { sendAsset } from './download.ts'
-import { assetFields, assetId, tag, tagsMax } from './fields.ts'
+import { assetId, tag, tagsMax } from './fields.ts'
+import { type AssetFinder, assetQuery, unknownAsset } from './find.ts'
 import type { OrphanedObjects } from './orphaned-objects.ts'
 import { createUploads, uploadAnswer, uploadForm, uploadQuery } from './upload.ts'
 import { type AssetWriter, toFinalError } from './writer.ts'
@@ -36,14 +26,14 @@ type Deps = {
   orphanedObjects: OrphanedObjects
   writer: AssetWriter
   access: Access
-  artifacts: ArtifactAccess
+  findAsset: AssetFinder
   heartbeats: Heartbeats
   rateLimited: RateLimitedWrite
   appUrl: string
 }
 
 export function createAssetRoutes(deps: Deps): Route[] {
-  const { database, reads, objects, orphanedObjects, writer, access, artifacts, heartbeats, rateLimited, appUrl } = deps
+  const { database, reads, objects, orphanedObjects, writer, access, findAsset, heartbeats, rateLimited, appUrl } = deps
 
   const sendFile = createUploads({ writer, access, heartbeats, rateLimited })
 
@@ -61,34 +51,6 @@ export function createAssetRoutes(deps: Deps): Route[] {
     shape: 'envelope',
     handle: ({ caller, request }) => sendFile({ caller, request }, request.query as Record<string, unknown>),
   })
-
-  async function findInExperiment(
-    caller: Caller,
-    query: { experimentKey?: string | undefined; assetId: string },
-  ): Promise<Asset> {
-    const named = checkFields(object({ experimentKey }), { experimentKey: query.experimentKey })
-    if (named.experimentKey.startsWith(versionPrefix)) {
-      const versionId = named.experimentKey.slice(versionPrefix.length)
-      return await findVersionFile(database, caller, versionId, query.assetId)
-    }
-    const experiment = await access.experiment(caller, named.experimentKey)
-    const asset = await findAsset(database, experiment.id, query.assetId)
-    if (!asset) throw unknownAsset(query.assetId)
-    return asset
-  }
-
-  async function findInArtifact(
-    caller: Caller,
-    { experimentKey, versionId, assetId }: { experimentKey?: string | undefined; versionId: string; assetId: string },
-  ): Promise<Asset> {
-    // Some clients send an empty key where they have none.
-    const named = experimentKey || undefined
-    if (named !== undefined) await access.experiment(caller, named)
-    const { version } = await artifacts.version(caller, { experimentKey: named, versionId })
-    const file = await findArtifactFile(database, version.id, assetId)
-    if (file) return file
-    throw new HttpError('assetUnknown', `The artifact version has no file ${assetId}: see /artifacts/version/files.`)
-  }
 
   const remove = route({
     method: 'GET',
@@ -194,29 +156,16 @@ export function createAssetRoutes(deps: Deps): Route[] {
       'Reads the bytes of an asset, or a range of them. The ETag is their SHA-256. With artifactVersionId it reads a file ' +
       'of that version, for whoever may read it.',
     query: object({
-      experimentKey: optional(text(200)).describe(
-        'not needed with artifactVersionId; in links to files of registered versions: version: and their id',
-      ),
-      assetId: optional(assetId),
+      ...assetQuery.shape,
       imageId: optional(assetId).describe('the same as assetId'),
-      artifactVersionId: optional(assetFields.artifactVersionId),
     }),
     answer: z.file(),
     shape: 'bytes',
-    async handle({ query: asked, caller, request, reply }) {
-      const { artifactVersionId: versionId } = asked
-      const query = { ...asked, ...checkFields(object({ assetId }), { assetId: asked.assetId ?? asked.imageId }) }
-      const asset =
-        versionId === undefined
-          ? await findInExperiment(caller, query)
-          : await findInArtifact(caller, { ...query, versionId })
+    async handle({ query, caller, request, reply }) {
+      const asset = await findAsset(caller, { ...query, assetId: query.assetId ?? query.imageId })
       return await sendAsset({ request, reply }, objects, asset)
     },
   })
 
   return [upload, remove, addTags, removeTag, listAll, listByName, get]
-}
-
-function unknownAsset(id: string): HttpError {
-  return new HttpError('assetUnknown', `The experiment has no asset ${id}: see /experiment/asset/list.`)
 }

@@ -30,6 +30,8 @@ type Place = {
   userName: string
   /** A file of the model `net`. */
   assetId: string
+  /** A file in CSV. */
+  tableId: string
   /** One with a closed version, as public as the project; the other has an open one. */
   artifactId: string
   closedVersionId: string
@@ -116,6 +118,11 @@ const samples: Record<string, Sample> = {
   '/experiment/asset/list': ['read', byKey],
   '/experiment/asset/get-by-name': ['read', ({ experimentKey }) => ({ query: { experimentKey, assetName: 'a' } })],
   '/experiment/asset/get-asset': ['read', byAsset],
+  '/experiment/asset/page': ['read', byAsset],
+  '/experiment/asset/rows': ['read', ({ experimentKey, tableId }) => ({ query: { experimentKey, assetId: tableId } })],
+  '/experiment/asset/tree': ['read', byKey],
+  '/experiment/asset/zip': ['read', byKey],
+  '/experiment/html/page': ['read', byKey],
   '/experiment/model': ['read', byKey],
   '/experiment/model/asset/list': ['read', byModel],
   '/experiment/model/download': ['read', byModel],
@@ -158,6 +165,12 @@ const samples: Record<string, Sample> = {
   '/artifacts/version/files': ['read with a key', byArtifact],
   '/artifacts/version/download': ['read with a key', byArtifact],
   '/artifacts/version/consumers': ['read with a key', byArtifact],
+  '/artifacts/version/tree': ['read with a key', byArtifact],
+  '/artifacts/version/diff': [
+    'read with a key',
+    ({ closedVersionId }) => ({ query: { fromVersionId: closedVersionId, toVersionId: closedVersionId } }),
+  ],
+  '/lineage': ['read with a key', byKey],
   '/write/artifacts/upsert': ['write', post({ artifactName: uniqueName('artifact') })],
   '/write/artifacts/state': [
     'write',
@@ -504,8 +517,14 @@ const elsewhere = new Set([
 ])
 const needsMoreThanAKey = (path: string) =>
   /^\/(admin|export\/audit|organization|write\/(service-account|organization|api|project\/import))(\/|$)/.test(path)
-/** They leave out what the caller may not see, and answer the same as if it were not there: `charts.test.ts`, `ranges.test.ts`. */
-const leavingOut = new Set(['/experiments/multi-metric-chart', '/experiments/series'])
+/**
+ * They leave out what the caller may not see, and answer the same as if it were not there: `charts.test.ts`, `ranges.test.ts`,
+ * `media.test.ts`.
+ */
+const leavingOut = new Set([
+  ...['/experiments/multi-metric-chart', '/experiments/series'],
+  ...['/experiments/media', '/experiments/media/names', '/experiments/media/steps'],
+])
 /** Its answer has no end; nor has that of `/experiments/stream`: `changes.test.ts`. */
 const endless = '/experiment/stream'
 /** Tested with what they are about: they need something that is there already. */
@@ -589,8 +608,8 @@ beforeAll(async () => {
 afterAll(() => service?.close())
 
 /** What a call names of the files of an experiment: making them is most of the time of this test. */
-const ofFiles = ['assetId', 'artifactId', 'closedVersionId', 'openVersionId'] as const
-const noFiles = { assetId: '', artifactId: '', closedVersionId: '', openVersionId: '' }
+const ofFiles = ['assetId', 'tableId', 'artifactId', 'closedVersionId', 'openVersionId'] as const
+const noFiles = { assetId: '', tableId: '', artifactId: '', closedVersionId: '', openVersionId: '' }
 
 function asksForFiles(toCall: Sample[1]): boolean {
   const asked = new Set<PropertyKey>()
@@ -622,6 +641,8 @@ async function fill(experimentKey: string, isPublic: boolean) {
   const model = { experimentKey, type: 'model-element', groupingName: 'net', fileName: 'weights' }
   const upload = `/write/experiment/upload-asset?${new URLSearchParams(model)}`
   const asset = await client.postRaw(upload, 'text', { headers: { 'content-type': 'text/plain' } })
+  const table = `/write/experiment/upload-asset?${new URLSearchParams({ experimentKey, fileName: 'a.csv' })}`
+  const { body: tabled } = await client.postRaw(table, 'a,b\n1,2\n', { headers: { 'content-type': 'text/csv' } })
   const patch = `/write/experiment/git/patch?${new URLSearchParams({ experimentKey })}`
   await client.postRaw(patch, 'diff', { headers: { 'content-type': 'text/plain' } })
   const open = async () => {
@@ -632,7 +653,8 @@ async function fill(experimentKey: string, isPublic: boolean) {
   const { artifactId, artifactVersionId } = await open()
   await client.post('/write/artifacts/state', { experimentKey, artifactVersionId, state: 'CLOSED' })
   const { artifactVersionId: openVersionId } = await open()
-  return { assetId: asset.body.assetId as string, artifactId, closedVersionId: artifactVersionId, openVersionId }
+  const ids = { assetId: asset.body.assetId as string, tableId: tabled.assetId as string }
+  return { ...ids, artifactId, closedVersionId: artifactVersionId, openVersionId }
 }
 
 /** After these a place is not what it was: the next caller would be refused for another reason than who it is. */
@@ -742,11 +764,17 @@ describe.each([
 it.each([
   ['private', false],
   ['public', true],
-])('charts and series show what is in a %s project to those who may read it', async (_it, isPublic) => {
+])('charts, series and media show what is in a %s project to those who may read it', async (_it, isPublic) => {
   const { shareCode, experimentKey } = await openPlace(isPublic, '')
   await clients.owner.post('/write/experiment/metric', { experimentKey, ...aPoint() })
   await clients.owner.readPoints(experimentKey, 'loss', 1)
   await clients.owner.post('/write/experiment/parameter', { experimentKey, parameterName: 'a', parameterValue: 1 })
+  const sample = await clients.owner.post('/write/experiment/upload-text-sample', {
+    experimentKey,
+    content: 'a',
+    step: 1,
+  })
+  expect(sample.status).toBe(200)
   const body = { targetedExperiments: [experimentKey], params: ['a'] }
   for (const kind of kinds) {
     const { status, answer } = await call('/experiments/multi-metric-chart', { method: 'POST', body }, kind, shareCode)
@@ -754,7 +782,13 @@ it.each([
     if (kind !== 'nobody') expect(answer.empty, kind).toBe(!mayDo('read', kind, isPublic))
     const asked = { method: 'POST', body: { series: [{ experimentKey, metricName: 'loss' }] } }
     const series = await call('/experiments/series', asked, kind, shareCode)
-    if (kind !== 'nobody') expect(series.answer.series, kind).toHaveLength(mayDo('read', kind, isPublic) ? 1 : 0)
+    if (kind === 'nobody') continue
+    const seen = mayDo('read', kind, isPublic) ? 1 : 0
+    expect(series.answer.series, kind).toHaveLength(seen)
+    const ofRun = { method: 'POST', body: { experimentKeys: [experimentKey] } }
+    expect((await call('/experiments/media', ofRun, kind, shareCode)).answer.media, kind).toHaveLength(seen)
+    expect((await call('/experiments/media/names', ofRun, kind, shareCode)).answer.names, kind).toHaveLength(seen)
+    expect((await call('/experiments/media/steps', ofRun, kind, shareCode)).answer.steps, kind).toHaveLength(seen)
   }
 })
 

@@ -115,6 +115,8 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
     const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, it) => it * 31))
     const sent = { body: bytes, headers: { 'content-type': 'application/octet-stream' } }
     const plain = await assets.upload({ experimentKey, fileName: 'weights.bin', metadata: '{"a": 1.0}' }, sent)
+    const aTable = { body: Buffer.from('a,b\n1,"x\ny"\n'), headers: { 'content-type': 'text/csv' } }
+    const table = await assets.upload({ experimentKey, fileName: 'a/table.csv', type: 'dataframe', step: '3' }, aTable)
     await assets.upload({ experimentKey, fileName: 'a', type: 'model-element', groupingName: 'net' }, sent)
     await client.postRaw(`/write/experiment/git/patch?experimentKey=${experimentKey}`, 'diff --git', {
       headers: { 'content-type': 'text/plain' },
@@ -154,6 +156,15 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
     read('/experiment/asset/list', { experimentKey })
     read('/experiment/asset/get-by-name', { experimentKey, assetName: plain.body.fileName as string })
     read('/experiment/asset/get-asset', { experimentKey, assetId: plain.body.assetId as string })
+    read('/experiment/asset/tree', { experimentKey })
+    read('/experiment/asset/tree', { experimentKey, search: 'WEIGHTS' })
+    read('/experiment/asset/zip', { experimentKey, folder: 'models' })
+    read('/experiment/asset/rows', { experimentKey, assetId: table.body.assetId as string })
+    read('/experiment/asset/page', { experimentKey, assetId: table.body.assetId as string })
+    read('/experiment/html/page', { experimentKey })
+    reads.push({ path: '/experiments/media/names', body: { experimentKeys: [experimentKey] } })
+    reads.push({ path: '/experiments/media/steps', body: { experimentKeys: [experimentKey] } })
+    reads.push({ path: '/experiments/media', body: { experimentKeys: [experimentKey] } })
     read('/experiment/model', { experimentKey })
     read('/experiment/model/asset/list', { experimentKey, modelName: 'net' })
     read('/experiment/model/download', { experimentKey, modelName: 'net' })
@@ -163,6 +174,9 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
     read('/artifacts/version/files', { versionId: artifactVersionId })
     read('/artifacts/version/download', { versionId: artifactVersionId })
     read('/artifacts/version/consumers', { versionId: artifactVersionId })
+    read('/artifacts/version/tree', { versionId: artifactVersionId })
+    read('/artifacts/version/diff', { fromVersionId: artifactVersionId, toVersionId: artifactVersionId })
+    read('/lineage', { experimentKey })
   }
 
   const template = await client.postRaw(

@@ -14,7 +14,8 @@ export async function findArtifactFile(
   return await queries.row<Asset>(`SELECT * FROM (${selectFiles}) AS file WHERE id = $2`, [versionId, assetId])
 }
 
-const selectFiles = `SELECT ${assetColumns.replace(/^id/, 'asset_id AS id')}, place FROM artifact_files
+/** The files of the version `$1`, with their `place`. */
+export const selectFiles = `SELECT ${assetColumns.replace(/^id/, 'asset_id AS id')}, place FROM artifact_files
     WHERE artifact_version_id = $1
   UNION ALL SELECT ${assetColumns}, place FROM assets WHERE artifact_version_id = $1
     AND (SELECT state FROM artifact_versions WHERE id = $1) <> 'CLOSED'`
