@@ -27,14 +27,14 @@ async function log(experimentKey: string, fileName: string, type: string, more: 
 }
 
 async function ask(path: string, body: object) {
-  const answer = await service.client.post(`/experiments/media${path}`, body)
+  const answer = await service.client.post(path, body)
   expect(answer.status, answer.text).toBe(200)
   return answer.body
 }
 const listNames = async (body: object) =>
-  (await ask('/names', body)) as { names: Name[]; total: number; nextPage: string }
+  (await ask('/experiments/media/names', body)) as { names: Name[]; total: number; nextPage: string }
 const list = async (body: object) =>
-  (await ask('', body)) as { media: Medium[]; total: number; nextPage: string | null }
+  (await ask('/experiments/media', body)) as { media: Medium[]; total: number; nextPage: string | null }
 
 describe('media', () => {
   it('have the kind that their type says, or the content of a plain file', async () => {
@@ -84,8 +84,12 @@ describe('media', () => {
     ])
     expect((await listNames({ ...runs, search: 'SAMPLE.P' })).total).toBe(1)
     expect((await listNames({ ...runs, kind: 'text' })).names.map((it) => it.count)).toEqual([3])
-    expect(await ask('/steps', runs)).toMatchObject({ steps: [1, 2, 5, 9], total: 4, truncated: false })
-    expect(await ask('/steps', { ...runs, name: 'a/sample.png' })).toMatchObject({ steps: [1, 5, 9] })
+    expect(await ask('/experiments/media/steps', runs)).toMatchObject({
+      steps: [1, 2, 5, 9],
+      total: 4,
+      truncated: false,
+    })
+    expect(await ask('/experiments/media/steps', { ...runs, name: 'a/sample.png' })).toMatchObject({ steps: [1, 5, 9] })
   })
 
   it('at a step are the newest of each run until then', async () => {
@@ -209,5 +213,26 @@ describe('the tree of files', () => {
       `/experiment/asset/zip?${new URLSearchParams({ experimentKey, folder: 'nowhere' })}`,
     )
     expect(none.status).toBe(400)
+  })
+})
+
+describe('HTML', () => {
+  it('is a page in a sandbox without an origin, which loads nothing from elsewhere', async () => {
+    const experimentKey = await service.client.createExperiment()
+    const assetId = await log(experimentKey, 'report.html', 'asset', {}, '<p>report</p>')
+    await service.client.post('/write/experiment/html', { experimentKey, html: '<p>document ä</p>' })
+    for (const [path, text] of [
+      [`/experiment/asset/page?${new URLSearchParams({ experimentKey, assetId })}`, '<p>report</p>'],
+      [`/experiment/html/page?${new URLSearchParams({ experimentKey })}`, '<p>document ä</p>'],
+    ] as const) {
+      const { status, headers, bytes } = await assets.readPath(path)
+      expect([status, bytes.toString()]).toEqual([200, text])
+      expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
+      expect(headers.get('x-content-type-options')).toBe('nosniff')
+      expect(headers.get('content-disposition')).toBeNull()
+      const policy = headers.get('content-security-policy')?.split('; ') ?? []
+      expect(policy).toEqual(expect.arrayContaining(['sandbox allow-scripts', "default-src 'none'"]))
+      expect(policy.join()).not.toMatch(/allow-same-origin|connect-src|https?:/)
+    }
   })
 })
