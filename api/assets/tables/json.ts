@@ -13,7 +13,7 @@ const comma = 0x2c
 const colon = 0x3a
 
 /** Names beyond these are an error: a table of as many columns is none that somebody reads. */
-export const columnsMax = 10_000
+const columnsMax = 10_000
 const columnsBytesMax = 4 * 1024 * 1024
 
 export class NoTable extends Error {}

@@ -3,7 +3,7 @@ import { selectFiles } from './files.ts'
 
 export const fileChanges = ['added', 'removed', 'changed'] as const
 
-export type FileChange = (typeof fileChanges)[number]
+type FileChange = (typeof fileChanges)[number]
 
 /** A file as one of two versions has it. Of a remote file only the address is known. */
 export type ComparedFile = { assetId: string; size: bigint; sha256: string | null; link: string | null }

@@ -7,7 +7,7 @@ export const mediaKinds = [
   ...(['confusion-matrix', 'points', 'embedding'] as const),
 ] as const
 
-export type MediaKind = (typeof mediaKinds)[number]
+type MediaKind = (typeof mediaKinds)[number]
 
 /**
  * The kind of an asset `a`, null when it is only a file. Its type says it; of plain files, which have the type `asset`, the

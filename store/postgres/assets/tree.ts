@@ -6,7 +6,7 @@ import { type Asset, assetColumns } from './assets.ts'
 export type TreeOf = { experimentId: bigint } | { artifactVersionId: string }
 
 /** A folder with all that is below it. */
-export type Folder = { name: string; files: number; bytes: bigint }
+type Folder = { name: string; files: number; bytes: bigint }
 
 type Level = {
   folders: Folder[]
