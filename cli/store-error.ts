@@ -1,4 +1,4 @@
-import { describeError } from '../http/health.ts'
+import { describeError } from '../runtime/describe-error.ts'
 import { describeRedisAddress } from '../store/redis/address.ts'
 
 /**

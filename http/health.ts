@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
+import { describeError } from '../runtime/describe-error.ts'
 import { withTimeout } from '../runtime/timeout.ts'
 
 /** The health checks and metrics of a process. */
@@ -30,12 +31,6 @@ async function outcomeOf(check: () => Promise<unknown>): Promise<string> {
   } catch (error) {
     return describeError(error)
   }
-}
-
-/** An error in one line. When several addresses were tried, Node leaves the message empty and lists the reasons. */
-export function describeError(error: unknown): string {
-  if (error instanceof AggregateError && !error.message) return error.errors.map(describeError).join('; ')
-  return error instanceof Error && error.message ? error.message : String(error)
 }
 
 /**

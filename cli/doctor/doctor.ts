@@ -1,25 +1,20 @@
 import { access, constants, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { describeError } from '../../http/health.ts'
 import { createClosers } from '../../runtime/closers.ts'
+import { describeError } from '../../runtime/describe-error.ts'
+import { type Check, type Finding, ok, runChecks, wrong } from '../../store/checks/finding.ts'
+import { type CheckedStores, storeChecks } from '../../store/checks/stores.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { checkFreeSpace, findPublishedStores } from '../../store/embedded/data-folder.ts'
 import { findMasterKey } from '../../store/embedded/master-key.ts'
-import { isMasterKeyInUse, openSecrets } from '../../store/postgres/accounts/secrets.ts'
-import { type Database, openDatabase } from '../../store/postgres/database.ts'
+import { openSecrets } from '../../store/postgres/accounts/secrets.ts'
+import { openDatabase } from '../../store/postgres/database.ts'
 import { openQueueBackend } from '../../store/queue/open-queue.ts'
-import { describeRedisAddress } from '../../store/redis/address.ts'
 import { warnOfExampleSecrets } from '../example-secrets.ts'
 import { toUrlHost } from '../service.ts'
 import { parseSettings, type Settings, toClickHouse } from '../settings.ts'
 import { type Colour, describeTerminal } from '../terminal/terminal.ts'
 import { version } from '../version.ts'
-import { clickhouseChecks } from './clickhouse.ts'
-import { type Check, type Finding, ok, runChecks, wrong } from './finding.ts'
-import { objectsCheck } from './objects.ts'
-import { postgresChecks } from './postgres.ts'
-import { postgresReplicaCheck } from './postgres-replica.ts'
-import { queueCheck, redisCheck } from './queue.ts'
 import { serviceCheck } from './service.ts'
 
 /**
@@ -116,73 +111,47 @@ function openStoreChecks(settings: Settings, onClose: (close: () => Promise<unkn
   const areGiven = given.clickhouseUrl !== undefined && given.postgresUrl !== undefined
   const stores = areGiven ? given : (findPublishedStores(path.resolve(settings.dataFolder)) ?? given)
   const { clickhouseUrl, postgresUrl, redisUrl } = stores
-  const checks: Check[] = []
+  const { masterKey, previousMasterKey, postgresReadUrl, dataFolder } = settings
   const onError = () => undefined
-  const nameOf = (store: string, url: string) => `${store} at ${new URL(url).host}`
-
+  const checked: CheckedStores = { openSecrets: () => undefined }
   if (postgresUrl) {
     const database = openDatabase({ url: postgresUrl, connectionsMax: 3, onError })
     onClose(() => database.close())
-    const [server, ...others] = postgresChecks(nameOf('Postgres', postgresUrl), database)
-    if (server) checks.push(server)
-    const { postgresReadUrl } = settings
-    if (postgresReadUrl) {
-      const replica = openDatabase({ url: postgresReadUrl, connectionsMax: 1, onError })
-      onClose(() => replica.close())
-      checks.push(postgresReplicaCheck(nameOf('Postgres replica', postgresReadUrl), database, replica))
+    const replica = postgresReadUrl ? openDatabase({ url: postgresReadUrl, connectionsMax: 1, onError }) : undefined
+    if (replica) onClose(() => replica.close())
+    checked.postgres = {
+      url: postgresUrl,
+      database,
+      replica: replica && postgresReadUrl ? { url: postgresReadUrl, queries: replica } : undefined,
     }
-    checks.push({ name: 'master key', run: () => checkMasterKey(settings, database) }, ...others)
-  } else if (!settings.masterKey) {
-    checks.push({
-      name: 'master key',
-      async run() {
-        findMasterKey(settings.dataFolder)
-        return [ok('master key')]
-      },
-    })
+    checked.openSecrets = () => {
+      const key = masterKey ?? findMasterKey(dataFolder)
+      return key && openSecrets({ database, masterKey: key, previousMasterKey })
+    }
   }
   if (clickhouseUrl) {
     const clickhouse = openClickHouse(toClickHouse({ ...settings, clickhouseUrl }))
     onClose(() => clickhouse.close())
-    checks.push(...clickhouseChecks(nameOf('ClickHouse', clickhouseUrl), clickhouse))
+    checked.clickhouse = { url: clickhouseUrl, clickhouse }
   }
   if (redisUrl || postgresUrl) {
     const { queuePrefix: prefix, queueShards: shards, queueReplicas: replicas } = settings
     const queue = { redisUrl, postgresUrl: postgresUrl ?? '', prefix, shards, replicas }
     const backend = openQueueBackend({ ...queue, onError })
     onClose(() => backend.close())
-    if (redisUrl) checks.push(redisCheck(`Redis at ${describeRedisAddress(redisUrl)}`, redisUrl, backend))
-    checks.push(queueCheck(backend, settings.queueMax))
+    checked.queue = { redisUrl, backend, max: settings.queueMax }
   }
-  if (!settings.objectsAreInDataFolder) {
-    const { host, pathname } = new URL(settings.objectsUrl)
-    checks.push(objectsCheck(`objects at ${host}${pathname}`, settings.objectsUrl))
-  }
-  return checks
+  if (!settings.objectsAreInDataFolder) checked.objectsUrl = settings.objectsUrl
+  return [...(postgresUrl || masterKey ? [] : [masterKeyFileCheck(dataFolder)]), ...storeChecks(checked)]
 }
 
-/** The number of secrets to decrypt. A wrong key fails on all of them, a changed row only on that one. */
-const secretsTriedMax = 1_000
-
-async function checkMasterKey(settings: Settings, database: Database): Promise<Finding[]> {
-  const { masterKey, previousMasterKey, dataFolder } = settings
-  const name = 'master key'
-  const key = masterKey ?? findMasterKey(dataFolder)
-  if (!key) {
-    if (!(await isMasterKeyInUse(database))) return [ok(name, 'not set, and not needed yet')]
-    const needed = 'is not set, but Postgres has secrets encrypted with one: set SVC_MASTER_KEY, or no webhook is sent'
-    return [wrong(name, needed)]
+/** Before the first start: that the file of the master key, if there is one, can be used. */
+function masterKeyFileCheck(dataFolder: string): Check {
+  return {
+    name: 'master key',
+    async run() {
+      findMasterKey(dataFolder)
+      return [ok('master key')]
+    },
   }
-  const secrets = openSecrets({ database, masterKey: key, previousMasterKey })
-  await secrets.check()
-  const { tried, unreadable } = await secrets.tryAll(secretsTriedMax)
-  const count = tried === 1 ? '1 secret' : `${tried} secrets`
-  if (unreadable.length === 0) return [ok(name, tried === 0 ? 'there are no secrets yet' : `decrypts ${count}`)]
-  const names = unreadable.slice(0, 3).join(', ')
-  return [
-    wrong(
-      name,
-      `does not decrypt ${unreadable.length} of ${count} (${names}): their rows were changed or moved. Set them again.`,
-    ),
-  ]
 }

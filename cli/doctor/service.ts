@@ -1,5 +1,5 @@
+import { type Check, ok, warning, wrong } from '../../store/checks/finding.ts'
 import { version } from '../version.ts'
-import { type Check, ok, warning, wrong } from './finding.ts'
 
 const answerMsMax = 5_000
 

@@ -1,8 +1,8 @@
-import type { Database } from '../../store/postgres/database.ts'
-import { countDeadLetters } from '../../store/postgres/dead-letters.ts'
-import { checkPostgres } from '../../store/postgres/migrate.ts'
-import { readPostgresState } from '../../store/postgres/state.ts'
-import { countPendingDeliveries, findOldestDueMs } from '../../store/postgres/webhooks/deliveries.ts'
+import type { Database } from '../postgres/database.ts'
+import { countDeadLetters } from '../postgres/dead-letters.ts'
+import { checkPostgres } from '../postgres/migrate.ts'
+import { readPostgresState } from '../postgres/state.ts'
+import { countPendingDeliveries, findOldestDueMs } from '../postgres/webhooks/deliveries.ts'
 import { compareClock } from './clock.ts'
 import { bytes, type Check, duration, type Finding, ok, orOk, percent, warning, wrong } from './finding.ts'
 

@@ -1,6 +1,6 @@
-import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import { checkClickHouse } from '../../store/clickhouse/migrations/check.ts'
-import { type ClickHouseState, readClickHouseState } from '../../store/clickhouse/state.ts'
+import type { ClickHouse } from '../clickhouse/connection.ts'
+import { checkClickHouse } from '../clickhouse/migrations/check.ts'
+import { type ClickHouseState, readClickHouseState } from '../clickhouse/state.ts'
 import { compareClock } from './clock.ts'
 import { bytes, type Check, duration, type Finding, ok, orOk, percent, warning, wrong } from './finding.ts'
 

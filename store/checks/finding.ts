@@ -1,4 +1,4 @@
-import { describeError } from '../../http/health.ts'
+import { describeError } from '../../runtime/describe-error.ts'
 import { withTimeout } from '../../runtime/timeout.ts'
 
 /** The result of a check. The message of a warning or an error says what to do. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { compareClock } from '../../../cli/doctor/clock.ts'
+import { compareClock } from '../../../store/checks/clock.ts'
 
 it('a clock that was read while we asked is well, however long that took', () => {
   expect(compareClock('clock', 5_000, 1_000, 9_000)).toMatchObject({ state: 'ok' })

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import { createObjectKey } from '../../store/objects/object-key.ts'
-import { openObjects } from '../../store/objects/open-objects.ts'
+import { createObjectKey } from '../objects/object-key.ts'
+import { openObjects } from '../objects/open-objects.ts'
 import { type Check, ok } from './finding.ts'
 
 /** Writes a small object, reads it back and deletes it. */

@@ -1,6 +1,6 @@
-import type { QueueBackend } from '../../store/queue/queue.ts'
-import { queueNames } from '../../store/queue/queues.ts'
-import { type RedisState, readRedisStates } from '../../store/redis/state.ts'
+import type { QueueBackend } from '../queue/queue.ts'
+import { queueNames } from '../queue/queues.ts'
+import { type RedisState, readRedisStates } from '../redis/state.ts'
 import { compareClock } from './clock.ts'
 import { bytes, type Check, duration, type Finding, orOk, percent, warning, wrong } from './finding.ts'
 

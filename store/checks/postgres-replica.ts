@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describeError } from '../../http/health.ts'
-import type { Queries } from '../../store/postgres/database.ts'
-import { compareServers, foreignServer, readStanding, readWalPosition } from '../../store/postgres/wal-position.ts'
+import { describeError } from '../../runtime/describe-error.ts'
+import type { Queries } from '../postgres/database.ts'
+import { compareServers, foreignServer, readStanding, readWalPosition } from '../postgres/wal-position.ts'
 import { bytes, type Check, type Finding, ok, warning, wrong } from './finding.ts'
 
 /** A replica that lags more than this serves no reads. */
