@@ -3,6 +3,7 @@ import { object, pageFields } from '../../http/body/fields.ts'
 import { type Route, route } from '../../http/route.ts'
 import { listAudit } from '../../store/postgres/accounts/audit.ts'
 import type { Queries } from '../../store/postgres/database.ts'
+import { auditFields, toAuditFilter } from './audit-fields.ts'
 
 const pageSizeMax = 1_000
 const pageSizeDefault = 100
@@ -24,15 +25,15 @@ export function createAuditRoutes({ reads }: { reads: Queries }): Route[] {
       permission: 'admin',
       topic: 'Administration',
       summary:
-        'Lists the changes of users, service accounts, keys, secrets, limits and memberships, newest first. `nextPage` is ' +
-        'the `page` to request next, or null.',
-      query: object({
-        ...pageFields(pageSizeMax),
-      }),
+        'Lists the changes of users, service accounts, keys, secrets, limits, retention, memberships and webhooks, and what ' +
+        'became of dead letters, newest first. All filters that are given must match. `nextPage` is the `page` to request ' +
+        'next, or null.',
+      query: object({ ...auditFields, ...pageFields(pageSizeMax) }),
       answer: z.object({ entries: z.array(entryAnswer), nextPage: z.string().nullable() }),
       shape: 'plain',
-      async handle({ query: { page, pageSize = pageSizeDefault }, caller }) {
+      async handle({ query: { page, pageSize = pageSizeDefault, ...given }, caller }) {
         const entries = await listAudit(reads, {
+          ...toAuditFilter(given),
           organizationId: caller.organizationId,
           beforeId: page === undefined ? undefined : BigInt(page),
           limit: pageSize + 1,

@@ -6,6 +6,7 @@ import { type GivenLimits, limitNames } from '../../store/limits.ts'
 import { administer } from '../../store/postgres/accounts/audit.ts'
 import { listKeys } from '../../store/postgres/accounts/keys.ts'
 import { findLimits, type LimitTarget, updateLimits } from '../../store/postgres/accounts/limits.ts'
+import { shownKinds } from '../../store/postgres/accounts/users.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { projectQuery } from '../projects/projects.ts'
 
@@ -24,9 +25,11 @@ const givenLimits = z.strictObject(
 
 const targetFields = object({ ...projectQuery.shape, keyId: optional(text(100, 1)) })
 
-const limitsAnswer = z.object({
-  limits: z.partialRecord(z.enum(limitNames), z.int()).describe('the limits set here; absent ones are inherited'),
-})
+const givenAnswer = z
+  .partialRecord(z.enum(limitNames), z.int())
+  .describe('the limits set here; absent ones are inherited')
+
+const limitsAnswer = z.object({ limits: givenAnswer })
 
 /** Limits that override the settings, and the list of keys. */
 export function createLimitRoutes({ database }: { database: Database }): Route[] {
@@ -65,8 +68,12 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
         const unset = given.filter(([, value]) => value === null).map(([name]) => name)
         const updated = await administer(database, caller, async (queries, note) => {
           const updated = await updateLimits(queries, own(caller, target), { set, unset })
-          if (updated) await note('limits.set', Object.values(target).join('/'), { ...target, set, unset })
-          return updated
+          if (updated) {
+            const { workspaceName = null } = updated
+            const details = { ...target, ...(workspaceName !== null && { workspaceName }), set, unset }
+            await note('limits.set', Object.values(target).join('/'), details)
+          }
+          return updated?.limits
         })
         return { limits: requireTarget(updated, target) }
       },
@@ -83,7 +90,10 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
           z.object({
             keyId: z.uuid(),
             shownPrefix: z.string(),
+            name: z.string().nullable().describe('what its owner calls it'),
             userName: z.string(),
+            kind: z.enum(['user', 'service account']),
+            limits: givenAnswer,
             createdAt: z.int().describe('ms since the Unix epoch'),
           }),
         ),
@@ -91,7 +101,13 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
       shape: 'plain',
       async handle({ caller }) {
         const keys = await listKeys(database, caller.organizationId)
-        return { keys: keys.map(({ createdAtMs, ...key }) => ({ ...key, createdAt: Math.floor(createdAtMs) })) }
+        return {
+          keys: keys.map(({ createdAtMs, kind, ...key }) => ({
+            ...key,
+            kind: shownKinds[kind],
+            createdAt: Math.floor(createdAtMs),
+          })),
+        }
       },
     }),
   ]

@@ -1,30 +1,35 @@
 import type { Database, Queries } from '../database.ts'
 
 /** The administrative actions in the audit log. */
-export type Act =
-  | 'user.created'
-  | 'user.changed'
-  | 'user.removed'
-  | 'service-account.created'
-  | 'service-account.removed'
-  | 'key.created'
-  | 'key.revoked'
-  | 'key.rotated'
-  | 'session.opened'
-  | 'session.ended'
-  | 'sign-in-link.made'
-  | 'secret.set'
-  | 'secret.deleted'
-  | 'secrets.rewrapped'
-  | 'limits.set'
-  | 'retention.set'
-  | 'workspace-member.set'
-  | 'workspace-member.removed'
-  | 'webhooks.set'
-  | 'webhook.enabled'
-  | 'webhook.deleted'
-  | 'webhook-secret.made'
-  | 'project.imported'
+export const acts = [
+  'user.created',
+  'user.changed',
+  'user.removed',
+  'service-account.created',
+  'service-account.removed',
+  'key.created',
+  'key.revoked',
+  'key.rotated',
+  'session.opened',
+  'session.ended',
+  'sign-in-link.made',
+  'secret.set',
+  'secret.deleted',
+  'secrets.rewrapped',
+  'limits.set',
+  'retention.set',
+  'workspace-member.set',
+  'workspace-member.removed',
+  'webhooks.set',
+  'webhook.enabled',
+  'webhook.deleted',
+  'webhook-secret.made',
+  'project.imported',
+  'dead-letter.replayed',
+  'dead-letter.discarded',
+] as const
+
+export type Act = (typeof acts)[number]
 
 /** The caller of an administrative action. The key, or the session, must still be valid when the action begins. */
 export type Actor = {
@@ -104,14 +109,46 @@ export type AuditEntry = {
   details: Details
 }
 
-/** Entries of an organization, newest first, from before `beforeId`. */
-export async function listAudit(
-  queries: Queries,
-  { organizationId, beforeId, limit }: { organizationId: string; beforeId: bigint | undefined; limit: number },
-): Promise<AuditEntry[]> {
+/** Which entries; absent filters match every one. */
+export type AuditFilter = {
+  /** Who did it. */
+  userName?: string | undefined
+  act?: Act | undefined
+  /** The workspace that it was about. */
+  workspaceName?: string | undefined
+  /** Inclusive; ms since the Unix epoch, as `toMs`. */
+  fromMs?: number | undefined
+  /** Exclusive. */
+  toMs?: number | undefined
+}
+
+/** SQL: the workspace that an entry is about, as in the index of it. */
+const workspaceOf = `coalesce(details->>'workspaceName',
+  details->>'defaultWorkspaceName', CASE WHEN act LIKE 'webhook%' THEN subject END)`
+
+type Asked = AuditFilter & {
+  organizationId: string
+  /** The entry after which to begin; without it, at the newest one. */
+  beforeId: bigint | undefined
+  limit: number
+}
+
+/** Entries of an organization, newest first. Each combination of filters is read by an index, in the order of its answer. */
+export async function listAudit(queries: Queries, asked: Asked): Promise<AuditEntry[]> {
+  const values: unknown[] = [asked.organizationId, asked.limit]
+  const conditions = ['organization_id = $1']
+  const add = (value: unknown, toCondition: (parameter: string) => string) => {
+    if (value !== undefined) conditions.push(toCondition(`$${values.push(value)}`))
+  }
+  add(asked.userName, (it) => `actor = ${it}`)
+  add(asked.act, (it) => `act = ${it}`)
+  add(asked.workspaceName, (it) => `${workspaceOf} = ${it}`)
+  add(asked.fromMs, (it) => `at >= to_timestamp(${it}::float8 / 1000)`)
+  add(asked.toMs, (it) => `at < to_timestamp(${it}::float8 / 1000)`)
+  add(asked.beforeId, (it) => `(at, id) < (SELECT at, id FROM audit_log WHERE organization_id = $1 AND id = ${it})`)
   return await queries.rows<AuditEntry>(
     `SELECT id, (extract(epoch FROM at) * 1000)::float8 AS "atMs", actor, act, subject, details FROM audit_log
-     WHERE organization_id = $1 AND ($2::bigint IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
-    [organizationId, beforeId ?? null, limit],
+     WHERE ${conditions.join(' AND ')} ORDER BY at DESC, id DESC LIMIT $2`,
+    values,
   )
 }

@@ -1,5 +1,7 @@
+import type { GivenLimits } from '../../limits.ts'
 import type { Queries } from '../database.ts'
 import { createApiKey, toKeyHash, toShownPrefix } from './api-key.ts'
+import type { UserKind } from './visibility.ts'
 
 /** A new key in clear text, shown this once. */
 export type NewKey = { apiKey: string; keyId: string; createdAtMs: number }
@@ -38,12 +40,12 @@ export async function revokeKeys(queries: Queries, userId: string): Promise<stri
 }
 
 /** A key without its secret part. */
-export type ListedKey = { keyId: string; shownPrefix: string; userName: string; createdAtMs: number }
+export type ListedKey = OwnKey & { userName: string; kind: UserKind; limits: GivenLimits }
 
 /** The valid keys of an organization, oldest first. */
 export async function listKeys(queries: Queries, organizationId: string): Promise<ListedKey[]> {
   return await queries.rows<ListedKey>(
-    `SELECT k.id AS "keyId", k.shown_prefix AS "shownPrefix", u.user_name AS "userName",
+    `SELECT k.id AS "keyId", k.shown_prefix AS "shownPrefix", k.name, u.user_name AS "userName", u.kind, k.limits,
        (extract(epoch FROM k.created_at) * 1000)::float8 AS "createdAtMs"
      FROM api_keys k JOIN users u ON u.id = k.user_id
      WHERE u.organization_id = $1 AND k.revoked_at IS NULL ORDER BY k.created_at, k.id`,

@@ -97,7 +97,84 @@ it('is paged, each entry once, and only for admins of the organization', async (
   expect((await read('', organization.stranger)).entries).toEqual([])
 })
 
+it('is filtered by who, what, workspace and time; filters join, page by page', async () => {
+  const own = await openOrganization()
+  const { admin: owner, workspaceName } = own
+  const other = await own.createWorkspace(uniqueName('other'))
+  const colleague = own.as(await own.createColleague('second', { isAdmin: true }))
+  const put = (client: typeof owner, body: object) => client.send('PUT', '/admin/limits', JSON.stringify(body))
+  const limits = { metricsPerMinute: 7 }
+  await put(owner, { workspaceName, limits })
+  await put(colleague, { workspaceName, limits })
+  await put(colleague, { workspaceName: other, limits })
+  await owner.createExperiment({ projectName: 'project' })
+  const { projects } = (await owner.get(`/projects?workspaceName=${workspaceName}`)).body as {
+    projects: { projectId: string }[]
+  }
+  await put(owner, { projectId: projects[0]?.projectId, limits })
+  const webhookUrls = [{ url: 'https://hooks.example' }]
+  await owner.post('/webhooks/config', { webhookConfigs: [{ workspaceName, webhookUrls }] })
+  const all = (await read('', owner)).entries
+
+  const ask = async (filter: Record<string, string>) => (await read(`?${new URLSearchParams(filter)}`, owner)).entries
+  const keep = (test: (entry: Entry) => boolean) => all.filter(test)
+  expect(await ask({ act: 'limits.set' })).toEqual(keep((it) => it.act === 'limits.set'))
+  expect(await ask({ userName: 'second' })).toEqual(keep((it) => it.userName === 'second'))
+  expect((await ask({ workspaceName: other })).map((it) => it.act)).toEqual(['limits.set'])
+  expect((await ask({ workspaceName: 'second' })).map((it) => it.act)).toEqual(['user.created'])
+  const ofWorkspace = await ask({ workspaceName })
+  // That of the project counts for its workspace; so does what names the workspace as its subject.
+  expect(ofWorkspace.map((it) => it.act)).toEqual(['webhooks.set', 'limits.set', 'limits.set', 'limits.set'])
+  expect(await ask({ workspaceName, act: 'limits.set', userName: 'second' })).toEqual(
+    keep((it) => it.userName === 'second' && it.details.workspaceName === workspaceName),
+  )
+  expect(await ask({ userName: 'nobody' })).toEqual([])
+
+  const [newest, oldest] = [all[0]?.at as number, all.at(-1)?.at as number]
+  expect(await ask({ from: String(oldest), to: String(newest + 1) })).toEqual(all)
+  expect(await ask({ to: String(oldest) })).toEqual([])
+  expect(await ask({ from: String(newest + 1) })).toEqual([])
+  const middle = all[3]?.at as number
+  expect(await ask({ from: String(middle) })).toEqual(keep((it) => it.at >= middle))
+  expect(await ask({ to: String(middle) })).toEqual(keep((it) => it.at < middle))
+
+  const paged: Entry[] = []
+  for (let page: string | null = ''; page !== null; ) {
+    const answer = await read(`?act=limits.set&pageSize=1${page && `&page=${page}`}`, owner)
+    paged.push(...answer.entries)
+    page = answer.nextPage
+  }
+  expect(paged).toEqual(keep((it) => it.act === 'limits.set'))
+  const exported = await owner.get('/export/audit?format=jsonl&act=limits.set&userName=second')
+  expect(exported.text.trim().split('\n')).toHaveLength(2)
+  await own.close()
+})
+
+it('has entries of one time in the order in which they were made', async () => {
+  const own = await openOrganization()
+  const database = openDatabase({ url: storesWith('postgres').postgresUrl, onError: () => undefined })
+  await database.row(
+    `INSERT INTO audit_log (organization_id, actor, act, subject, at)
+     SELECT $1, 'a', 'key.created', n::text, to_timestamp(1700000000 + n / 5) FROM generate_series(1, 23) n`,
+    [own.organizationId],
+  )
+  await database.close()
+  const subjects: string[] = []
+  for (let page: string | null = ''; page !== null; ) {
+    const answer = await read(`?userName=a&pageSize=4${page && `&page=${page}`}`, own.admin)
+    subjects.push(...answer.entries.map((it) => it.subject))
+    page = answer.nextPage
+  }
+  expect(subjects).toEqual(Array.from({ length: 23 }, (_, at) => String(23 - at)))
+  await own.close()
+})
+
 it.each([
+  ['act=user.eaten', /^act: must be one of user\.created, /],
+  ['userName=', 'userName: must not be empty'],
+  ['from=yesterday', 'from: expected ms since the Unix epoch'],
+  ['to=-1', 'to: must be 0 or more'],
+  ['to=1e300', /^to: /],
   ['pageSize=0', 'pageSize: must be 1 or more'],
   ['pageSize=1001', 'pageSize: must be 1000 or fewer'],
   ['pageSize=x', 'pageSize: expected an integer'],

@@ -82,6 +82,9 @@ describe('limits', () => {
     expect(keys).toEqual([
       {
         keyId: expect.any(String),
+        name: null,
+        kind: 'user',
+        limits: {},
         shownPrefix: expect.stringMatching(/^svc_.{8}$/),
         userName: expect.any(String),
         createdAt: expect.any(Number),
