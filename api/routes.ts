@@ -1,5 +1,6 @@
 import type { PrivateHosts } from '../http/outgoing/receiver-url.ts'
 import type { Route } from '../http/route.ts'
+import type { Check } from '../store/checks/finding.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import type { EventReader } from '../store/clickhouse/monitoring/reader.ts'
 import type { Sandbox } from '../store/clickhouse/monitoring/sql/sandbox.ts'
@@ -7,9 +8,10 @@ import type { ObjectStore } from '../store/objects/object-store.ts'
 import type { Secrets } from '../store/postgres/accounts/secrets.ts'
 import type { Database, Queries } from '../store/postgres/database.ts'
 import type { Heartbeats } from '../store/postgres/experiments/heartbeats.ts'
+import type { QueueBackend } from '../store/queue/queue.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 import type { Counters } from '../throttle/counters.ts'
-import type { Throttle } from '../throttle/throttle.ts'
+import type { RateLimits, Throttle } from '../throttle/throttle.ts'
 import { createAccess } from './access.ts'
 import { createAuditRoutes } from './accounts/audit.ts'
 import { createLimitRoutes } from './accounts/limits.ts'
@@ -19,6 +21,7 @@ import { createSecretRoutes } from './accounts/secrets.ts'
 import { createServiceAccountRoutes } from './accounts/service-accounts.ts'
 import { createSessionRoutes } from './accounts/sessions.ts'
 import type { SignIn } from './accounts/sign-in.ts'
+import { createUsageRoutes } from './accounts/usage.ts'
 import { createUserRoutes } from './accounts/users.ts'
 import { createWorkspaceRoutes } from './accounts/workspaces.ts'
 import { createArchiveRoutes } from './archive/routes.ts'
@@ -74,6 +77,10 @@ import { createReaderClassificationRoutes } from './monitoring/reader/classifica
 import { createReaderFeatureRoutes } from './monitoring/reader/features.ts'
 import { createReaderModelRoutes } from './monitoring/reader/models.ts'
 import { createReaderSqlRoutes } from './monitoring/reader/sql.ts'
+import { createBackupRoutes } from './operations/backups.ts'
+import { createDeadLetterRoutes } from './operations/dead-letters.ts'
+import { createHealthRoutes } from './operations/health.ts'
+import { createQueueRoutes } from './operations/queue.ts'
 import { createColumnRoutes } from './projects/columns.ts'
 import { createProjectDeletionRoutes } from './projects/deletion.ts'
 import { createOutputSearchRoutes } from './projects/output-search.ts'
@@ -125,6 +132,13 @@ type Deps = {
   queueDepth(name: QueueName): Promise<number>
   /** When the oldest block in a queue was accepted, in ms since the Unix epoch; undefined when it is empty. */
   oldestQueuedMs(name: QueueName): Promise<number | undefined>
+  backend: QueueBackend
+  /** The number of blocks in a queue at which writes are rejected. */
+  queueBlocksMax: number
+  /** What `svc doctor` checks of the stores. */
+  checks: Check[]
+  /** The defaults for each experiment and model. */
+  rateLimits: RateLimits
   /** The base URL of the web application, for links to experiments. */
   appUrl: string
   signIn: SignIn
@@ -153,6 +167,10 @@ export function createApiRoutes({
   counters,
   queueDepth,
   oldestQueuedMs,
+  backend,
+  queueBlocksMax,
+  checks,
+  rateLimits,
   appUrl,
   signIn,
   publicUrl,
@@ -260,6 +278,7 @@ export function createApiRoutes({
     ...createReaderSqlRoutes({ eventReader, sandbox, models }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),
+    ...createUsageRoutes({ database, rateLimits, workspaceBytesMax: assetLimits.workspaceBytesMax }),
     ...createRetentionRoutes({ database }),
     ...createSessionRoutes({ database, signIn, publicUrl, version }),
     ...createOwnKeyRoutes({ database }),
@@ -267,5 +286,9 @@ export function createApiRoutes({
     ...createServiceAccountRoutes({ database }),
     ...createSecretRoutes({ database, secrets }),
     ...createAuditRoutes({ reads }),
+    ...createDeadLetterRoutes({ database, clickhouse, backend }),
+    ...createQueueRoutes({ database, backend, queueBlocksMax }),
+    ...createHealthRoutes({ checks, version }),
+    ...createBackupRoutes({ database }),
   ]
 }

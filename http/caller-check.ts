@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
-import { adminOnly, HttpError } from './errors.ts'
+import { adminOnly, HttpError, operatorOnly } from './errors.ts'
 import { type Caller, mayChange, type RouteDescription } from './route.ts'
 
 type Headers = FastifyRequest['headers']
@@ -24,6 +24,7 @@ export function toCallerCheck(route: RouteDescription, { checkKey, checkSession 
     }
   }
   if (route.permission === 'admin') return (request) => mapMaybeAsync(check(request), requireAdmin)
+  if (route.permission === 'operator') return (request) => mapMaybeAsync(check(request), requireOperator)
   if (route.permission !== 'reader') return check
   return (request) => {
     const { shareCode } = request.query as { shareCode?: unknown }
@@ -51,6 +52,11 @@ function requireAdmin(caller: Caller): Caller {
   throw adminOnly()
 }
 
+function requireOperator(caller: Caller): Caller {
+  if (caller.isOperator) return caller
+  throw operatorOnly()
+}
+
 const nilId = '00000000-0000-0000-0000-000000000000'
 
 /** A caller without a key, who may read only what the share code allows. */
@@ -62,6 +68,7 @@ function toVisitor(shareCode: string): Caller {
     kind: 'person',
     organizationId: nilId,
     isAdmin: false,
+    isOperator: false,
     defaultWorkspaceName: null,
     limits: {},
     shareCode,

@@ -1,4 +1,5 @@
 import { SqlRefused, SqlTooLarge } from '../store/clickhouse/monitoring/sql/errors.ts'
+import { firstOrganization } from '../store/postgres/accounts/accounts.ts'
 import { ActorChanged } from '../store/postgres/accounts/audit.ts'
 import { Throttled } from '../throttle/throttle.ts'
 
@@ -98,6 +99,7 @@ const httpErrors = {
     title: 'the batch has wrong events, and the request rejects the whole batch then',
   },
   rangeUnsatisfiable: { status: 416, code: 8000033, title: 'the range of bytes lies beyond the end' },
+  deadLetterUnknown: { status: 400, code: 8000130, title: 'the dead letter does not exist' },
   viewChanged: { status: 409, code: 8000046, title: 'the view was saved by somebody else meanwhile' },
   panelUnknown: { status: 400, code: 8000040, title: 'the panel does not exist' },
   panelsFull: { status: 400, code: 8000041, title: 'the workspace has reached the limit of panels' },
@@ -182,6 +184,14 @@ export function endedSession(): HttpError {
 
 export function adminOnly(): HttpError {
   return new HttpError('adminOnly', 'Only an admin may do this: use the key of an admin of your organization.')
+}
+
+/** For what is of the whole service, such as its queue: an admin of another organization may not see it. */
+export function operatorOnly(): HttpError {
+  return new HttpError(
+    'adminOnly',
+    `Only an admin of the organization "${firstOrganization}" may do this: it is about the whole service.`,
+  )
 }
 
 /** The same answer for an absent, a deleted and a foreign experiment. */

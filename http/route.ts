@@ -9,10 +9,11 @@ import type { Account } from '../store/postgres/accounts/accounts.ts'
  * - `reader`: any registered key, or the share code of a project (query `shareCode`) without a key
  * - `caller`: any registered key; the handler decides per workspace what it may see
  * - `admin`: the key of an admin of the organization
+ * - `operator`: the key of an admin of the first organization: what is of the whole service, not of one organization
  *
  * The session of a browser counts as the key that it was opened with.
  */
-const permissions = ['anyone', 'reader', 'caller', 'admin'] as const
+const permissions = ['anyone', 'reader', 'caller', 'admin', 'operator'] as const
 
 type Permission = (typeof permissions)[number]
 

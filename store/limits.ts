@@ -2,7 +2,7 @@
 export const experimentTypes = ['metrics', 'systemMetrics', 'output', 'parameters', 'other'] as const
 
 /** What is counted apart: one type never uses up another's share. Events are those of monitored models. */
-const dataTypes = [...experimentTypes, 'events'] as const
+export const dataTypes = [...experimentTypes, 'events'] as const
 
 export type ExperimentType = (typeof experimentTypes)[number]
 

@@ -15,6 +15,7 @@ const sessionAnswer = z.object({
   userName: z.string(),
   kind: z.enum(['user', 'service account']),
   isAdmin: z.boolean(),
+  isOperator: z.boolean().describe('true for an admin who looks after the whole service'),
   organizationId: z.uuid(),
   organizationName: z.string(),
   defaultWorkspaceName: z.string().nullable(),
@@ -30,12 +31,13 @@ type Deps = { database: Database; signIn: SignIn; publicUrl: string | undefined;
 /** Sessions of browsers: the web interface signs in with them. */
 export function createSessionRoutes({ database, signIn, publicUrl, version }: Deps): Route[] {
   async function describe(caller: Caller): Promise<z.input<typeof sessionAnswer>> {
-    const { userName, isAdmin, organizationId, defaultWorkspaceName, session } = caller
+    const { userName, isAdmin, isOperator, organizationId, defaultWorkspaceName, session } = caller
     const workspaces = await listWorkspaces(database, caller.userId)
     return {
       userName,
       kind: shownKinds[caller.kind],
       isAdmin,
+      isOperator,
       organizationId,
       organizationName: await findOrganizationName(database, organizationId),
       defaultWorkspaceName,

@@ -1,16 +1,14 @@
-import zlib from 'node:zlib'
 import { createClosers } from '../../runtime/closers.ts'
 import { type ClickHouse, openClickHouse } from '../../store/clickhouse/connection.ts'
+import { discardDeadLetter, readDeadRows, replayDeadLetter } from '../../store/dead-letters.ts'
+import { firstOrganization } from '../../store/postgres/accounts/accounts.ts'
+import type { Actor } from '../../store/postgres/accounts/audit.ts'
+import { findOrganization } from '../../store/postgres/accounts/users.ts'
 import { type Database, openDatabase } from '../../store/postgres/database.ts'
-import {
-  type DeadLetter,
-  deleteDeadLetter,
-  findDeadLetter,
-  listDeadLetters,
-} from '../../store/postgres/dead-letters.ts'
+import { type DeadLetter, findDeadLetter, listDeadLetters } from '../../store/postgres/dead-letters.ts'
 import { openQueueBackend } from '../../store/queue/open-queue.ts'
 import type { QueueBackend } from '../../store/queue/queue.ts'
-import { type QueueName, queueNames, queues } from '../../store/queue/queues.ts'
+import { type QueueName, queues } from '../../store/queue/queues.ts'
 import { parseOperatorSettings, toClickHouse } from '../settings.ts'
 
 const usage = 'Usage: svc dead-letters list | show ID | replay ID | replay all | discard ID'
@@ -60,51 +58,49 @@ async function list({ database, json }: Parts, which: string | undefined) {
 /** Shows the rows of a dead letter. ClickHouse decodes them without storing them. */
 async function show({ database, clickhouse, json }: Parts, which: string | undefined) {
   const letter = await requireLetter(database, which)
-  const rows = await readRows(clickhouse, letter.bytes)
+  const rows = await readDeadRows(clickhouse, letter.bytes)
   if (json) return print(JSON.stringify({ ...toShown(letter), content: rows }))
   for (const [name, value] of Object.entries(toShown(letter))) print(`${name.padEnd(12)} ${value}`)
   print(rows === undefined ? 'The block is damaged: its rows cannot be read.' : '')
   for (const row of rows ?? []) print(JSON.stringify(row))
 }
 
-async function readRows(clickhouse: ClickHouse, bytes: Buffer): Promise<unknown[] | undefined> {
-  try {
-    return await clickhouse.readBlock(zlib.zstdDecompressSync(bytes))
-  } catch {
-    // The block is damaged. The reason of the dead letter says more than this error.
-    return undefined
-  }
-}
-
 /** Queues the rows, then deletes the dead letter. A crash in between repeats rows; reads merge repeated rows. */
 async function replay({ database, backend }: Parts, which: string | undefined) {
-  const ids = which === 'all' ? (await listDeadLetters(database, listedMax)).map((it) => String(it.id)) : [which]
+  const ids = which === 'all' ? (await listDeadLetters(database, listedMax)).map((it) => it.id) : [toId(which)]
+  const actor = await findActor(database)
   for (const id of ids.toReversed()) {
-    const letter = await requireLetter(database, id)
-    const name = letter.queue as QueueName
-    if (!queueNames.includes(name))
-      throw new Error(`Dead letter ${id} is for the queue ${name}, which this version does not have.`)
-    const { rows, bytes } = letter
-    const producer = await backend.openProducer(name)
-    await producer.add({ rows, bytes, receivedMs: Number(letter.receivedMs) })
-    await deleteDeadLetter(database, letter.id)
-    print(
-      `Dead letter ${id} was put into the queue again (${rows} ${rows === 1 ? 'row' : 'rows'} for ${queues[name].table.name}).`,
-    )
+    const { queue, rows } = requireThere(await replayDeadLetter({ database, backend }, actor, id), id)
+    const table = queues[queue as QueueName].table.name
+    print(`Dead letter ${id} was put into the queue again (${rows} ${rows === 1 ? 'row' : 'rows'} for ${table}).`)
   }
   if (ids.length === 0) print('There are no dead letters.')
 }
 
 async function discard({ database }: Parts, which: string | undefined) {
-  const letter = await requireLetter(database, which)
-  await deleteDeadLetter(database, letter.id)
+  const id = toId(which)
+  const letter = requireThere(await discardDeadLetter({ database }, await findActor(database), id), id)
   print(`Dead letter ${letter.id} was discarded (${letter.rows} rows).`)
 }
 
+/** Who is named in the audit log; undefined before the first start of the service, which makes the organization. */
+async function findActor(database: Database): Promise<Actor | undefined> {
+  const organization = await findOrganization(database, firstOrganization)
+  return organization && { ...organization, userName: 'svc dead-letters' }
+}
+
 async function requireLetter(database: Database, which: string | undefined) {
+  const id = toId(which)
+  return requireThere(await findDeadLetter(database, id), id)
+}
+
+function toId(which: string | undefined): bigint {
   if (which === undefined || !/^\d{1,18}$/.test(which)) throw new Error(usage)
-  const letter = await findDeadLetter(database, BigInt(which))
-  if (!letter) throw new Error(`There is no dead letter ${which}. "svc dead-letters list" lists all.`)
+  return BigInt(which)
+}
+
+function requireThere<T>(letter: T | undefined, id: bigint): T {
+  if (!letter) throw new Error(`There is no dead letter ${id}. "svc dead-letters list" lists all.`)
   return letter
 }
 

@@ -1,9 +1,12 @@
 import { createClosers } from '../../runtime/closers.ts'
+import { describeError } from '../../runtime/describe-error.ts'
 import { makeBackup } from '../../store/backup/backup.ts'
 import { listBackups, type Manifest, readManifest } from '../../store/backup/manifest.ts'
 import { pruneBackups } from '../../store/backup/prune.ts'
 import { type Damage, verifyBackup } from '../../store/backup/verify.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
+import { openDatabase } from '../../store/postgres/database.ts'
+import { deleteFinishedBackups, describePlace, insertFinishedBackup } from '../../store/postgres/finished-backups.ts'
 import { parseSettings, type Settings } from '../settings.ts'
 import { createSteps } from '../terminal/steps.ts'
 import { describeTerminal } from '../terminal/terminal.ts'
@@ -51,6 +54,7 @@ async function make(
   const { stores, route } = await reachStores(settings, reach)
   const manifest = await makeBackup({ stores, target, targetUrl: url, route, version, step })
   const pruned = keep === undefined ? undefined : await pruneBackups(target, keep)
+  const noteFailure = await note(stores.postgresUrl, url, manifest, pruned?.deleted ?? [])
   if (json) return print(JSON.stringify({ ...summarize(manifest), deleted: pruned?.deleted ?? [] }))
   print(`Backup ${manifest.id}: ${describe(manifest)}.`)
   if (manifest.masterKey !== null)
@@ -58,7 +62,30 @@ async function make(
   if (manifest.objects.missing.length > 0) {
     print(`Missing in the object store, and so in the backup: ${manifest.objects.missing.join(', ')}`)
   }
+  if (noteFailure) print(`The backup is complete, but the service does not know of it: ${noteFailure}`)
   reportPruned(pruned)
+}
+
+/** Tells the service of the backup, for its administration page; resolves with the reason when it could not. */
+async function note(postgresUrl: string, url: string, manifest: Manifest, deleted: string[]) {
+  const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
+  const { id, startedAt, finishedAt, bytes, version } = summarize(manifest)
+  try {
+    await insertFinishedBackup(database, {
+      id,
+      place: describePlace(url),
+      startedAt: new Date(startedAt),
+      finishedAt: new Date(finishedAt),
+      bytes,
+      version,
+    })
+    await deleteFinishedBackups(database, deleted)
+    return undefined
+  } catch (error) {
+    return describeError(error)
+  } finally {
+    await database.close()
+  }
 }
 
 async function list({ target }: Place, { json }: Parts): Promise<void> {

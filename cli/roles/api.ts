@@ -5,7 +5,9 @@ import { createLiveStreams } from '../../api/live/streams.ts'
 import { createApiRoutes } from '../../api/routes.ts'
 import type { KeyCheck } from '../../http/key-check.ts'
 import type { Route } from '../../http/route.ts'
+import { storeChecks } from '../../store/checks/stores.ts'
 import { openObjects } from '../../store/objects/open-objects.ts'
+import { openDatabase } from '../../store/postgres/database.ts'
 import { openReadReplica } from '../../store/postgres/read-replica.ts'
 import type { Producer, QueueBackend } from '../../store/queue/queue.ts'
 import { type QueueName, queueNames } from '../../store/queue/queues.ts'
@@ -83,6 +85,10 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     counters,
     queueDepth,
     oldestQueuedMs,
+    backend,
+    queueBlocksMax: settings.queueMax.blocks,
+    checks: openChecks(parts),
+    rateLimits: settings.rateLimits.perExperiment,
     appUrl,
     signIn,
     publicUrl,
@@ -92,6 +98,24 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
 }
 
 export type Api = Awaited<ReturnType<typeof openApi>>
+
+/** The checks of the stores that this process has open. */
+function openChecks({ stores, settings, database, clickhouse, backend, secrets, closers, onStoreError }: RouteParts) {
+  const { postgresReadUrl } = settings
+  const openReplica = (url: string) => {
+    const queries = openDatabase({ url, connectionsMax: 1, onError: onStoreError('postgres replica') })
+    closers.push(() => queries.close())
+    return { url, queries }
+  }
+  const replica = postgresReadUrl === undefined ? undefined : openReplica(postgresReadUrl)
+  return storeChecks({
+    postgres: { url: stores.postgresUrl, database, replica },
+    openSecrets: () => secrets,
+    clickhouse: { url: stores.clickhouseUrl, clickhouse },
+    queue: { redisUrl: stores.redisUrl, backend, max: settings.queueMax },
+    objectsUrl: stores.objectsUrl,
+  })
+}
 
 /** Counts the blocks in each queue, and tells how old they are. */
 async function openQueueReads(backend: QueueBackend) {

@@ -24,9 +24,12 @@ export async function insertDeadLetter(queries: Queries, letter: NewDeadLetter):
 
 const shownColumns = `id, queue, rows, received_ms AS "receivedMs", reason, set_aside_at AS "setAsideAt"`
 
-/** The newest dead letters, without their blocks. */
-export async function listDeadLetters(queries: Queries, limit: number): Promise<DeadLetter[]> {
-  return await queries.rows<DeadLetter>(`SELECT ${shownColumns} FROM dead_letters ORDER BY id DESC LIMIT $1`, [limit])
+/** The newest dead letters from before `beforeId`, without their blocks. */
+export async function listDeadLetters(queries: Queries, limit: number, beforeId?: bigint): Promise<DeadLetter[]> {
+  return await queries.rows<DeadLetter>(
+    `SELECT ${shownColumns} FROM dead_letters WHERE $2::bigint IS NULL OR id < $2 ORDER BY id DESC LIMIT $1`,
+    [limit, beforeId ?? null],
+  )
 }
 
 export async function findDeadLetter(
@@ -36,9 +39,12 @@ export async function findDeadLetter(
   return await queries.row(`SELECT ${shownColumns}, block AS bytes FROM dead_letters WHERE id = $1`, [id])
 }
 
-/** True when it existed. */
-export async function deleteDeadLetter(queries: Queries, id: bigint): Promise<boolean> {
-  return (await queries.row('DELETE FROM dead_letters WHERE id = $1 RETURNING id', [id])) !== undefined
+/** Deletes a dead letter and answers it; undefined when there is none of this id. */
+export async function takeDeadLetter(
+  queries: Queries,
+  id: bigint,
+): Promise<(DeadLetter & { bytes: Buffer }) | undefined> {
+  return await queries.row(`DELETE FROM dead_letters WHERE id = $1 RETURNING ${shownColumns}, block AS bytes`, [id])
 }
 
 /** How many there are, and how many rows are in them. */

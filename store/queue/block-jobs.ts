@@ -59,6 +59,10 @@ export async function startProducer({
       ])
       return { blocks, memoryShare: share }
     },
+    async count() {
+      const { waiting = 0, active = 0, delayed = 0 } = await queue.getJobCounts('waiting', 'active', 'delayed')
+      return { waiting, active, delayed }
+    },
     oldestReceivedMs: () => findOldest(queue),
   }
 }

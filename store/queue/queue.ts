@@ -36,6 +36,7 @@ export type Producer = {
   /** Resolves once the queue has stored the block; rejects when it may not have stored it. */
   add(block: Block): Promise<void>
   load(): Promise<QueueLoad>
+  count(): Promise<BlockCounts>
   /** The acceptance of the oldest queued block, in ms since the Unix epoch; undefined if the queue is empty. */
   oldestReceivedMs(): Promise<number | undefined>
 }
@@ -45,6 +46,15 @@ export type QueueLoad = {
   blocks: number
   /** The share of its memory limit that Redis uses; 0 for a queue in Postgres. */
   memoryShare: number
+}
+
+/** The blocks of a queue by what they do. */
+export type BlockCounts = {
+  waiting: number
+  /** Being stored by a worker. */
+  active: number
+  /** Wait for another attempt, after a store did not take them. */
+  delayed: number
 }
 
 export type Consumer = {

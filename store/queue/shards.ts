@@ -1,5 +1,5 @@
 import type { RedisConnection } from '../redis/connect.ts'
-import type { Producer } from './queue.ts'
+import type { BlockCounts, Producer } from './queue.ts'
 
 /** A shard that refused a block is tried last for this time. */
 const avoidedMs = 10_000
@@ -48,6 +48,11 @@ export function spreadOver(producers: Producer[]): Producer {
         blocks: loads.reduce((sum, it) => sum + it.blocks, 0),
         memoryShare: Math.max(...loads.map((it) => it.memoryShare)),
       }
+    },
+    async count() {
+      const counts = await Promise.all(producers.map((it) => it.count()))
+      const sum = (of: keyof BlockCounts) => counts.reduce((total, it) => total + it[of], 0)
+      return { waiting: sum('waiting'), active: sum('active'), delayed: sum('delayed') }
     },
     async oldestReceivedMs() {
       const asked = await Promise.allSettled(producers.map((it) => it.oldestReceivedMs()))

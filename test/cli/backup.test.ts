@@ -103,6 +103,25 @@ describe('a backup', () => {
     expect(await readdir(path.join(folder, 'clickhouse/backups'))).toEqual([])
   })
 
+  it('is told to the service, with its place and without those that are gone', async () => {
+    const own = path.join(await newFolder(onClose), 'backups')
+    const make = async () => JSON.parse((await run(['backup', '--to', own, '--keep', '1', '--json'])).stdout)
+    const first = await make()
+    const second = await make()
+    const { body } = await clientOf(up, apiKey).get('/admin/backups')
+    const backups = body.backups as { backupId: string }[]
+    expect(backups[0]).toEqual({
+      backupId: second.id,
+      place: own,
+      startedAt: Date.parse(second.startedAt),
+      finishedAt: Date.parse(second.finishedAt),
+      bytes: second.bytes,
+      version: second.version,
+    })
+    expect(backups.map((it) => it.backupId)).toContain(id)
+    expect(backups.map((it) => it.backupId)).not.toContain(first.id)
+  })
+
   it('copies objects once, and with --keep deletes what no backup has any more', async () => {
     const own = path.join(await newFolder(onClose), 'backups')
     const client = clientOf(up, apiKey)

@@ -28,12 +28,12 @@ it.each([undefined, null, '', 'everyone'])(
   'a server whose route declares %j for a permission does not start',
   async (it) => {
     await expect(start(it)).rejects.toThrow(
-      'The route GET /thing declares no permission: give it one of anyone, reader, caller, admin.',
+      'The route GET /thing declares no permission: give it one of anyone, reader, caller, admin, operator.',
     )
   },
 )
 
-it.each(['anyone', 'reader', 'caller', 'admin'])('one with %j does', async (it) => {
+it.each(['anyone', 'reader', 'caller', 'admin', 'operator'])('one with %j does', async (it) => {
   const app = await start(it)
   expect(app.hasRoute({ method: 'GET', url: '/api/rest/v2/thing' })).toBe(true)
   await app.close()
@@ -50,9 +50,12 @@ it('the fast path, which checks only the key, accepts only routes for every call
   expect(route.permission).toBe('reader')
 })
 
-it.each(['anyone', 'reader', 'admin'])('a server with one that is for %s all the same does not start', async (it) => {
-  const route = { ...fastRoute({ ...write, permission: 'caller' }), permission: it } as Route
-  await expect(startWith(route)).rejects.toThrow(
-    'The route POST /thing is on the fast path, which checks the key only: its permission must be caller.',
-  )
-})
+it.each(['anyone', 'reader', 'admin', 'operator'])(
+  'a server with one that is for %s all the same does not start',
+  async (it) => {
+    const route = { ...fastRoute({ ...write, permission: 'caller' }), permission: it } as Route
+    await expect(startWith(route)).rejects.toThrow(
+      'The route POST /thing is on the fast path, which checks the key only: its permission must be caller.',
+    )
+  },
+)

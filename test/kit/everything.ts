@@ -15,6 +15,14 @@ export type Read = { path: string; body?: unknown }
 
 /** Read routes that are left out. */
 const neverRead = new Set([
+  // About the service as it is now, for those who look after it: test/api/operations.
+  '/admin/dead-letters',
+  '/admin/dead-letters/{deadLetterId}',
+  '/admin/queue',
+  '/admin/health',
+  '/admin/backups',
+  // What is sent in this minute.
+  '/admin/usage',
   // Their answers have no end.
   '/experiment/stream',
   '/experiments/stream',
@@ -22,8 +30,9 @@ const neverRead = new Set([
   // About the caller, below no prefix.
   '/session',
   '/clientlib/health/ping',
-  // Lists every workspace, also those that somebody writes to meanwhile; `findModelId` reads it.
+  // They list every workspace, also those that somebody writes to meanwhile; `findModelId` reads the first.
   '/api/mpm/v3/workspaces',
+  '/admin/workspaces',
   // The same calls as `/experiment/rpc`, as logging clients ask for them.
   '/clientlib/rpc/get-pending-rpcs',
   // An archive has an id of its own each time; test/api/archive reads what one holds.

@@ -53,17 +53,23 @@ export async function openOwnStores(queue: QueueKind, clickhouseServerUrl?: stri
   }
 }
 
-/** A user of an organization of its own, with a workspace and a key; the organization's admin, if asked for. */
+/** A user of an organization of its own, or of a given one, with a workspace and a key; an admin, if asked for. */
 export async function createUser(
   stores: StoreUrls,
-  { isAdmin = false } = {},
+  { isAdmin = false, organizationName = uniqueName('organization') } = {},
 ): Promise<{ apiKey: string; workspaceName: string; userName: string }> {
-  const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
+  // A machine that is very busy takes its time.
+  const database = openDatabase({
+    url: stores.postgresUrl,
+    connectionsMax: 1,
+    connectWaitMs: 60_000,
+    onError: () => undefined,
+  })
   try {
     const user = { userName: uniqueName('user'), workspaceName: uniqueName('workspace') }
     const { userId } = await ensureUser(database, {
       ...user,
-      organizationName: uniqueName('organization'),
+      organizationName,
       isAdmin,
     })
     const apiKey = createApiKey()
@@ -86,6 +92,7 @@ export async function openTestService(
     roles?: Set<Role>
     settings?: Record<string, string>
     isAdmin?: boolean
+    organizationName?: string
     log?: Logger
     intervals?: Intervals
   } = {},

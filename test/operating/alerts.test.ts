@@ -9,7 +9,7 @@ import { createClosers } from '../../runtime/closers.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { findFreePort } from '../../store/embedded/free-port.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { deleteDeadLetter, insertDeadLetter, listDeadLetters } from '../../store/postgres/dead-letters.ts'
+import { insertDeadLetter, listDeadLetters, takeDeadLetter } from '../../store/postgres/dead-letters.ts'
 import { aPoint } from '../kit/builders.ts'
 import { eventually } from '../kit/eventually.ts'
 import { form } from '../kit/form.ts'
@@ -219,7 +219,7 @@ describe.skipIf(!hasPrometheus)('with a real Prometheus', () => {
       await insertParts(clickhouse, 510)
       const ofRows = ['SvcDeadLetters', 'SvcPartsMany']
       await eventually(async () => expect(await prometheus.raised()).toEqual(expect.arrayContaining(ofRows)), 60_000)
-      for (const { id } of await listDeadLetters(database, 10)) await deleteDeadLetter(database, id)
+      for (const { id } of await listDeadLetters(database, 10)) await takeDeadLetter(database, id)
       await clickhouse.command(`SYSTEM START MERGES ${clickhouse.database}.points`)
       await eventually(async () => {
         const raised = await prometheus.raised()

@@ -12,16 +12,25 @@ export type Account = {
   kind: UserKind
   organizationId: string
   isAdmin: boolean
+  /** True for an admin of the first organization, who also looks after the service itself. */
+  isOperator: boolean
   defaultWorkspaceName: string | null
   /** The limits of the key itself. */
   limits: GivenLimits
 }
 
+/** The organization that the first start makes. */
+export const firstOrganization = 'default'
+
+/** SQL: whether the user `u` looks after the service. */
+export const isOperator = `(u.is_admin AND EXISTS (
+  SELECT 1 FROM organizations o WHERE o.id = u.organization_id AND o.name = '${firstOrganization}'))`
+
 /** The owner of a key, by its SHA-256 in hex; undefined when the key is unknown or revoked. */
 export async function findAccount(database: Queries, keyHash: string): Promise<Account | undefined> {
   return await database.row<Account>(
     `SELECT k.id AS "keyId", u.id AS "userId", u.user_name AS "userName", u.kind,
-       u.organization_id AS "organizationId", u.is_admin AS "isAdmin", w.name AS "defaultWorkspaceName", k.limits
+       u.organization_id AS "organizationId", u.is_admin AS "isAdmin", ${isOperator} AS "isOperator", w.name AS "defaultWorkspaceName", k.limits
      FROM api_keys k JOIN users u ON u.id = k.user_id LEFT JOIN workspaces w ON w.id = u.default_workspace_id
      WHERE k.key_hash = decode($1, 'hex') AND k.revoked_at IS NULL AND u.deleted_at IS NULL`,
     [keyHash],
@@ -71,8 +80,6 @@ async function insertOrFind(queries: Queries, insert: string, find: string, valu
 
 /** The actor of what a start creates, in the audit log. */
 const starter = 'svc'
-/** The organization that the first start makes. */
-export const firstOrganization = 'default'
 
 /**
  * Creates what a first start needs: the organization, an admin, the workspace `default` and a key. Returns the key only if

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Database, Queries } from '../database.ts'
-import type { Account } from './accounts.ts'
+import { type Account, isOperator } from './accounts.ts'
 import { toKeyHash } from './api-key.ts'
 import { type Actor, administer, insertAudit } from './audit.ts'
 
@@ -28,7 +28,7 @@ const toMs = (column: string) => `floor(extract(epoch FROM ${column}) * 1000)::f
 export async function findSessionAccount(queries: Queries, tokenHash: string): Promise<SessionAccount | undefined> {
   const row = await queries.row<Account & { id: string; expiresAtMs: number }>(
     `SELECT coalesce(k.id, s.id) AS "keyId", u.id AS "userId", u.user_name AS "userName", u.kind,
-       u.organization_id AS "organizationId", u.is_admin AS "isAdmin", w.name AS "defaultWorkspaceName",
+       u.organization_id AS "organizationId", u.is_admin AS "isAdmin", ${isOperator} AS "isOperator", w.name AS "defaultWorkspaceName",
        coalesce(k.limits, '{}') AS limits, s.id, ${toMs('s.expires_at')} AS "expiresAtMs"
      FROM ${joined} LEFT JOIN workspaces w ON w.id = u.default_workspace_id
      WHERE s.token_hash = decode($1, 'hex') AND ${isValid}`,

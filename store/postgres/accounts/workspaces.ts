@@ -31,6 +31,31 @@ export async function listWorkspaces(queries: Queries, userId: string): Promise<
   return await queries.rows<Workspace>(`${usableWorkspaces} ORDER BY w.name`, [userId])
 }
 
+/** A workspace as the admins of its organization see it. */
+export type ListedWorkspace = { workspaceName: string; members: number; projects: number }
+
+/** All workspaces of an organization, by name. */
+export async function listOrganizationWorkspaces(queries: Queries, organizationId: string): Promise<ListedWorkspace[]> {
+  return await queries.rows<ListedWorkspace>(
+    `SELECT w.name AS "workspaceName",
+       (SELECT count(*)::int FROM workspace_members m WHERE m.workspace_id = w.id) AS members,
+       (SELECT count(*)::int FROM projects p WHERE p.workspace_id = w.id) AS projects
+     FROM workspaces w WHERE w.organization_id = $1 ORDER BY w.name`,
+    [organizationId],
+  )
+}
+
+/** A workspace of an organization, whoever uses it. */
+export async function findOrganizationWorkspace(
+  queries: Queries,
+  { organizationId, workspaceName }: { organizationId: string; workspaceName: string },
+): Promise<{ id: string; limits: GivenLimits } | undefined> {
+  return await queries.row('SELECT id, limits FROM workspaces WHERE organization_id = $1 AND name = $2', [
+    organizationId,
+    workspaceName,
+  ])
+}
+
 /** A workspace by name, if the user may use it; absent and foreign look the same. */
 export async function findWorkspace(queries: Queries, userId: string, name: string): Promise<Workspace | undefined> {
   return await queries.row<Workspace>(`${usableWorkspaces} AND w.name = $2`, [userId, name])

@@ -1,4 +1,5 @@
 import type { Queries } from '../database.ts'
+import { countMinute, minuteNow } from '../experiments/counters.ts'
 
 /** A monitored model or a data set. Its rows in ClickHouse carry `id`. */
 export type MonitoredModel = { id: bigint; name: string }
@@ -77,12 +78,13 @@ export type ModelCountedMore = { modelId: bigint; accepted: number; duplicates: 
 /** Adds to the counters of many models in one statement. Deleted models are skipped. */
 export async function addToModelCounters(queries: Queries, counted: ModelCountedMore[]): Promise<void> {
   await queries.row(
-    `INSERT INTO monitored_model_counters AS c (model_id, accepted, duplicates, throttled)
-     SELECT more.id, more.accepted, more.duplicates, more.throttled
+    `INSERT INTO monitored_model_counters AS c (model_id, accepted, duplicates, throttled, minute, this_minute)
+     SELECT more.id, more.accepted, more.duplicates, more.throttled, ${minuteNow}, more.accepted
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS more(id, accepted, duplicates, throttled)
      JOIN monitored_models m ON m.id = more.id ORDER BY more.id
      ON CONFLICT (model_id) DO UPDATE SET accepted = c.accepted + excluded.accepted,
-       duplicates = c.duplicates + excluded.duplicates, throttled = c.throttled + excluded.throttled`,
+       duplicates = c.duplicates + excluded.duplicates, throttled = c.throttled + excluded.throttled,
+       ${countMinute}`,
     [
       counted.map((it) => it.modelId),
       counted.map((it) => it.accepted),
