@@ -1,6 +1,7 @@
 import { SqlRefused, SqlTooLarge } from '../store/clickhouse/monitoring/sql/errors.ts'
 import { firstOrganization } from '../store/postgres/accounts/accounts.ts'
 import { ActorChanged } from '../store/postgres/accounts/audit.ts'
+import { SearchTooSlow } from '../store/search/search-error.ts'
 import { Throttled } from '../throttle/throttle.ts'
 
 /**
@@ -247,6 +248,7 @@ export function toHttpError(error: unknown): HttpError {
   if (error instanceof SqlTooLarge) {
     return new HttpError('sqlTooLarge', `sql: ${error.message} Ask for less time, or fewer columns.`, error)
   }
+  if (error instanceof SearchTooSlow) return new HttpError('badRequest', `query: ${error.message}`, error)
   if (error instanceof Throttled) return new HttpError('throttled', error.message, error)
   if (isStoreAway(error)) return unavailable('A store of the service does not answer.', error, 2)
   return new HttpError(

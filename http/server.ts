@@ -86,6 +86,8 @@ const unreadMsMaxDefault = 20_000
 const keptAliveMs = 75_000
 /** How long the fast path waits for the rest of a request; the rest of most arrives at once. */
 const restWaitMs = 1_000
+/** An export is asked for by GET: its query may have 10,000 characters, each of up to three bytes in a URL, and its part as many. */
+const headerBytesMax = 64 * 1024
 const arrivalDefault = { headersMsMax: 20_000, requestMsMax: 60_000, everyMs: 30_000 }
 
 /**
@@ -109,6 +111,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
       headersTimeout: arrival.headersMsMax,
       requireHostHeader: false,
       connectionsCheckingInterval: arrival.everyMs,
+      maxHeaderSize: headerBytesMax,
     },
     // A longer path parameter gets our error for its field.
     routerOptions: { maxParamLength: 4_000, ignoreTrailingSlash: true },

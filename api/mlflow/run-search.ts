@@ -9,10 +9,9 @@ import { toAliveSince } from '../../store/postgres/experiments/heartbeats.ts'
 import { listRunsWithDataset } from '../../store/postgres/mlflow/runs.ts'
 import { toOtherName } from '../../store/postgres/mlflow/tag-names.ts'
 import type { RunCondition } from '../../store/postgres/runs/condition.ts'
-import { findRuns } from '../../store/postgres/runs/find-runs.ts'
-import type { RunKey } from '../../store/postgres/runs/keys.ts'
 import { createConditions } from '../../store/search/conditions.ts'
 import { attributes, type Field, type Query, type Test, toAttributeName } from '../../store/search/query.ts'
+import { findSortedRuns, type SortBy } from '../../store/search/sorted-runs.ts'
 import { parseCursor, toCursor } from '../projects/run-order.ts'
 import { runAnswer } from './answers.ts'
 import type { AwaitStored } from './await-stored.ts'
@@ -68,12 +67,10 @@ export function createMlflowSearchRoutes({ reads, clickhouse, find, reader, awai
         const runs = { projectId, deleted, archived: undefined, aliveSinceMs: toAliveSince(nowMs) }
         const conditions = createConditions({ reads, clickhouse }, runs, nowMs)
         await awaitStored()
-        const [condition, keys] = await Promise.all([
-          toCondition(query, conditions, projectId),
-          Promise.all(order.map((it) => toKey(it, conditions))),
-        ])
         const directions = order.map((it) => (it.isDescending ? ('desc' as const) : ('asc' as const)))
-        const found = await findRuns(reads, { ...runs, condition }, { keys, directions, after, limit: size + 1 })
+        const sorted = { by: order.map(toSortBy), directions, after, limit: size + 1 }
+        const condition = toCondition(query, conditions, projectId)
+        const found = await findSortedRuns({ reads, conditions }, { ...runs, condition }, sorted)
         const page = found.runs.slice(0, size)
         const last = found.runs.length > size ? page.at(-1) : undefined
         return {
@@ -130,10 +127,10 @@ function toKeptField(field: Field): Field {
   return name === 'Name' ? { source: 'attribute', name: 'name', of: 'last' } : { ...field, name }
 }
 
-async function toKey({ source, name }: ReturnType<typeof parseOrder>, conditions: Conditions): Promise<RunKey> {
+function toSortBy({ source, name }: ReturnType<typeof parseOrder>): SortBy {
   switch (source) {
     case 'metric':
-      return { of: 'given', ...(await conditions.readMetric({ name, of: 'last' })) }
+      return { metric: { name, of: 'last' } }
     case 'parameter':
       return { of: 'parameter', name }
     case 'tag':

@@ -11,9 +11,10 @@ import { toAliveSince } from '../../store/postgres/experiments/heartbeats.ts'
 import { listNewestRuns, listTagsOfRuns, listValuesOfRuns } from '../../store/postgres/experiments/runs.ts'
 import type { RunCondition, RunTest } from '../../store/postgres/runs/condition.ts'
 import type { RunField } from '../../store/postgres/runs/fields.ts'
-import { countGroups, findRuns } from '../../store/postgres/runs/find-runs.ts'
+import { countGroups } from '../../store/postgres/runs/find-runs.ts'
 import type { KeyValue, RunKey } from '../../store/postgres/runs/keys.ts'
 import { createConditions } from '../../store/search/conditions.ts'
+import { findSortedRuns, type SortBy } from '../../store/search/sorted-runs.ts'
 import type { Access } from '../access.ts'
 import { queryText, readQuery } from '../search/query-field.ts'
 import { toPredicateCondition } from './predicate-condition.ts'
@@ -129,21 +130,28 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
         const runs = { projectId, archived, aliveSinceMs: toAliveSince(nowMs) }
         const conditions = createConditions({ reads, clickhouse }, runs, nowMs)
         const word = body.search && ({ is: 'word', text: body.search } as const)
-        const [asked, keys, ...of] = await Promise.all([
-          conditions.toCondition(query),
-          Promise.all((showsGroups ? groupBy : ordered.map((it) => it.column)).map(toKey)),
-          toPredicateCondition(predicates, { reads, clickhouse, runs, findAmong: conditions.findAmong }),
-          conditions.toCondition(word || { is: 'and', of: [] }),
-          ...inGroup.map(isInGroup),
-        ])
-        const scope = { ...runs, condition: { is: 'and' as const, of: [asked, ...of] } }
+        const condition = toCondition()
         return showsGroups ? await readGroups() : await readRuns()
 
+        async function toCondition(): Promise<RunCondition> {
+          const of = await Promise.all([
+            conditions.toCondition(query),
+            toPredicateCondition(predicates, { reads, clickhouse, runs, findAmong: conditions.findAmong }),
+            conditions.toCondition(word || { is: 'and', of: [] }),
+            ...inGroup.map(isInGroup),
+          ])
+          return { is: 'and', of }
+        }
+
         async function readRuns() {
+          const by = ordered.map(
+            ({ column }): SortBy => (column.source === 'metric' ? { metric: toMetricPart(column) } : toField(column)),
+          )
           const directions = ordered.map((it) => it.direction)
-          const { runs, total } = await findRuns(reads, scope, { keys, directions, after, limit: size + 1 })
-          const page = runs.slice(0, size)
-          const last = runs.length > size ? page.at(-1) : undefined
+          const order = { by, directions, after, limit: size + 1 }
+          const { runs: found, total } = await findSortedRuns({ reads, conditions }, { ...runs, condition }, order)
+          const page = found.slice(0, size)
+          const last = found.length > size ? page.at(-1) : undefined
           return {
             total,
             runs: await toRuns(page),
@@ -152,7 +160,8 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
         }
 
         async function readGroups() {
-          const found = await countGroups(reads, scope, keys)
+          const [met, ...keys] = await Promise.all([condition, ...groupBy.map(toKey)])
+          const found = await countGroups(reads, { ...runs, condition: met }, keys)
           const groups = found.map(({ values, count }) => {
             const cells = values.map(toCell)
             return { keys: cells.map(toSortKey), id: idOf(JSON.stringify(cells)), cells, count }

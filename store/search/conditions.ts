@@ -1,10 +1,12 @@
 import type { ClickHouse } from '../clickhouse/connection.ts'
 import {
   type Among,
+  type FirstOf,
   findByMetric,
   idsAtOnceMax,
   type MetricPart,
   type MetricTest,
+  readFirst,
   readMetric,
 } from '../clickhouse/points/metric-search.ts'
 import type { Queries } from '../postgres/database.ts'
@@ -13,6 +15,7 @@ import type { RunField } from '../postgres/runs/fields.ts'
 import { listIds, listIdsByValue, type RunScope, readIdRange } from '../postgres/runs/find-runs.ts'
 import { toNumber } from './numbers.ts'
 import { attributes, type Field, fieldsOfWords, type Query, type Test, type Value } from './query.ts'
+import { choose } from './turns.ts'
 
 type Stores = { reads: Queries; clickhouse: ClickHouse }
 /** The runs that a question is about. */
@@ -30,6 +33,7 @@ export function createConditions({ reads, clickhouse }: Stores, runs: RunsAsked,
     has,
     findAmong,
     readMetric: async (part: MetricPart) => await readMetric(clickhouse, await findAmong(), part),
+    readFirst: async (part: MetricPart, first: FirstOf) => await readFirst(clickhouse, await findAmong(), part, first),
 
     /** The runs in which a metric is this number, or NaN. */
     async isNumber(part: MetricPart, number: number): Promise<RunCondition> {
@@ -156,7 +160,7 @@ export function createConditions({ reads, clickhouse }: Stores, runs: RunsAsked,
         ? await listMetricValues(source.metric)
         : await listIdsByValue(reads, { ...runs, condition: all }, source)
     const isOfTags = !('metric' in source) && source.of === 'tags'
-    const chosen = found.filter((it) => isMatched(it.value) !== (isNegated && !isOfTags))
+    const chosen = await choose(found, (it) => isMatched(it.value) !== (isNegated && !isOfTags))
     const among: RunCondition = { is: 'among', ids: toIds(chosen.map((it) => it.ids)) }
     // A run has several tags, of which none may match.
     return isNegated && isOfTags

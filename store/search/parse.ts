@@ -157,7 +157,7 @@ export function parseQuery(text: string): Query {
     const expected: Expected = { is: 'value', field }
     if (!isOperand(token)) fail(`expected a value after ${peek(-1).text}, such as 0.1 or "adam"`, token, expected)
     const value = toValue(token, operator)
-    if (!value) return fail(`${token.text} is no regular expression of RE2`, token, expected)
+    if (typeof value === 'string') return fail(`${token.text} ${value}`, token, expected)
     next()
     return value
   }

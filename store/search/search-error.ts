@@ -19,3 +19,6 @@ export class SearchError extends Error {
     this.expected = expected
   }
 }
+
+/** A query that can be read, but costs too much. */
+export class SearchTooSlow extends Error {}

@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js'
 import type { Operator, Value } from './query.ts'
+import { SearchTooSlow } from './search-error.ts'
 import type { Token } from './tokens.ts'
 
 const number = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
@@ -13,8 +14,8 @@ const duration = /^(\d+(?:\.\d+)?)(ms|s|m|h|d|w)$/i
 const units: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
 const time = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2})?)?$/i
 
-/** What a token means where a value is expected. Undefined for a pattern that is none. */
-export function toValue(token: Token, operator: Operator): Value | undefined {
+/** What a token means where a value is expected; or what is wrong with a pattern. */
+export function toValue(token: Token, operator: Operator): Value | string {
   const { text } = token
   if (operator === '~') return toPattern(text, (it) => it)
   if (operator === 'like' || operator === 'ilike') return toPattern(text, fromLike, operator === 'ilike')
@@ -41,14 +42,30 @@ function toTime(text: string): Value | undefined {
   return { is: 'time', fromMs, toMs: fromMs + precision, text }
 }
 
-/** RE2: its time is linear in the text, whatever the expression. */
-function toPattern(text: string, toExpression: (text: string) => string, ignoresCase = false): Value | undefined {
+const instructionsMax = 2_000
+const stepsMax = 100_000_000
+
+/**
+ * RE2: its time is linear in the text, whatever the expression. It is the product of both, though, so an expression that repeats
+ * something hundreds of times is refused, and long texts are tried with short expressions only.
+ */
+function toPattern(text: string, toExpression: (text: string) => string, ignoresCase = false): Value | string {
   try {
     const flags = (ignoresCase ? RE2JS.CASE_INSENSITIVE : 0) | (toExpression === fromLike ? RE2JS.DOTALL : 0)
     const pattern = RE2JS.compile(toExpression(text), flags)
-    return { is: 'pattern', matches: (actual) => pattern.matcher(actual).find(), text }
+    const instructions = pattern.programSize()
+    if (instructions > instructionsMax) return 'is too large a pattern'
+    const matches = (actual: string) => {
+      if (actual.length * instructions > stepsMax) {
+        throw new SearchTooSlow(
+          `a value has ${actual.length} characters, too many for the pattern ${text.slice(0, 100)}`,
+        )
+      }
+      return pattern.matcher(actual).find()
+    }
+    return { is: 'pattern', matches, text }
   } catch {
-    return undefined
+    return 'is no regular expression of RE2'
   }
 }
 

@@ -57,6 +57,40 @@ export async function readMetric(clickhouse: ClickHouse, among: Among, metric: M
   return found ?? { ids: '{}', values: '{}' }
 }
 
+/** The beginning of an order of a metric: numbers before NaN upwards, after it downwards. */
+export type FirstOf = {
+  direction: 'asc' | 'desc'
+  /** Begins at this number, if there is one. */
+  from: number | undefined
+  limit: number
+}
+
+/**
+ * As `readMetric`, but only what comes first in an order, with all that is equal to the last of them. `isWhole` says that these
+ * are all values there are.
+ */
+export async function readFirst(
+  clickhouse: ClickHouse,
+  among: Among,
+  metric: MetricPart,
+  { direction, from: begin, limit }: FirstOf,
+): Promise<{ ids: string; values: string; isWhole: boolean }> {
+  const { from, params } = selectValues(clickhouse, among, metric)
+  const list = (it: string) => `concat('{', arrayStringConcat(groupArray(${it}), ','), '}')`
+  const isBehind =
+    direction === 'asc'
+      ? '(value >= {begin:Float64} OR isNaN(value))'
+      : '(value <= {begin:Float64} AND NOT isNaN(value))'
+  const [found] = await clickhouse.rows<{ ids: string; values: string; rows: string }>(
+    `SELECT ${list('id')} AS ids, ${list('value')} AS values, count() AS rows FROM (
+       SELECT id, value FROM (${from}) ${begin === undefined ? '' : `WHERE ${isBehind}`}
+       ORDER BY isNaN(value) ${direction}, value ${direction} LIMIT {limit:UInt64} WITH TIES)`,
+    { ...params, limit, ...(begin !== undefined && { begin }) },
+  )
+  const { ids = '{}', values = '{}', rows = '0' } = found ?? {}
+  return { ids, values, isWhole: begin === undefined && Number(rows) < limit }
+}
+
 function selectValues(clickhouse: ClickHouse, among: Among, { name, of }: MetricPart) {
   const isAmong =
     'ids' in among ? 'experiment_id IN {ids:Array(UInt64)}' : 'experiment_id BETWEEN {low:UInt64} AND {high:UInt64}'

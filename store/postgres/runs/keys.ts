@@ -85,8 +85,9 @@ export function isBehind(keys: SortKey[], id: bigint, directions: Direction[], p
   const last = `id < ${parameters.bind(id, 'bigint')}`
   return keys.reduceRight((rest, [rank, value], at) => {
     const beyond = directions[at] === 'desc' ? '<' : '>'
-    const wanted = rank === 2 ? parameters.bind(String(value), 'text') : parameters.bind(String(value), 'float8')
     const column = rank === 2 ? `t${at}` : rank === 0 ? `n${at}` : undefined
+    // Postgres refuses a value that no text names.
+    const wanted = column && parameters.bind(String(value), rank === 2 ? 'text' : 'float8')
     const isSame = `r${at} = ${rank}${column ? ` AND ${column} = ${wanted}` : ''}`
     if (rank === 3) return `(${isSame} AND ${rest})`
     const isFurther = column ? ` OR (r${at} = ${rank} AND ${column} ${beyond} ${wanted})` : ''
