@@ -13,7 +13,7 @@ let service: Awaited<ReturnType<typeof openTestService>>
 let project: { workspaceName: string; projectName: string }
 
 /** What a run has of the metric: some have nothing, some NaN, many the same. */
-function valueOf(at: number): number | undefined {
+function lossOf(at: number): number | undefined {
   if (at % 10 === 3) return undefined
   if (at % 50 === 7) return Number.NaN
   if (at % 90 === 1) return at % 180 === 1 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
@@ -38,7 +38,7 @@ beforeAll(async () => {
   await database.close()
   const clickhouse = openClickHouse({ url: clickhouseUrl })
   const values = made.flatMap(({ id }, at) => {
-    const value = valueOf(at)
+    const value = lossOf(at)
     const text = Number.isFinite(value) ? value : String(value).replace('Infinity', 'inf').toLowerCase()
     return value === undefined ? [] : [`(${id}, 'loss', '', 1, 1700000000000, 1, 1, ${at}, 5, ${text})`]
   })
@@ -62,7 +62,7 @@ function sorted(order: 'asc' | 'desc', isMeant: (at: number) => boolean): string
   const rank = (value: number | undefined) => (value === undefined ? 2 : Number.isNaN(value) ? 1 : 0)
   const sign = order === 'asc' ? 1 : -1
   const compare = (a: number, b: number) => {
-    const [left, right] = [valueOf(a), valueOf(b)]
+    const [left, right] = [lossOf(a), lossOf(b)]
     if (rank(left) === 2 || rank(right) === 2) return rank(left) - rank(right)
     if (rank(left) !== rank(right)) return sign * (rank(left) - rank(right))
     return (left as number) < (right as number) ? -sign : (left as number) > (right as number) ? sign : 0
@@ -76,9 +76,9 @@ it.each<['asc' | 'desc', string, (at: number) => boolean]>([
   ['desc', '', () => true],
   ['asc', 'name ~ "[05]$"', (at) => at % 5 === 0],
   // Of those that come first none is meant, or too few.
-  ['asc', 'metric.loss > 75', (at) => (valueOf(at) ?? 0) > 75],
-  ['desc', 'metric.loss < -15', (at) => (valueOf(at) ?? 0) < -15],
-  ['asc', 'not has metric.loss', (at) => valueOf(at) === undefined],
+  ['asc', 'metric.loss > 75', (at) => (lossOf(at) ?? 0) > 75],
+  ['desc', 'metric.loss < -15', (at) => (lossOf(at) ?? 0) < -15],
+  ['asc', 'not has metric.loss', (at) => lossOf(at) === undefined],
   ['desc', 'name in ("run-3", "run-13", "run-4", "run-6")', (at) => [3, 13, 4, 6].includes(at)],
 ])('%s by a metric, %j: the pages are those of all values', async (order, query, isMeant) => {
   const sort = [{ column: { source: 'metric', name: 'loss' }, order }]
