@@ -26,7 +26,7 @@ const usage = `Usage: npm run bench:search -- [options]
 const namesOfEach = 100
 const runsAtOnce = 5_000
 
-type Question = { about: string; body: object }
+type Question = { about: string; path?: string; body: object }
 
 const sortBy = (source: string, name: string, order: 'asc' | 'desc') => [{ column: { source, name }, order }]
 
@@ -52,6 +52,12 @@ const questions: Question[] = [
     about: 'metric.m7 < 0.5 by param.p7',
     body: { query: 'metric.m7 < 0.5', sort: sortBy('parameter', 'p7', 'asc') },
   },
+  {
+    about: 'metric.m7 < 0.5 by metric.m8',
+    body: { query: 'metric.m7 < 0.5', sort: sortBy('metric', 'm8', 'desc') },
+  },
+  { about: 'name ~ "^resnet-9.*7$"', body: { query: 'name ~ "^resnet-9.*7$"' } },
+  { about: 'completion of metric.m9', path: 'query-completion', body: { query: 'param.p1 < 2 metric.m9' } },
   { about: 'groups of param.p9', body: { groupBy: [{ source: 'parameter', name: 'p9' }] } },
 ]
 
@@ -86,22 +92,24 @@ await runCommand(async (closers) => {
   })
   await fill(stores, system.readUrl, runs, closers)
 
-  const ask = async (body: object) => {
+  const ask = async ({ path = 'runs', body }: Question) => {
+    const shown = path === 'runs' ? { columns, size: 100 } : {}
     const startedAt = performance.now()
-    const answer = await fetch(`${system.readUrl}/api/rest/v2/project/runs`, {
+    const answer = await fetch(`${system.readUrl}/api/rest/v2/project/${path}`, {
       method: 'POST',
       headers: { authorization: stores.apiKey, 'content-type': 'application/json' },
-      body: JSON.stringify({ workspaceName: 'default', projectName: 'bench', columns, size: 100, ...body }),
+      body: JSON.stringify({ workspaceName: 'default', projectName: 'bench', ...shown, ...body }),
     })
     const text = await answer.text()
-    if (answer.status !== 200) throw new Error(`/project/runs answered ${answer.status}: ${text}`)
-    return { tookMs: performance.now() - startedAt, total: (JSON.parse(text) as { total: number }).total }
+    if (answer.status !== 200) throw new Error(`/project/${path} answered ${answer.status}: ${text}`)
+    return { tookMs: performance.now() - startedAt, total: (JSON.parse(text) as { total?: number }).total }
   }
-  const results: { about: string; total: number; tookMs: number[] }[] = []
-  for (const { about, body } of questions) {
-    const { total } = await ask(body)
+  const results: { about: string; total: number | undefined; tookMs: number[] }[] = []
+  for (const question of questions) {
+    const { about } = question
+    const { total } = await ask(question)
     const tookMs: number[] = []
-    for (let round = 0; round < rounds; round++) tookMs.push((await ask(body)).tookMs)
+    for (let round = 0; round < rounds; round++) tookMs.push((await ask(question)).tookMs)
     results.push({ about, total, tookMs })
     say(`${about}: ${Math.round(Math.min(...tookMs))} ms`)
   }
@@ -112,7 +120,10 @@ await runCommand(async (closers) => {
       ? `${JSON.stringify(results)}\n`
       : `\n${describeMachine()}\n\nThe first 100 of ${runs.toLocaleString('en')} runs with 200 fields each, 20 columns shown; median (least - greatest)\n\n` +
           `${renderTable(
-            [['query', 'matches', 'ms'], ...results.map((it) => [it.about, String(it.total), spread(it.tookMs, 0)])],
+            [
+              ['query', 'matches', 'ms'],
+              ...results.map((it) => [it.about, String(it.total ?? ''), spread(it.tookMs, 0)]),
+            ],
             describeTerminal(process.stdout, process.env),
             { left: 1 },
           )}\n${peak?.api === undefined ? '' : `The api at its peak: ${Math.round(peak.api)} MiB\n`}`,

@@ -1,14 +1,15 @@
 import { z } from 'zod'
 import { flag, integerBetween, object, optional, text } from '../../http/body/fields.ts'
 import { type Route, route } from '../../http/route.ts'
+import { createReadThroughCache } from '../../runtime/read-through-cache.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { listSeriesNames } from '../../store/clickhouse/points/series-counts.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import {
-  listExperimentIds,
   listFrequentValues,
+  listNewestIds,
   listTagsOfProject,
-  listValueColumns,
+  listValueNames,
 } from '../../store/postgres/projects/columns.ts'
 import { parseQuery } from '../../store/search/parse.ts'
 import { attributes, type Field } from '../../store/search/query.ts'
@@ -32,8 +33,28 @@ const answer = z.object({
   suggestions: z.array(z.object({ text: z.string(), is: z.enum(['field', 'operator', 'value', 'word']) })),
 })
 
+/** The names of more runs would be read for seconds. */
+const runsMax = 10_000
+/** Somebody who writes asks with every letter. */
+const namesFreshForMs = 10_000
+const projectsMax = 200
+
 /** Helps to write queries. */
 export function createSearchRoutes({ reads, clickhouse, access }: Deps): Route[] {
+  const findNames = createReadThroughCache<KnownName[], undefined>({
+    async find(asked) {
+      const [projectId, archived] = JSON.parse(asked) as [string, boolean]
+      const ids = await listNewestIds(reads, projectId, archived, runsMax)
+      const [values, metrics] = await Promise.all([listValueNames(reads, ids), listSeriesNames(clickhouse, ids)])
+      return [
+        ...metrics.map((name) => ({ source: 'metric' as const, name })),
+        ...values.map((it) => ({ source: it.kind, name: it.name })),
+      ]
+    },
+    freshForMs: { found: namesFreshForMs, absent: 0 },
+    entriesMax: projectsMax,
+  })
+
   return [
     route({
       method: 'POST',
@@ -41,7 +62,7 @@ export function createSearchRoutes({ reads, clickhouse, access }: Deps): Route[]
       permission: 'reader',
       topic: 'Projects',
       summary:
-        'Says what may stand at a place of a query for `/project/runs`: names that the project has and their values. And ' +
+        'Says what may stand at a place of a query for `/project/runs`: names that the newest runs have and their values. And ' +
         'whether the query can be read, with the place where it cannot.',
       body: object({
         ...projectQuery.shape,
@@ -53,15 +74,7 @@ export function createSearchRoutes({ reads, clickhouse, access }: Deps): Route[]
       shape: 'plain',
       async handle({ body: { query, at = query.length, archived = false, ...reference }, caller }) {
         const { projectId } = await access.project(caller, reference)
-        const [values, ids] = await Promise.all([
-          listValueColumns(reads, projectId, archived),
-          listExperimentIds(reads, projectId, archived),
-        ])
-        const metrics = await listSeriesNames(clickhouse, ids)
-        const names: KnownName[] = [
-          ...metrics.map((name) => ({ source: 'metric' as const, name })),
-          ...values.map((it) => ({ source: it.kind, name: it.name })),
-        ]
+        const names = (await findNames(JSON.stringify([projectId, archived]), undefined)) ?? []
         const findValues = (field: Field) => listValues(projectId, archived, field)
         const completion = await complete(query, Math.min(at, query.length), { names, findValues })
         const error = errorOf(query)

@@ -25,6 +25,29 @@ export async function listValueColumns(queries: Queries, projectId: string, arch
   )
 }
 
+/** The ids of the newest experiments of a project. */
+export async function listNewestIds(
+  queries: Queries,
+  projectId: string,
+  archived: boolean,
+  limit: number,
+): Promise<bigint[]> {
+  const rows = await queries.rows<{ id: bigint }>(
+    `SELECT e.id FROM experiments e WHERE ${ofProject} ORDER BY e.id DESC LIMIT $3`,
+    [projectId, archived, limit],
+  )
+  return rows.map((it) => it.id)
+}
+
+/** The names of the parameters and others of experiments. */
+export async function listValueNames(queries: Queries, experimentIds: bigint[]) {
+  return await queries.rows<{ kind: ValueKind; name: string }>(
+    `SELECT v.kind, v.name FROM experiment_values v WHERE v.experiment_id = ANY($1) GROUP BY v.kind, v.name
+     ORDER BY v.kind, v.name`,
+    [experimentIds],
+  )
+}
+
 /** The tags of a project's experiments. */
 export async function listTagsOfProject(queries: Queries, projectId: string, archived: boolean): Promise<string[]> {
   const rows = await queries.rows<{ tag: string }>(
