@@ -1,6 +1,6 @@
 import { HttpError } from '../../http/errors.ts'
 import { parseQuery } from '../../store/search/parse.ts'
-import type { Query, Test, Value } from '../../store/search/query.ts'
+import { attributes, type Query, type Test, type Value } from '../../store/search/query.ts'
 import { SearchError } from '../../store/search/search-error.ts'
 
 /**
@@ -17,8 +17,16 @@ const attributeWords = /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)|\battribut
 /** @returns whether something matches, by its values. @throws HttpError `badRequest` that says where it cannot be read */
 export function parseFilter(filter: string): (read: ValueOf) => boolean {
   const query = readFilter(filter.replace(attributeWords, (_, quoted: string | undefined) => quoted ?? ''))
-  return (read) => matches(query, read)
+  return (read) => matches(query, withAliases(read))
 }
+
+/** The parser has names of its own for some attributes of runs, also where the same word is an attribute of something else. */
+const withAliases =
+  (read: ValueOf): ValueOf =>
+  (source, name) => {
+    const aliases = source === 'attribute' ? (attributes[name]?.aliases ?? []) : []
+    return [name, ...aliases].map((it) => read(source, it)).find((it) => it !== undefined)
+  }
 
 /** @throws HttpError `badRequest` */
 export function readFilter(filter: string): Query {

@@ -16,6 +16,10 @@ import { createMlflowMetricRoutes } from './metrics.ts'
 import { createLoggedModelFinder } from './models/find.ts'
 import { createLoggedModelRoutes } from './models/routes.ts'
 import { createRunReader } from './read-runs.ts'
+import { createRegistryFinder } from './registry/find.ts'
+import { createRegisteredModelRoutes } from './registry/models.ts'
+import { createVersionSources } from './registry/sources.ts'
+import { createModelVersionRoutes } from './registry/versions.ts'
 import { createMlflowSearchRoutes } from './run-search.ts'
 import { createMlflowRunRoutes } from './runs.ts'
 import { createMlflowServerRoutes } from './server.ts'
@@ -30,6 +34,7 @@ type Deps = {
   access: Access
   heartbeats: Heartbeats
   rateLimited: RateLimitedWrite
+  appUrl: string
   oldestQueuedMs(name: 'metrics'): Promise<number | undefined>
 }
 
@@ -47,6 +52,8 @@ export function createMlflowRoutes({
   const awaitStored = createAwaitStored(() => deps.oldestQueuedMs('metrics'))
   const models = createLoggedModelFinder({ database, find })
   const places = createArtifactPlaces({ database, find, models })
+  const registry = createRegistryFinder({ database, access })
+  const sources = createVersionSources({ find, models, registry })
   const reader = createRunReader({ queries: database, clickhouse, awaitStored })
   return [
     ...createMlflowServerRoutes({ queries: database, access }),
@@ -55,6 +62,8 @@ export function createMlflowRoutes({
     ...createMlflowSearchRoutes({ reads, clickhouse, find, reader, awaitStored }),
     ...createMlflowMetricRoutes({ clickhouse, find, awaitStored }),
     ...createMlflowArtifactRoutes({ ...deps, database, find, places, heartbeats, rateLimited }),
+    ...createRegisteredModelRoutes({ ...deps, database, access, registry }),
+    ...createModelVersionRoutes({ ...deps, database, access, registry, sources }),
     ...createLoggedModelRoutes({ ...deps, database, find, models, heartbeats, rateLimited }),
   ]
 }

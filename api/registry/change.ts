@@ -53,7 +53,7 @@ export type OpenChange = {
 }
 
 /** The transaction and the caller of a change; `appUrl` is the base of links in its webhooks. */
-type Changer = { queries: Queries; caller: Caller; appUrl: string }
+export type Changer = { queries: Queries; caller: Caller; appUrl: string }
 
 /** Begins a change of a model that is locked or was just created. */
 export function toOpenChange({ queries, caller, appUrl }: Changer, model: LockedModel): OpenChange {

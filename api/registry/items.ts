@@ -1,19 +1,11 @@
 import { z } from 'zod'
-import {
-  type ExactJson,
-  parseExactJson,
-  toJsonAnswer,
-  toJsonInteger,
-  writeExactJson,
-} from '../../http/body/exact-json.ts'
+import { toJsonAnswer, toJsonInteger } from '../../http/body/exact-json.ts'
 import { list, object, optional, text } from '../../http/body/fields.ts'
 import { anyKind, jsonText } from '../../http/body/json-field.ts'
-import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { RegistryModel } from '../../store/postgres/registry/models.ts'
 import { isModelMonitored } from '../../store/postgres/registry/search.ts'
-import { updateVersionMetadata } from '../../store/postgres/registry/statuses.ts'
 import {
   findRegistryVersion,
   findRegistryVersions,
@@ -31,10 +23,10 @@ import {
 } from './answers.ts'
 import { changeVersion, okAnswer, registryFields, registryTopic } from './change.ts'
 import { findFacts, findModel, modelQuery, unknownChoice } from './find.ts'
+import { setMetadata } from './metadata.ts'
 
 const entriesMax = 1_000
 const valueBytesMax = 100_000
-const metadataBytesMax = 1_000_000
 
 /** What newer clients read of a version; its tags are its stages. */
 const itemFields = {
@@ -145,22 +137,7 @@ export function createRegistryItemRoutes({ database, appUrl }: Deps): Route[] {
       async handle({ params, body, caller }) {
         const { registryModelItemId } = params
         await changeVersion({ database, caller, appUrl }, registryModelItemId, async (open, version) => {
-          const old = (await findFacts(open.queries, caller, version.id)).metadata
-          const merged = merge(old, body.metadata)
-          if (Buffer.byteLength(merged) > metadataBytesMax) {
-            throw new HttpError(
-              'badRequest',
-              `metadata: must have ${metadataBytesMax} bytes or fewer as JSON, all keys together`,
-            )
-          }
-          await updateVersionMetadata(open.queries, version.id, merged, open.nowMs)
-          const keys = body.metadata.map((it) => it.key)
-          await open.record({
-            action: 'MODEL_VERSION_METADATA_CHANGED',
-            version,
-            before: {},
-            after: { metadataKeys: keys },
-          })
+          await setMetadata(open, version, body.metadata)
         })
         return '200 Ok' as const
       },
@@ -177,15 +154,4 @@ function toItem(model: RegistryModel, version: RegistryVersion) {
     status: version.status,
     updatedAt: toJsonInteger(version.updatedAtMs),
   }
-}
-
-/** Sets the given keys in a list of keys and values, as JSON text; new ones come last. */
-function merge(old: string, given: { key: string; value: string | undefined }[]): string {
-  const entries = new Map<string, string>()
-  for (const entry of parseExactJson(old) as { [name: string]: ExactJson }[]) {
-    entries.set(entry.key as string, writeExactJson(entry.value as ExactJson))
-  }
-  for (const { key, value = 'null' } of given) entries.set(key, value)
-  const written = [...entries].map(([key, value]) => `{"key":${JSON.stringify(key)},"value":${value}}`)
-  return `[${written.join(',')}]`
 }

@@ -1,10 +1,11 @@
 import { flag, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
-import { type Route, route } from '../../http/route.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
 import {
   deleteRegistryModel,
   findRegistryNotes,
+  type RegistryReference,
   updateRegistryModel,
   updateRegistryNotes,
 } from '../../store/postgres/registry/models.ts'
@@ -43,24 +44,7 @@ export function createRegistryModelRoutes({ database, orphanedObjects, appUrl }:
             'Send registryModelName, description or isPublic: nothing is to be changed.',
           )
         }
-        try {
-          await database.transaction(async (queries) => {
-            const { model, record } = await openChange({ queries, caller, appUrl }, { modelId })
-            const old = { registryModelName: model.name, description: model.description, isPublic: model.isPublic }
-            const changed = differences(old, given)
-            if (!changed) return
-            const { registryModelName: name, description, isPublic } = { ...old, ...changed.after }
-            await updateRegistryModel(queries, model, { name, description, isPublic })
-            const action = name === model.name ? 'MODEL_UPDATED' : 'MODEL_RENAMED'
-            await record({ action, model: { ...model, name, description, isPublic }, ...changed })
-          })
-        } catch (error) {
-          if (!isUniqueViolation(error)) throw error
-          throw new HttpError(
-            'registryModelExists',
-            `registryModelName: the workspace has a registry model "${given.registryModelName}" already.`,
-          )
-        }
+        await updateModel({ database, caller, appUrl }, { modelId }, given)
         return '200 Ok' as const
       },
     }),
@@ -101,25 +85,65 @@ export function createRegistryModelRoutes({ database, orphanedObjects, appUrl }:
       answer: okAnswer,
       shape: 'text',
       async handle({ query, caller }) {
-        await database.transaction(async (queries) => {
-          const { model, record } = await openChange({ queries, caller, appUrl }, query, 'registryModelUnknown')
-          const versions = await listRegistryVersions(queries, model.id)
-          const before = {
-            registryModelName: model.name,
-            description: model.description,
-            isPublic: model.isPublic,
-            notes: await findRegistryNotes(queries, model.id),
-            versions: versions.map(({ version, comment, stages }) => ({ version, comment, stages })),
-          }
-          await deleteRegistryModel(queries, model.id)
-          await record({ action: 'MODEL_DELETED', before, after: {} })
-        })
+        await deleteModel({ database, caller, appUrl }, query)
         // Not awaited: there may be a hundred thousand files.
         void orphanedObjects.free()
         return '200 Ok' as const
       },
     }),
   ]
+}
+
+type ModelChanges = { [name in 'registryModelName' | 'description']?: string | undefined } & {
+  isPublic?: boolean | undefined
+}
+
+type Changing = { database: Database; caller: Caller; appUrl: string }
+
+/** Changes the name, description or visibility of a model; absent fields stay the same. @throws HttpError */
+export async function updateModel(
+  { database, caller, appUrl }: Changing,
+  reference: RegistryReference,
+  given: ModelChanges,
+): Promise<void> {
+  try {
+    await database.transaction(async (queries) => {
+      const { model, record } = await openChange({ queries, caller, appUrl }, reference)
+      const old = { registryModelName: model.name, description: model.description, isPublic: model.isPublic }
+      const changed = differences(old, given)
+      if (!changed) return
+      const { registryModelName: name, description, isPublic } = { ...old, ...changed.after }
+      await updateRegistryModel(queries, model, { name, description, isPublic })
+      const action = name === model.name ? 'MODEL_UPDATED' : 'MODEL_RENAMED'
+      await record({ action, model: { ...model, name, description, isPublic }, ...changed })
+    })
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error
+    throw new HttpError(
+      'registryModelExists',
+      `registryModelName: the workspace has a registry model "${given.registryModelName}" already.`,
+    )
+  }
+}
+
+/** Deletes a model with its versions. @throws HttpError */
+export async function deleteModel(
+  { database, caller, appUrl }: Changing,
+  named: { workspaceName: string; modelName: string },
+): Promise<void> {
+  await database.transaction(async (queries) => {
+    const { model, record } = await openChange({ queries, caller, appUrl }, named, 'registryModelUnknown')
+    const versions = await listRegistryVersions(queries, model.id)
+    const before = {
+      registryModelName: model.name,
+      description: model.description,
+      isPublic: model.isPublic,
+      notes: await findRegistryNotes(queries, model.id),
+      versions: versions.map(({ version, comment, stages }) => ({ version, comment, stages })),
+    }
+    await deleteRegistryModel(queries, model.id)
+    await record({ action: 'MODEL_DELETED', before, after: {} })
+  })
 }
 
 /** The given fields that differ from the old ones, before and after; undefined if none do. */

@@ -1,21 +1,11 @@
-import { z } from 'zod'
 import { experimentKey, flag, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import { listModels } from '../../store/postgres/assets/assets.ts'
-import { type Database, isUniqueViolation, type Queries } from '../../store/postgres/database.ts'
-import { insertRegistryModel, type LockedModel } from '../../store/postgres/registry/models.ts'
-import { firstStatus } from '../../store/postgres/registry/statuses.ts'
-import {
-  type ExperimentModelSource,
-  findNextVersion,
-  insertRegistryVersion,
-  lockExperimentModel,
-} from '../../store/postgres/registry/versions.ts'
-import { parseSemver } from '../../store/registry/semver.ts'
-import { type Access, refuseWithheld, toViewer } from '../access.ts'
-import { type OpenChange, openChange, registryFields, registryTopic, toOpenChange } from './change.ts'
-import { checkStatus } from './statuses.ts'
+import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
+import type { Access } from '../access.ts'
+import { openChange, registryFields, registryTopic } from './change.ts'
+import { addVersion, checkVersion, createModel, findSource, type NewVersionFields, registeredIds } from './register.ts'
 
 const versionFields = {
   experimentModelId: registryFields.id.describe('from /experiment/model'),
@@ -28,30 +18,23 @@ const modelFields = {
   description: optional(registryFields.description),
   isPublic: optional(flag).describe('true: the whole organization may read it'),
 }
-type Given = {
-  [name in 'version' | 'comment' | 'status']?: string | undefined
-} & { stages?: string[] | undefined }
-
-const ids = z.object({ registryModelId: z.string(), registryModelItemId: z.string() })
-
 type Deps = { database: Database; access: Access; appUrl: string }
 
 /** Registers experiment models. The version keeps the files that the experiment model has at that moment. */
 export function createRegistrationRoutes({ database, access, appUrl }: Deps): Route[] {
-  type Model = Given & { registryModelName: string; description?: string | undefined; isPublic?: boolean | undefined }
+  type Model = NewVersionFields & {
+    registryModelName: string
+    description?: string | undefined
+    isPublic?: boolean | undefined
+  }
 
   /** Registers a model with its first version. Fails with a unique violation when the workspace has one of this name. */
   async function registerFirst(caller: Caller, experimentModelId: string, given: Model) {
     const { registryModelName: name, description = '', isPublic = false } = given
     return await database.transaction(async (queries) => {
       const source = await findSource(queries, caller, experimentModelId)
-      const { workspaceId, workspaceName } = source
-      const made = { workspaceId, userId: caller.userId, name, description, isPublic, nowMs: Date.now() }
-      const id = await insertRegistryModel(queries, made)
-      const model: LockedModel = { id, workspaceId, workspaceName, name, description, isPublic, isWritable: true }
-      const change = toOpenChange({ queries, caller, appUrl }, model)
-      const after = { registryModelName: name, description, isPublic }
-      await change.record({ action: 'MODEL_CREATED', before: {}, after })
+      const workspace = { id: source.workspaceId, name: source.workspaceName }
+      const change = await createModel({ queries, caller, appUrl }, workspace, { name, description, isPublic })
       return { msg: 'Registered', ...(await addVersion(change, source, given)) }
     })
   }
@@ -82,7 +65,7 @@ export function createRegistrationRoutes({ database, access, appUrl }: Deps): Ro
       topic: registryTopic,
       summary: 'Registers a model of an experiment in the workspace of the experiment, with its first version.',
       body: object({ ...versionFields, ...modelFields }),
-      answer: ids,
+      answer: registeredIds,
       shape: 'envelope',
       async handle({ body, caller }) {
         checkVersion(body.version)
@@ -106,7 +89,7 @@ export function createRegistrationRoutes({ database, access, appUrl }: Deps): Ro
       topic: registryTopic,
       summary: 'Adds a model of an experiment as a new version of a registered model in the same workspace.',
       body: object(versionFields),
-      answer: ids,
+      answer: registeredIds,
       shape: 'envelope',
       async handle({ body, caller }) {
         checkVersion(body.version)
@@ -133,7 +116,7 @@ export function createRegistrationRoutes({ database, access, appUrl }: Deps): Ro
         tags: optional(registryFields.stages).describe('the stages of the version'),
         status: optional(registryFields.status),
       }),
-      answer: ids,
+      answer: registeredIds,
       shape: 'envelope',
       async handle({ body, caller }) {
         checkVersion(body.version)
@@ -161,56 +144,4 @@ export function createRegistrationRoutes({ database, access, appUrl }: Deps): Ro
       },
     }),
   ]
-}
-
-function checkVersion(version: string | undefined) {
-  if (version === undefined || parseSemver(version)) return
-  throw new HttpError('registryVersionBad', `version: must be a semantic version such as 1.0.0, not "${version}"`)
-}
-
-async function findSource(queries: Queries, caller: Caller, id: string): Promise<ExperimentModelSource> {
-  const source = await lockExperimentModel(queries, toViewer(caller), id)
-  if (!source?.isWritable) await refuseWithheld(queries, caller, 'experimentModelId', id)
-  if (!source) {
-    throw new HttpError(
-      'experimentModelUnknown',
-      `experimentModelId: there is no model ${id} of an experiment that this key may use; see /experiment/model.`,
-    )
-  }
-  if (source.isWritable) return source
-  throw new HttpError('experimentReadOnly', 'This key may read the experiment, but not write to it.')
-}
-
-async function addVersion(
-  { queries, model, caller, nowMs, record }: OpenChange,
-  source: ExperimentModelSource,
-  given: Given,
-): Promise<z.output<typeof ids>> {
-  const version = given.version ?? (await findNextVersion(queries, model.id))
-  // The next version of the longest one is too long.
-  checkVersion(version)
-  const { comment = '', stages = [], status = firstStatus } = given
-  await checkStatus(queries, model, status)
-  const { userId } = caller
-  const made = await insertRegistryVersion(queries, {
-    modelId: model.id,
-    userId,
-    version,
-    comment,
-    stages,
-    status,
-    source,
-    nowMs,
-  })
-  if (made.files === 0n) {
-    throw new HttpError('experimentModelEmpty', `experimentModelId: the model "${source.name}" has no files any more.`)
-  }
-  await record({
-    action: 'MODEL_VERSION_CREATED',
-    version: { id: made.id, version, stages, experimentModelId: source.id, experimentKey: source.experimentKey },
-    stagesBefore: [],
-    before: {},
-    after: { version, comment, stages, status },
-  })
-  return { registryModelId: model.id, registryModelItemId: made.id }
 }

@@ -5,7 +5,15 @@ import type { Database } from '../../store/postgres/database.ts'
 import type { RegistryAction } from '../../store/postgres/registry/history.ts'
 import { deleteRegistryVersion, type RegistryVersion } from '../../store/postgres/registry/versions.ts'
 import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
-import { changeVersion, okAnswer, registryFields, registryTopic, stagesMax, updateVersion } from './change.ts'
+import {
+  changeVersion,
+  type OpenChange,
+  okAnswer,
+  registryFields,
+  registryTopic,
+  stagesMax,
+  updateVersion,
+} from './change.ts'
 
 const stageQuery = object({ modelItemId: registryFields.id, stage: registryFields.stage })
 
@@ -73,11 +81,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
       answer: okAnswer,
       shape: 'text',
       async handle({ query, caller }) {
-        const answer = await change(caller, query.modelItemId, async ({ queries, record }, version) => {
-          await deleteRegistryVersion(queries, version.id)
-          const before = { version: version.version, comment: version.comment, stages: version.stages }
-          await record({ action: 'MODEL_VERSION_DELETED', version, before, after: {} })
-        })
+        const answer = await change(caller, query.modelItemId, deleteVersion)
         // Not awaited: there may be a hundred thousand files.
         void orphanedObjects.free()
         return answer
@@ -106,6 +110,12 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
       },
     ),
   ]
+}
+
+export async function deleteVersion({ queries, record }: OpenChange, version: RegistryVersion): Promise<void> {
+  await deleteRegistryVersion(queries, version.id)
+  const before = { version: version.version, comment: version.comment, stages: version.stages }
+  await record({ action: 'MODEL_VERSION_DELETED', version, before, after: {} })
 }
 
 /** Returns the new stages. @throws HttpError when the change is not possible */

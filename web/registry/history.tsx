@@ -45,6 +45,15 @@ function describe({ action, before, after }: Change): string {
       ].join('. ')
     case 'MODEL_NOTES_CHANGED':
       return 'The notes were changed'
+    case 'MODEL_TAGS_CHANGED':
+      return `The tags changed: ${[...new Set([...Object.keys(before), ...Object.keys(after)])].join(', ')}`
+    case 'MODEL_ALIASES_CHANGED':
+      return [
+        ...Object.keys(after).map((it) => `got the alias ${it}`),
+        ...Object.keys(before)
+          .filter((it) => !(it in after))
+          .map((it) => `lost the alias ${it}`),
+      ].join(' and ')
     case 'MODEL_DELETED':
       return 'The model was deleted'
     case 'MODEL_VERSION_CREATED':

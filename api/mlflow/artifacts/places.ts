@@ -7,25 +7,28 @@ import { type FilesOf, findModelOfPath } from '../../../store/postgres/mlflow/ar
 import type { LoggedModel } from '../../../store/postgres/mlflow/logged-models.ts'
 import type { MlflowRun } from '../../../store/postgres/mlflow/runs.ts'
 import { assetFields } from '../../assets/fields.ts'
+import { findFacts } from '../../registry/find.ts'
 import type { ExperimentFinder, MlflowCall } from '../find.ts'
 import type { LoggedModelFinder } from '../models/find.ts'
 
 /**
  * What the paths of artifacts are: `<where its experiment has them>/<run>/artifacts/<path of the file>`, or
- * `models/<logged model>` instead of the run. Each is known by its own name, so the rest before it does not matter: a run that
+ * `models/<logged model>` or `versions/<registered version>` instead of the run. Each is known by its own name, so the rest before it does not matter: a run that
  * was moved keeps its addresses.
  */
-type Named = { owner: { runId: string } | { modelId: string }; path: string }
+type Owner = { runId: string } | { modelId: string } | { versionId: string }
+type Named = { owner: Owner; path: string }
 
-const places = /^(?:.*?\/)?(models\/)?([^/]+)\/artifacts(?:\/(.*))?$/
+const places = /^(?:.*?\/)??((?:models|versions)\/)?([^/]+)\/artifacts(?:\/(.*))?$/
 
 /** @throws HttpError `badRequest` */
-function parseArtifactPath(given: string): Named {
-  const [, models, id, path = ''] = places.exec(given) ?? []
+export function parseArtifactPath(given: string): Named {
+  const [, kind, id, path = ''] = places.exec(given) ?? []
   if (id === undefined) {
     throw new HttpError('badRequest', 'path: expected EXPERIMENT/RUN/artifacts and the path of a file')
   }
-  return { owner: models === undefined ? { runId: id } : { modelId: id }, path: checkPath(path) }
+  const owner = kind === undefined ? { runId: id } : kind === 'models/' ? { modelId: id } : { versionId: id }
+  return { owner, path: checkPath(path) }
 }
 
 /** @throws HttpError `badRequest` for what would leave the folder that a client has it in */
@@ -55,6 +58,11 @@ export function createArtifactPlaces({ database, find, models }: Deps) {
     async readable(call: MlflowCall, given: string): Promise<{ of: FilesOf; path: string }> {
       const { owner, path } = parseArtifactPath(given)
       if ('modelId' in owner) return { of: toFilesOf(await models.readable(call, owner.modelId)), path }
+      if ('versionId' in owner) {
+        // Only for its check of who asks.
+        await findFacts(database, call.caller, owner.versionId)
+        return { of: owner, path }
+      }
       const run = await find.run(call, owner.runId)
       return { of: { experimentId: run.id }, path }
     },
@@ -66,6 +74,7 @@ export function createArtifactPlaces({ database, find, models }: Deps) {
         const { model, run } = await models.writable(call, owner.modelId)
         return { run, of: toFilesOf(model), path }
       }
+      if ('versionId' in owner) throw finalVersion()
       const run = await find.activeRun(call, owner.runId)
       return { run, of: { experimentId: run.id }, path }
     },
@@ -80,6 +89,7 @@ export function createArtifactPlaces({ database, find, models }: Deps) {
         const { model, run } = await models.writable(call, owner.modelId)
         return { run, fields: { id: toId(model.id, path), ...toFields(path, model.groupingName) } }
       }
+      if ('versionId' in owner) throw finalVersion()
       const run = await find.activeRun(call, owner.runId)
       const modelName = await findModelOfPath(database, run.id, path)
       const inModel = modelName === undefined ? path : path.slice(modelName.length + 1)
@@ -93,3 +103,5 @@ const toFields = (fileName: string, groupingName: string | undefined) =>
 
 const toId = (owner: string, path: string) =>
   createHash('sha256').update(`${owner}/artifacts/${path}`).digest('hex').slice(0, 32)
+
+const finalVersion = () => new HttpError('badRequest', 'path: the files of a registered version stay as they are')

@@ -111,7 +111,7 @@ export async function ensureModelOfPath(
   return await findExperimentModelId(queries, experimentId, path)
 }
 
-async function findExperimentModelId(
+export async function findExperimentModelId(
   queries: Queries,
   experimentId: bigint,
   name: string,

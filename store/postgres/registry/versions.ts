@@ -20,12 +20,12 @@ export type RegistryVersion = {
   updatedAtMs: bigint
 }
 
-const versionColumns = `v.id, v.model_id AS "modelId", v.version, v.comment, v.stages,
+export const versionColumns = `v.id, v.model_id AS "modelId", v.version, v.comment, v.stages,
   v.status, v.experiment_model_id AS "experimentModelId", v.experiment_model_name AS "experimentModelName",
   v.experiment_key AS "experimentKey", u.user_name AS "userName", v.created_at_ms AS "createdAtMs",
   v.updated_at_ms AS "updatedAtMs"`
 
-const versions = 'FROM registry_versions v JOIN users u ON u.id = v.user_id'
+export const versions = 'FROM registry_versions v JOIN users u ON u.id = v.user_id'
 
 const highestFirst = 'v.precedence DESC, v.place DESC'
 
@@ -40,6 +40,10 @@ export type ExperimentModelSource = {
   /** Whether the caller may write to the experiment, or only read it. */
   isWritable: boolean
 }
+
+/** What a new version has its files of: an experiment model, or another version. */
+export type VersionSource = Pick<ExperimentModelSource, 'id' | 'name' | 'experimentKey'> &
+  ({ experimentId: bigint } | { versionId: string })
 
 /**
  * A model of an experiment that the viewer may see; undefined if the experiment is deleted. Until the transaction ends, the
@@ -69,7 +73,7 @@ type NewVersion = {
   comment: string
   stages: string[]
   status: string
-  source: ExperimentModelSource
+  source: VersionSource
   nowMs: number
 }
 
@@ -102,16 +106,23 @@ export async function insertRegistryVersion(
     ],
   )
   const { id } = made as { id: string }
-  // An asset stays locked until the version that refers to its object is visible.
+  const [where, values] =
+    'versionId' in source
+      ? ['registry_files WHERE version_id = $2', [source.versionId]]
+      : [
+          'assets WHERE experiment_id = $2 AND type = $3 AND grouping_name = $4',
+          [source.experimentId, modelElement, source.name],
+        ]
+  // A file stays locked until the version that refers to its object is visible.
   const kept = await queries.row<{ files: bigint }>(
     `WITH kept AS (
        INSERT INTO registry_files (version_id, id, place, file_name, type, content_type, size, sha256, object_key, link,
          step, context, metadata, tags, grouping_name, created_at_ms)
        SELECT $1, id, place, file_name, type, content_type, size, sha256, object_key, link, step, context, metadata, tags,
          grouping_name, created_at_ms
-       FROM assets WHERE experiment_id = $2 AND type = $3 AND grouping_name = $4 FOR KEY SHARE RETURNING 1)
+       FROM ${where} FOR KEY SHARE RETURNING 1)
      SELECT count(*) AS files FROM kept`,
-    [id, source.experimentId, modelElement, source.name],
+    [id, ...values],
   )
   return { id, files: kept?.files ?? 0n }
 }

@@ -143,6 +143,8 @@ it('models are found by name, parameter, metric and run, and sorted by a metric 
   const find = (fields: object) => search({ experiment_ids: [experimentId], ...fields })
   expect(await find({ filter: "name = 'low'" })).toEqual(['low'])
   expect(await find({ filter: `source_run_id = '${other.runId}'` })).toEqual(['else'])
+  expect(await find({ filter: "status = 'READY'" })).toEqual([])
+  expect(await find({ filter: "status = 'PENDING'" })).toHaveLength(3)
   expect(await find({ filter: "params.kind LIKE '%i%'" })).toEqual(['high'])
   expect((await find({ filter: 'metrics.score > 0.45', datasets: [{ dataset_name: 'test' }] })).toSorted()).toEqual([
     'else',
