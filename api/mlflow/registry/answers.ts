@@ -35,7 +35,7 @@ export const modelAnswer = z.object({
 })
 
 /** `N.0.0` is the version N. Others, of clients that chose them, are what they are. */
-export const toNumber = (version: string) => /^(\d+)\.0\.0$/.exec(version)?.[1] ?? version
+const toNumber = (version: string) => /^(\d+)\.0\.0$/.exec(version)?.[1] ?? version
 
 export const toSemver = (given: string) => (/^\d+$/.test(given) ? `${BigInt(given)}.0.0` : given)
 

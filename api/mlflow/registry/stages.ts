@@ -5,7 +5,7 @@ import { HttpError } from '../../../http/errors.ts'
  * others stay as they are.
  */
 const known = ['Production', 'Staging', 'Archived'] as const
-export const noStage = 'None'
+const noStage = 'None'
 export const allStages: string[] = [noStage, ...known]
 
 export const toCurrentStage = (stages: string[]): string => known.find((it) => stages.includes(it)) ?? noStage
