@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
@@ -23,6 +23,22 @@ class Points(NamedTuple):
     timestamps: Optional[list[Optional[int]]]
     """Milliseconds since the Unix epoch."""
     epochs: Optional[list[Optional[int]]] = None
+    equals_before: Optional[list[int]] = None
+    """
+    Of each point, how many points of its series before it have the same value, step, time and epoch. With it, points are known by
+    what they are, and come in any order.
+    """
+
+    def part(self, places: Sequence[int]) -> Points:
+        """The points at these places, at least one."""
+        columns: list[Any] = [self.values, self.steps, self.timestamps, self.epochs, self.equals_before]
+        if isinstance(places, range) and places.step == 1:
+            chosen = slice(places.start, places.stop)
+            columns = [None if it is None else it[chosen] for it in columns]
+        else:
+            columns = [None if it is None else [it[at] for at in places] for it in columns]
+        values, steps, timestamps, epochs, equals = columns
+        return self._replace(values=values, steps=steps, timestamps=timestamps, epochs=epochs, equals_before=equals)
 
 
 class Parameter(NamedTuple):

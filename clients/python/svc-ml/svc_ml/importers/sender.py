@@ -15,6 +15,7 @@ from svc_ml.client.spool.log import Record
 from svc_ml.fault import Faults
 from svc_ml.importers import items
 from svc_ml.importers.report import Report
+from svc_ml.importers.series import split_by_steps
 from svc_ml.spool import record
 from svc_ml.transport.delivery import Delivery, Progress, Registration
 from svc_ml.transport.service import Service
@@ -170,29 +171,39 @@ class _Pending:
         self._waiting = 0
 
     def add(self, points: items.Points) -> None:
-        if points.stream != self._stream or self._waiting >= _POINTS_AT_ONCE:
-            self.flush()
-            self._stream = points.stream
+        total = len(points.values)
+        self._report.take("points", total)
+        if points.equals_before is not None:
+            for equals, first, part in split_by_steps(points):
+                self._add(f"{points.stream}\0any order {equals}", part, first)
+            return
         series = (points.stream, points.name, points.context)
+        first = self._counts.get(series, 0)
+        self._counts[series] = first + total
+        self._add(points.stream, points, first)
+
+    def _add(self, stream: str, points: items.Points, first_index: int) -> None:
+        """stream: with the index of a point, its identity."""
+        if stream != self._stream:
+            self.flush()
+            self._stream = stream
         total = len(points.values)
         for at in range(0, total, _POINTS_AT_ONCE):
-            part = slice(at, at + _POINTS_AT_ONCE)
-            count = min(total - at, _POINTS_AT_ONCE)
-            encoded = record.encode_series(
-                points.name,
-                points.context,
-                points.values[part],
-                None if points.steps is None else points.steps[part],
-                None if points.epochs is None else points.epochs[part],
-                None if points.timestamps is None else points.timestamps[part],
-                first_index=self._counts.get(series, 0) + at,
-            )
+            part = points.part(range(at, min(total, at + _POINTS_AT_ONCE)))
+            count = len(part.values)
             if self._waiting and self._waiting + count > _POINTS_AT_ONCE:
                 self.flush()
+            encoded = record.encode_series(
+                part.name,
+                part.context,
+                part.values,
+                part.steps,
+                part.epochs,
+                part.timestamps,
+                first_index=first_index + at,
+            )
             self._records.append(Record(record.POINTS, count, encoded.encode()))
             self._waiting += count
-        self._counts[series] = self._counts.get(series, 0) + total
-        self._report.take("points", total)
 
     def flush(self) -> None:
         if self._records:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shutil
@@ -183,7 +184,7 @@ def server(written: Path, tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_server_is_read_in_all_its_pages(
-    importer: Importer, server: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    importer: Importer, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Of the sizes that the server allows, a thousand runs would be needed for a second page.
     monkeypatch.setattr("svc_ml.importers.mlflow.server._RUNS_AT_ONCE", 2)
@@ -208,6 +209,28 @@ def test_a_server_is_read_in_all_its_pages(
     for command in commands_of("MLflow from its server"):
         assert main([it.replace("http://127.0.0.1:5000", server) for it in command]) == 0
         assert "4 runs" in capsys.readouterr().out
+
+    # One of an earlier time comes in between, and the database below the server has the same.
+    log_metric(server, find_run_id(tmp_path), {"key": "loss", "value": 0.25, "timestamp": START - 5, "step": 450})
+    expected = expected_points()
+    expected["first"].append(("loss", "", 450, START - 5, bits(0.25)))
+    for source in (server, tmp_path / "mlflow.db", server):
+        assert importer.run("mlflow", source)["taken"]["points"] == 938
+        eventually_points(importer, expected)
+
+
+def find_run_id(folder: Path) -> str:
+    with sqlite3.connect(folder / "mlflow.db") as database:
+        return str(database.execute("SELECT run_uuid FROM runs WHERE name = 'first'").fetchone()[0])
+
+
+def log_metric(server: str, run_id: str, metric: dict[str, Any]) -> None:
+    body = json.dumps({"run_id": run_id, **metric}).encode()
+    request = urllib.request.Request(
+        f"{server}/api/2.0/mlflow/runs/log-metric", body, {"content-type": "application/json"}
+    )
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 200
 
 
 def test_what_is_no_store_of_mlflow_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

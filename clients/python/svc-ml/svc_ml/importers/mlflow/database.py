@@ -65,7 +65,8 @@ class DatabaseStore(LocalArtifacts):
                     columns[1].append(step)
                     columns[2].append(ms)
                 for key, columns in series.items():
-                    yield Points(run.id, key, "", *columns)
+                    # The primary key has all of it: no two are equal.
+                    yield Points(run.id, key, "", *columns, equals_before=[0] * len(columns[0]))
                 cursor.places[""] = part[-1][0]
 
     def models(self, run: RunRecord) -> list[LoggedModel]:

@@ -59,13 +59,12 @@ class FolderStore(LocalArtifacts):
         folder = _folder_of(run) / "metrics"
         for path in sorted(it for it in folder.rglob("*") if it.is_file()):
             name = path.relative_to(folder).as_posix()
-            with path.open("rb") as file:
-                file.seek(cursor.places.get(name, 0))
-                data = file.read()
+            if path.stat().st_size == cursor.places.get(name, 0):
+                continue
+            data = path.read_bytes()
             # A line without an end is being written.
             data = data[: data.rfind(b"\n") + 1]
-            if not data:
-                continue
+            cursor.places[name] = len(data)
             # Time, value and step, which before version 1 was not there.
             rows = [it.split() for it in data.decode().splitlines()]
             try:
@@ -74,8 +73,9 @@ class FolderStore(LocalArtifacts):
                 times: list[Optional[int]] = [int(it[0]) for it in rows]
             except (ValueError, LookupError) as error:
                 raise ValueError(f"{path} is damaged: {error}") from None
-            yield Points(run.id, name, "", values, steps, times)
-            cursor.places[name] = cursor.places.get(name, 0) + len(data)
+            new = cursor.series.find_new(Points(run.id, name, "", values, steps, times))
+            if new is not None:
+                yield new
 
     def models(self, run: RunRecord) -> list[LoggedModel]:
         found = []

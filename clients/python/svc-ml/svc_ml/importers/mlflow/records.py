@@ -8,6 +8,7 @@ from typing import NamedTuple, Optional, Protocol, Union
 from urllib.parse import unquote, urlsplit
 
 from svc_ml.importers.items import Download, LeftOut, Points, to_digest
+from svc_ml.importers.series import SeenSeries
 
 
 class RunRecord(NamedTuple):
@@ -51,6 +52,7 @@ class Cursor:
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
+        self.series = SeenSeries()
 
 
 class Store(Protocol):
@@ -65,7 +67,9 @@ class Store(Protocol):
     def tags(self, run: RunRecord) -> dict[str, str]: ...
 
     def points(self, run: RunRecord, cursor: Cursor) -> Iterator[Points]:
-        """Those behind the cursor, which it moves."""
+        """
+        Those behind the cursor, which it moves. They are known by what they are, so that a run is the same from wherever it is read.
+        """
         ...
 
     def models(self, run: RunRecord) -> list[LoggedModel]: ...

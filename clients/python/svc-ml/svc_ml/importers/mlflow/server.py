@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Optional
@@ -58,19 +59,18 @@ class ServerStore:
 
     def points(self, run: RunRecord, cursor: Cursor) -> Iterator[Points]:
         for key in sorted(it["key"] for it in self._data(run).get("metrics", [])):
-            # In the order of their times: of a metric that grows, new ones are the last.
-            before = cursor.places.get(key, 0)
-            at = 0
+            # In the order of their times, so one of an earlier time comes in between.
+            values, steps, times = array("d"), array("q"), array("q")
             asked = {"run_id": run.id, "metric_key": key, "max_results": _POINTS_AT_ONCE}
             for page in self._pages(f"metrics/get-history?{_to_query(asked)}", None):
                 listed = page.get("metrics", [])
-                new = listed[max(0, before - at) :]
-                at += len(listed)
-                if new:
-                    steps: list[Optional[int]] = [int(it.get("step", 0)) for it in new]
-                    times: list[Optional[int]] = [int(it["timestamp"]) for it in new]
-                    yield Points(run.id, key, "", [float(it["value"]) for it in new], steps, times)
-            cursor.places[key] = max(at, before)
+                values.extend(float(it["value"]) for it in listed)
+                steps.extend(int(it.get("step", 0)) for it in listed)
+                times.extend(int(it["timestamp"]) for it in listed)
+            whole = Points(run.id, key, "", values.tolist(), list(steps), list(times))
+            new = cursor.series.find_new(whole)
+            if new is not None:
+                yield new
 
     def models(self, run: RunRecord) -> list[LoggedModel]:
         return []
