@@ -193,6 +193,17 @@ def _trackio(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], 
     return open_source
 
 
+def _aim(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], Source]:
+    parser.add_argument("source", type=Path, help="the folder that has .aim in it")
+
+    def open_source(given: argparse.Namespace) -> Source:
+        from svc_ml.importers.aim.run import AimSource
+
+        return AimSource(given.source)
+
+    return open_source
+
+
 def _comet(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], Source]:
     parser.add_argument("source", type=Path, nargs="*", help="archives .zip")
 
@@ -212,6 +223,7 @@ _KINDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], Callable[[argpa
     "neptune": ("what neptune-exporter has written", _neptune),
     "trackio": ("runs of trackio", _trackio),
     "swanlab": ("runs of SwanLab out of their local files", _swanlab),
+    "aim": ("runs of Aim, with its own package", _aim),
     "comet": ("archives that comet_ml has written offline, by its own `comet upload`", _comet),
     "csv": ("tables of CSV", _table("csv")),
     "jsonl": ("tables of JSON lines", _table("jsonl")),

@@ -1,0 +1,1 @@
+"""Runs of Aim, read with its own package."""
