@@ -15,6 +15,7 @@ import type { RateLimits, Throttle } from '../throttle/throttle.ts'
 import { createAccess } from './access.ts'
 import { createAuditRoutes } from './accounts/audit.ts'
 import { createLimitRoutes } from './accounts/limits.ts'
+import { createNotificationRoutes } from './accounts/notifications.ts'
 import { createOwnKeyRoutes } from './accounts/own-keys.ts'
 import { createRetentionRoutes } from './accounts/retention.ts'
 import { createSecretRoutes } from './accounts/secrets.ts'
@@ -281,6 +282,7 @@ export function createApiRoutes({
     ...createUsageRoutes({ database, rateLimits, workspaceBytesMax: assetLimits.workspaceBytesMax }),
     ...createRetentionRoutes({ database }),
     ...createSessionRoutes({ database, signIn, publicUrl, version }),
+    ...createNotificationRoutes({ database }),
     ...createOwnKeyRoutes({ database }),
     ...createUserRoutes({ database }),
     ...createServiceAccountRoutes({ database }),

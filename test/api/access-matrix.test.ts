@@ -500,6 +500,9 @@ const elsewhere = new Set([
   '/account/sessions',
   '/account/sessions/end',
   '/account/keys',
+  // Of the caller, and of workspaces that the caller may use: `accounts/notifications.test.ts`.
+  '/account/notifications',
+  '/account/notifications/seen',
   '/account/keys/revoke',
   '/workspaces',
   '/projects',

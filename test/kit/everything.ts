@@ -255,6 +255,7 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
     '/account-details',
     '/account/keys',
     '/account/sessions',
+    '/account/notifications',
     '/admin/users',
     '/admin/audit',
     '/admin/keys',

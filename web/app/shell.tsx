@@ -9,6 +9,7 @@ import { Menu, MenuChoice, MenuItem, MenuLabel, MenuLine, MenuLink } from '../ki
 import { EmptyPlace, ErrorPlace } from '../kit/places.tsx'
 import { setTheme, type Theme, useIsDark, useTheme } from '../kit/theme.ts'
 import { toastError } from '../kit/toast.tsx'
+import { Notifications } from './notifications.tsx'
 import { Search } from './search.tsx'
 import { Sections } from './sections.tsx'
 import styles from './shell.module.css'
@@ -42,6 +43,7 @@ export function Shell() {
           <span>Search</span>
           <kbd>{isApple ? '⌘' : 'Ctrl'} K</kbd>
         </button>
+        <Notifications />
         <ReaderMenu />
       </header>
       <main id="main" tabIndex={-1} className={styles.main}>

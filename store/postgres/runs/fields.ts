@@ -57,6 +57,26 @@ export function describeAttribute(name: RunAttribute, aliveSinceMs: number, para
   return { kind, sql, asText: kind === 'flag' ? `CASE WHEN ${sql} THEN 'true' ELSE 'false' END` : `(${sql})::text` }
 }
 
+/** A run that is silent for so long is told of as lost: a short break of its network is none. */
+const lostAfterMs = 120_000
+
+/**
+ * How a run `e` ended, and when that became known, as SQL: `finished` and `crashed` when it said so, `lost` when it fell silent;
+ * null while it goes on, and for a run that never told whether it lives.
+ *
+ * @param now the placeholder of the present in ms
+ */
+export function describeEnd(now: string): { kind: string; at: string } {
+  const isAlive = isRunning(`${now} - ${lostAfterMs}`)
+  const isSilent = '(e.alive_at_ms IS NOT NULL OR e.reported_status IS NOT NULL)'
+  const kind = `CASE WHEN e.has_crashed THEN 'crashed' WHEN ${isAlive} THEN NULL WHEN ${isSilent} THEN 'lost'
+    WHEN coalesce(e.not_alive_at_ms, e.end_time_ms) IS NOT NULL THEN 'finished' END`
+  const toldAt = `coalesce(e.not_alive_at_ms, e.end_time_ms, e.active_at_ms)`
+  const at = `CASE WHEN e.has_crashed OR NOT ${isSilent} THEN ${toldAt}
+    ELSE coalesce(e.alive_at_ms, e.active_at_ms + ${silentMsMax}) + ${lostAfterMs} END`
+  return { kind, at }
+}
+
 /** An entry of the index by name has room for values of so many bytes. Conditions name it, or else it is not used. */
 export const shortBytesMax = 200
 export const isShort = (value: string) => `octet_length(${value}) <= ${shortBytesMax}`

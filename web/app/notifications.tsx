@@ -1,0 +1,93 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { session } from '../api/accounts.ts'
+import { shareCode } from '../api/http.ts'
+import { type Notification, notifications, setSeen } from '../api/notifications.ts'
+import { IconButton, join } from '../kit/button.tsx'
+import { BellIcon } from '../kit/icons.tsx'
+import { PageLink, toPagePath } from '../kit/page-link.tsx'
+import { Popover } from '../kit/popover.tsx'
+import { toAgo } from '../kit/text.ts'
+import styles from './notifications.module.css'
+
+/** A bell with how much is new since the last visit, and what that is. Opening it makes it seen. */
+export function Notifications() {
+  const reader = useQuery(session).data
+  const { data = [] } = useQuery({ ...notifications, enabled: reader != null && shareCode() === undefined })
+  const client = useQueryClient()
+  // What was new when the panel was opened stays marked while it is open.
+  const [shown, setShown] = useState<Notification[]>([])
+  const fresh = data.filter((it) => it.isNew).length
+  function see() {
+    setShown(data)
+    if (fresh === 0) return
+    client.setQueryData(
+      notifications.queryKey,
+      data.map((it) => ({ ...it, isNew: false })),
+    )
+    // If it does not get through, the same is new once more.
+    void setSeen(Math.max(...data.map((it) => it.at))).catch(() => undefined)
+  }
+  if (reader == null) return null
+  return (
+    <Popover
+      label="Notifications"
+      align="end"
+      className={styles.panel}
+      trigger={(toggle, isOpen) => (
+        <IconButton
+          label={fresh > 0 ? `Notifications, ${fresh} new` : 'Notifications'}
+          aria-expanded={isOpen}
+          onClick={() => {
+            if (!isOpen) see()
+            toggle()
+          }}
+        >
+          <BellIcon />
+          {fresh > 0 && (
+            <span className={styles.count} aria-hidden="true">
+              {fresh > 99 ? '99+' : fresh}
+            </span>
+          )}
+        </IconButton>
+      )}
+    >
+      {(close) =>
+        shown.length === 0 ? (
+          <p className={styles.none}>
+            Nothing yet. Runs of yours that end, and alerts of your workspaces, are told of here for 14 days.
+          </p>
+        ) : (
+          <ul className={styles.list}>
+            {shown.map((it) => (
+              <li key={`${it.kind} ${it.experimentKey ?? it.modelName} ${it.alertId} ${it.at}`}>
+                <PageLink path={toPath(it)} onClick={close} className={join(it.isNew && styles.fresh)}>
+                  <span className={join(styles.dot, styles[it.kind])} aria-hidden="true" />
+                  <span className={styles.what}>
+                    <b>{toName(it)}</b> {sentences[it.kind]}
+                    {it.error && <small>{it.error}</small>}
+                  </span>
+                  <span className={styles.where}>
+                    {it.projectName === null ? it.workspaceName : `${it.workspaceName}/${it.projectName}`}
+                    <time dateTime={new Date(it.at).toISOString()}>{toAgo(it.at)}</time>
+                  </span>
+                </PageLink>
+              </li>
+            ))}
+          </ul>
+        )
+      }
+    </Popover>
+  )
+}
+
+const sentences = { finished: 'finished', crashed: 'crashed', lost: 'fell silent', alert: 'fired' }
+
+const toName = ({ alertName, experimentName, experimentKey }: Notification) =>
+  alertName ?? (experimentName || experimentKey) ?? ''
+
+function toPath({ workspaceName, projectName, experimentKey, modelName }: Notification): string {
+  if (projectName !== null && experimentKey !== null) return toPagePath(workspaceName, projectName, experimentKey)
+  if (modelName !== null) return toPagePath(workspaceName, '-', 'production', modelName)
+  return projectName === null ? toPagePath(workspaceName) : toPagePath(workspaceName, projectName)
+}
