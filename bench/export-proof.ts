@@ -67,6 +67,7 @@ await runCommand(async (closers) => {
 
   say('Starting the stores and the service')
   const { service: source, stores } = await start()
+  await tellPeak(source, 'start')
   say(`Making ${count} experiments`)
   const { runs, projectId } = await createRuns(source, stores, count)
   say(`Making ${(count * ofRun).toLocaleString('en')} points`)
@@ -89,18 +90,22 @@ await runCommand(async (closers) => {
     }
     for (const reader of readers) await compareWith(reader, format, jobs, place)
     await rm(place, { recursive: true })
+    await tellPeak(source, format)
   }
 
   say('Reading everything')
   const reads = listReads(projectId, runs)
   const before = await readAll(source, reads)
+  await tellPeak(source, 'reads')
   say(`${reads.length} reads; exporting the archive`)
   const archive = path.join(folder, 'project.tar')
   const exportSeconds = await runSvc(source, ['export', '--project', projectName, '--archive', archive])
+  await tellPeak(source, 'archive')
   const archiveMiB = (await stat(archive)).size / 2 ** 20
   const { service: target } = await start()
   say(`Importing ${archiveMiB.toFixed(0)} MiB into an empty server`)
   const importSeconds = await runSvc(target, ['import', archive, '--workspace', 'default'])
+  await tellPeak(target, 'import')
   say('Reading everything there')
   compareReads(await readAll(target, reads), before)
 
@@ -114,6 +119,12 @@ await runCommand(async (closers) => {
   )
   if (Math.max(...peaks) >= apiMiBMax) throw new Error(`The api needed more than ${apiMiBMax} MiB.`)
   say(`Written to ${file}`)
+
+  /** What a step costs may hide behind an earlier one: a peak never falls. */
+  async function tellPeak({ readPeakMiB }: Service, after: string) {
+    const peak = (await readPeakMiB())?.api
+    if (peak !== undefined) say(`The api at its peak, after ${after}: ${peak.toFixed(0)} MiB`)
+  }
 
   /** A service with stores of its own: the api, and the other roles beside it. */
   async function start() {

@@ -2,6 +2,7 @@
 import { enableCompileCache, flushCompileCache } from 'node:module'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { setFlagsFromString } from 'node:v8'
 
 /**
  * The `svc` command: finds the subcommand and runs it. An error is printed as a sentence, without a stack trace
@@ -38,7 +39,10 @@ const commands: Record<string, Command> = {
   },
   api: {
     summary: 'Run the tier that answers all other calls',
-    run: async () => (await import('./role.ts')).runRole('api'),
+    run: async () => {
+      keepYoungGenerationSmall()
+      await (await import('./role.ts')).runRole('api')
+    },
   },
   migrate: {
     summary: 'Migrate the stores to this version; make the first admin and key',
@@ -213,6 +217,15 @@ async function main([name, ...rest]: string[]) {
   await command.run(parsed.values as Record<string, string | boolean | undefined>, parsed.positionals)
   // A process that is killed later would not write the cache.
   flushCompileCache()
+}
+
+/**
+ * V8 lets new objects have tens of megabytes before it looks which of them are dead. Those of the api are mostly chunks of
+ * streamed answers, whose bytes lie outside of the heap and wait with them. With exports of 500 MiB the peak is 225 to 248
+ * instead of 302 MiB, at the same CPU (measured).
+ */
+function keepYoungGenerationSmall() {
+  setFlagsFromString('--semi-space-growth-factor=1')
 }
 
 function usageError(message: string) {
