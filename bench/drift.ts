@@ -5,7 +5,7 @@ import { createClosers } from '../runtime/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { rollupLimits } from '../store/clickhouse/monitoring/rollups/build.ts'
 import { rollupsTable } from '../store/clickhouse/monitoring/rollups/tables.ts'
-import { openDatabase } from '../store/postgres/database.ts'
+import { type Database, openDatabase } from '../store/postgres/database.ts'
 import { ensureMonitoredModel } from '../store/postgres/monitoring/models.ts'
 import { upsertReferenceSet } from '../store/postgres/monitoring/reference-sets.ts'
 import { openBenchStores } from './contenders/stores.ts'
@@ -13,24 +13,26 @@ import { startSystem } from './contenders/system.ts'
 import { median } from './report/report.ts'
 
 /**
- * `npm run bench:drift`: measures reads of distributions, drift and label quality over many events of 20 features. The
+ * `npm run bench:drift`: measures reads of distributions, drift and label quality over many events, which lie in 90 days. The
  * events are generated inside ClickHouse, in the order in which production would send them, and read over HTTP. With
  * `--folder`, the data is kept and read again by the next run.
  */
 const usage =
-  'Usage: npm run bench:drift -- [--events N] [--reference N] [--rounds N] [--read NAME] [--folder FOLDER] [--json]\n'
+  'Usage: npm run bench:drift -- [--events N] [--features N] [--reference N] [--rounds N] [--read NAME] [--folder FOLDER] [--json]\n'
 
 const workspaceName = 'default'
 const modelName = 'bench'
-const eventsPerInsert = 500_000
+const valuesPerInsert = 5_000_000
 const eventsPerClaim = 500
-const start = 1_700_000_000_000
-const everyMs = 100
+const dayMs = 86_400_000
+const days = 90
+const start = 19_600 * dayMs
 
 async function main() {
   const { values } = parseArgs({
     options: {
       events: { type: 'string', default: '10000000' },
+      features: { type: 'string', default: '20' },
       reference: { type: 'string', default: '100000' },
       rounds: { type: 'string', default: '5' },
       read: { type: 'string' },
@@ -41,9 +43,11 @@ async function main() {
   })
   if (values.help) return void process.stdout.write(usage)
   const [events, reference, rounds] = [Number(values.events), Number(values.reference), Number(values.rounds)]
-  if (!(events >= 1_000) || !(reference >= 1_000) || !(rounds >= 1)) {
-    throw new Error(`--events and --reference from 1000, --rounds from 1.\n${usage}`)
+  const features = Number(values.features)
+  if (!(events >= 1_000) || !(reference >= 1_000) || !(rounds >= 1) || !(features >= 20 && features <= 100)) {
+    throw new Error(`--events and --reference from 1000, --rounds from 1, --features from 20 to 100.\n${usage}`)
   }
+  const everyMs = Math.floor((days * dayMs) / events)
   const closers = createClosers()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => closers.closeAll().finally(() => process.exit(130)))
@@ -78,11 +82,13 @@ async function main() {
       )[0]?.n === String(count)
     if ((await isThere(id, events)) && (await isThere(dataSetId, reference))) say('Reading the events of the folder')
     else {
-      say(`Making ${events} events of 20 features, and a reference of ${reference}`)
-      await makeEvents({ run, database: into, id: dataSetId, kind: 2, from: 0, to: reference })
+      say(`Making ${events} events of ${features} features, and a reference of ${reference}`)
+      const made = { run, database: into, features, everyMs, events }
+      await makeEvents({ ...made, id: dataSetId, kind: 2, from: 0, to: reference })
+      const eventsPerInsert = Math.floor(valuesPerInsert / features)
       for (let from = 0; from < events; from += eventsPerInsert) {
         const to = Math.min(events, from + eventsPerInsert)
-        await makeEvents({ run, database: into, id, kind: 1, from, to })
+        await makeEvents({ ...made, id, kind: 1, from, to })
       }
     }
     say('Waiting for the worker to sum them up')
@@ -93,6 +99,8 @@ async function main() {
     ] as const)
       await waitForRollups(clickhouse, { modelId, kind })
     await settle(clickhouse)
+    say('Waiting for the worker to store the drift of the days')
+    await waitForDays(database, id)
 
     const end = start + events * everyMs
     const window = Math.ceil((events * everyMs) / 24)
@@ -105,9 +113,12 @@ async function main() {
       'drift, numeric, 24 windows': `drift?feature=f00&from=${start}&to=${end}&interval=${window}`,
       'drift, categorical': 'drift?feature=f18',
       'drift, numeric, one window of 24': `drift?feature=f00&from=${end - window}&to=${end}`,
-      'drift, all 20, one window of 24': `drift?from=${end - window}&to=${end}`,
-      'drift, all 20': 'drift?',
+      'drift, all, one window of 24': `drift?from=${end - window}&to=${end}`,
+      'drift, all': 'drift?',
+      'drift map, all, 90 days': `drift/map?from=${start}&to=${end}`,
+      'alert preview, all, 90 days': 'alerts/preview',
       'label quality, a tenth labelled': 'labels/quality?',
+      'label delay, a tenth labelled': 'labels/delay?',
     }
     const results: Result[] = []
     for (const [read, query] of Object.entries(reads)) {
@@ -118,8 +129,7 @@ async function main() {
       for (let round = 0; round < rounds; round++) {
         const cpuBefore = await system.readCpu()
         const before = performance.now()
-        const address = `${system.readUrl}/mpm/v2/${query}&workspaceName=${workspaceName}&modelName=${modelName}`
-        const answer = await fetch(address, { headers: { authorization: stores.apiKey } })
+        const answer = await ask(`${system.readUrl}/mpm/v2/${query}`, stores.apiKey, end)
         const text = await answer.text()
         if (!answer.ok) throw new Error(`${query} answered ${answer.status}: ${text}`)
         took.push(performance.now() - before)
@@ -137,11 +147,31 @@ async function main() {
         cpuMs: spent.length === 0 ? undefined : median(spent),
       })
     }
-    if (values.json) process.stdout.write(`${JSON.stringify({ events, reference, results })}\n`)
-    else process.stdout.write(render({ events, reference, rounds }, results))
+    if (values.json) process.stdout.write(`${JSON.stringify({ events, features, reference, results })}\n`)
+    else process.stdout.write(render({ events, features, reference, rounds }, results))
   } finally {
     await closers.closeAll()
   }
+}
+
+/** A read of the model; one without a query is posted. */
+async function ask(address: string, authorization: string, end: number): Promise<Response> {
+  if (address.includes('?')) {
+    return await fetch(`${address}&workspaceName=${workspaceName}&modelName=${modelName}`, {
+      headers: { authorization },
+    })
+  }
+  const rule = {
+    workspaceName,
+    modelName,
+    name: 'drift',
+    measure: 'wasserstein',
+    windowMs: dayMs,
+    windows: days,
+    to: end,
+  }
+  const headers = { authorization, 'content-type': 'application/json' }
+  return await fetch(address, { method: 'POST', headers, body: JSON.stringify(rule) })
 }
 
 type Made = {
@@ -149,16 +179,22 @@ type Made = {
   database: string
   id: bigint
   kind: 1 | 2
+  features: number
+  /** All that are made, one every so many ms. */
+  events: number
+  everyMs: number
   from: number
   to: number
 }
 
 /**
- * 14 floats, 2 integers, a boolean and 3 categories. The first feature drifts in the second half of the period. Every tenth
- * event is labelled.
+ * Of twenty features 14 are floats, 2 integers, one a boolean and 3 categories. The first feature drifts in the second half of
+ * the period. Every tenth event is labelled.
  */
-async function makeEvents({ run, database, id, kind, from, to }: Made) {
+async function makeEvents({ run, database, id, kind, features, events, everyMs, from, to }: Made) {
   const numbers = `numbers(${from}, ${to - from})`
+  // Feature by feature, as the table is sorted.
+  const values = `(SELECT ${from} + number % ${to - from} AS number, intDiv(number, ${to - from}) AS f FROM numbers(${(to - from) * features}))`
   const number = (at: string) => `1000 + intDiv(${at}, ${eventsPerClaim}), ${at} % ${eventsPerClaim}`
   const version = `if(intDiv(number, 1000) % 2 = 0, '1.0.0', '1.1.0')`
   await run(
@@ -167,13 +203,14 @@ async function makeEvents({ run, database, id, kind, from, to }: Made) {
   )
   await run(
     `INSERT INTO ${database}.event_values SELECT ${id}, ${kind}, ${version}, 1, concat('f', leftPad(toString(f), 2, '0')),
-       ${start} + number * ${everyMs}, ${number('number')}, multiIf(f < 14, 2, f < 16, 1, f < 17, 3, 4),
-       multiIf(f = 0 AND number > 5000000, normal + 0.5, f < 14, normal * (1 + f / 10) + f, f < 16, toFloat64(random % 100),
-         f < 17, toFloat64(random % 2), 0),
-       if(f < 17, '', concat('category ', toString(random % multiIf(f = 17, 3, f = 18, 12, 500))))
-     FROM (SELECT number, arrayJoin(range(20)) AS f, cityHash64(number, f, ${kind}) AS random,
+       ${start} + number * ${everyMs}, ${number('number')}, multiIf(t < 14, 2, t < 16, 1, t < 17, 3, 4),
+       multiIf(f = 0 AND number > ${events / 2}, normal + 0.5, t < 14, normal * (1 + f / 10) + f, t < 16, toFloat64(random % 100),
+         t < 17, toFloat64(random % 2), 0),
+       if(t < 17, '', concat('category ', toString(random % multiIf(t = 17, 3, t = 18, 12, 500))))
+     FROM (SELECT number, f, f % 20 AS t, cityHash64(number, f, ${kind}) AS random,
        sqrt(-2 * log((random % 1000003 + 1) / 1000004)) * cos(2 * pi() * (intDiv(random, 1000003) % 1000003) / 1000003) AS normal
-       FROM ${numbers})`,
+       FROM ${values})
+     SETTINGS min_insert_block_size_rows = 10000000, min_insert_block_size_bytes = 0`,
   )
   if (kind === 2) return
   await run(
@@ -191,7 +228,7 @@ async function makeEvents({ run, database, id, kind, from, to }: Made) {
   )
 }
 
-const rollupsMsMax = 900_000
+const rollupsMsMax = 5_400_000
 
 /** Waits until the worker has rolled up all events but the last few. */
 async function waitForRollups(
@@ -209,6 +246,21 @@ async function waitForRollups(
     if (performance.now() > deadline)
       throw new Error(`After ${rollupsMsMax / 1000} s there are ${row?.left} events in no rollup.`)
     await new Promise((resolve) => setTimeout(resolve, 1_000))
+  }
+}
+
+/** Waits until the worker has stored days, and stores no more of them. */
+async function waitForDays(database: Database, id: bigint) {
+  const deadline = performance.now() + rollupsMsMax
+  let before = -1
+  while (performance.now() < deadline) {
+    const row = await database.row<{ n: number }>('SELECT count(*)::int AS n FROM drift_windows WHERE model_id = $1', [
+      id,
+    ])
+    const stored = row?.n ?? 0
+    if (stored >= days - 1 || (stored > 0 && stored === before)) return say(`  ${stored} days are stored`)
+    before = stored
+    await new Promise((resolve) => setTimeout(resolve, 60_000))
   }
 }
 
@@ -234,7 +286,7 @@ type Result = {
 }
 
 function render(
-  { events, reference, rounds }: { events: number; reference: number; rounds: number },
+  { events, features, reference, rounds }: Record<'events' | 'features' | 'reference' | 'rounds', number>,
   results: Result[],
 ) {
   const lines = results.map(
@@ -242,7 +294,7 @@ function render(
       `  ${read.padEnd(36)} ${medianMs.toFixed(0).padStart(7)} ms  (${leastMs.toFixed(0)} - ${greatestMs.toFixed(0)}), CPU of ClickHouse ${cpuMs?.toFixed(0) ?? 'unknown'} ms\n`,
   )
   return (
-    `Reads over HTTP of ${events.toLocaleString('en')} events of 20 features, reference of ${reference.toLocaleString('en')}; medians of ${rounds}\n\n` +
+    `Reads over HTTP of ${events.toLocaleString('en')} events of ${features} features, reference of ${reference.toLocaleString('en')}; medians of ${rounds}\n\n` +
     lines.join('')
   )
 }
