@@ -6,6 +6,7 @@ import type { Drift } from '../../store/clickhouse/monitoring/drift/drift.ts'
 import type { Profile } from '../../store/clickhouse/monitoring/drift/profiles.ts'
 import { listFeatureNames } from '../../store/clickhouse/monitoring/features.ts'
 import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
+import type { Filter } from '../../store/clickhouse/monitoring/segment-reader.ts'
 import { readDrift } from '../../store/monitoring/drift-report.ts'
 import {
   judge,
@@ -15,17 +16,23 @@ import {
   thresholdDefaults,
   type Verdict,
 } from '../../store/monitoring/drift-verdict.ts'
-import { findReference } from '../../store/monitoring/reference.ts'
+import { type FoundReference, findReference } from '../../store/monitoring/reference.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { allParts, commonFields, partField, unknownFeature } from './fields.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
+import { type SegmentReaders, segmentFields } from './segments.ts'
 import { boundsOf, findWindows, windowAnswer, windowFields } from './windows.ts'
 
-type Deps = { database: Database; eventReader: EventReader; models: MonitoredModels }
+type Deps = { database: Database; segments: SegmentReaders; models: MonitoredModels }
 
 const windowsMax = 200
 
 const threshold = optional(z.coerce.number('expected a number').min(0, 'must be 0 or more'))
+
+export const ofSegmentAnswer = z
+  .boolean()
+  .nullable()
+  .describe('false: it has no event in the segment, so all of it is compared; null without a segment')
 
 const featureAnswer = z.object({
   name: z.string(),
@@ -59,18 +66,7 @@ const featureAnswer = z.object({
 })
 
 /** Compares the events of production with those the model was trained on. */
-export function createMonitoringDriftRoutes({ database, eventReader, models }: Deps): Route[] {
-  async function requireReference(
-    query: { modelName: string; modelVersion?: string | undefined; datasetName?: string | undefined },
-    workspaceId: string,
-  ) {
-    const { modelName, modelVersion, datasetName } = query
-    const wanted = { workspaceId, modelName, modelVersion, datasetName }
-    const found = await findReference({ queries: database, reader: eventReader }, wanted)
-    if (found) return found
-    throw unknownReference(query)
-  }
-
+export function createMonitoringDriftRoutes({ database, segments, models }: Deps): Route[] {
   return [
     route({
       ...commonFields,
@@ -90,6 +86,7 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
       query: object({
         ...modelQuery.shape,
         ...windowFields,
+        ...segmentFields,
         datasetName: optional(text(1_000, 1)).describe(
           'the reference; the last one uploaded for the model when absent',
         ),
@@ -109,6 +106,7 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
           datasetName: z.string(),
           events: z.int().describe('bins change when events are added to the reference'),
           lastReceivedAt: z.int().describe('ms since the Unix epoch'),
+          ofSegment: ofSegmentAnswer,
         }),
         windows: z.array(
           z.object({
@@ -124,12 +122,12 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
       }),
       async handle({ query, caller }) {
         const model = await models.find(caller, query)
-        const reference = await requireReference(query, model.workspace.id)
+        const { eventReader, reference, ofSegment } = await openComparison({ database, segments }, model, query)
         const current = { modelId: model.id, kind: 'EVENTS', version: query.modelVersion } as const
         const windows = await findWindows(eventReader, current, query, windowsMax)
         const feature = query.feature === undefined ? undefined : { part: query.part ?? 'feature', name: query.feature }
         const { datasetName, events, lastReceivedAt } = reference
-        const answered = { datasetName, events, lastReceivedAt }
+        const answered = { datasetName, events, lastReceivedAt, ofSegment }
         if (!windows) return { reference: answered, windows: [] }
         const report = await readDrift(eventReader, { reference, current, windows, feature })
         const thresholds = {
@@ -172,14 +170,50 @@ export function createMonitoringDriftRoutes({ database, eventReader, models }: D
   ]
 }
 
-export function unknownReference({
-  modelName,
-  datasetName,
-}: {
+type ReferenceQuery = {
   modelName: string
+  modelVersion?: string | undefined
   datasetName?: string | undefined
-}): HttpError {
+  segment?: string | undefined
+  filters?: Filter[] | undefined
+}
+
+type Compared = {
+  eventReader: EventReader
+  reference: FoundReference
+  /** Whether the reference is of the segment, too; null without a segment. */
+  ofSegment: boolean | null
+}
+
+/**
+ * What a read compares with: the events of its segment in the reference, or all of the reference if it has none of them.
+ *
+ * @throws HttpError `referenceUnknown`, `segmentUnknown`
+ */
+export async function openComparison(
+  { database, segments }: { database: Database; segments: SegmentReaders },
+  model: { workspace: { id: string }; name: string },
+  query: ReferenceQuery,
+): Promise<Compared> {
+  const { modelName, modelVersion, datasetName } = query
+  const wanted = { workspaceId: model.workspace.id, modelName, modelVersion, datasetName }
+  const whole = await findReference({ queries: database, reader: segments.all }, wanted)
+  if (!whole) throw unknownReference(query)
+  const eventReader = await segments.open(model, query)
+  if (eventReader === segments.all) return { eventReader, reference: whole, ofSegment: null }
+  const reference = await findReference({ queries: database, reader: eventReader }, wanted)
+  if (reference) return { eventReader, reference, ofSegment: true }
+  return { eventReader: await segments.open(model, query, whole.scope.modelId), reference: whole, ofSegment: false }
+}
+
+export function unknownReference({ modelName, datasetName, segment }: ReferenceQuery): HttpError {
   const upload = 'POST /mpm/v2/dataset/events/csv'
+  if (segment !== undefined) {
+    return new HttpError(
+      'referenceUnknown',
+      `segment: no event of a reference of the model is in the segment "${segment}".`,
+    )
+  }
   return new HttpError(
     'referenceUnknown',
     datasetName === undefined

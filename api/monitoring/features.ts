@@ -9,9 +9,10 @@ import { countWindows, type EventScope, type FeatureName, kindOfPart } from '../
 import { type EventKind, eventKinds } from '../../store/clickhouse/monitoring/tables.ts'
 import { allParts, commonFields, count, expected, partField, typeAnswer, unknownFeature } from './fields.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
+import { type SegmentReaders, segmentFields } from './segments.ts'
 import { boundsOf, findWindows, windowAnswer, windowFields } from './windows.ts'
 
-type Deps = { eventReader: EventReader; models: MonitoredModels }
+type Deps = { segments: SegmentReaders; models: MonitoredModels }
 
 const windowsMax = 1_000
 const binsMax = 200
@@ -35,7 +36,7 @@ const edgesField = optional(
 ).describe('the bounds of the bins, ascending, separated by commas')
 
 /** Lists features, and reads the distribution of their values over time. */
-export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Route[] {
+export function createMonitoringFeatureRoutes({ segments, models }: Deps): Route[] {
   return [
     route({
       ...commonFields,
@@ -43,7 +44,13 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
       summary:
         'Lists the features, predictions and labels of a model, each with its type, the number of values of each type, and ' +
         'the share of events without a value (null, NaN, or no such feature in the event).',
-      query: object({ ...modelQuery.shape, kind: kindField, from: windowFields.from, to: windowFields.to }),
+      query: object({
+        ...modelQuery.shape,
+        kind: kindField,
+        from: windowFields.from,
+        to: windowFields.to,
+        ...segmentFields,
+      }),
       answer: z.object({
         features: z.array(
           z.object({
@@ -61,6 +68,7 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
       }),
       async handle({ query, caller }) {
         const model = await models.find(caller, query)
+        const eventReader = await segments.open(model, query)
         const scope = {
           modelId: model.id,
           kind: query.kind ?? 'EVENTS',
@@ -93,6 +101,7 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
       query: object({
         ...modelQuery.shape,
         ...windowFields,
+        ...segmentFields,
         kind: kindField,
         feature: text(1_000, 1),
         part: partField.describe('feature when absent'),
@@ -130,13 +139,14 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
       }),
       async handle({ query, caller }) {
         const model = await models.find(caller, query)
+        const eventReader = await segments.open(model, query)
         const feature = { part: query.part ?? 'feature', name: query.feature }
         const kind = kindOfPart(feature.part, query.kind ?? 'EVENTS')
         const scope = { modelId: model.id, kind, version: query.modelVersion }
         const windows = await findWindows(eventReader, scope, query, windowsMax)
         const ofTime = { ...scope, from: windows?.from, to: windows?.to }
         const [found] = await countFeatures(eventReader, ofTime, [feature])
-        if (!found || found.events === found.missing) await requireFeature(scope, feature)
+        if (!found || found.events === found.missing) await requireFeature(eventReader, scope, feature)
         const type = found?.type ?? 'numeric'
         if (!windows) return { feature: feature.name, part: feature.part, type, edges: [], categories: [], windows: [] }
         const events = await countEventsOfWindows(eventReader, scope, windows)
@@ -197,7 +207,7 @@ export function createMonitoringFeatureRoutes({ eventReader, models }: Deps): Ro
     }),
   ]
 
-  async function requireFeature(scope: EventScope, { part, name }: FeatureName) {
+  async function requireFeature(eventReader: EventReader, scope: EventScope, { part, name }: FeatureName) {
     const names = await listFeatureNames(eventReader, scope, [part])
     if (names.some((it) => it.name === name)) return
     throw unknownFeature(

@@ -2,20 +2,21 @@ import { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
-import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
+import { delayLevels, readDelays } from '../../store/clickhouse/monitoring/label-delay.ts'
 import { countWindows } from '../../store/clickhouse/monitoring/scope.ts'
 import { findJudgement, readQuality, tasks } from '../../store/monitoring/judgement.ts'
 import { commonFields, count } from './fields.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
+import { type SegmentReaders, segmentFields } from './segments.ts'
 import { boundsOf, findWindows, windowAnswer, windowFields } from './windows.ts'
 
-type Deps = { eventReader: EventReader; models: MonitoredModels }
+type Deps = { segments: SegmentReaders; models: MonitoredModels }
 
 const windowsMax = 1_000
 const metric = z.number().nullable()
 
 /** Compares predictions with their labels. */
-export function createMonitoringQualityRoutes({ eventReader, models }: Deps): Route[] {
+export function createMonitoringQualityRoutes({ segments, models }: Deps): Route[] {
   return [
     route({
       ...commonFields,
@@ -29,6 +30,7 @@ export function createMonitoringQualityRoutes({ eventReader, models }: Deps): Ro
       query: object({
         ...modelQuery.shape,
         ...windowFields,
+        ...segmentFields,
         label: optional(text(1_000, 1)).describe('when absent the one named "value", or the only one'),
         prediction: optional(text(1_000, 1)).describe(
           'when absent: the prediction with the name of the label, the one named "value", or the only one',
@@ -62,6 +64,7 @@ export function createMonitoringQualityRoutes({ eventReader, models }: Deps): Ro
       }),
       async handle({ query, caller }) {
         const model = await models.find(caller, query)
+        const eventReader = await segments.open(model, query)
         const scope = { modelId: model.id, kind: 'EVENTS', version: query.modelVersion } as const
         const judgement = await findJudgement(eventReader, scope, query)
         if (judgement && 'error' in judgement) {
@@ -91,6 +94,48 @@ export function createMonitoringQualityRoutes({ eventReader, models }: Deps): Ro
               bias: it?.bias ?? null,
             }
           }),
+        }
+      },
+    }),
+
+    route({
+      ...commonFields,
+      path: '/mpm/v2/labels/delay',
+      summary:
+        'How many predictions have a label, and how long after the prediction it came, in windows of the time of the ' +
+        'prediction. A delay is the time of the label less the time of the prediction, in ms: 0 for labels that came with ' +
+        'it. The quantiles are exact: the least delay that a share q does not exceed.',
+      query: object({ ...modelQuery.shape, ...windowFields, ...segmentFields }),
+      answer: z.object({
+        windows: z.array(
+          z.object({
+            ...windowAnswer,
+            predictions: z.int(),
+            labelled: z.int(),
+            coverage: metric.describe('the share that has a label; null without a prediction'),
+            delays: z
+              .record(z.string(), z.int())
+              .describe('by share, such as 0.5 for the median; empty without a label'),
+            longest: z.int().nullable(),
+          }),
+        ),
+      }),
+      async handle({ query, caller }) {
+        const model = await models.find(caller, query)
+        const eventReader = await segments.open(model, query)
+        const scope = { modelId: model.id, kind: 'EVENTS', version: query.modelVersion } as const
+        const windows = await findWindows(eventReader, scope, query, windowsMax)
+        if (!windows) return { windows: [] }
+        const read = await readDelays(eventReader, { scope, windows })
+        return {
+          windows: read.map(({ predictions, labelled, quantiles, longest }, at) => ({
+            ...boundsOf(windows, at),
+            predictions,
+            labelled,
+            coverage: predictions === 0 ? null : labelled / predictions,
+            delays: Object.fromEntries(quantiles.map((it, q) => [delayLevels[q], it])),
+            longest,
+          })),
         }
       },
     }),

@@ -3,12 +3,8 @@ import { int64, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import {
-  countByVersion,
-  countOverTime,
-  findTimeRange,
-  type VersionCounts,
-} from '../../store/clickhouse/monitoring/events.ts'
+import { countEventsOverTime } from '../../store/clickhouse/monitoring/event-counts.ts'
+import { countByVersion, findTimeRange, type VersionCounts } from '../../store/clickhouse/monitoring/events.ts'
 import { type EventKind, eventKinds } from '../../store/clickhouse/monitoring/tables.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { listIngestionErrors } from '../../store/postgres/monitoring/ingestion-errors.ts'
@@ -16,8 +12,15 @@ import { findMonitoredModel, listModelCounters, listMonitoredModels } from '../.
 import type { Access } from '../access.ts'
 import { commonFields } from './fields.ts'
 import { type MonitoredModels, modelQuery } from './monitored-model.ts'
+import { type SegmentReaders, segmentFields } from './segments.ts'
 
-type Deps = { database: Database; clickhouse: ClickHouse; access: Access; models: MonitoredModels }
+type Deps = {
+  database: Database
+  clickhouse: ClickHouse
+  access: Access
+  models: MonitoredModels
+  segments: SegmentReaders
+}
 
 const modelsPerPage = 500
 const errorsMax = 1_000
@@ -35,7 +38,7 @@ const versionAnswer = z.object({
 })
 
 /** Lists models, and counts their events and the errors in them. */
-export function createMonitoringModelRoutes({ database, clickhouse, access, models }: Deps): Route[] {
+export function createMonitoringModelRoutes({ database, clickhouse, access, models, segments }: Deps): Route[] {
   return [
     route({
       ...commonFields,
@@ -108,6 +111,7 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
         'of their width since the Unix epoch (UTC); intervals without events are left out.',
       query: object({
         ...modelQuery.shape,
+        ...segmentFields,
         from: optional(int64).describe('start, ms since the Unix epoch, included; the first event when absent'),
         to: optional(int64).describe('end, ms since the Unix epoch, excluded; after the last event when absent'),
         interval: optional(int64).describe(
@@ -134,13 +138,10 @@ export function createMonitoringModelRoutes({ database, clickhouse, access, mode
             `interval: makes more than ${intervalsMax} intervals: send a longer interval, or from and to`,
           )
         }
-        const counted = await countOverTime(clickhouse, {
-          modelId: model.id,
-          version: query.modelVersion,
-          fromMs,
-          toMs,
-          intervalMs,
-        })
+        if (fromMs >= toMs) return { interval: intervalMs, counts: [] }
+        const eventReader = await segments.open(model, query)
+        const ofTime = { modelId: model.id, version: query.modelVersion, from: fromMs, to: toMs }
+        const counted = await countEventsOverTime(eventReader, ofTime, intervalMs)
         const groups = Map.groupBy(counted, (it) => JSON.stringify([it.startMs, it.version]))
         return {
           interval: intervalMs,

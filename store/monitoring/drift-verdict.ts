@@ -52,8 +52,8 @@ export type Verdict = {
  * `measure`. A feature has also drifted if its values changed type, or if no event of the window has one.
  */
 export function judge(
-  drift: Drift,
-  profile: Profile,
+  drift: Omit<Drift, 'window' | 'bins'>,
+  profile: Pick<Profile, 'type' | 'values'>,
   { thresholds, measure }: { thresholds: Thresholds; measure: MeasureName | undefined },
 ): Verdict {
   const { values, referenceValues, kolmogorovSmirnov: distance } = drift
@@ -83,7 +83,7 @@ export function judge(
   return { status: 'compared', drifted, judgedBy: chosen, pValue }
 }
 
-function defaultMeasure({ type }: Profile, isSmall: boolean): MeasureName {
+function defaultMeasure({ type }: Pick<Profile, 'type'>, isSmall: boolean): MeasureName {
   if (type === 'categorical') return 'jensenShannon'
   return isSmall ? 'kolmogorovSmirnov' : 'wasserstein'
 }

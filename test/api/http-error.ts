@@ -37,4 +37,7 @@ export const codes = {
   tooLarge: 8000011,
   unsupportedType: 8000012,
   throttled: 8000013,
+  referenceUnknown: 8000101,
+  segmentUnknown: 8000140,
+  segmentTaken: 8000141,
 } as const

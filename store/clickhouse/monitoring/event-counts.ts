@@ -3,6 +3,7 @@ import type { EventReader } from './reader.ts'
 import { type Catalog, findCatalog } from './rollups/catalog.ts'
 import { countWindows, type EventScope, inWindows, type Windows } from './scope.ts'
 import { countedEvents } from './source.ts'
+import { type EventKind, eventKinds } from './tables.ts'
 
 export type EventCount = { events: number; firstAt: number; lastAt: number; lastReceivedAt: number }
 
@@ -41,4 +42,41 @@ export async function countEventsOfWindows(
   const counts = Array<number>(countWindows(windows)).fill(0)
   for (const { w, events } of rows) counts[w] = Number(events)
   return counts
+}
+
+/** The number of events of one version and kind within an interval that begins at `startMs`. */
+export type IntervalCount = { startMs: number; version: string; kind: number; events: number }
+
+/**
+ * Counts the events of every kind over time. Intervals begin at multiples of their width since the Unix epoch; empty ones are
+ * left out.
+ */
+export async function countEventsOverTime(
+  reader: EventReader,
+  { from, to, ...rest }: Omit<EventScope, 'kind'> & { from: number; to: number },
+  intervalMs: number,
+): Promise<IntervalCount[]> {
+  const windows = { from: Math.floor(from / intervalMs) * intervalMs, to, intervalMs }
+  const counted = await Promise.all(
+    (Object.keys(eventKinds) as EventKind[]).map(async (kind) => {
+      const scope = { ...rest, kind, from, to }
+      const catalog = await findCatalog(reader.clickhouse, scope)
+      const rows = await reader.read<{ w: number; version: string; events: string }>(
+        [countedEvents(scope, catalog, windows)],
+        ([events]) =>
+          `SELECT ${windowIndex(windows)} AS w, version, sum(weight) AS events FROM ${events} GROUP BY w, version`,
+      )
+      return rows.map(({ w, version, events }) => ({
+        startMs: windows.from + Number(w) * intervalMs,
+        version,
+        kind: eventKinds[kind],
+        events: Number(events),
+      }))
+    }),
+  )
+  return counted
+    .flat()
+    .toSorted(
+      (a, b) => a.startMs - b.startMs || (a.version < b.version ? -1 : a.version > b.version ? 1 : a.kind - b.kind),
+    )
 }

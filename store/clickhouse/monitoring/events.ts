@@ -45,42 +45,6 @@ export async function countByVersion(clickhouse: ClickHouse, modelIds: bigint[])
   }))
 }
 
-export type CountQuery = {
-  modelId: bigint
-  version: string | undefined
-  /** Only events within [fromMs, toMs), in ms since the Unix epoch. */
-  fromMs: number
-  toMs: number
-  intervalMs: number
-}
-
-/** The number of events of one version and kind within an interval that begins at `startMs`. */
-export type IntervalCount = { startMs: number; version: string; kind: number; events: number }
-
-/** Counts the events of a model over time. Intervals begin at multiples of their width; empty ones are left out. */
-export async function countOverTime(clickhouse: ClickHouse, query: CountQuery): Promise<IntervalCount[]> {
-  const rows = await clickhouse.rows<Row<IntervalCount>>(
-    `SELECT intDiv(timestamp, {interval:Int64}) * {interval:Int64} AS startMs, version, kind, count() AS events
-     FROM ${clickhouse.database}.${eventsTable.name} FINAL
-     WHERE model_id IN {models:Array(UInt64)} AND timestamp >= {from:Int64} AND timestamp < {to:Int64}
-       ${query.version === undefined ? '' : 'AND version = {version:String}'} AND ${isAlive(clickhouse.database)}
-     GROUP BY startMs, version, kind ORDER BY startMs, version, kind`,
-    {
-      models: [query.modelId],
-      from: query.fromMs,
-      to: query.toMs,
-      interval: query.intervalMs,
-      ...(query.version !== undefined && { version: query.version }),
-    },
-  )
-  return rows.map((it) => ({
-    ...it,
-    startMs: Number(it.startMs),
-    kind: Number(it.kind),
-    events: Number(it.events),
-  }))
-}
-
 /** The time range of a model's events, in ms since the Unix epoch; undefined if it has none. */
 export async function findTimeRange(
   clickhouse: ClickHouse,

@@ -1,8 +1,8 @@
-import { countEvents } from './event-counts.ts'
-import { type FeatureType, featureIndex, quote, toFeatureType } from './expressions.ts'
+import { countEvents, countEventsOfWindows } from './event-counts.ts'
+import { type FeatureType, featureIndex, isMissing, quote, toFeatureType, windowIndex } from './expressions.ts'
 import type { EventReader } from './reader.ts'
 import { findCatalog } from './rollups/catalog.ts'
-import { type EventScope, type FeatureName, kindOfPart } from './scope.ts'
+import { type EventScope, type FeatureName, type FeatureNames, inWindows, kindOfPart, type Windows } from './scope.ts'
 import { countedValues } from './source.ts'
 import { eventFeaturesTable, eventKinds, type ValuePart, valueParts } from './tables.ts'
 
@@ -81,6 +81,35 @@ export async function countFeatures(
           events: Math.max(events, values),
         })
       }
+    }
+  }
+  return counted
+}
+
+/** The events of each window, and how many of them have no value of each feature. `scope` is of the kind of the part. */
+export async function countMissingOfWindows(
+  reader: EventReader,
+  scope: EventScope,
+  windows: Windows,
+  { part, names }: FeatureNames,
+): Promise<{ events: number; missing: number[] }[]> {
+  const catalog = await findCatalog(reader.clickhouse, scope)
+  const counted = (await countEventsOfWindows(reader, scope, windows)).map((events) => ({
+    events,
+    missing: names.map(() => events),
+  }))
+  for (let at = 0; at < names.length; at += featuresAtOnce) {
+    const some = names.slice(at, at + featuresAtOnce)
+    const rows = await reader.read<{ w: number; f: string; n: string }>(
+      [countedValues(inWindows(scope, windows), { part, names: some }, catalog, { windows })],
+      ([
+        values,
+      ]) => `SELECT ${windowIndex(windows)} AS w, ${featureIndex(some)} AS f, sumIf(weight, NOT ${isMissing}) AS n
+        FROM ${values} GROUP BY w, f`,
+    )
+    for (const { w, f, n } of rows) {
+      const it = counted[Number(w)]
+      if (it) it.missing[at + Number(f)] = Math.max(0, it.events - Number(n))
     }
   }
   return counted

@@ -18,6 +18,8 @@ export type Source = {
   features?: FeatureNames
   /** Only these claims, to make a rollup of them. */
   claims?: ClaimRange
+  /** A further condition on rows; rollups know nothing of it, so there are none then. */
+  condition?: string
   columns: string
   catalog: Catalog
   /** Rollups from the catalog that may replace rows. They do not overlap. */
@@ -104,11 +106,22 @@ export function toWhole({ scope, features, claims }: Source, rollups: Rollup[] =
 
 const ofClaims = ([low, high]: ClaimRange) => `claim BETWEEN ${low} AND ${high}`
 
-function toCondition(database: string, { scope, features, claims, catalog }: Source, rollups: Rollup[] = []): string {
+function toCondition(
+  database: string,
+  { scope, features, claims, condition, catalog }: Source,
+  rollups: Rollup[] = [],
+): string {
   const isAlive =
     catalog.hasTombstones &&
     `(claim, place) NOT IN (SELECT claim, place FROM ${database}.${tombstonesTable.name} WHERE ${ofModel(scope)})`
-  return [ofScope(scope), features && ofFeatures(features), claims && ofClaims(claims), isAlive, isOutside(rollups)]
+  return [
+    ofScope(scope),
+    features && ofFeatures(features),
+    claims && ofClaims(claims),
+    isAlive,
+    isOutside(rollups),
+    condition,
+  ]
     .filter((it) => it !== undefined && it !== false)
     .join(' AND ')
 }

@@ -27,6 +27,8 @@ export const acts = [
   'project.imported',
   'dead-letter.replayed',
   'dead-letter.discarded',
+  'segment.created',
+  'segment.deleted',
 ] as const
 
 export type Act = (typeof acts)[number]
