@@ -67,17 +67,21 @@ import type { ChangeStreams } from './live/changes.ts'
 import { createExperimentStreamRoutes } from './live/stream.ts'
 import type { LiveStreams } from './live/streams.ts'
 import { createMlflowRoutes } from './mlflow/routes.ts'
+import { createMonitoringPreviewRoutes } from './monitoring/alert-preview.ts'
 import { createMonitoringAlertRoutes } from './monitoring/alerts.ts'
 import { createMonitoringDriftRoutes } from './monitoring/drift.ts'
+import { createMonitoringDriftMapRoutes } from './monitoring/drift-map.ts'
 import { createMonitoringEventRoutes } from './monitoring/event.ts'
 import { createMonitoringFeatureRoutes } from './monitoring/features.ts'
 import { createMonitoringQualityRoutes } from './monitoring/label-quality.ts'
 import { createMonitoringModelRoutes } from './monitoring/models.ts'
 import { createMonitoredModels } from './monitoring/monitored-model.ts'
+import { createMonitoringOverviewRoutes } from './monitoring/overview.ts'
 import { createReaderClassificationRoutes } from './monitoring/reader/classification.ts'
 import { createReaderFeatureRoutes } from './monitoring/reader/features.ts'
 import { createReaderModelRoutes } from './monitoring/reader/models.ts'
 import { createReaderSqlRoutes } from './monitoring/reader/sql.ts'
+import { createMonitoringSegmentRoutes, createSegmentReaders } from './monitoring/segments.ts'
 import { createBackupRoutes } from './operations/backups.ts'
 import { createDeadLetterRoutes } from './operations/dead-letters.ts'
 import { createHealthRoutes } from './operations/health.ts'
@@ -184,6 +188,7 @@ export function createApiRoutes({
   const artifacts = createArtifactAccess({ queries: database, access })
   const findAsset = createAssetFinder({ database, access, artifacts })
   const models = createMonitoredModels({ queries: database, access })
+  const segments = createSegmentReaders({ database, eventReader })
   const exportSlots = createExportSlots(exportsPerUserMax)
   const assets = {
     database,
@@ -267,11 +272,15 @@ export function createApiRoutes({
     ...createStreamReadRoutes({ clickhouse, access }),
     ...createOutputRoutes({ clickhouse, access }),
     ...createExperimentStreamRoutes({ database, access, liveStreams, changeStreams }),
-    ...createMonitoringModelRoutes({ database, clickhouse, access, models }),
+    ...createMonitoringModelRoutes({ database, clickhouse, access, models, segments }),
+    ...createMonitoringOverviewRoutes({ database, eventReader, access }),
     ...createMonitoringEventRoutes({ database, clickhouse, models }),
-    ...createMonitoringFeatureRoutes({ eventReader, models }),
-    ...createMonitoringDriftRoutes({ database, eventReader, models }),
-    ...createMonitoringQualityRoutes({ eventReader, models }),
+    ...createMonitoringFeatureRoutes({ segments, models }),
+    ...createMonitoringDriftRoutes({ database, segments, models }),
+    ...createMonitoringDriftMapRoutes({ database, segments, models }),
+    ...createMonitoringQualityRoutes({ segments, models }),
+    ...createMonitoringSegmentRoutes({ database, access }),
+    ...createMonitoringPreviewRoutes({ database, clickhouse, eventReader, access }),
     ...createMonitoringAlertRoutes({ database, access }),
     ...createReaderModelRoutes({ database, clickhouse, eventReader, models }),
     ...createReaderFeatureRoutes({ database, eventReader, sandbox, models }),

@@ -6,6 +6,7 @@ import { deleteExperimentRows } from '../store/clickhouse/deletions.ts'
 import type { Database } from '../store/postgres/database.ts'
 import { insertDeadLetter } from '../store/postgres/dead-letters.ts'
 import { deleteExperiments, listDeletedBefore } from '../store/postgres/experiments/experiments.ts'
+import { deleteOldDriftWindows } from '../store/postgres/monitoring/drift-windows.ts'
 import { deleteIngestionErrors } from '../store/postgres/monitoring/ingestion-errors.ts'
 import { purgeDeletedProjects } from '../store/postgres/projects/deletion.ts'
 import type { QueueBackend } from '../store/queue/queue.ts'
@@ -67,6 +68,7 @@ export async function startWorker({
     deleteExperiments: (ids) => deleteExperiments(queries, ids),
     async deleteOld() {
       await deleteIngestionErrors(queries, ingestionErrorsKeptDays)
+      await deleteOldDriftWindows(queries, Date.now())
       await sweepGivenUpImports(queries, clickhouse)
       try {
         const rows = await expire({ database: queries, clickhouse })

@@ -1,8 +1,10 @@
 import { z } from 'zod'
 import { experimentKey, integerBetween, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
+import type { Caller } from '../../http/route.ts'
 import { measureNames } from '../../store/monitoring/drift-verdict.ts'
 import { tasks } from '../../store/monitoring/judgement.ts'
+import type { Experiment } from '../../store/postgres/experiments/experiments.ts'
 import {
   type AlertMeasure,
   type AlertRule,
@@ -10,6 +12,7 @@ import {
   comparisons,
   metricMeasures,
 } from '../../store/postgres/monitoring/alerts.ts'
+import type { Access } from '../access.ts'
 import { allParts, partField } from './fields.ts'
 
 const minuteMs = 60_000
@@ -100,7 +103,7 @@ type NewRule = z.output<typeof newRule>
  *
  * @throws HttpError `badRequest` that names the field
  */
-export function checkFields({ measure, modelName, experimentKey, metricName, feature, threshold }: NewRule): void {
+function checkFields({ measure, modelName, experimentKey, metricName, feature, threshold }: NewRule): void {
   const reject = (message: string) => new HttpError('badRequest', message)
   if ((metricMeasures as readonly string[]).includes(measure)) {
     if (experimentKey === undefined)
@@ -118,6 +121,24 @@ export function checkFields({ measure, modelName, experimentKey, metricName, fea
   if (threshold === undefined && thresholds[measure] === undefined) {
     throw reject(`threshold: is missing: ${measure} has no default`)
   }
+}
+
+/**
+ * The workspace of a rule, and its experiment if it is about one.
+ *
+ * @throws HttpError that names the field
+ */
+export async function findOfRule(
+  access: Access,
+  caller: Caller,
+  body: NewRule,
+): Promise<{ workspaceId: string; experiment: Experiment | undefined }> {
+  const workspace = await access.workspace(caller, body.workspaceName)
+  checkFields(body)
+  if (body.experimentKey === undefined) return { workspaceId: workspace.id, experiment: undefined }
+  const experiment = await access.writableExperiment(caller, body.experimentKey)
+  if (experiment.workspaceName === workspace.name) return { workspaceId: workspace.id, experiment }
+  throw new HttpError('badRequest', 'experimentKey: is of another workspace: send the name of that one')
 }
 
 /**

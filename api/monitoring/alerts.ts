@@ -14,10 +14,12 @@ import {
   listFirings,
   updateAlertRule,
 } from '../../store/postgres/monitoring/alerts.ts'
+import { listToldOfFirings } from '../../store/postgres/webhooks/deliveries.ts'
+import { toHost } from '../../store/postgres/webhooks/receivers.ts'
 import type { Access } from '../access.ts'
 import {
-  checkFields,
   comparisonField,
+  findOfRule,
   graceField,
   newRule,
   ruleAnswer,
@@ -56,16 +58,10 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       answer: z.object({ alertId: z.string() }),
       shape: 'envelope',
       async handle({ body, caller }) {
-        const workspace = await access.workspace(caller, body.workspaceName)
-        checkFields(body)
-        const experiment =
-          body.experimentKey === undefined ? undefined : await access.writableExperiment(caller, body.experimentKey)
-        if (experiment && experiment.workspaceName !== workspace.name) {
-          throw new HttpError('badRequest', 'experimentKey: is of another workspace: send the name of that one')
-        }
+        const { workspaceId, experiment } = await findOfRule(access, caller, body)
         const alertId = await insertAlertRule(database, {
           ...toStored(body, Date.now()),
-          workspaceId: workspace.id,
+          workspaceId,
           experimentId: experiment?.id ?? null,
           userName: caller.userName,
         })
@@ -115,6 +111,17 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
             windowTo: z.int(),
             firedAt: z.int(),
             found: z.array(foundAnswer).describe('the values that crossed the threshold, the worst first, at most 100'),
+            told: z
+              .array(
+                z.object({
+                  deliveryId: z.string(),
+                  host: z.string(),
+                  state: z.enum(['pending', 'delivered', 'failed', 'cancelled', 'held']),
+                  at: z.int().nullable().describe('of the last attempt; ms since the Unix epoch'),
+                  status: z.int().nullable().describe('the HTTP status of its answer'),
+                }),
+              )
+              .describe('the webhooks that were told; deliveries are kept for 30 days'),
           }),
         ),
         nextPage: z.string().nullable(),
@@ -131,9 +138,22 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
           limit: limit + 1,
         })
         const shown = found.slice(0, limit)
+        const deliveries = Map.groupBy(
+          await listToldOfFirings(
+            database,
+            shown.map((it) => it.id),
+          ),
+          (it) => it.firingId,
+        )
         return {
-          firings: shown.map(({ id: _, ruleId, windowFromMs, windowToMs, firedAtMs, ...it }) => ({
+          firings: shown.map(({ id, ruleId, windowFromMs, windowToMs, firedAtMs, ...it }) => ({
             ...it,
+            told: (deliveries.get(id) ?? []).map(({ firingId: _, deliveryId, url, isHeld, state, ...told }) => ({
+              ...told,
+              deliveryId: String(deliveryId),
+              host: toHost(url),
+              state: isHeld ? ('held' as const) : state,
+            })),
             alertId: ruleId,
             windowFrom: windowFromMs,
             windowTo: windowToMs,

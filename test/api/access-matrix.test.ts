@@ -318,6 +318,26 @@ const samples: Record<string, Sample> = {
   '/mpm/v2/distribution': ['write', byMonitored({ feature: 'age' })],
   '/mpm/v2/drift': ['write', byMonitored({ datasetName: 'training' })],
   '/mpm/v2/labels/quality': ['write', byMonitored()],
+  '/mpm/v2/labels/delay': ['write', byMonitored()],
+  '/mpm/v2/drift/map': ['write', byMonitored({ datasetName: 'training' })],
+  '/mpm/v2/overview': ['write', ({ workspaceName }) => ({ query: { workspaceName } })],
+  '/mpm/v2/segments': [
+    'write',
+    ({ workspaceName }) => ({
+      method: 'POST',
+      body: {
+        ...{ workspaceName, modelName: 'monitored', name: uniqueName('segment') },
+        filters: [{ feature: 'age', operator: 'present' }],
+      },
+    }),
+  ],
+  '/mpm/v2/alerts/preview': [
+    'write',
+    ({ workspaceName }) => ({
+      method: 'POST',
+      body: { workspaceName, modelName: 'monitored', name: 'a', measure: 'events', windowMs: 60_000 },
+    }),
+  ],
   '/mpm/v2/alerts': [
     'write',
     ({ workspaceName }) => ({
@@ -426,6 +446,8 @@ const subjects: Record<string, (place: Place) => Promise<string>> = {
   '/mpm/v2/distribution': aStoredEvent,
   '/mpm/v2/drift': aReference,
   '/mpm/v2/labels/quality': aStoredEvent,
+  '/mpm/v2/labels/delay': aStoredEvent,
+  '/mpm/v2/drift/map': aReference,
   '/write/experiment/rpc/result': aCall,
   ...Object.fromEntries(
     Object.keys(samples)
@@ -515,8 +537,9 @@ const elsewhere = new Set([
   '/api/mpm/v2/admin/query',
   '/clientlib/health/ping',
   '/clientlib/asset/3d-limits',
-  // Of a workspace that the caller may use: `test/monitoring/alerts.test.ts`.
+  // Of a workspace that the caller may use: `test/monitoring/alerts.test.ts`, `segments.test.ts`.
   '/mpm/v2/alerts/{alertId}',
+  '/mpm/v2/segments/{segmentId}',
 ])
 const needsMoreThanAKey = (path: string) =>
   /^\/(admin|export\/audit|organization|write\/(service-account|organization|api|project\/import))(\/|$)/.test(path)

@@ -240,6 +240,8 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
     { headers: { 'content-type': 'text/csv' } },
   )
   expect(csv.status, csv.text).toBe(200)
+  const members = [{ feature: 'isMember', operator: 'equals', values: [true] }]
+  await post('/mpm/v2/segments', { workspaceName, modelName: monitored, name: 'members', filters: members })
   const { alertId } = await post('/mpm/v2/alerts', {
     workspaceName,
     name: 'events',
@@ -293,8 +295,9 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
   for (const { assetId } of files) {
     read('/registry-model/item/get-asset', { modelItemId: model.registryModelItemId, assetId: assetId as string })
   }
-  for (const path of ['models', 'errors', 'alerts', 'alerts/firings']) read(`/mpm/v2/${path}`, { workspaceName })
-  for (const path of ['events/count', 'features', 'drift', 'labels/quality']) {
+  for (const path of ['models', 'errors', 'alerts', 'alerts/firings', 'overview'])
+    read(`/mpm/v2/${path}`, { workspaceName })
+  for (const path of ['events/count', 'features', 'drift', 'drift/map', 'labels/quality', 'labels/delay', 'segments']) {
     read(`/mpm/v2/${path}`, { workspaceName, modelName: monitored, datasetName: 'training' })
   }
   read('/api/mpm/v2/model/details', { modelId: await findModelId(client, monitored) })

@@ -388,5 +388,61 @@ describe('with a worker', () => {
     await eventually(() => expect(ofAll?.received).toHaveLength(fired.length))
     await eventually(() => expect(ofModel?.received.map((it) => it.body)).toEqual(ofAll?.received.map((it) => it.body)))
     expect(ofOther?.received).toEqual([])
+    const readTold = async () => {
+      const { firings } = (await worker.client.get(`/mpm/v2/alerts/firings?${query}`)).body
+      return (firings as { told: { host: string; state: string; status: number | null }[] }[]).map((it) => it.told)
+    }
+    const hosts = [ofModel, ofAll].map((it) => new URL(it?.url as string).host).toSorted()
+    await eventually(async () => {
+      for (const its of await readTold()) {
+        const sorted = its.toSorted((a, b) => (a.host < b.host ? -1 : 1))
+        expect(sorted.map(({ host, state, status }) => ({ host, state, status }))).toEqual(
+          hosts.map((host) => ({ host, state: 'delivered', status: 204 })),
+        )
+      }
+    })
   })
+})
+
+type Previewed = { from: number; to: number; fires: boolean; worst: { value: number } | null; found: unknown[] }
+
+it.each<Record<string, unknown>>([
+  { measure: 'psi' },
+  { measure: 'wasserstein', feature: 'x' },
+  { measure: 'missingShare', threshold: 0.1 },
+  { measure: 'events', threshold: 50 },
+  { measure: 'accuracy', threshold: 0.9, task: 'classification' },
+  { measure: 'unlabelledShare', threshold: 0.4 },
+])('a preview of %o says for each window what the evaluation of the saved rule then finds', async (fields) => {
+  const at = past()
+  const now = () => at + 4 * minute
+  const { modelName, id } = await aDriftingModel(at)
+  const judged = (timestamp: number, label: Scalar) =>
+    eventsOf([1, null, 3], timestamp, { prediction: { value: 1 }, ...(label !== null && { labels: { value: label } }) })
+  await stored.write(id, 'EVENTS', [...judged(at, 1), ...judged(at + 2 * minute, 0), ...judged(at + 3 * minute, null)])
+  const rule = { workspaceName, modelName, name: 'rule', windowMs: minute, ...fields }
+  const answer = await service.client.post('/mpm/v2/alerts/preview', { ...rule, windows: 5, to: now() })
+  expect(answer.status, answer.text).toBe(200)
+  const windows = answer.body.windows as Previewed[]
+  expect(windows.map((it) => it.from)).toEqual([-1, 0, 1, 2, 3].map((it) => at + it * minute))
+  expect(await rules()).toEqual([])
+  await aRule({ modelName, ...fields, from: at - minute })
+  await evaluate(now)
+  const fired = await firings()
+  expect(fired.length).toBeGreaterThan(0)
+  expect(fired.length).toBeLessThan(5)
+  expect(windows.filter((it) => it.fires).map(({ from, found }) => ({ windowFrom: from, found }))).toEqual(
+    fired.map(({ windowFrom, found }) => ({ windowFrom, found })),
+  )
+})
+
+it('a preview says why nothing can be measured, and refuses what a rule refuses', async () => {
+  const preview = (fields: Record<string, unknown>, client = service.client) =>
+    client.post('/mpm/v2/alerts/preview', { workspaceName, name: 'rule', windowMs: minute, ...fields })
+  const { body } = await preview({ modelName: 'none', measure: 'psi' })
+  expect(body).toMatchObject({ threshold: 0.2, comparison: 'above', problem: 'the model has not reported yet' })
+  expectRefusal(await preview({ measure: 'psi' }), 400, codes.badRequest, /^modelName: is missing/)
+  expectRefusal(await preview({ modelName: 'a', measure: 'psi', windows: 101 }), 400, codes.badRequest, /^windows: /)
+  const foreign = await preview({ modelName: 'a', measure: 'psi' }, service.stranger)
+  expectRefusal(foreign, 400, codes.workspaceUnknown, /There is no workspace/)
 })

@@ -4,6 +4,7 @@ import { Counter, type Registry } from 'prom-client'
 import { repeat } from '../../runtime/poll.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import type { EventReader } from '../../store/clickhouse/monitoring/reader.ts'
+import { evaluateWindows } from '../../store/monitoring/alert-evaluation.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
   type AlertRule,
@@ -12,7 +13,6 @@ import {
   listDueAlertRules,
   releaseAlertLease,
 } from '../../store/postgres/monitoring/alerts.ts'
-import { evaluateWindow } from './evaluate.ts'
 
 const lookEveryMs = 2_000
 const rulesAtOnce = 1_000
@@ -44,7 +44,12 @@ export function createEvaluator({ database, clickhouse, eventReader, now, onFire
     for (let fromMs = first; fromMs < end; fromMs += windowMs) {
       if (stop.aborted || !(await claimAlertLease(database, holder))) return
       const window = { fromMs, toMs: fromMs + windowMs }
-      const { found, problem } = await evaluateWindow({ queries: database, clickhouse, eventReader }, rule, window)
+      const [evaluated] = await evaluateWindows({ queries: database, clickhouse, eventReader }, rule, {
+        from: window.fromMs,
+        to: window.toMs,
+        intervalMs: windowMs,
+      })
+      const { found = [], problem = null } = evaluated ?? {}
       if (await insertEvaluation(database, rule, { ...window, found, problem, nowMs: now() })) onFired()
       rule = { ...rule, evaluatedToMs: window.toMs }
     }

@@ -6,6 +6,7 @@ import { createChanges } from '../../store/clickhouse/monitoring/rollups/changes
 import { sweepRollups } from '../../store/clickhouse/monitoring/rollups/drop.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { tryLock } from '../../store/postgres/lock.ts'
+import { storeDriftOfDays } from './drift-windows.ts'
 
 const lookEveryMs = 30_000
 /** One worker makes rollups at a time: two would do the same work. */
@@ -20,7 +21,8 @@ type Settings = {
 }
 
 /**
- * Makes rollups of the events of models in the background. Without rollups reads give the same answers slowly.
+ * Makes rollups of the events of models in the background, and stores what maps of drift need of them. Without them reads give
+ * the same answers slowly.
  */
 export function startRollups({ database, eventReader, log, limits = rollupLimits, everyMs = lookEveryMs }: Settings) {
   const { clickhouse } = eventReader
@@ -35,6 +37,7 @@ export function startRollups({ database, eventReader, log, limits = rollupLimits
         for (const model of await changed.list()) {
           if (stop.signal.aborted) return
           await rollUp(eventReader, model, limits, stop.signal)
+          if (model.kind === 'EVENTS') await storeDriftOfDays({ queries: database, eventReader }, model, stop.signal)
           changed.done(model)
         }
       }),

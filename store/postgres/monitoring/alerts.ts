@@ -247,6 +247,30 @@ export async function listFirings(
   )
 }
 
+export type FiringNow = {
+  alertId: string
+  name: string
+  measure: AlertMeasure
+  windowFromMs: number
+  windowToMs: number
+}
+
+/** How many rules models have, and those of them that fired for the last window they were evaluated for. */
+export async function listFiringNow(
+  queries: Queries,
+  { workspaceId, modelNames }: { workspaceId: string; modelNames: string[] },
+): Promise<{ modelName: string; rules: number; firing: FiringNow[] }[]> {
+  return await queries.rows(
+    `SELECT r.model_name AS "modelName", count(*)::int AS rules, coalesce(json_agg(json_build_object('alertId', r.id,
+         'name', r.name, 'measure', r.measure, 'windowFromMs', f.window_from_ms, 'windowToMs', f.window_to_ms)
+         ORDER BY r.name) FILTER (WHERE f.id IS NOT NULL), '[]') AS firing
+     FROM alert_rules r
+     LEFT JOIN alert_firings f ON f.rule_id = r.id AND f.window_to_ms = r.evaluated_to_ms AND r.paused_at_ms IS NULL
+     WHERE r.workspace_id = $1 AND r.model_name = ANY($2) GROUP BY r.model_name`,
+    [workspaceId, modelNames],
+  )
+}
+
 const roundSeconds = 30
 
 /** Takes or renews the lease on evaluating all alerts; false while another holder has it. Only the clock of Postgres counts. */

@@ -28,6 +28,17 @@ export async function findMonitoredModelById(
   )
 }
 
+/** Where a model is; undefined when it was deleted. */
+export async function findModelPlace(
+  queries: Queries,
+  id: bigint,
+): Promise<{ workspaceId: string; modelName: string } | undefined> {
+  return await queries.row(
+    'SELECT workspace_id AS "workspaceId", name AS "modelName" FROM monitored_models WHERE id = $1',
+    [id],
+  )
+}
+
 /** The models and data sets of workspaces, by workspace and name. */
 export async function listModelsOfWorkspaces(
   queries: Queries,

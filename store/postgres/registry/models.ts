@@ -146,3 +146,15 @@ export async function findRegistryNotes(queries: Queries, modelId: string): Prom
 export async function updateRegistryNotes(queries: Queries, modelId: string, notes: string): Promise<void> {
   await queries.row('UPDATE registry_models SET notes = $2 WHERE id = $1', [modelId, notes])
 }
+
+/** Which of some names a workspace has registered models of. */
+export async function listRegisteredNames(
+  queries: Queries,
+  { workspaceId, names }: { workspaceId: string; names: string[] },
+): Promise<Set<string>> {
+  const rows = await queries.rows<{ name: string }>(
+    'SELECT name FROM registry_models WHERE workspace_id = $1 AND name = ANY($2)',
+    [workspaceId, names],
+  )
+  return new Set(rows.map((it) => it.name))
+}

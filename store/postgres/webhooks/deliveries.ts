@@ -257,3 +257,30 @@ export async function findOldestDueMs(queries: Queries, nowMs: number): Promise<
   )
   return row?.dueMs ?? undefined
 }
+
+/** A delivery of a firing of an alert rule, and its last attempt. */
+export type Told = {
+  firingId: bigint
+  deliveryId: bigint
+  url: string
+  isHeld: boolean
+  state: DeliveryState
+  at: number | null
+  status: number | null
+}
+
+/** The deliveries of firings, in the order in which they were added. A firing and its deliveries have the same time. */
+export async function listToldOfFirings(queries: Queries, firingIds: bigint[]): Promise<Told[]> {
+  if (firingIds.length === 0) return []
+  return await queries.rows<Told>(
+    `SELECT f.id AS "firingId", d.id AS "deliveryId", r.url, d.state,
+       d.state = 'pending' AND d.due_at_ms IS NULL AS "isHeld", a.at_ms::float8 AS at, a.status
+     FROM alert_firings f JOIN alert_rules u ON u.id = f.rule_id
+     JOIN webhook_receivers r ON r.workspace_id = u.workspace_id
+     JOIN webhook_deliveries d ON d.receiver_id = r.id AND d.line = 'alert ' || f.rule_id AND d.created_at_ms = f.fired_at_ms
+     LEFT JOIN LATERAL (SELECT at_ms, status FROM webhook_attempts WHERE delivery_id = d.id
+       ORDER BY number DESC LIMIT 1) a ON true
+     WHERE f.id = ANY($1) ORDER BY d.id`,
+    [firingIds],
+  )
+}
