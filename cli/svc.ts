@@ -177,7 +177,8 @@ const commands: Record<string, Command> = {
     run: async (options, words) => (await import('./archive/import.ts')).importArchive(words, options),
   },
   demo: {
-    summary: 'Train a small model, log it over HTTP, read everything back and compare',
+    summary: 'Train a small model, log it, read it back and compare; "production": run it for 90 days that drift',
+    words: '[production]',
     options: {
       url: { type: 'string', value: 'URL', help: 'The service (default: http://127.0.0.1:8080)' },
       key: { type: 'string', value: 'KEY', help: 'The API key (default: $SVC_API_KEY)' },
@@ -187,7 +188,7 @@ const commands: Record<string, Command> = {
       seed: { type: 'string', value: 'N', help: 'Seed of the random numbers (default: 7)' },
       json: { type: 'boolean', help: 'Print the report as JSON' },
     },
-    run: async (options) => (await import('./demo/command.ts')).demo(options),
+    run: async (options, words) => (await import('./demo/command.ts')).demo(options, words),
   },
 }
 

@@ -14,13 +14,16 @@ const NETWORK_TRIES_MAX = 5
 const FIRST_PAUSE_MS = 250
 
 export interface Client {
-  /** Reads `path` (below /api/rest/v2/) and returns the checked body; rejects with DemoError. */
+  /** Reads `path` (below /api/rest/v2/, or from the root if it begins with a slash) and returns the checked body; rejects with DemoError. */
   get<Schema extends z.ZodType>(path: string, query: Query, schema: Schema): Promise<z.infer<Schema>>
   /** Writes `body` to `path` and returns the checked body; retries stay one write; rejects with DemoError. */
   post<Schema extends z.ZodType>(path: string, body: object, schema: Schema): Promise<z.infer<Schema>>
+  /** Uploads a file as the body of `path`; what it is goes into the query. */
+  upload<Schema extends z.ZodType>(path: string, query: Query, file: Upload, schema: Schema): Promise<z.infer<Schema>>
 }
 
 export type Query = Record<string, string | number>
+type Upload = { bytes: Uint8Array<ArrayBuffer>; type: string }
 
 export interface ClientDeps {
   /** The address of the service, such as http://localhost:8080. */
@@ -95,6 +98,12 @@ export function createClient({ url, apiKey, signal, onWait }: ClientDeps): Clien
       }
       const init = { method: 'POST', headers, body: JSON.stringify(body) }
       return (await send(new URL(path, base), init, schema)) as z.infer<typeof schema>
+    },
+    upload: async (path, query, { bytes, type }, schema) => {
+      const target = new URL(path, base)
+      for (const [name, value] of Object.entries(query)) target.searchParams.set(name, String(value))
+      const headers = { authorization: apiKey, 'content-type': type }
+      return (await send(target, { method: 'POST', headers, body: bytes }, schema)) as z.infer<typeof schema>
     },
   }
 }

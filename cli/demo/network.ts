@@ -72,6 +72,14 @@ export function evaluate(network: Network, samples: Samples): Score {
   return { loss: loss / samples.count, accuracy: right / samples.count }
 }
 
+/** The class of one image (64 features), and the probability that the network gives it. */
+export function classify(network: Network, image: Float64Array): { label: number; probability: number } {
+  const activations = createActivations(network)
+  forward(network, { features: image, labels: Uint8Array.of(0), count: 1 }, 0, activations)
+  const label = bestClass(activations)
+  return { label, probability: activations.at(-1)?.[label] ?? Number.NaN }
+}
+
 /**
  * Loss and accuracy over a mini-batch (sample numbers), and the gradient of that mean loss by every weight,
  * which overwrites `gradient`.

@@ -4,7 +4,7 @@ import { statusAnswer } from './answers.ts'
 import type { Client } from './client.ts'
 import type { Ledger, Point } from './ledger.ts'
 import { createMachineSampler } from './machine.ts'
-import { countWeights, type Score, zeroNetwork } from './network.ts'
+import { countWeights, type Network, type Score, zeroNetwork } from './network.ts'
 import { createRecorder, type NewExperiment, type Recorder } from './recorder.ts'
 import { stepsPerEpoch, type TrainingEnd, type TrainingEvent, type TrainingPlan, train } from './trainer.ts'
 
@@ -46,6 +46,8 @@ export interface RunOutcome {
   /** From the first step to the last answer. */
   durationMs: number
   acknowledged: number
+  /** What it has learnt; null when no epoch was finished. */
+  network: Network | null
 }
 
 export interface RunDeps extends NewExperiment {
@@ -75,6 +77,7 @@ export async function runExperiment({ plan, tags, onProgress, signal, ...experim
       brokenSteps: 0,
       firstBrokenStep: null as number | null,
       trainingMs: 0,
+      network: null as Network | null,
     }
     const training = train(plan)
     while (!beat.stopRequested()) {
@@ -107,6 +110,7 @@ export async function runExperiment({ plan, tags, onProgress, signal, ...experim
         })
       } else {
         state.finalTrainLoss = value.train.loss
+        state.network = value.network
         state.bestValidateAccuracy = Math.max(state.bestValidateAccuracy ?? 0, value.validate.accuracy)
       }
       await logEvent(recorder, value, plan.epochs)

@@ -1,4 +1,13 @@
-import { backpropagate, createNetwork, descend, evaluate, type Samples, type Score, zeroNetwork } from './network.ts'
+import {
+  backpropagate,
+  createNetwork,
+  descend,
+  evaluate,
+  type Network,
+  type Samples,
+  type Score,
+  zeroNetwork,
+} from './network.ts'
 import { createRandom, shuffle } from './random.ts'
 
 export interface TrainingPlan {
@@ -17,7 +26,8 @@ export interface TrainingPlan {
 
 export type TrainingEvent =
   | { kind: 'step'; step: number; epoch: number; score: Score }
-  | { kind: 'epoch'; step: number; epoch: number; train: Score; validate: Score }
+  /** `network` is trained further by the next steps. */
+  | { kind: 'epoch'; step: number; epoch: number; train: Score; validate: Score; network: Network }
 
 /** How a training ended: all epochs done, or the loss was no longer a number. */
 export type TrainingEnd = 'finished' | 'diverged'
@@ -57,7 +67,7 @@ export function* train(plan: TrainingPlan): Generator<TrainingEvent, TrainingEnd
       if (brokenSteps >= plan.brokenStepsMax) return 'diverged'
     }
     const trained = { loss: lossSum / order.length, accuracy: rightSum / order.length }
-    yield { kind: 'epoch', step, epoch, train: trained, validate: evaluate(network, plan.validate) }
+    yield { kind: 'epoch', step, epoch, train: trained, validate: evaluate(network, plan.validate), network }
   }
   return brokenSteps > 0 ? 'diverged' : 'finished'
 }
