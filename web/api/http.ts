@@ -36,6 +36,11 @@ export function read<Answer>(path: string, query: Values = {}, options: Options 
   return call<Answer>('GET', withQuery(`${prefix}${path}`, { shareCode: shareCode(), ...query }), undefined, options)
 }
 
+/** Reads a path that is not below `/api/rest/v2`, such as `mpm/v2/models`. */
+export function readAtRoot<Answer>(path: string, query: Values = {}, options: Options = {}): Promise<Answer> {
+  return call<Answer>('GET', withQuery(path, query), undefined, options)
+}
+
 /** Posts JSON below `/api/rest/v2`: writes, and reads that take a body. */
 export function post<Answer = unknown>(path: string, body: unknown, options: Options = {}): Promise<Answer> {
   return call<Answer>('POST', withQuery(`${prefix}${path}`, { shareCode: shareCode() }), body, options)

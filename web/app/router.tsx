@@ -18,6 +18,7 @@ import { parseOutputSearch } from '../experiments/output/output-search.ts'
 import { parseRunSearch } from '../experiments/run/run-search.ts'
 import { parseRunsSearch } from '../experiments/runs-search.ts'
 import { ErrorPlace } from '../kit/places.tsx'
+import { parseProductionSearch } from '../production/production-search.ts'
 import { parseProjectsSearch } from '../projects/projects-search.ts'
 import { parseModelsSearch } from '../registry/models-search.ts'
 import { parseWebhooksSearch } from '../registry/webhooks/webhooks-search.ts'
@@ -130,6 +131,19 @@ const webhooks = createRoute({
   component: lazyRouteComponent(() => import('../registry/webhooks/webhooks-page.tsx'), 'WebhooksPage'),
 })
 
+const production = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/-/production',
+  component: lazyRouteComponent(() => import('../production/models-page.tsx'), 'ProductionPage'),
+})
+
+const productionModel = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/-/production/$model',
+  validateSearch: parseProductionSearch,
+  component: lazyRouteComponent(() => import('../production/model-page.tsx'), 'ProductionModelPage'),
+})
+
 const dashboards = createRoute({
   getParentRoute: () => root,
   path: '/$workspace/$project/-/dashboards',
@@ -163,7 +177,7 @@ export function openRouter(queryClient: QueryClient) {
   return createRouter({
     routeTree: root.addChildren([
       ...[home, workspace, project, run, compare, chart, outputSearch, notes, signIn, settings],
-      ...[models, model, modelVersion, webhooks, dashboards, dashboard],
+      ...[models, model, modelVersion, webhooks, production, productionModel, dashboards, dashboard],
     ]),
     basepath: isEmbedded ? `${baseUrl.pathname}-/embed` : baseUrl.pathname,
     context: { queryClient },

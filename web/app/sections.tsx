@@ -8,6 +8,7 @@ type Section = { label: string; path: string }
 const ofWorkspace: Section[] = [
   { label: 'Projects', path: '' },
   { label: 'Models', path: '/-/models' },
+  { label: 'Production', path: '/-/production' },
 ]
 
 /** What a project consists of. Paths follow that of the project. */
