@@ -120,7 +120,7 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
       await page.getByText(`COMET_URL_OVERRIDE=${service.url}/clientlib/`).waitFor()
 
       const userName = uniqueName('user')
-      await page.goto('/-/settings?section=users')
+      await page.goto('/-/admin/users')
       await page.getByRole('button', { name: 'New user' }).click()
       await page.getByLabel('Name').fill(userName)
       await page.getByRole('button', { name: 'Add user' }).click()
@@ -133,21 +133,21 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
       await page.getByRole('button', { name: 'Add member' }).click()
       await page.getByRole('button', { name: `Remove ${userName}` }).waitFor()
 
-      await page.goto('/-/settings?section=service-accounts')
+      await page.goto('/-/admin/service-accounts')
       await page.getByRole('button', { name: 'New service account' }).click()
       await page.getByLabel('Name').fill('pipeline')
       await page.getByRole('button', { name: 'Add service account' }).click()
       await page.getByText('The new key of pipeline').waitFor()
       await page.getByRole('cell', { name: service.workspaceName }).waitFor()
 
-      await page.goto('/-/settings?section=limits')
+      await page.goto('/-/admin/limits')
       await page.getByLabel('Points of a metric').fill('1000')
       await page.getByRole('button', { name: 'Save limits' }).click()
       await page.getByText('The limits are saved.').waitFor()
       const { body } = await service.client.get(`/admin/limits?workspaceName=${service.workspaceName}`)
       expect(body.limits).toEqual({ pointsPerMetricMax: 1000 })
 
-      for (const section of ['clients', 'sessions', 'members', 'theme', 'users', 'service-accounts', 'limits']) {
+      for (const section of ['clients', 'sessions', 'members', 'theme']) {
         for (const colorScheme of ['light', 'dark'] as const) {
           await page.emulateMedia({ colorScheme })
           await page.goto(`/-/settings?section=${section}`)

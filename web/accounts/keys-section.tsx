@@ -5,9 +5,9 @@ import { Button } from '../kit/button.tsx'
 import { FormDialog } from '../kit/dialog.tsx'
 import { TextField } from '../kit/field.tsx'
 import { PlusIcon } from '../kit/icons.tsx'
+import { NewKey } from '../kit/new-key.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toAgo, toTime } from '../kit/text.ts'
-import { NewKey } from './new-key.tsx'
 import styles from './settings.module.css'
 
 /** The reader's keys. */

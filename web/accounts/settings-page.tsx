@@ -1,18 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
-import { getRouteApi, Link } from '@tanstack/react-router'
+import { getRouteApi, Link, Navigate } from '@tanstack/react-router'
 import { type Session, session } from '../api/accounts.ts'
 import { LoadingPlace } from '../kit/places.tsx'
 import { Clients } from './clients-section.tsx'
 import { Keys } from './keys-section.tsx'
-import { LimitsSection } from './limits-section.tsx'
 import { Members } from './members-section.tsx'
-import { ServiceAccounts } from './service-accounts-section.tsx'
 import { Sessions } from './sessions-section.tsx'
 import styles from './settings.module.css'
 import { ThemeSection } from './theme-section.tsx'
-import { Users } from './users-section.tsx'
 
-type Section = { id: string; title: string; isForAdmins?: boolean; draw(reader: Session): React.ReactNode }
+type Section = { id: string; title: string; draw(reader: Session): React.ReactNode }
 
 const sections: Section[] = [
   { id: 'keys', title: 'API keys', draw: (reader) => <Keys reader={reader} /> },
@@ -20,25 +17,20 @@ const sections: Section[] = [
   { id: 'sessions', title: 'Sessions', draw: () => <Sessions /> },
   { id: 'members', title: 'Workspace members', draw: (reader) => <Members reader={reader} /> },
   { id: 'theme', title: 'Appearance', draw: () => <ThemeSection /> },
-  { id: 'users', title: 'Users', isForAdmins: true, draw: (reader) => <Users reader={reader} /> },
-  {
-    id: 'service-accounts',
-    title: 'Service accounts',
-    isForAdmins: true,
-    draw: (reader) => <ServiceAccounts reader={reader} />,
-  },
-  { id: 'limits', title: 'Limits', isForAdmins: true, draw: (reader) => <LimitsSection reader={reader} /> },
 ]
+
+/** Links of an earlier version: these are pages of the administration now. */
+const moved = ['users', 'service-accounts', 'limits']
 
 const route = getRouteApi('/-/settings')
 
-/** What belongs to the reader, and what admins look after. The section is part of the address. */
+/** What belongs to the reader. The section is part of the address. */
 export function SettingsPage() {
   const { section = 'keys' } = route.useSearch()
   const { data: reader } = useQuery(session)
   if (!reader) return <LoadingPlace />
-  const shown = sections.filter((it) => !it.isForAdmins || reader.isAdmin)
-  const current = shown.find((it) => it.id === section) ?? (shown[0] as Section)
+  if (moved.includes(section)) return <Navigate to="/-/admin/$section" params={{ section }} replace />
+  const current = sections.find((it) => it.id === section) ?? (sections[0] as Section)
   const link = ({ id, title }: Section) => (
     <Link
       key={id}
@@ -58,9 +50,15 @@ export function SettingsPage() {
           {reader.userName}
           <span>{reader.organizationName}</span>
         </p>
-        {shown.filter((it) => !it.isForAdmins).map(link)}
-        {reader.isAdmin && <h2>Organization</h2>}
-        {shown.filter((it) => it.isForAdmins).map(link)}
+        {sections.map(link)}
+        {reader.isAdmin && (
+          <>
+            <h2>Organization</h2>
+            <Link to="/-/admin" className={styles.link}>
+              Administration
+            </Link>
+          </>
+        )}
         <p className={styles.version}>svc {reader.version}</p>
       </nav>
       <section className={styles.section} aria-labelledby="section">

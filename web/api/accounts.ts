@@ -5,6 +5,8 @@ export type Session = {
   userName: string
   kind: 'user' | 'service account'
   isAdmin: boolean
+  /** An admin who also looks after the service itself: its queue, dead letters, health and backups. */
+  isOperator: boolean
   organizationId: string
   organizationName: string
   defaultWorkspaceName: string | null

@@ -7,6 +7,7 @@ import {
   retainSearchParams,
 } from '@tanstack/react-router'
 import type { Reason } from '../accounts/sign-in-page.tsx'
+import { parseAdminSearch } from '../admin/admin-search.ts'
 import { session } from '../api/accounts.ts'
 import { baseUrl, isEmbedded, shareCode } from '../api/http.ts'
 import { project as projectOf } from '../api/projects.ts'
@@ -173,11 +174,20 @@ const settings = createRoute({
   component: lazyRouteComponent(() => import('../accounts/settings-page.tsx'), 'SettingsPage'),
 })
 
+const adminPages = {
+  getParentRoute: () => root,
+  validateSearch: parseAdminSearch,
+  component: lazyRouteComponent(() => import('../admin/admin-page.tsx'), 'AdminPage'),
+}
+const admin = createRoute({ ...adminPages, path: '/-/admin' })
+const adminSection = createRoute({ ...adminPages, path: '/-/admin/$section' })
+
 export function openRouter(queryClient: QueryClient) {
   return createRouter({
     routeTree: root.addChildren([
       ...[home, workspace, project, run, compare, chart, outputSearch, notes, signIn, settings],
       ...[models, model, modelVersion, webhooks, production, productionModel, dashboards, dashboard],
+      ...[admin, adminSection],
     ]),
     basepath: isEmbedded ? `${baseUrl.pathname}-/embed` : baseUrl.pathname,
     context: { queryClient },

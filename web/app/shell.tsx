@@ -4,7 +4,7 @@ import { lazy, Suspense, useEffect, useRef, useState } from 'react'
 import { session, signOut } from '../api/accounts.ts'
 import { ApiError, baseUrl, isEmbedded, shareCode } from '../api/http.ts'
 import { IconButton } from '../kit/button.tsx'
-import { BookIcon, MoonIcon, SearchIcon, SunIcon, SystemIcon, UserIcon } from '../kit/icons.tsx'
+import { BookIcon, MoonIcon, SearchIcon, ShieldIcon, SunIcon, SystemIcon, UserIcon } from '../kit/icons.tsx'
 import { Menu, MenuChoice, MenuItem, MenuLabel, MenuLine, MenuLink } from '../kit/menu.tsx'
 import { EmptyPlace, ErrorPlace } from '../kit/places.tsx'
 import { setTheme, type Theme, useIsDark, useTheme } from '../kit/theme.ts'
@@ -141,6 +141,11 @@ function ReaderMenu() {
   const isDark = useIsDark()
   return (
     <>
+      {data?.isAdmin && (
+        <Link to="/-/admin" className={styles.admin} aria-label="Administration" title="Administration">
+          <ShieldIcon />
+        </Link>
+      )}
       <Menu
         align="end"
         trigger={

@@ -72,4 +72,7 @@ export const BookIcon = toIcon(
 export const PencilIcon = toIcon(<path d="m2.5 13.5.7-3L10.5 3.2a1.5 1.5 0 0 1 2.3 2.3L5.5 12.8l-3 .7Z" />)
 export const PanelIcon = toIcon(<path d="M2 3h12v10H2zM7 3v10" />)
 export const CrossIcon = toIcon(<path d="M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12ZM6 6l4 4M10 6l-4 4" />)
+export const ShieldIcon = toIcon(
+  <path d="M8 1.8 13 3.6v4c0 3.2-2 5.4-5 6.6-3-1.2-5-3.4-5-6.6v-4zM5.8 8l1.6 1.6 3-3.2" />,
+)
 export const BoxIcon = toIcon(<path d="M8 1.8 13.5 5v6L8 14.2 2.5 11V5zM2.5 5 8 8.2 13.5 5M8 8.2v6" />)

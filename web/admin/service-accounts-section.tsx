@@ -6,11 +6,11 @@ import { FormDialog } from '../kit/dialog.tsx'
 import { Checkbox, Select, TextField } from '../kit/field.tsx'
 import { DotsIcon, PlusIcon } from '../kit/icons.tsx'
 import { Menu, MenuItem, MenuLine } from '../kit/menu.tsx'
+import { NewKey } from '../kit/new-key.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toAgo } from '../kit/text.ts'
 import { toastError } from '../kit/toast.tsx'
-import { NewKey } from './new-key.tsx'
-import styles from './settings.module.css'
+import styles from './admin.module.css'
 
 type Made = { userName: string; apiKey: string }
 
@@ -42,7 +42,7 @@ export function ServiceAccounts({ reader }: { reader: Session }) {
         <>
           <div className={styles.tools}>{add}</div>
           <div className={styles.frame}>
-            <table className={styles.table}>
+            <table className={styles.table} aria-label="Service accounts">
               <thead>
                 <tr>
                   <th scope="col">Name</th>

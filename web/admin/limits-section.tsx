@@ -1,11 +1,15 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { useId, useState } from 'react'
+import { type FormEvent, useState } from 'react'
 import { type Limits, limits, type Session, setLimits } from '../api/accounts.ts'
+import { usage } from '../api/admin.ts'
 import { Button } from '../kit/button.tsx'
-import { Select, TextField } from '../kit/field.tsx'
+import { TextField } from '../kit/field.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toast, toastError } from '../kit/toast.tsx'
-import styles from './settings.module.css'
+import styles from './admin.module.css'
+import { useAdminSearch } from './use-admin-search.ts'
+import { UsedNow } from './used-now.tsx'
+import { WorkspaceSelect } from './workspace-select.tsx'
 
 /** The limits that a workspace may have, as `store/limits.ts` names them. */
 const shown: { name: string; label: string }[] = [
@@ -19,29 +23,27 @@ const shown: { name: string; label: string }[] = [
   { name: 'pointsPerMetricMax', label: 'Points of a metric' },
 ]
 
-/** Limits of a workspace, for admins. */
+/** Limits of a workspace, and what is used of them now. */
 export function LimitsSection({ reader }: { reader: Session }) {
-  const [workspaceName, setWorkspace] = useState(reader.defaultWorkspaceName ?? reader.workspaceNames[0] ?? '')
+  const { search, change } = useAdminSearch()
+  const workspaceName = search.workspace ?? reader.defaultWorkspaceName ?? reader.workspaceNames[0] ?? ''
   const { data, error, refetch } = useQuery({ ...limits(workspaceName), enabled: workspaceName !== '' })
-  const selectId = useId()
   return (
     <>
       <p className={styles.intro}>
-        Every experiment of the workspace is held to these. An empty field takes the setting of the service. They apply
-        within ten seconds.
+        Each experiment of the workspace is held to these, and each model to the one of events. An empty field takes the
+        setting of the service. They apply within ten seconds.
       </p>
       <div className={styles.tools}>
-        <label htmlFor={selectId}>Workspace</label>
-        <Select id={selectId} value={workspaceName} onChange={(event) => setWorkspace(event.target.value)}>
-          {reader.workspaceNames.map((it) => (
-            <option key={it}>{it}</option>
-          ))}
-        </Select>
+        <WorkspaceSelect value={workspaceName} onChange={(workspace) => change({ workspace })} />
       </div>
       {error ? (
         <ErrorPlace error={error} onRetry={refetch} />
       ) : data ? (
-        <LimitsForm key={workspaceName} workspaceName={workspaceName} given={data} />
+        <>
+          <LimitsForm key={workspaceName} workspaceName={workspaceName} given={data} />
+          <UsedNow workspaceName={workspaceName} />
+        </>
       ) : (
         <LoadingPlace rows={4} />
       )}
@@ -52,13 +54,16 @@ export function LimitsSection({ reader }: { reader: Session }) {
 function LimitsForm({ workspaceName, given }: { workspaceName: string; given: Limits }) {
   const [texts, setTexts] = useState<Record<string, string>>({})
   const client = useQueryClient()
-  async function save(event: React.FormEvent) {
+  async function save(event: FormEvent) {
     event.preventDefault()
     const changed = Object.entries(texts).map(([name, text]) => [name, text.trim() === '' ? null : Number(text)])
     try {
       await setLimits(workspaceName, Object.fromEntries(changed))
       setTexts({})
-      await client.invalidateQueries(limits(workspaceName))
+      await Promise.all([
+        client.invalidateQueries(limits(workspaceName)),
+        client.invalidateQueries(usage(workspaceName)),
+      ])
       toast('The limits are saved.')
     } catch (reason) {
       toastError(reason)
@@ -66,7 +71,7 @@ function LimitsForm({ workspaceName, given }: { workspaceName: string; given: Li
   }
   return (
     <form onSubmit={save} className={styles.section}>
-      <div className={styles.limits}>
+      <div className={styles.fields}>
         {shown.map(({ name, label }) => (
           <TextField
             key={name}

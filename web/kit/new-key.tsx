@@ -1,5 +1,5 @@
-import { Snippet } from '../kit/snippet.tsx'
-import styles from './settings.module.css'
+import styles from './new-key.module.css'
+import { Snippet } from './snippet.tsx'
 
 /** A key that was just made. It is nowhere else: it goes when the page does. */
 export function NewKey({ apiKey, owner }: { apiKey: string; owner?: string }) {

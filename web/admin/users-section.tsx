@@ -6,16 +6,19 @@ import { FormDialog } from '../kit/dialog.tsx'
 import { Checkbox, TextField } from '../kit/field.tsx'
 import { DotsIcon, PlusIcon } from '../kit/icons.tsx'
 import { Menu, MenuItem, MenuLine } from '../kit/menu.tsx'
+import { NewKey } from '../kit/new-key.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
-import { toAgo } from '../kit/text.ts'
+import { SearchField } from '../kit/search-field.tsx'
+import { toAgo, toCountOf } from '../kit/text.ts'
 import { toastError } from '../kit/toast.tsx'
-import { NewKey } from './new-key.tsx'
-import styles from './settings.module.css'
+import styles from './admin.module.css'
+import { useAdminSearch } from './use-admin-search.ts'
 
 type Made = { userName: string; apiKey: string }
 
 /** The people of the organization, for admins. */
 export function Users({ reader }: { reader: Session }) {
+  const { search, change } = useAdminSearch()
   const { data, error, refetch } = useQuery(users)
   const client = useQueryClient()
   const [made, setMade] = useState<Made>()
@@ -23,7 +26,10 @@ export function Users({ reader }: { reader: Session }) {
   const close = () => setOpen(undefined)
   if (error) return <ErrorPlace error={error} onRetry={refetch} />
   if (!data) return <LoadingPlace />
-  const change = (work: Promise<unknown>) => work.then(() => client.invalidateQueries(users)).catch(toastError)
+  const text = search.search ?? ''
+  const has = (it: string | null) => it?.toLowerCase().includes(text.toLowerCase()) ?? false
+  const people = data.filter((it) => it.kind === 'user' && (has(it.userName) || has(it.defaultWorkspaceName)))
+  const act = (work: Promise<unknown>) => work.then(() => client.invalidateQueries(users)).catch(toastError)
   const makeKey = async (userName: string) => setMade({ userName, ...(await createUserKey(userName)) })
   return (
     <>
@@ -31,10 +37,18 @@ export function Users({ reader }: { reader: Session }) {
         <Button look="primary" onClick={() => setOpen({ add: true })}>
           <PlusIcon size={14} /> New user
         </Button>
+        <SearchField
+          label="Search users"
+          placeholder="Name or workspace"
+          className={styles.search}
+          text={text}
+          onChange={(it) => change({ search: it || undefined })}
+        />
+        <span className={styles.faint}>{toCountOf(people.length, 'user')}</span>
       </div>
       {made && <NewKey apiKey={made.apiKey} owner={made.userName} />}
       <div className={styles.frame}>
-        <table className={styles.table}>
+        <table className={styles.table} aria-label="Users">
           <thead>
             <tr>
               <th scope="col">Name</th>
@@ -47,38 +61,36 @@ export function Users({ reader }: { reader: Session }) {
             </tr>
           </thead>
           <tbody>
-            {data
-              .filter((it) => it.kind === 'user')
-              .map((it: User) => (
-                <tr key={it.userName}>
-                  <td title={it.userName}>
-                    {it.userName}
-                    {it.userName === reader.userName && <span className={styles.badge}>you</span>}
-                  </td>
-                  <td className={styles.soft}>{it.isAdmin ? 'admin' : 'user'}</td>
-                  <td className={styles.soft}>{it.defaultWorkspaceName}</td>
-                  <td className={styles.soft}>{it.lastActivityAt ? toAgo(it.lastActivityAt) : 'never'}</td>
-                  <td className={styles.end}>
-                    <Menu
-                      align="end"
-                      trigger={
-                        <IconButton label={`Actions for ${it.userName}`} size="small">
-                          <DotsIcon />
-                        </IconButton>
-                      }
-                    >
-                      <MenuItem onSelect={() => makeKey(it.userName).catch(toastError)}>New key</MenuItem>
-                      <MenuItem onSelect={() => change(setAdmin(it.userName, !it.isAdmin))}>
-                        {it.isAdmin ? 'Make a user' : 'Make an admin'}
-                      </MenuItem>
-                      <MenuLine />
-                      <MenuItem danger onSelect={() => setOpen({ remove: it.userName })}>
-                        Delete
-                      </MenuItem>
-                    </Menu>
-                  </td>
-                </tr>
-              ))}
+            {people.map((it: User) => (
+              <tr key={it.userName}>
+                <td title={it.userName}>
+                  {it.userName}
+                  {it.userName === reader.userName && <span className={styles.badge}>you</span>}
+                </td>
+                <td className={styles.soft}>{it.isAdmin ? 'admin' : 'user'}</td>
+                <td className={styles.soft}>{it.defaultWorkspaceName}</td>
+                <td className={styles.soft}>{it.lastActivityAt ? toAgo(it.lastActivityAt) : 'never'}</td>
+                <td className={styles.end}>
+                  <Menu
+                    align="end"
+                    trigger={
+                      <IconButton label={`Actions for ${it.userName}`} size="small">
+                        <DotsIcon />
+                      </IconButton>
+                    }
+                  >
+                    <MenuItem onSelect={() => makeKey(it.userName).catch(toastError)}>New key</MenuItem>
+                    <MenuItem onSelect={() => act(setAdmin(it.userName, !it.isAdmin))}>
+                      {it.isAdmin ? 'Make a user' : 'Make an admin'}
+                    </MenuItem>
+                    <MenuLine />
+                    <MenuItem danger onSelect={() => setOpen({ remove: it.userName })}>
+                      Delete
+                    </MenuItem>
+                  </Menu>
+                </td>
+              </tr>
+            ))}
           </tbody>
         </table>
       </div>
