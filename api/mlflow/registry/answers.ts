@@ -97,3 +97,9 @@ export function toModel(model: RegistryModel, { versions, tags, aliases }: Of): 
     aliases: aliases.map(({ alias, version }) => ({ alias, version: toNumber(version) })),
   }
 }
+
+/** Newer clients keep prompts as models of this tag. We keep none; their searches of models leave them out by it. */
+export const ofPrompts = 'mlflow.prompt.is_prompt'
+
+/** A tag as filters read it. */
+export const readTag = (value: string | undefined, key: string) => value ?? (key === ofPrompts ? 'false' : undefined)

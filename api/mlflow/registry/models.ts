@@ -24,7 +24,7 @@ import { texts } from '../experiments.ts'
 import { parseFilter, readTokenPage, sortBy } from '../filter.ts'
 import type { MlflowCall } from '../find.ts'
 import { common, findWorkspaceOf, mlflow } from '../workspace.ts'
-import { modelAnswer, toSemver, toVersion, versionAnswer } from './answers.ts'
+import { modelAnswer, ofPrompts, readTag, toSemver, toVersion, versionAnswer } from './answers.ts'
 import type { RegistryFinder } from './find.ts'
 
 const path = `${mlflow}/registered-models`
@@ -41,9 +41,6 @@ const newName = registryFields.modelName.refine((it) => !/[/:]/.test(it), 'must 
 const alias = indexedText(255)
   .refine((it) => /^[\w-]+$/.test(it), 'must have only letters, digits, _ and -')
   .refine((it) => it !== 'latest' && !/^v\d+$/i.test(it), 'must not be latest, nor v and a number')
-
-/** Newer clients keep prompts as models of this tag, which have no files. */
-const ofPrompts = 'mlflow.prompt.is_prompt'
 
 type Deps = {
   database: Database
@@ -183,7 +180,7 @@ export function createRegisteredModelRoutes({ database, access, registry, orphan
         (it) => it.modelId,
       )
       const toReader = (it: (typeof all)[0]) => (source: string, field: string) => {
-        if (source === 'tag') return tags.get(it.id)?.find((tag) => tag.key === field)?.value
+        if (source === 'tag') return readTag(tags.get(it.id)?.find((tag) => tag.key === field)?.value, field)
         const updated = Number(it.updatedAtMs)
         const known: Record<string, string | number> = {
           name: it.name,

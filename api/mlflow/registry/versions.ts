@@ -22,7 +22,7 @@ import { texts } from '../experiments.ts'
 import { parseFilter, readTokenPage, sortBy } from '../filter.ts'
 import type { MlflowCall } from '../find.ts'
 import { common, findWorkspaceOf, mlflow } from '../workspace.ts'
-import { toLatest, toVersion, toVersionTags, toVersionUri, versionAnswer } from './answers.ts'
+import { readTag, toLatest, toVersion, toVersionTags, toVersionUri, versionAnswer } from './answers.ts'
 import type { RegistryFinder } from './find.ts'
 import type { VersionSources } from './sources.ts'
 import { parseStage, toCurrentStage, toStages } from './stages.ts'
@@ -306,5 +306,5 @@ function toReader(it: MlflowVersion) {
     creation_timestamp: version.creation_timestamp,
     last_updated_timestamp: version.last_updated_timestamp,
   }
-  return (source: string, name: string) => (source === 'tag' ? tags[name] : known[name])
+  return (source: string, name: string) => (source === 'tag' ? readTag(tags[name], name) : known[name])
 }

@@ -247,6 +247,10 @@ it('models and versions are searched, sorted and paged', async () => {
     `${one.name} 1`,
     `${one.name} 2`,
   ])
+  // What clients add to each search.
+  const noPrompts = "tag.`mlflow.prompt.is_prompt` != 'true'"
+  expect(await models({ filter: `name = '${one.name}' AND ${noPrompts}` })).toEqual([one.name])
+  expect(await versions({ filter: `name = '${two.name}' AND ${noPrompts}` })).toEqual([`${two.name} 1`])
   expect(await versions({ filter: `run_id = '${two.runId}'` })).toEqual([`${two.name} 1`])
   expect(await versions({ filter: `source_path = '${two.source}'` })).toEqual([`${two.name} 1`])
   expect(await versions({ filter: `name = '${one.name}' and version_number > 1` })).toEqual([`${one.name} 2`])
