@@ -24,6 +24,7 @@ import { parseProjectsSearch } from '../projects/projects-search.ts'
 import { parseModelsSearch } from '../registry/models-search.ts'
 import { parseWebhooksSearch } from '../registry/webhooks/webhooks-search.ts'
 import { MissingPage } from './missing-page.tsx'
+import { followMlflowLink } from './mlflow-links.ts'
 import { Shell } from './shell.tsx'
 
 /**
@@ -52,6 +53,7 @@ const home = createRoute({
   getParentRoute: () => root,
   path: '/',
   validateSearch: parseProjectsSearch,
+  beforeLoad: ({ context, location }) => followMlflowLink(context.queryClient, location.hash),
   component: lazyRouteComponent(() => import('../projects/home-page.tsx'), 'HomePage'),
 })
 
