@@ -51,6 +51,12 @@ export const comparisons: Comparison[] = [
     peers: [influxLines, influxFields, victoriaMetrics, victoriaMetricsInflux, mlflow, trackio],
   },
   {
+    name: 'mlflow',
+    about: '1,000 points a request, as log-batch of MLflow’s clients',
+    ours: [onRedis('mlflow-batches')],
+    peers: [mlflow],
+  },
+  {
     name: 'fsync',
     about: 'one point a request: what Redis’ fsync before each answer costs',
     ours: [

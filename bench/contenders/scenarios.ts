@@ -12,6 +12,8 @@ export type Scenario = {
   target: Target
   queues: (QueueKind | 'none')[]
   shape: Shape
+  /** In the form of clients of MLflow instead of ours. */
+  dialect?: 'mlflowBatch'
   data: DataSet
   /** Each pass adds steps to the same experiments instead of creating new ones. */
   keepsExperiments?: boolean
@@ -57,6 +59,17 @@ export const scenarios: Scenario[] = [
     data: dataSet,
     connections: 16,
     pointsPerSecondMax: 1_500_000,
+  },
+  {
+    name: 'mlflow-batches',
+    about: '1,000 points a request, as log-batch of MLflow’s clients',
+    target: 'service',
+    queues: both,
+    shape: rows1000,
+    dialect: 'mlflowBatch',
+    data: dataSet,
+    connections: 16,
+    pointsPerSecondMax: 800_000,
   },
   {
     name: 'columns-10000',

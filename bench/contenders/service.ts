@@ -55,7 +55,7 @@ export async function openService(settings: Settings): Promise<ServiceContender>
       ? { kind: 'prepareRaw', clickhouseUrl: stores.urls.clickhouseUrl, experimentIds: experiments.ids }
       : {
           kind: 'prepareHttp',
-          dialect: 'service',
+          dialect: scenario.dialect ?? 'service',
           url: system.writeUrl,
           apiKey: stores.apiKey,
           shape: scenario.shape,

@@ -93,7 +93,8 @@ export const dialects = {
         ),
       )
       const body = `{"run_id":"${part.key}","metrics":[${metrics.join(',')}]}`
-      return [post('/api/2.0/mlflow/runs/log-batch', 'content-type: application/json\r\n', body)]
+      const head = `authorization: Bearer ${settings.apiKey}\r\ncontent-type: application/json\r\n`
+      return [post('/api/2.0/mlflow/runs/log-batch', head, body)]
     },
     isAccepted: (status) => status === 200,
   },
