@@ -7,15 +7,13 @@ import { evaluateWindows } from '../../store/monitoring/alert-evaluation.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { alertMeasures, comparisons } from '../../store/postgres/monitoring/alerts.ts'
 import type { Access } from '../access.ts'
-import { findOfRule, newRule, toStored } from './alert-rule.ts'
+import { findOfRule, foundAnswer as found, newRule, toStored } from './alert-rule.ts'
 import { boundsOf } from './windows.ts'
 
 type Deps = { database: Database; clickhouse: ClickHouse; eventReader: EventReader; access: Access }
 
 const windowsMax = 100
 const windowsDefault = 30
-
-const found = z.object({ feature: z.string().nullable(), part: z.string().nullable(), value: z.number() })
 
 /** Shows what a rule would have done. */
 export function createMonitoringPreviewRoutes({ database, clickhouse, eventReader, access }: Deps): Route[] {
@@ -54,7 +52,7 @@ export function createMonitoringPreviewRoutes({ database, clickhouse, eventReade
       }),
       shape: 'plain',
       async handle({ body, caller }) {
-        const { workspaceId, experiment } = await findOfRule(access, caller, body)
+        const subject = await findOfRule(access, caller, body)
         const nowMs = Date.now()
         const rule = toStored({ ...body, from: undefined }, nowMs)
         const end = Math.floor(Math.min(body.to ?? nowMs, nowMs) / body.windowMs) * body.windowMs
@@ -63,12 +61,7 @@ export function createMonitoringPreviewRoutes({ database, clickhouse, eventReade
         const { measure, comparison, threshold } = rule
         const evaluated = await evaluateWindows(
           { queries: database, clickhouse, eventReader },
-          {
-            ...rule,
-            workspaceId,
-            experimentId: experiment?.id ?? null,
-            experimentEndMs: experiment?.endTimeMs == null ? null : Number(experiment.endTimeMs),
-          },
+          { ...rule, ...subject },
           windows,
         )
         return {

@@ -4,13 +4,12 @@ import { HttpError } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
 import { measureNames } from '../../store/monitoring/drift-verdict.ts'
 import { tasks } from '../../store/monitoring/judgement.ts'
-import type { Experiment } from '../../store/postgres/experiments/experiments.ts'
 import {
   type AlertMeasure,
   type AlertRule,
   alertMeasures,
   comparisons,
-  metricMeasures,
+  runMeasures,
 } from '../../store/postgres/monitoring/alerts.ts'
 import type { Access } from '../access.ts'
 import { allParts, partField } from './fields.ts'
@@ -38,13 +37,16 @@ const thresholds: Partial<Record<AlertMeasure, number>> = {
   events: 1,
   metricNaN: 0,
   metricPoints: 1,
+  runCrashed: 0,
 }
 
 export const newRule = object({
   workspaceName: text(1_000, 1),
   name: text(200, 1),
   measure: z.enum(alertMeasures, expected(alertMeasures)),
-  modelName: optional(text(1_000, 1)).describe('the model, even one without events yet; send this or experimentKey'),
+  modelName: optional(text(1_000, 1)).describe(
+    'the model, even one without events yet; send this, projectId or experimentKey',
+  ),
   modelVersion: optional(text(1_000)),
   feature: optional(text(1_000, 1)).describe('drift and missingShare: only this feature; all when absent'),
   part: partField.describe('the part of the feature; feature when absent'),
@@ -52,14 +54,15 @@ export const newRule = object({
   prediction: optional(text(1_000, 1)),
   label: optional(text(1_000, 1)),
   task: optional(z.enum(tasks, expected(tasks))),
-  experimentKey: optional(experimentKey),
-  metricName: optional(text(2_000, 1)).describe('a metric of the experiment'),
+  projectId: optional(text(1_000, 1)).describe('the rule is on all runs of this project, also on those to come'),
+  experimentKey: optional(experimentKey).describe('the rule is on this run'),
+  metricName: optional(text(2_000, 1)).describe('a metric of the run'),
   context: optional(text(1_000, 1)).describe('the context of the metric; all contexts when absent'),
   comparison: optional(comparisonField).describe(
     'whether it fires above or below the threshold; the worse side when absent',
   ),
   threshold: optional(thresholdField).describe(
-    'when absent: psi 0.2, other drift 0.1, events and metricPoints 1, metricNaN 0; required for other measures',
+    'when absent: psi 0.2, other drift 0.1, events and metricPoints 1, metricNaN and runCrashed 0; required for other measures',
   ),
   windowMs: integerBetween(minuteMs, 90 * dayMs).describe(
     'the length of a window; windows begin at multiples of it since the Unix epoch',
@@ -81,6 +84,8 @@ export const ruleAnswer = z.object({
   prediction: z.string().nullable(),
   label: z.string().nullable(),
   task: z.enum(tasks).nullable(),
+  projectId: z.string().nullable(),
+  projectName: z.string().nullable().describe('the project, or that of the run'),
   experimentKey: z.string().nullable(),
   metricName: z.string().nullable(),
   context: z.string().nullable(),
@@ -96,6 +101,14 @@ export const ruleAnswer = z.object({
   createdAt: z.int(),
 })
 
+export const foundAnswer = z.object({
+  feature: z.string().nullable(),
+  part: z.string().nullable(),
+  value: z.number(),
+  experimentKey: z.string().optional().describe('the run, of measures of runs'),
+  experimentName: z.string().optional(),
+})
+
 type NewRule = z.output<typeof newRule>
 
 /**
@@ -103,17 +116,24 @@ type NewRule = z.output<typeof newRule>
  *
  * @throws HttpError `badRequest` that names the field
  */
-function checkFields({ measure, modelName, experimentKey, metricName, feature, threshold }: NewRule): void {
+function checkFields(body: NewRule): void {
+  const { measure, modelName, experimentKey, projectId, metricName, feature, threshold } = body
   const reject = (message: string) => new HttpError('badRequest', message)
-  if ((metricMeasures as readonly string[]).includes(measure)) {
-    if (experimentKey === undefined)
-      throw reject(`experimentKey: is missing: ${measure} is measured of a metric of an experiment`)
-    if (metricName === undefined)
-      throw reject(`metricName: is missing: ${measure} is measured of a metric of an experiment`)
-    if (modelName !== undefined) throw reject(`modelName: ${measure} is measured of an experiment: leave it out`)
+  if ((runMeasures as readonly string[]).includes(measure)) {
+    if (modelName !== undefined) throw reject(`modelName: ${measure} is measured of runs: leave it out`)
+    if ((experimentKey === undefined) === (projectId === undefined)) {
+      throw reject(`experimentKey: ${measure} is measured of a run or of a project: send either it or projectId`)
+    }
+    if (measure === 'runCrashed' && metricName !== undefined) {
+      throw reject('metricName: runCrashed is not of a metric: leave it out')
+    }
+    if (measure !== 'runCrashed' && metricName === undefined) {
+      throw reject(`metricName: is missing: ${measure} is measured of a metric of a run`)
+    }
   } else {
     if (modelName === undefined) throw reject(`modelName: is missing: ${measure} is measured of a model`)
     if (experimentKey !== undefined) throw reject(`experimentKey: ${measure} is measured of a model: leave it out`)
+    if (projectId !== undefined) throw reject(`projectId: ${measure} is measured of a model: leave it out`)
   }
   if (feature !== undefined && !needsFeature.includes(measure)) {
     throw reject(`feature: ${measure} is not of a feature: leave it out`)
@@ -123,22 +143,31 @@ function checkFields({ measure, modelName, experimentKey, metricName, feature, t
   }
 }
 
+type RuleSubject = { workspaceId: string; experimentId: bigint | null; projectId: string | null }
+
 /**
- * The workspace of a rule, and its experiment if it is about one.
+ * The workspace of a rule, and its run or project if it is about one.
  *
  * @throws HttpError that names the field
  */
-export async function findOfRule(
-  access: Access,
-  caller: Caller,
-  body: NewRule,
-): Promise<{ workspaceId: string; experiment: Experiment | undefined }> {
-  const workspace = await access.workspace(caller, body.workspaceName)
+export async function findOfRule(access: Access, caller: Caller, body: NewRule): Promise<RuleSubject> {
+  const { workspaceName, experimentKey: key, projectId } = body
+  const workspace = await access.workspace(caller, workspaceName)
   checkFields(body)
-  if (body.experimentKey === undefined) return { workspaceId: workspace.id, experiment: undefined }
-  const experiment = await access.writableExperiment(caller, body.experimentKey)
-  if (experiment.workspaceName === workspace.name) return { workspaceId: workspace.id, experiment }
-  throw new HttpError('badRequest', 'experimentKey: is of another workspace: send the name of that one')
+  const requireIn = (field: string, found: { workspaceName: string }) => {
+    if (found.workspaceName === workspace.name) return
+    throw new HttpError('badRequest', `${field}: is of another workspace: send the name of that one`)
+  }
+  const subject: RuleSubject = { workspaceId: workspace.id, experimentId: null, projectId: null }
+  if (key !== undefined) {
+    const experiment = await access.writableExperiment(caller, key)
+    requireIn('experimentKey', experiment)
+    return { ...subject, experimentId: experiment.id }
+  }
+  if (projectId === undefined) return subject
+  const project = await access.writableProject(caller, { projectId })
+  requireIn('projectId', project)
+  return { ...subject, projectId: project.projectId }
 }
 
 /**

@@ -1,10 +1,11 @@
 import { z } from 'zod'
-import { flag, object, optional, pageFields, text } from '../../http/body/fields.ts'
+import { experimentKey, flag, object, optional, pageFields, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
-import { type Route, route } from '../../http/route.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
   type AlertRule,
+  type AlertScope,
   alertMeasures,
   alertRulesMax,
   deleteAlertRule,
@@ -20,6 +21,7 @@ import type { Access } from '../access.ts'
 import {
   comparisonField,
   findOfRule,
+  foundAnswer,
   graceField,
   newRule,
   ruleAnswer,
@@ -32,10 +34,14 @@ type Deps = { database: Database; access: Access }
 
 const pageSizeMax = 500
 
-const foundAnswer = z.object({ feature: z.string().nullable(), part: z.string().nullable(), value: z.number() })
-
 const alertParams = object({ alertId: z.uuid('expected the alertId of an answer') })
 const ofWorkspace = object({ workspaceName: text(1_000, 1) })
+const ofScope = {
+  ...ofWorkspace.shape,
+  modelName: optional(text(1_000, 1)),
+  projectId: optional(text(1_000, 1)),
+  experimentKey: optional(experimentKey),
+}
 
 const common = { permission: 'caller', topic: 'Production monitoring', atRoot: true } as const
 
@@ -49,20 +55,21 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       summary:
         'Creates an alert rule. It is evaluated once for each window of time, after the window has ended and its grace has ' +
         'passed, and fires if a measure is above or below a threshold: a measure of a model (drift of each feature, missing ' +
-        'share, label quality, number of events) or of a metric of an experiment (greatest or least value, number of NaN, ' +
-        'number of points until the run ends). It fires at most once for a window. Webhooks with the trigger ALERT_FIRED, ' +
-        'those of the model and those of the whole workspace, are sent {workspaceName, event, alertId, alertName, ' +
-        'modelName, modelVersion, experimentKey, metricName, measure, comparison, threshold, windowFrom, windowTo, ' +
-        'found: [{feature, part, value}], foundCount, timestamp}.',
+        'share, label quality, number of events), or of a run or all runs of a project (greatest or least value of a ' +
+        'metric, number of NaN, number of points while the run goes on, a run that crashed or fell silent). It fires at ' +
+        'most once for a window, and for a run again only after a window in which the run did not cross the threshold. ' +
+        'Webhooks with the trigger ALERT_FIRED, those of the model and those of the whole workspace, are sent ' +
+        '{workspaceName, event, alertId, alertName, modelName, modelVersion, projectName, experimentKey, metricName, ' +
+        'measure, comparison, threshold, windowFrom, windowTo, found: [{feature, part, value, experimentKey, ' +
+        'experimentName}], foundCount, timestamp, text}; `text` is a sentence, as chats show it.',
       body: newRule,
       answer: z.object({ alertId: z.string() }),
       shape: 'envelope',
       async handle({ body, caller }) {
-        const { workspaceId, experiment } = await findOfRule(access, caller, body)
+        const subject = await findOfRule(access, caller, body)
         const alertId = await insertAlertRule(database, {
           ...toStored(body, Date.now()),
-          workspaceId,
-          experimentId: experiment?.id ?? null,
+          ...subject,
           userName: caller.userName,
         })
         if (alertId !== undefined) return { alertId }
@@ -77,13 +84,14 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       ...common,
       method: 'GET',
       path: '/mpm/v2/alerts',
-      summary: 'Lists the alert rules of a workspace or of one model, by name.',
-      query: object({ ...ofWorkspace.shape, modelName: optional(text(1_000, 1)) }),
+      summary:
+        'Lists the alert rules of a workspace, by name; of one model; of one project and its runs; or of one run, with ' +
+        'those of its project.',
+      query: object(ofScope),
       answer: z.object({ alerts: z.array(ruleAnswer) }),
       shape: 'plain',
       async handle({ query, caller }) {
-        const { id: workspaceId } = await access.workspace(caller, query.workspaceName)
-        const rules = await listAlertRules(database, { workspaceId, modelName: query.modelName })
+        const rules = await listAlertRules(database, await toScope(access, caller, query))
         return { alerts: rules.map(toAnswer) }
       },
     }),
@@ -92,10 +100,9 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       ...common,
       method: 'GET',
       path: '/mpm/v2/alerts/firings',
-      summary: 'Lists the firings of a workspace, of one rule or of one model, newest first.',
+      summary: 'Lists the firings of a workspace, of one rule, model, project or run, newest first.',
       query: object({
-        ...ofWorkspace.shape,
-        modelName: optional(text(1_000, 1)),
+        ...ofScope,
         alertId: optional(z.uuid('expected the alertId of an answer')),
         ...pageFields(pageSizeMax),
       }),
@@ -105,6 +112,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
             alertId: z.string(),
             name: z.string(),
             modelName: z.string().nullable(),
+            projectName: z.string().nullable(),
             experimentKey: z.string().nullable(),
             measure: z.enum(alertMeasures),
             windowFrom: z.int().describe('ms since the Unix epoch'),
@@ -128,12 +136,11 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       }),
       shape: 'plain',
       async handle({ query, caller }) {
-        const { id: workspaceId } = await access.workspace(caller, query.workspaceName)
+        const scope = await toScope(access, caller, query)
         const limit = query.pageSize ?? 100
         const found = await listFirings(database, {
-          workspaceId,
+          ...scope,
           ruleId: query.alertId,
-          modelName: query.modelName,
           beforeId: query.page === undefined ? undefined : BigInt(query.page),
           limit: limit + 1,
         })
@@ -207,6 +214,15 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       },
     }),
   ]
+}
+
+type ScopeQuery = { workspaceName: string; modelName?: string; projectId?: string; experimentKey?: string }
+
+async function toScope(access: Access, caller: Caller, query: ScopeQuery): Promise<AlertScope> {
+  const { workspaceName, modelName, projectId, experimentKey: key } = query
+  const { id: workspaceId } = await access.workspace(caller, workspaceName)
+  const experiment = key === undefined ? undefined : await access.experiment(caller, key)
+  return { workspaceId, modelName, projectId, experiment }
 }
 
 async function requireRule(

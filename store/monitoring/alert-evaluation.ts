@@ -3,10 +3,11 @@ import { countEventsOfWindows } from '../clickhouse/monitoring/event-counts.ts'
 import { countMissingOfWindows, listFeatureNames } from '../clickhouse/monitoring/features.ts'
 import type { EventReader } from '../clickhouse/monitoring/reader.ts'
 import { countWindows, type EventScope, kindOfPart, type Windows } from '../clickhouse/monitoring/scope.ts'
-import { readMetricWindow } from '../clickhouse/points/windows.ts'
+import { readMetricWindows } from '../clickhouse/points/windows.ts'
 import type { Queries } from '../postgres/database.ts'
 import type { AlertRule, Found } from '../postgres/monitoring/alerts.ts'
 import { findMonitoredModel } from '../postgres/monitoring/models.ts'
+import { listCrashedRuns, listWatchedRuns } from '../postgres/monitoring/watched-runs.ts'
 import { readDriftMap } from './drift-map.ts'
 import { readDrift } from './drift-report.ts'
 import { judge, type MeasureName, measureNames, thresholdDefaults } from './drift-verdict.ts'
@@ -18,7 +19,7 @@ type Deps = { queries: Queries; clickhouse: ClickHouse; eventReader: EventReader
 /** What of a rule its evaluation depends on: a rule that is not saved can be evaluated, too. */
 export type EvaluatedRule = Pick<
   AlertRule,
-  'workspaceId' | 'modelName' | 'experimentId' | 'experimentEndMs' | 'measure' | 'comparison' | 'threshold' | 'details'
+  'workspaceId' | 'modelName' | 'experimentId' | 'projectId' | 'measure' | 'comparison' | 'threshold' | 'details'
 >
 
 /** The values to compare with the threshold in each window, or why there are none. */
@@ -36,7 +37,7 @@ export type Evaluation = {
 /** Evaluates a rule for each window: that of the worker has one, a preview of the past many. */
 export async function evaluateWindows(deps: Deps, rule: EvaluatedRule, windows: Windows): Promise<Evaluation[]> {
   const measured =
-    rule.experimentId === null ? await measureModel(deps, rule, windows) : await measureMetric(deps, rule, windows)
+    rule.modelName === null ? await measureRuns(deps, rule, windows) : await measureModel(deps, rule, windows)
   const sign = rule.comparison === 'above' ? 1 : -1
   return Array.from({ length: countWindows(windows) }, (_, at) => {
     if ('problem' in measured) return { found: [], worst: null, problem: measured.problem }
@@ -51,28 +52,37 @@ export async function evaluateWindows(deps: Deps, rule: EvaluatedRule, windows: 
 
 const one = (value: number | null | undefined): Found[] => (value == null ? [] : [{ feature: null, part: null, value }])
 
-async function measureMetric(
-  { clickhouse }: Deps,
-  { experimentId, experimentEndMs, measure, comparison, details }: EvaluatedRule,
-  windows: Windows,
-): Promise<Measured> {
-  const { metricName = '', context } = details
+async function measureRuns(deps: Deps, rule: EvaluatedRule, windows: Windows): Promise<Measured> {
   const values: Found[][] = []
   for (let at = 0; at < countWindows(windows); at++) {
     const fromMs = windows.from + at * windows.intervalMs
-    const window = { fromMs, toMs: fromMs + windows.intervalMs }
-    // A run that has ended reports no more points: not a problem.
-    if (experimentEndMs !== null && experimentEndMs <= fromMs) {
-      values.push([])
-      continue
-    }
-    const wanted = { experimentId: experimentId as bigint, metric: metricName, context, ...window }
-    const { points, nans, least, greatest } = await readMetricWindow(clickhouse, wanted)
-    if (measure === 'metricPoints') values.push(one(points))
-    else if (measure === 'metricNaN') values.push(one(nans))
-    else values.push(one(comparison === 'above' ? greatest : least))
+    values.push(await measureRunsIn(deps, rule, { fromMs, toMs: fromMs + windows.intervalMs }))
   }
   return { values }
+}
+
+async function measureRunsIn(
+  { queries, clickhouse }: Deps,
+  { experimentId, projectId, measure, comparison, details }: EvaluatedRule,
+  window: { fromMs: number; toMs: number },
+): Promise<Found[]> {
+  const wanted = { experimentId, projectId, ...window }
+  const ofRun = ({ key, name }: { key: string; name: string }, value: number | null | undefined): Found[] =>
+    one(value).map((it) => ({ ...it, experimentKey: key, experimentName: name }))
+  if (measure === 'runCrashed') {
+    const crashed = await listCrashedRuns(queries, { ...wanted, nowMs: Date.now() })
+    return crashed.flatMap((it) => ofRun(it, 1))
+  }
+  const runs = await listWatchedRuns(queries, wanted)
+  const { metricName = '', context } = details
+  const experimentIds = runs.map((it) => it.id)
+  const read = await readMetricWindows(clickhouse, { experimentIds, metric: metricName, context, ...window })
+  return runs.flatMap((run) => {
+    const { points = 0, nans = 0, least = null, greatest = null } = read.get(run.id) ?? {}
+    if (measure === 'metricPoints') return run.isExpected ? ofRun(run, points) : []
+    if (measure === 'metricNaN') return ofRun(run, nans)
+    return ofRun(run, comparison === 'above' ? greatest : least)
+  })
 }
 
 async function measureModel(deps: Deps, rule: EvaluatedRule, windows: Windows): Promise<Measured> {

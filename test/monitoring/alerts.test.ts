@@ -300,7 +300,10 @@ it('an invalid rule is rejected with the field', async () => {
   await refused({ measure: 'psi', windowMs: 59_999 }, /^windowMs: must be 60000 or more/)
   await refused({ measure: 'psi', from: 0 }, /^from: must be at most 100 windows ago/)
   await refused({ measure: 'psi', modelName: null }, /^modelName: is missing/)
-  await refused({ measure: 'metric', threshold: 1 }, /^experimentKey: is missing/)
+  await refused(
+    { measure: 'metric', threshold: 1, modelName: null },
+    /^experimentKey: metric is measured of a run or of a project/,
+  )
   await refused({ measure: 'events', feature: 'x' }, /^feature: events is not of a feature/)
   await refused({ measure: 'psi', experimentKey: 'a'.repeat(32) }, /^experimentKey: psi is measured of a model/)
   const metric = { measure: 'metricNaN', modelName: null, metricName: 'loss' }
@@ -372,6 +375,7 @@ describe('with a worker', () => {
       alertName: 'silent',
       modelName: 'fraud',
       modelVersion: null,
+      projectName: null,
       experimentKey: null,
       metricName: null,
       measure: 'events',
@@ -382,6 +386,7 @@ describe('with a worker', () => {
       found: [{ feature: null, part: null, value: 0 }],
       foundCount: 1,
       timestamp: expect.any(Number),
+      text: `silent (${worker.workspaceName}/fraud): events below 1: 0`,
     })
     const query = new URLSearchParams({ workspaceName: worker.workspaceName })
     const fired = (await worker.client.get(`/mpm/v2/alerts/firings?${query}`)).body.firings as unknown[]

@@ -13,6 +13,7 @@ import { baseUrl, isEmbedded, shareCode } from '../api/http.ts'
 import { project as projectOf } from '../api/projects.ts'
 import { knownColumns } from '../api/runs.ts'
 import { parseDashboardSearch } from '../dashboards/dashboard-search.ts'
+import { parseAlertsSearch } from '../experiments/alerts/alerts-search.ts'
 import { parseChartSearch } from '../experiments/chart-search.ts'
 import { parseCompareSearch } from '../experiments/compare/compare-search.ts'
 import { parseOutputSearch } from '../experiments/output/output-search.ts'
@@ -108,6 +109,13 @@ const notes = createRoute({
   component: lazyRouteComponent(() => import('../experiments/notes/notes-page.tsx'), 'NotesPage'),
 })
 
+const alerts = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/$project/-/alerts',
+  validateSearch: parseAlertsSearch,
+  component: lazyRouteComponent(() => import('../experiments/alerts/alerts-page.tsx'), 'AlertsPage'),
+})
+
 const models = createRoute({
   getParentRoute: () => root,
   path: '/$workspace/-/models',
@@ -187,7 +195,7 @@ const adminSection = createRoute({ ...adminPages, path: '/-/admin/$section' })
 export function openRouter(queryClient: QueryClient) {
   return createRouter({
     routeTree: root.addChildren([
-      ...[home, workspace, project, run, compare, chart, outputSearch, notes, signIn, settings],
+      ...[home, workspace, project, run, compare, chart, outputSearch, alerts, notes, signIn, settings],
       ...[models, model, modelVersion, webhooks, production, productionModel, dashboards, dashboard],
       ...[admin, adminSection],
     ]),

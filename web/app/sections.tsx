@@ -15,6 +15,7 @@ const ofWorkspace: Section[] = [
 const ofProject: Section[] = [
   { label: 'Runs', path: '' },
   { label: 'Dashboards', path: '/-/dashboards' },
+  { label: 'Alerts', path: '/-/alerts' },
   { label: 'Notes', path: '/-/notes' },
 ]
 

@@ -6,7 +6,7 @@ import { pointsTable, storedValue } from './tables.ts'
 export type MetricWindow = { points: number; nans: number; least: number | null; greatest: number | null }
 
 type Wanted = {
-  experimentId: bigint
+  experimentIds: bigint[]
   metric: string
   /** All contexts if absent. */
   context: string | undefined
@@ -14,24 +14,36 @@ type Wanted = {
   toMs: number
 }
 
-/** Reads the points of a metric within [from, to), by the time of each point. */
-export async function readMetricWindow(clickhouse: ClickHouse, wanted: Wanted): Promise<MetricWindow> {
-  const [row] = await clickhouse.rows<{ points: string; nans: string; least: string; greatest: string }>(
-    `SELECT count() AS points, countIf(isNaN(${storedValue} AS value)) AS nans,
-       toString(minIf(value, NOT isNaN(value))) AS least, toString(maxIf(value, NOT isNaN(value))) AS greatest
-     FROM ${clickhouse.database}.${pointsTable.name} FINAL
-     WHERE experiment_id = {experiment:UInt64} AND metric = {metric:String}
-       ${wanted.context === undefined ? '' : 'AND context = {context:String}'}
-       AND ${timeOf} >= {from:Int64} AND ${timeOf} < {to:Int64}`,
-    {
-      experiment: String(wanted.experimentId),
-      metric: wanted.metric,
-      context: wanted.context ?? '',
-      from: wanted.fromMs,
-      to: wanted.toMs,
-    },
-  )
-  const [points, nans] = [Number(row?.points ?? 0), Number(row?.nans ?? 0)]
-  const toNumber = (text: string | undefined) => (points === nans ? null : Number(text?.replace('inf', 'Infinity')))
-  return { points, nans, least: toNumber(row?.least), greatest: toNumber(row?.greatest) }
+type Row = { experiment: string; points: string; nans: string; least: string; greatest: string }
+
+/** So many ids fit well into a query. */
+const experimentsAtOnce = 1_000
+
+/** Reads the points of a metric of experiments within [from, to), by the time of each point. Those without points are left out. */
+export async function readMetricWindows(clickhouse: ClickHouse, wanted: Wanted): Promise<Map<bigint, MetricWindow>> {
+  const windows = new Map<bigint, MetricWindow>()
+  for (let from = 0; from < wanted.experimentIds.length; from += experimentsAtOnce) {
+    const rows = await clickhouse.rows<Row>(
+      `SELECT toString(experiment_id) AS experiment, count() AS points, countIf(isNaN(${storedValue} AS value)) AS nans,
+         toString(minIf(value, NOT isNaN(value))) AS least, toString(maxIf(value, NOT isNaN(value))) AS greatest
+       FROM ${clickhouse.database}.${pointsTable.name} FINAL
+       WHERE experiment_id IN {experiments:Array(UInt64)} AND metric = {metric:String}
+         ${wanted.context === undefined ? '' : 'AND context = {context:String}'}
+         AND ${timeOf} >= {from:Int64} AND ${timeOf} < {to:Int64} GROUP BY experiment_id`,
+      {
+        experiments: wanted.experimentIds.slice(from, from + experimentsAtOnce),
+        metric: wanted.metric,
+        context: wanted.context ?? '',
+        from: wanted.fromMs,
+        to: wanted.toMs,
+      },
+    )
+    for (const row of rows) {
+      const [points, nans] = [Number(row.points), Number(row.nans)]
+      const toNumber = (text: string) => (points === nans ? null : Number(text.replace('inf', 'Infinity')))
+      const extremes = { least: toNumber(row.least), greatest: toNumber(row.greatest) }
+      windows.set(BigInt(row.experiment), { points, nans, ...extremes })
+    }
+  }
+  return windows
 }

@@ -19,9 +19,11 @@ const modelMeasures = [
   'unlabelledShare',
   'events',
 ] as const
-/** Measures of a metric of an experiment in a window: its maximum or minimum, its number of NaN, its number of points. */
-export const metricMeasures = ['metric', 'metricNaN', 'metricPoints'] as const
-export const alertMeasures = [...modelMeasures, ...metricMeasures] as const
+/** Measures of a metric of a run in a window: its maximum or minimum, its number of NaN, its number of points. */
+const metricMeasures = ['metric', 'metricNaN', 'metricPoints'] as const
+/** Measures of a run. `runCrashed` is 1 in the window in which a run crashed or was known to be lost. */
+export const runMeasures = [...metricMeasures, 'runCrashed'] as const
+export const alertMeasures = [...modelMeasures, ...runMeasures] as const
 export type AlertMeasure = (typeof alertMeasures)[number]
 
 export const comparisons = ['above', 'below'] as const
@@ -58,6 +60,10 @@ export type AlertRule = Fields & {
   experimentKey: string | null
   /** The reported end of the run. */
   experimentEndMs: number | null
+  /** The rule is on all runs of this project. */
+  projectId: string | null
+  /** Of the project, or of that of the experiment. */
+  projectName: string | null
   userName: string
   createdAtMs: number
   isPaused: boolean
@@ -66,12 +72,13 @@ export type AlertRule = Fields & {
 }
 
 const columns = `r.id, r.workspace_id AS "workspaceId", w.name AS "workspaceName", r.name, r.model_name AS "modelName",
-  r.experiment_id AS "experimentId", e.key AS "experimentKey", e.end_time_ms::float8 AS "experimentEndMs", r.measure, r.comparison, r.threshold, r.details,
+  r.experiment_id AS "experimentId", e.key AS "experimentKey", e.end_time_ms::float8 AS "experimentEndMs",
+  r.project_id AS "projectId", p.name AS "projectName", r.measure, r.comparison, r.threshold, r.details,
   r.window_ms::float8 AS "windowMs", r.grace_ms::float8 AS "graceMs", r.user_name AS "userName",
   r.created_at_ms::float8 AS "createdAtMs", r.paused_at_ms IS NOT NULL AS "isPaused",
   r.evaluated_to_ms::float8 AS "evaluatedToMs", r.problem`
 const rules = `SELECT ${columns} FROM alert_rules r JOIN workspaces w ON w.id = r.workspace_id
-  LEFT JOIN experiments e ON e.id = r.experiment_id`
+  LEFT JOIN experiments e ON e.id = r.experiment_id LEFT JOIN projects p ON p.id = coalesce(r.project_id, e.project_id)`
 
 /** Per workspace. */
 export const alertRulesMax = 1_000
@@ -80,6 +87,7 @@ type NewRule = Fields & {
   workspaceId: string
   modelName: string | null
   experimentId: bigint | null
+  projectId: string | null
   userName: string
   nowMs: number
   /** Windows that begin earlier are not evaluated. */
@@ -89,12 +97,20 @@ type NewRule = Fields & {
 /** @returns its id; undefined when the workspace has `alertRulesMax` rules already */
 export async function insertAlertRule(queries: Queries, rule: NewRule): Promise<string | undefined> {
   const row = await queries.row<{ id: string }>(
-    `INSERT INTO alert_rules (workspace_id, name, model_name, experiment_id, measure, comparison, threshold, details,
-       window_ms, grace_ms, user_name, created_at_ms, evaluated_to_ms)
-     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13
-     WHERE (SELECT count(*) FROM alert_rules WHERE workspace_id = $1) < $14 RETURNING id`,
+    `INSERT INTO alert_rules (workspace_id, name, model_name, experiment_id, project_id, measure, comparison, threshold,
+       details, window_ms, grace_ms, user_name, created_at_ms, evaluated_to_ms)
+     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14
+     WHERE (SELECT count(*) FROM alert_rules WHERE workspace_id = $1) < $15 RETURNING id`,
     [
-      ...[rule.workspaceId, rule.name, rule.modelName, rule.experimentId, rule.measure, rule.comparison],
+      ...[
+        rule.workspaceId,
+        rule.name,
+        rule.modelName,
+        rule.experimentId,
+        rule.projectId,
+        rule.measure,
+        rule.comparison,
+      ],
       ...[rule.threshold, rule.details, rule.windowMs, rule.graceMs, rule.userName, rule.nowMs],
       ...[Math.ceil(rule.fromMs / rule.windowMs) * rule.windowMs, alertRulesMax],
     ],
@@ -102,15 +118,25 @@ export async function insertAlertRule(queries: Queries, rule: NewRule): Promise<
   return row?.id
 }
 
-/** The rules of a workspace, or of one model, ordered by name. */
-export async function listAlertRules(
-  queries: Queries,
-  { workspaceId, modelName }: { workspaceId: string; modelName: string | undefined },
-): Promise<AlertRule[]> {
-  return await queries.rows<AlertRule>(
-    `${rules} WHERE r.workspace_id = $1 AND ($2::text IS NULL OR r.model_name = $2) ORDER BY r.name, r.id`,
-    [workspaceId, modelName ?? null],
-  )
+/** Which rules or firings are wanted: of all, of a model, of a project with its runs, or of a run with its project. */
+export type AlertScope = {
+  workspaceId: string
+  modelName?: string | undefined
+  projectId?: string | undefined
+  experiment?: { id: bigint; key: string; projectId: string } | undefined
+}
+
+/** `$1` to `$5` are `scopeValues`. */
+const isInScope = `r.workspace_id = $1 AND ($2::text IS NULL OR r.model_name = $2)
+  AND ($3::text IS NULL OR coalesce(r.project_id, e.project_id) = $3)
+  AND ($4::bigint IS NULL OR r.experiment_id = $4 OR r.project_id = $5)`
+const scopeValues = ({ workspaceId, modelName, projectId, experiment }: AlertScope) => [
+  ...[workspaceId, modelName ?? null, projectId ?? null, experiment?.id ?? null, experiment?.projectId ?? null],
+]
+
+/** The rules in a scope, ordered by name. */
+export async function listAlertRules(queries: Queries, scope: AlertScope): Promise<AlertRule[]> {
+  return await queries.rows<AlertRule>(`${rules} WHERE ${isInScope} ORDER BY r.name, r.id`, scopeValues(scope))
 }
 
 export async function findAlertRule(queries: Queries, workspaceId: string, id: string): Promise<AlertRule | undefined> {
@@ -145,14 +171,21 @@ export async function deleteAlertRule(queries: Queries, id: string): Promise<voi
 /** Rules whose window has ended and whose grace period is over, the longest waiting first. */
 export async function listDueAlertRules(queries: Queries, nowMs: number, limit: number): Promise<AlertRule[]> {
   return await queries.rows<AlertRule>(
-    `${rules} WHERE r.paused_at_ms IS NULL AND e.deleted_at IS NULL AND r.evaluated_to_ms + r.window_ms + r.grace_ms <= $1
+    `${rules} WHERE r.paused_at_ms IS NULL AND e.deleted_at IS NULL
+       AND (r.project_id IS NULL OR p.workspace_id IS NOT NULL) AND r.evaluated_to_ms + r.window_ms + r.grace_ms <= $1
      ORDER BY r.evaluated_to_ms + r.window_ms + r.grace_ms, r.id LIMIT $2`,
     [nowMs, limit],
   )
 }
 
-/** A value that crossed the threshold, and its feature and part if the measure has them. */
-export type Found = { feature: string | null; part: string | null; value: number }
+/** A value that crossed the threshold, and its feature and part, or its run, if the measure has them. */
+export type Found = {
+  feature: string | null
+  part: string | null
+  value: number
+  experimentKey?: string
+  experimentName?: string
+}
 
 type Evaluated = { fromMs: number; toMs: number; found: Found[]; problem: string | null; nowMs: number }
 
@@ -163,20 +196,24 @@ type Evaluated = { fromMs: number; toMs: number; found: Found[]; problem: string
  * @returns whether the rule fired
  */
 export async function insertEvaluation(database: Database, rule: AlertRule, window: Evaluated): Promise<boolean> {
-  const { fromMs, toMs, found, problem, nowMs } = window
+  const { fromMs, toMs, found: crossed, problem, nowMs } = window
   return await database.transaction(async (queries) => {
-    const now = await queries.row<Pick<AlertRule, 'threshold' | 'comparison' | 'evaluatedToMs' | 'isPaused'>>(
-      `SELECT threshold, comparison, evaluated_to_ms::float8 AS "evaluatedToMs", paused_at_ms IS NOT NULL AS "isPaused"
-       FROM alert_rules WHERE id = $1 FOR UPDATE`,
+    const row = await queries.row<
+      Pick<AlertRule, 'threshold' | 'comparison' | 'evaluatedToMs' | 'isPaused'> & { crossing: string[] }
+    >(
+      `SELECT threshold, comparison, evaluated_to_ms::float8 AS "evaluatedToMs", paused_at_ms IS NOT NULL AS "isPaused",
+         crossing FROM alert_rules WHERE id = $1 FOR UPDATE`,
       [rule.id],
     )
+    const { crossing: crossedBefore = [], ...now } = row ?? {}
     const { threshold, comparison, evaluatedToMs, isPaused } = rule
     if (!isDeepStrictEqual({ ...now }, { threshold, comparison, evaluatedToMs, isPaused })) return false
-    await queries.row('UPDATE alert_rules SET evaluated_to_ms = $2, problem = $3 WHERE id = $1', [
-      rule.id,
-      toMs,
-      problem,
+    const crossing = crossed.flatMap((it) => it.experimentKey ?? [])
+    await queries.row('UPDATE alert_rules SET evaluated_to_ms = $2, problem = $3, crossing = $4 WHERE id = $1', [
+      ...[rule.id, toMs, problem, crossing],
     ])
+    const before = new Set(crossedBefore)
+    const found = crossed.filter((it) => it.experimentKey === undefined || !before.has(it.experimentKey))
     if (found.length === 0) return false
     const fired = await queries.row(
       `INSERT INTO alert_firings (rule_id, window_from_ms, window_to_ms, fired_at_ms, found) VALUES ($1, $2, $3, $4, $5)
@@ -193,6 +230,7 @@ export async function insertEvaluation(database: Database, rule: AlertRule, wind
         alertName: rule.name,
         modelName: rule.modelName,
         modelVersion: rule.details.modelVersion ?? null,
+        projectName: rule.projectName,
         experimentKey: rule.experimentKey,
         metricName: rule.details.metricName ?? null,
         measure: rule.measure,
@@ -203,20 +241,37 @@ export async function insertEvaluation(database: Database, rule: AlertRule, wind
         found: found.slice(0, foundMax),
         foundCount: found.length,
         timestamp: nowMs,
+        text: toAlertText(rule, found),
       },
     })
     return true
   })
 }
 
-/** The features that one firing lists. */
+/** The features or runs that one firing lists. */
 const foundMax = 100
+const toldMax = 3
+
+/** What people read of a firing in their chat. */
+function toAlertText(rule: AlertRule, found: Found[]): string {
+  const { name, workspaceName, projectName, modelName, measure, comparison, threshold, details } = rule
+  const place = [workspaceName, modelName ?? projectName].join('/')
+  const of = details.metricName ?? details.feature
+  const what = measure === 'runCrashed' ? 'crashed or fell silent' : `${comparison} ${threshold}`
+  const told = found.slice(0, toldMax).map((it) => {
+    const subject = it.experimentName || it.experimentKey || it.feature
+    return measure === 'runCrashed' ? subject : [subject, it.value].filter((part) => part != null).join(' ')
+  })
+  const more = found.length > toldMax ? ` and ${found.length - toldMax} more` : ''
+  return `${name} (${place}): ${measure === 'runCrashed' ? 'run' : measure}${of ? ` of ${of}` : ''} ${what}: ${told.join(', ')}${more}`
+}
 
 export type Firing = {
   id: bigint
   ruleId: string
   name: string
   modelName: string | null
+  projectName: string | null
   experimentKey: string | null
   measure: AlertMeasure
   windowFromMs: number
@@ -225,25 +280,33 @@ export type Firing = {
   found: Found[]
 }
 
-/** The firings of a workspace, newest first. */
+/** The firings in a scope, newest first. Those of a run are of its rules, and of rules of its project that found it. */
 export async function listFirings(
   queries: Queries,
-  page: {
-    workspaceId: string
+  {
+    ruleId,
+    beforeId,
+    limit,
+    ...scope
+  }: AlertScope & {
     ruleId: string | undefined
-    modelName: string | undefined
     beforeId: bigint | undefined
     limit: number
   },
 ): Promise<Firing[]> {
+  const { experiment } = scope
   return await queries.rows<Firing>(
-    `SELECT f.id, f.rule_id AS "ruleId", r.name, r.model_name AS "modelName", e.key AS "experimentKey", r.measure,
-       f.window_from_ms::float8 AS "windowFromMs", f.window_to_ms::float8 AS "windowToMs",
-       f.fired_at_ms::float8 AS "firedAtMs", f.found
+    `SELECT f.id, f.rule_id AS "ruleId", r.name, r.model_name AS "modelName", p.name AS "projectName",
+       e.key AS "experimentKey", r.measure, f.window_from_ms::float8 AS "windowFromMs",
+       f.window_to_ms::float8 AS "windowToMs", f.fired_at_ms::float8 AS "firedAtMs", f.found
      FROM alert_firings f JOIN alert_rules r ON r.id = f.rule_id LEFT JOIN experiments e ON e.id = r.experiment_id
-     WHERE r.workspace_id = $1 AND ($2::uuid IS NULL OR r.id = $2) AND ($3::text IS NULL OR r.model_name = $3)
-       AND ($4::bigint IS NULL OR f.id < $4) ORDER BY f.id DESC LIMIT $5`,
-    [page.workspaceId, page.ruleId ?? null, page.modelName ?? null, page.beforeId ?? null, page.limit],
+       LEFT JOIN projects p ON p.id = coalesce(r.project_id, e.project_id)
+     WHERE ${isInScope} AND ($6::uuid IS NULL OR r.id = $6) AND ($7::bigint IS NULL OR f.id < $7)
+       AND ($8::jsonb IS NULL OR r.project_id IS NULL OR f.found @> $8) ORDER BY f.id DESC LIMIT $9`,
+    [
+      ...[...scopeValues(scope), ruleId ?? null, beforeId ?? null],
+      ...[experiment ? JSON.stringify([{ experimentKey: experiment.key }]) : null, limit],
+    ],
   )
 }
 

@@ -42,6 +42,7 @@ type AlertNotification = {
   alertName: string
   modelName: string | null
   modelVersion: string | null
+  projectName: string | null
   experimentKey: string | null
   metricName: string | null
   measure: string
@@ -49,9 +50,17 @@ type AlertNotification = {
   threshold: number
   windowFrom: number
   windowTo: number
-  found: { feature: string | null; part: string | null; value: number }[]
+  found: {
+    feature: string | null
+    part: string | null
+    value: number
+    experimentKey?: string
+    experimentName?: string
+  }[]
   foundCount: number
   timestamp: number
+  /** A sentence for people: the field that chats show. */
+  text: string
 }
 
 /**

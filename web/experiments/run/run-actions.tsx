@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { useRouter } from '@tanstack/react-router'
+import { useNavigate, useRouter } from '@tanstack/react-router'
 import { type ComponentType, useState } from 'react'
 import { type Condition, changeCondition } from '../../api/experiments.ts'
 import { shareCode } from '../../api/http.ts'
@@ -9,6 +9,7 @@ import { FormDialog } from '../../kit/dialog.tsx'
 import { TextField } from '../../kit/field.tsx'
 import {
   ArchiveIcon,
+  BellIcon,
   BoxIcon,
   CopyIcon,
   CrossIcon,
@@ -32,6 +33,7 @@ export function RunActions({ run, Register }: Props) {
   const [open, setOpen] = useState<'rename' | 'stop' | 'register' | 'delete' | 'export'>()
   const client = useQueryClient()
   const router = useRouter()
+  const navigate = useNavigate()
   const { experimentKey: key, experimentName, workspaceName, projectName } = run
   const refresh = () =>
     Promise.all([
@@ -72,6 +74,20 @@ export function RunActions({ run, Register }: Props) {
         >
           Copy the key
         </MenuItem>
+        {shareCode() === undefined && (
+          <MenuItem
+            icon={<BellIcon />}
+            onSelect={() =>
+              void navigate({
+                to: '/$workspace/$project/-/alerts',
+                params: { workspace: workspaceName, project: projectName },
+                search: { run: key },
+              })
+            }
+          >
+            Alerts
+          </MenuItem>
+        )}
         {shareCode() === undefined && (
           <MenuItem icon={<BoxIcon />} onSelect={() => setOpen('register')}>
             Register a model
