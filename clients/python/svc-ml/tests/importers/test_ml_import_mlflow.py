@@ -53,6 +53,12 @@ SCRIPT = """
         client.create_registered_model(model, description="a net")
         client.create_model_version(model, f"{client.get_run(id).info.artifact_uri}/net", id, description="the first")
         client.set_registered_model_alias(model, "champion", 1)
+        Path("beside/deep").mkdir(parents=True, exist_ok=True)
+        Path("beside/MLmodel").write_text("flavors: {}")
+        Path("beside/deep/more.bin").write_bytes(b"more")
+        beside = client.create_logged_model(experiment, name="forest", source_run_id=id)
+        client.log_model_artifacts(beside.model_id, "beside")
+        client.finalize_logged_model(beside.model_id, "READY")
         client.set_terminated(id, "FAILED", START + 9_000)
         for number in range(3):
             other = client.create_run(experiment, run_name=f"other {number}", start_time=START)
@@ -118,8 +124,11 @@ def test_runs_models_and_files_are_those_of_mlflow(
     assert found["asset", "notes/note.txt"] == b"some"
     assert found["model-element", "weights.bin"] == b"weights" and ("model-element", "MLmodel") in found
 
-    [model] = read_models(importer, run.key)
-    assert model["modelName"] == "net" and [it["version"] for it in model["registryRecords"]] == ["1.0.0"]
+    models = {
+        it["modelName"]: [its["version"] for its in it["registryRecords"]] for it in read_models(importer, run.key)
+    }
+    assert models == {"net": ["1.0.0"], "forest": []}
+    assert found["model-element", "deep/more.bin"] == b"more"
     registered = Path(source).name
     details = importer.service.get(f"/api/rest/v2/registry-model/details?workspaceName=default&modelName={registered}")
     assert details["description"] == "a net"
@@ -129,7 +138,7 @@ def test_runs_models_and_files_are_those_of_mlflow(
     assets = len(run.assets())
     assert importer.run("mlflow", written / source)["taken"] == report["taken"]
     eventually_points(importer, expected_points(source))
-    assert len(run.assets()) == assets == 3
+    assert len(run.assets()) == assets == 5
 
 
 def read_models(importer: Importer, key: str) -> list[dict[str, Any]]:
@@ -199,13 +208,14 @@ def test_a_server_is_read_in_all_its_pages(
     assert (milliseconds(run.start), milliseconds(run.end)) == (START, START + 9_000)
     found = {(type, name): data for (type, name, _), data in files(run).items()}
     assert found["asset", "notes/note.txt"] == b"some" and found["model-element", "weights.bin"] == b"weights"
+    assert found["model-element", "deep/more.bin"] == b"more"
     details = importer.service.get("/api/rest/v2/registry-model/details?workspaceName=default&modelName=served")
     assert [(it["version"], it["comment"], it["stages"]) for it in details["versions"]] == [
         ("1.0.0", "the first", ["champion"])
     ]
     assert importer.run("mlflow", server)["taken"] == report["taken"]
     eventually_points(importer, expected_points())
-    assert len(run.assets()) == 3
+    assert len(run.assets()) == 5
     for command in commands_of("MLflow from its server"):
         assert main([it.replace("http://127.0.0.1:5000", server) for it in command]) == 0
         assert "4 runs" in capsys.readouterr().out

@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Optional
 from urllib.parse import quote
@@ -25,7 +25,12 @@ _RUNS_AT_ONCE = 1_000
 _POINTS_AT_ONCE = 25_000
 _VERSIONS_AT_ONCE = 1_000
 _CHUNK_BYTES = 1024 * 1024
+_NOT_FOUND = 404
 _TIMEOUT = urllib3.Timeout(connect=10, read=120)
+
+
+class _Unknown(SvcError):
+    """The server has no such route, or nothing of that name."""
 
 
 class ServerStore:
@@ -73,7 +78,13 @@ class ServerStore:
                 yield new
 
     def models(self, run: RunRecord) -> list[LoggedModel]:
-        return []
+        asked = {"experiment_ids": [self._run(run)["info"]["experiment_id"]], "filter": f"source_run_id = '{run.id}'"}
+        try:
+            listed = [it["info"] for it in self._post("logged-models/search", "models", asked)]
+        except _Unknown:
+            # Before version 3 there are none.
+            return []
+        return [LoggedModel(it["model_id"], it["name"], it.get("artifact_uri", "")) for it in listed]
 
     def versions(self, run: RunRecord) -> list[ModelVersion]:
         query = _to_query({"filter": f"run_id = '{run.id}'", "max_results": _VERSIONS_AT_ONCE})
@@ -93,27 +104,41 @@ class ServerStore:
         return found
 
     def artifacts(self, run: RunRecord) -> Optional[list[Artifact]]:
-        return list(self._list(run, ""))
+        def to_address(path: str) -> str:
+            return f"{self._url}/get-artifact?{_to_query({'path': path, 'run_uuid': run.id})}"
+
+        return list(self._list("artifacts/list", {"run_id": run.id}, "path", to_address, ""))
 
     def model_artifacts(self, model: LoggedModel) -> Optional[list[Artifact]]:
-        return None
+        root = f"logged-models/{model.id}/artifacts"
+
+        def to_address(path: str) -> str:
+            # The one route that is not below /api.
+            return f"{self._url}/ajax-api/2.0/mlflow/{root}/files?{_to_query({'artifact_file_path': path})}"
+
+        return list(self._list(f"{root}/directories", {}, "artifact_directory_path", to_address, ""))
 
     def within(self, run: RunRecord, source: str) -> Optional[str]:
         _, found, path = source.partition(f"/{run.id}/artifacts/")
         return path.rstrip("/") if found else None
 
-    def _list(self, run: RunRecord, path: str) -> Iterator[Artifact]:
-        asked = {"run_id": run.id, **({"path": path} if path else {})}
-        for page in self._pages(f"artifacts/list?{_to_query(asked)}", None):
+    def _list(
+        self, call: str, asked: dict[str, str], parameter: str, to_address: Callable[[str], str], folder: str
+    ) -> Iterator[Artifact]:
+        """parameter: names the folder that is listed."""
+        for page in self._pages(f"{call}?{_to_query({**asked, **({parameter: folder} if folder else {})})}", None):
             for it in page.get("files", []):
                 if it.get("is_dir"):
-                    yield from self._list(run, it["path"])
+                    yield from self._list(call, asked, parameter, to_address, it["path"])
                 else:
-                    address = f"{self._url}/get-artifact?{_to_query({'path': it['path'], 'run_uuid': run.id})}"
-                    yield Artifact(it["path"], _ServerFile(address), str(it.get("file_size", "")))
+                    yield Artifact(it["path"], _ServerFile(to_address(it["path"])), str(it.get("file_size", "")))
 
     def _data(self, run: RunRecord) -> dict[str, Any]:
-        found: dict[str, Any] = self._ask("GET", f"{_ROOT}/runs/get?{_to_query({'run_id': run.id})}")["run"]["data"]
+        found: dict[str, Any] = self._run(run)["data"]
+        return found
+
+    def _run(self, run: RunRecord) -> dict[str, Any]:
+        found: dict[str, Any] = self._ask("GET", f"{_ROOT}/runs/get?{_to_query({'run_id': run.id})}")["run"]
         return found
 
     def _post(self, call: str, field: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -150,7 +175,8 @@ class ServerStore:
             found = {}
         if answer.status != 200:
             told = found.get("message") or f"HTTP {answer.status}"
-            raise SvcError(f"MLflow at {self._url} refused {path.split('?')[0]}: {told}")
+            kind = _Unknown if answer.status == _NOT_FOUND else SvcError
+            raise kind(f"MLflow at {self._url} refused {path.split('?')[0]}: {told}")
         return found
 
 
