@@ -344,7 +344,13 @@ def test_an_archive_uploaded_twice_ends_as_if_once(service: Service, tmp_path: P
     def is_whole(it: dict[str, Any]) -> bool:
         return [len(found) for found in it["points"].values()] == [300, 2, 300, 2] and len(it["lines"]) >= 60
 
-    finish(comet("upload", archives["new"]), service, tmp_path)
+    # As the page on coming from Comet says.
+    (tmp_path / "new").rename(tmp_path / "offline")
+    archives["new"] = archives["new"].replace("/new/", "/offline/")
+    page = (ROOT / "docs/coming-from.md").read_text()
+    [(url, names)] = re.findall(r"COMET_URL_OVERRIDE=(\S+) COMET_API_KEY=\S+\ncomet upload (\S+)\n", page)
+    url = url.replace("http://127.0.0.1:8080", service.url)
+    finish(comet("upload", *map(str, tmp_path.glob(names))), service, tmp_path, COMET_URL_OVERRIDE=url)
     finish(comet("upload", archives["more"]), service, tmp_path)
     once = eventually(lambda: is_whole(it := seen()) and it)
     assert [(it["step"], float(it["metricValue"])) for it in once["points"]["new"]] == [

@@ -86,13 +86,19 @@ def _tensorboard(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespac
 
 def _wandb(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], Source]:
     parser.add_argument(
-        "source", type=Path, nargs="+", help="a folder `wandb`, or one with such folders, or a .wandb file"
+        "source",
+        nargs="+",
+        help="a folder `wandb`, or one with such folders, or a .wandb file; or ENTITY/PROJECT[/RUN] of a server of W&B",
     )
 
     def open_source(given: argparse.Namespace) -> Source:
         from svc_ml.importers.wandb.run import WandbSource
+        from svc_ml.importers.wandb.server import WandbServerSource
 
-        return WandbSource(given.source)
+        [first, *more] = given.source
+        if not more and first.count("/") in (1, 2) and all(first.split("/")) and not Path(first).exists():
+            return WandbServerSource(first)
+        return WandbSource([Path(it) for it in given.source])
 
     return open_source
 
@@ -210,7 +216,7 @@ def _comet(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], So
     def open_source(given: argparse.Namespace) -> Source:
         archives = " ".join(map(str, given.source)) or "ARCHIVE.zip"
         raise SvcError(
-            f"Comet's own client reads its archives and can write to this service: COMET_URL_OVERRIDE={read_settings({}).url} "
+            f"Comet's own client reads its archives and can write to this service: COMET_URL_OVERRIDE={read_settings({}).url}/clientlib/ "
             f"COMET_API_KEY=... comet upload {archives}. What is stored at Comet: export it as CSV, then `svc-ml import csv`."
         )
 
@@ -228,7 +234,7 @@ _KINDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], Callable[[argpa
     "csv": ("tables of CSV", _table("csv")),
     "jsonl": ("tables of JSON lines", _table("jsonl")),
     "parquet": ("tables of Parquet, with pyarrow", _table("parquet")),
-    "wandb": ("runs of W&B out of their local files, online and offline ones", _wandb),
+    "wandb": ("runs of W&B out of their local files, or of its server", _wandb),
 }
 
 
@@ -241,7 +247,7 @@ def _import(given: argparse.Namespace) -> int:
     began = time.monotonic()
     try:
         with tqdm(desc=source.kind, unit="B", unit_scale=True, file=sys.stderr, disable=None) as bar:
-            senders, report = import_once(source, target, given.workers, _to_progress(bar))
+            senders, report = import_once(source, target, given.workers, *_to_progress(bar))
         _tell(report, given, time.monotonic() - began)
         if given.follow:
             return _follow(source, target, senders, report, given)
@@ -285,20 +291,28 @@ def _find_target(given: argparse.Namespace) -> Target:
     return Target(unopened, workspace, given.project, default_project, given.patience)
 
 
-def _to_progress(bar: Any) -> Callable[[int, int], None]:
+def _to_progress(bar: Any) -> tuple[Callable[[int, int], None], Callable[[int], None]]:
+    """What is told of runs that are done, and of points that are on their way."""
+    points = 0
+
     def on_run(size: int, whole: int) -> None:
         if bar.total is None:
             bar.reset(total=whole)
         bar.update(size)
 
-    return on_run
+    def on_points(count: int) -> None:
+        nonlocal points
+        points += count
+        bar.set_postfix_str(f"{points:,} points")
+
+    return on_run, on_points
 
 
 def _tell(report: Report, given: argparse.Namespace, seconds: float) -> None:
     if given.json:
         print(json.dumps({**report.to_json(), "dryRun": given.dry_run, "seconds": round(seconds, 3)}), flush=True)
         return
-    print(report.to_text(given.dry_run), flush=True)
+    print(report.to_text(given.dry_run, seconds or None), flush=True)
     if len(report.links) <= 10 and not given.dry_run:
         print("\n".join(report.links), flush=True)
 

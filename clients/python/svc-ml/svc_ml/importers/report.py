@@ -41,12 +41,22 @@ class Report:
             "links": self.links,
         }
 
-    def to_text(self, is_dry: bool) -> str:
-        counted = ", ".join(f"{count:,} {what}" for what, count in self.taken.items()) or "nothing"
-        lines = [f"{'Would import' if is_dry else 'Imported'} {counted}."]
+    def to_text(self, is_dry: bool, seconds: float | None = None) -> str:
+        """seconds: how long it took."""
+        # Runs first: the others are in them.
+        taken = sorted(self.taken.items(), key=lambda it: it[0] != "runs")
+        counted = ", ".join(_count(count, what) for what, count in taken) or "nothing"
+        took = "" if seconds is None else f" in {seconds:,.1f} s"
+        lines = [f"{'Would import' if is_dry else 'Imported'} {counted}{took}."]
         for (what, why), count in list(self.left_out.items())[:_SHOWN_MAX]:
-            lines.append(f"Left out: {count:,} {what}: {why}")
+            lines.append(f"Left out: {_count(count, what)}: {why}")
         if len(self.left_out) > _SHOWN_MAX:
             lines.append(f"Left out: {len(self.left_out) - _SHOWN_MAX} further reasons; --json names all.")
         lines.extend(f"Failed: {it}" for it in self.failed[:_SHOWN_MAX])
         return "\n".join(lines)
+
+
+def _count(count: int, what: str) -> str:
+    """what: a plural, such as `versions of artifacts`."""
+    first, space, rest = what.partition(" ")
+    return f"{count:,} {first.removesuffix('s') if count == 1 and first != 'details' else first}{space}{rest}"

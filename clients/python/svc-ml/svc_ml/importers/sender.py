@@ -6,7 +6,7 @@ import base64
 import json
 import queue
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
@@ -26,6 +26,7 @@ _THREADS = 2
 _WAITING_MAX = 4
 
 _Job = tuple[list[Record], str]
+OnPoints = Callable[[int], None]
 
 
 class Target(NamedTuple):
@@ -54,9 +55,11 @@ class RunSender:
         self._tail: list[tuple[str, bool, Optional[int]]] = []
         self._tail_first = 0
 
-    def send(self, target: Target) -> Report:
+    def send(self, target: Target, on_points: OnPoints) -> Report:
         """
         Reads what there is, sends it, and returns once the service has it.
+
+        on_points: told how many more are on their way.
 
         Raises Rejected when nothing of it would pass, Unavailable, Interrupted, and what reading raises.
         """
@@ -82,6 +85,7 @@ class RunSender:
                     has_come = True
                     if isinstance(item, items.Points):
                         pending.add(item)
+                        on_points(len(item.values))
                     elif isinstance(item, items.State):
                         state = item
                     elif isinstance(item, items.LeftOut):

@@ -90,6 +90,7 @@ def test_all_that_a_run_has_logged_is_there_once_also_when_it_grows(
     expected += [("loss", "fold=1, subset=val", step, bits(2 / (step + 3)), None) for step in range(0, 500, 50)]
     expected += [("odd", "", 2**40 - at, bits(value), None) for at, value in enumerate((math.nan, math.inf, -0.0))]
     expected += [("count", "", 5, bits(1.0), None)]
+    importer.kill("aim", tmp_path / "repository")
     first = importer.run("aim", tmp_path / "repository")
     assert first["failed"] == [] == first["leftOut"]
     assert first["taken"] == {"runs": 2, "points": 515, "files": 6, "parameters": 3, "others": 2, "tags": 2}

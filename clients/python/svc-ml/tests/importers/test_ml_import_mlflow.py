@@ -108,6 +108,7 @@ def expected_points(source: str = "mlflow.db") -> dict[str, list[Point]]:
 def test_runs_models_and_files_are_those_of_mlflow(
     importer: Importer, written: Path, source: str, tmp_path: Path
 ) -> None:
+    importer.kill("mlflow", written / source)
     report = importer.run("mlflow", written / source)
     assert report["failed"] == []
     assert report["leftOut"] == [{"what": "runs", "why": "they are deleted in MLflow", "count": 1}]
@@ -199,6 +200,7 @@ def test_a_server_is_read_in_all_its_pages(
     monkeypatch.setattr("svc_ml.importers.mlflow.server._RUNS_AT_ONCE", 2)
     monkeypatch.setattr("svc_ml.importers.mlflow.server._POINTS_AT_ONCE", 400)
     monkeypatch.setattr("svc_ml.importers.mlflow.server._VERSIONS_AT_ONCE", 1)
+    importer.kill("mlflow", server)
     report = importer.run("mlflow", server)
     assert report["failed"] == []
     assert report["leftOut"] == [{"what": "runs", "why": "they are deleted in MLflow", "count": 1}]

@@ -68,6 +68,7 @@ def test_all_that_a_run_has_logged_is_there_once(
     run = importer.runs()["first"]
     eventually(lambda: len(read_all(run)) == half["taken"]["points"])
 
+    importer.kill("swanlab", written / "swanlog")
     first = importer.run("swanlab", written / "swanlog")
     assert first["leftOut"] == [] == first["failed"] and first["taken"]["points"] == len(expected)
     for _ in range(2):
@@ -83,7 +84,7 @@ def test_all_that_a_run_has_logged_is_there_once(
 
     monkeypatch.chdir(written)
     for command in commands_of("SwanLab"):
-        assert main([*command, "--dry-run"]) == 0 and "1 runs" in capsys.readouterr().out
+        assert main([*command, "--dry-run"]) == 0 and "1 run" in capsys.readouterr().out
     (tmp_path / "run-other.swanlab").write_bytes(b":SWL\xd6\xe1\x01 of an older version")
     assert main(["import", "swanlab", str(tmp_path / "run-other.swanlab"), "--dry-run"]) == 1
     assert "another kind of file, or version" in capsys.readouterr().err

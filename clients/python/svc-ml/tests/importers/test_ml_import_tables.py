@@ -54,6 +54,7 @@ def test_each_value_of_a_column_is_a_run(importer: Importer, tmp_path: Path, kin
     frame = polars.DataFrame(first[:200] + second[:3] + first[200:] + second[3:])
     path = tmp_path / f"points.{kind}"
     {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](path)
+    importer.kill(kind, path, *MAPPING)
     report = importer.run(kind, path, *MAPPING)
     assert report["taken"] == {"points": 510, "parameters": 2, "runs": 2} and report["leftOut"] == []
     eventually_points(importer, {"first": points_of(first), "second": points_of(second)})
@@ -199,6 +200,7 @@ def write_export(folder: Path) -> None:
 def test_an_export_of_neptune_is_taken_whole(importer: Importer, tmp_path: Path) -> None:
     write_export(tmp_path)
     data, kept = tmp_path / "exports/data", tmp_path / "exports/files"
+    importer.kill("neptune", data, "--files", kept, "--step-multiplier", 2)
     report = importer.run("neptune", data, "--files", kept, "--step-multiplier", 2)
     assert report["taken"] == {"points": 16, "files": 3, "parameters": 2, "others": 2, "tags": 2, "runs": 1}
     assert [it["count"] for it in report["leftOut"]] == [1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -202,10 +203,10 @@ def test_what_did_not_arrive_is_read_again_by_follow(importer: Importer, service
     there = away._replace(service=Connection(service.url, service.api_key))
     sender = RunSender(source.kind, run, there)
     failed: list[Report] = []
-    follow(source, away, [sender], failed.append, wait=lambda: len(failed) > 0)
+    follow(source, away, [sender], failed.append, is_over=lambda: len(failed) > 0)
     assert "run: " in failed[0].failed[0] and failed[0].taken == {}
     told: list[Report] = []
-    follow(source, there, [sender], told.append, wait=lambda: len(told) > 0)
+    follow(source, there, [sender], told.append, is_over=lambda: len(told) > 0)
     assert told[0].taken["points"] == 500
     eventually_points(importer, {"run": expected})
 
@@ -245,8 +246,8 @@ def test_the_page_of_the_documentation_does_what_it_says(
         write_scalars(writer, "loss", range(3))
     monkeypatch.chdir(tmp_path)
     dry, real = commands_of("TensorBoard")
-    assert main(dry) == 0 and "Would import 3 points, 1 runs." in capsys.readouterr().out
-    assert main(real) == 0 and "Imported 3 points, 1 runs.\nhttp" in capsys.readouterr().out
+    assert main(dry) == 0 and "Would import 1 run, 3 points in " in capsys.readouterr().out
+    assert main(real) == 0 and re.search(r"Imported 1 run, 3 points in [\d.]+ s\.\nhttp", capsys.readouterr().out)
 
 
 def importer_fails(importer: Importer, folder: Path) -> str:

@@ -49,6 +49,7 @@ def test_all_that_a_run_has_logged_is_there_once(importer: Importer, written: Pa
     expected = [("loss", step, bits(1 / (step + 3))) for step in range(200)]
     expected += [("nested.x", step, bits(float(-step))) for step in range(200)]
     expected += [("odd", 200 + at, bits(value)) for at, value in enumerate((math.nan, math.inf, -math.inf))]
+    importer.kill("trackio", written / "trackio")
     first = importer.run("trackio", written / "trackio")
     assert first["taken"]["runs"] == 2 and first["leftOut"] == [] == first["failed"]
     for _ in range(2):

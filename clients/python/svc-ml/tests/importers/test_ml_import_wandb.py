@@ -106,6 +106,7 @@ def of_metrics(run: Any) -> dict[str, list[tuple[int | None, str]]]:
 
 
 def test_all_that_a_run_has_logged_is_there(importer: Importer, written: Path) -> None:
+    importer.kill("wandb", written)
     report = importer.run("wandb", written)
     assert report["taken"]["runs"] == 2 and report["failed"] == []
     assert {it["what"] for it in report["leftOut"]} <= {"artifacts of the type run_table", "artifacts of the type job"}

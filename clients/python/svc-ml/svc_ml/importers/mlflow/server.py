@@ -38,6 +38,8 @@ class ServerStore:
         self._url = url.rstrip("/")
         self._deleted = 0
         self._pool: Optional[urllib3.PoolManager] = None
+        self._read: dict[str, dict[str, Any]] = {}
+        """What was fetched of the run that is being read, by its id."""
 
     def __getstate__(self) -> dict[str, Any]:
         # Connections do not travel to other processes.
@@ -57,6 +59,8 @@ class ServerStore:
         return [LeftOut("runs", "they are deleted in MLflow", self._deleted)] if self._deleted else []
 
     def parameters(self, run: RunRecord) -> dict[str, str]:
+        # The first that is asked of a run.
+        self._read = {}
         return _to_pairs(self._data(run).get("params", []))
 
     def tags(self, run: RunRecord) -> dict[str, str]:
@@ -138,8 +142,9 @@ class ServerStore:
         return found
 
     def _run(self, run: RunRecord) -> dict[str, Any]:
-        found: dict[str, Any] = self._ask("GET", f"{_ROOT}/runs/get?{_to_query({'run_id': run.id})}")["run"]
-        return found
+        if run.id not in self._read:
+            self._read = {run.id: self._ask("GET", f"{_ROOT}/runs/get?{_to_query({'run_id': run.id})}")["run"]}
+        return self._read[run.id]
 
     def _post(self, call: str, field: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for page in self._pages(call, body):

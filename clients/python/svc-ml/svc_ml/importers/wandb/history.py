@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
 from svc_ml.importers.items import Item, Points
 from svc_ml.importers.protobuf import Message, inner, integer, milliseconds
 from svc_ml.importers.wandb.records import HISTORY, STATS, entries, nest
-from svc_ml.importers.wandb.values import to_items, to_number
+from svc_ml.importers.wandb.values import find_in, to_items, to_number
 
 _ROWS_AT_ONCE = 20_000
-_OWN = frozenset(["_step", "_timestamp", "_runtime", "_wandb"])
+OWN_NAMES = frozenset(["_step", "_timestamp", "_runtime", "_wandb"])
 
 _Columns = tuple[list[float], list[Optional[int]], list[Optional[int]]]
 
@@ -25,7 +26,7 @@ class History:
         """Of all that was logged."""
         self.last_ms: int | None = None
         self._stream = stream
-        self._folder = folder
+        self._find = partial(find_in, folder)
         self._series: dict[str, _Columns] = {}
         self._rows = 0
 
@@ -54,13 +55,13 @@ class History:
         ms = None if seconds is None else round(seconds * 1000)
         if ms is not None:
             self.last_ms = max(ms, self.last_ms or ms)
-        for name, value in _flatten(row):
-            if name.split(".", 1)[0] in _OWN:
+        for name, value in flatten(row):
+            if name.split(".", 1)[0] in OWN_NAMES:
                 continue
             self.names.add(name)
             number = to_number(value)
             if number is None:
-                yield from to_items(name, value, step, self._folder)
+                yield from to_items(name, value, step, self._find)
             else:
                 self._add(name, number, step, ms)
 
@@ -80,10 +81,10 @@ class History:
         columns[2].append(ms)
 
 
-def _flatten(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in row.items():
         whole = f"{before}{name}"
         if isinstance(value, Mapping) and "_type" not in value:
-            yield from _flatten(value, f"{whole}.")
+            yield from flatten(value, f"{whole}.")
         else:
             yield whole, value

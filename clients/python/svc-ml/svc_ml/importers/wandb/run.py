@@ -31,8 +31,8 @@ from svc_ml.importers.wandb.history import History
 from svc_ml.importers.wandb.output import Output
 
 _START = b":W&B"
-_AXES = {"_step": "step", "_timestamp": "time", "_runtime": "relative"}
-_AXIS_OF = "x axis of "
+AXES = {"_step": "step", "_timestamp": "time", "_runtime": "relative"}
+AXIS_OF = "x axis of "
 _OWN_TYPES = frozenset(["run_table", "wandb-history", "job", "wandb-run-history"])
 _FIRST_RECORDS = 20
 
@@ -154,7 +154,7 @@ class _Part:
         elif kind == records.METRIC:
             name, axis = text(message, 1) or text(message, 2), text(message, 4)
             if name and axis:
-                yield Other(f"{_AXIS_OF}{name}", _AXES.get(axis, axis))
+                yield Other(f"{AXIS_OF}{name}", AXES.get(axis, axis))
         elif kind == records.OUTPUT:
             self._output.add(text(message, 3), integer(message, 1) == 0, milliseconds(message, 2))
         elif kind == records.EXIT:
@@ -190,13 +190,13 @@ class _Part:
 def _read_config(config: Message) -> Iterator[Item]:
     for path, value in records.entries(config, 1):
         if path[0] != "_wandb":
-            yield from _to_parameters("|".join(path), value)
+            yield from to_parameters("|".join(path), value)
 
 
-def _to_parameters(name: str, value: Any) -> Iterator[Item]:
+def to_parameters(name: str, value: Any) -> Iterator[Item]:
     if isinstance(value, Mapping) and value:
         for inner_name, it in value.items():
-            yield from _to_parameters(f"{name}|{inner_name}", it)
+            yield from to_parameters(f"{name}|{inner_name}", it)
     else:
         yield Parameter(name, value)
 

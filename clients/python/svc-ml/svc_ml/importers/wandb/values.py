@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from svc_ml.fault import SvcError
 from svc_ml.form.histogram import take_counts
 from svc_ml.form.table import to_csv
-from svc_ml.importers.items import File, Item, LeftOut, Other
+from svc_ml.importers.items import Download, File, Item, LeftOut, Other
 
 _TYPES = {
     "image-file": "image",
@@ -37,21 +37,29 @@ def to_number(value: Any) -> Optional[float]:
         return None
 
 
-def to_items(name: str, value: Any, step: int, folder: Path) -> Iterator[Item]:
-    """folder: where the files of the run are."""
+FindFile = Callable[[str], Union[Path, Download, None]]
+"""A file of the run by its path; None when it is not there."""
+
+
+def find_in(folder: Path, path: str) -> Optional[Path]:
+    found = folder / path
+    return found if path and found.is_file() else None
+
+
+def to_items(name: str, value: Any, step: int, find: FindFile) -> Iterator[Item]:
     kind = value.get("_type") if isinstance(value, Mapping) else None
     if kind == "histogram":
         yield _to_histogram(name, value, step)
     elif kind in ("table-file", "partitioned-table", "joined-table"):
-        yield _to_table(name, value, step, folder)
+        yield _to_table(name, value, step, find)
     elif kind in _TYPES:
-        yield _to_file(name, value.get("path"), _TYPES[kind], step, folder, value.get("caption"))
+        yield _to_file(name, value.get("path"), _TYPES[kind], step, find, value.get("caption"))
     elif kind in _SEVERAL:
         paths = value.get("filenames") or [it.get("path") for it in value.get("items", [])]
         captions = value.get("captions") or [None] * len(paths)
         for at, path in enumerate(paths):
             shown = name if len(paths) == 1 else f"{name}/{at}"
-            yield _to_file(shown, path, _SEVERAL[kind], step, folder, captions[at] if captions is not False else None)
+            yield _to_file(shown, path, _SEVERAL[kind], step, find, captions[at] if captions is not False else None)
     elif kind is not None:
         yield LeftOut(f"values of the type {kind}", "there is nothing like it here")
     elif value is not None:
@@ -72,19 +80,26 @@ def _to_histogram(name: str, value: Mapping[str, Any], step: int) -> Item:
     return File(f"history\0{name}\0{step}", f"{name}.json", data, "histogram3d", step)
 
 
-def _to_table(name: str, value: Mapping[str, Any], step: int, folder: Path) -> Item:
-    path = folder / str(value.get("path"))
+def _to_table(name: str, value: Mapping[str, Any], step: int, find: FindFile) -> Item:
+    path = str(value.get("path") or "")
+    data = find(path)
+    if data is None:
+        return LeftOut("tables", f"{name}: its file {path} is not there")
+    found = data.fetch() if isinstance(data, Download) else data
     try:
-        table = json.loads(path.read_bytes())
+        table = json.loads(found.read_bytes())
         rows = [table["columns"], *table["data"]]
     except (OSError, ValueError, LookupError) as error:
         return LeftOut("tables", f"{path} cannot be read: {error}")
+    finally:
+        if found is not data:
+            found.unlink()
     return File(f"history\0{name}\0{step}", f"{name}.csv", to_csv(rows).encode(), "dataframe", step)
 
 
-def _to_file(name: str, path: Any, type: str, step: int, folder: Path, caption: Optional[str]) -> Item:
-    found = folder / str(path)
-    if not path or not found.is_file():
-        return LeftOut("files", f"{found} is not there")
+def _to_file(name: str, path: Any, type: str, step: int, find: FindFile, caption: Optional[str]) -> Item:
+    found = find(str(path or ""))
+    if found is None:
+        return LeftOut("files", f"{name}: {path} is not there")
     metadata = None if caption is None else {"caption": caption}
-    return File(f"history\0{name}\0{step}", f"{name}{found.suffix}", found, type, step, "", metadata)
+    return File(f"history\0{name}\0{step}", f"{name}{Path(str(path)).suffix}", found, type, step, "", metadata)
