@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,9 +172,19 @@ class Source:
         """What was seen when runs were listed, and is none of them."""
         return []
 
+    def failed(self) -> list[str]:
+        """What could not be read when runs were listed, and why."""
+        return []
+
     def runs(self) -> Iterable[SourceRun]:
         """Raises SvcError when there is no such source."""
         raise NotImplementedError
+
+
+def walk(root: Path, failed: list[str], follow_links: bool = True) -> Iterator[tuple[Path, list[str]]]:
+    """Folders and the names in them. Those that cannot be read are added to `failed`."""
+    for path, _, names in os.walk(root, followlinks=follow_links, onerror=lambda error: failed.append(str(error))):
+        yield Path(path), names
 
 
 def to_digest(path: Path) -> str:

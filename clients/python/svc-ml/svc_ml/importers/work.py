@@ -34,6 +34,7 @@ def import_once(
     waiting = [RunSender(source.kind, run, target) for run in source.runs()]
     for it in source.left_out():
         report.leave(it.what, it.why, it.count)
+    report.failed.extend(source.failed())
     _refuse_twins(waiting)
     sizes = [it.run.size() for it in waiting]
     whole = sum(sizes)

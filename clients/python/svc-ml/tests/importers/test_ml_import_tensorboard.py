@@ -10,6 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +229,37 @@ def test_what_cannot_be_imported_says_why(importer: Importer, tmp_path: Path) ->
     (copy / event_file(tmp_path / "run").name).write_bytes(event_file(tmp_path / "run").read_bytes())
     assert "are the same run" in importer_fails(importer, tmp_path)
     assert importer.runs() == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become a user without rights")
+def test_what_may_not_be_read_is_named_and_the_rest_is_taken() -> None:
+    # Not in a folder of pytest, which only its owner may enter.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        look_without_rights(Path(folder) / "logs")
+
+
+def look_without_rights(logs: Path) -> None:
+    for name in ("open", "shut", "folder"):
+        with SummaryWriter(str(logs / name)) as writer:
+            write_scalars(writer, "loss", range(3))
+    event_file(logs / "shut").chmod(0)
+    (logs / "folder").chmod(0)
+    script = f"""
+        import os, sys
+        from svc_ml.command import main
+        from svc_ml.importers import report, sender, work
+        from svc_ml.importers.tensorboard import events, folders, numbers
+        os.setuid(65534)
+        sys.exit(main(["import", "tensorboard", {str(logs)!r}, "--dry-run", "--json", "--workers", "1"]))
+        """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert report["taken"] == {"runs": 1, "points": 3}
+    [folder, shut] = sorted(report["failed"])
+    assert "Permission denied" in folder and str(logs / "folder") in folder
+    assert shut.startswith("shut: ") and "Permission denied" in shut
 
 
 def test_a_source_that_is_missing_or_unknown_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from svc_ml.fault import SvcError
-from svc_ml.importers.items import Item, Source, SourceRun, State
+from svc_ml.importers.items import Item, Source, SourceRun, State, walk
 from svc_ml.importers.protobuf import to_dict, to_double
 from svc_ml.importers.tensorboard.events import EventFile
 from svc_ml.importers.tensorboard.frames import FrameReader
@@ -30,13 +29,18 @@ class TensorBoardSource(Source):
     def __init__(self, roots: list[Path], is_each_folder: bool = False) -> None:
         self._roots = roots
         self._is_each_folder = is_each_folder
+        self._failed: list[str] = []
+
+    def failed(self) -> list[str]:
+        return self._failed
 
     def runs(self) -> Iterable[SourceRun]:
         found: dict[Path, TensorBoardRun] = {}
+        self._failed = []
         for root in self._roots:
             if not root.exists():
                 raise SvcError(f"there is no folder {root}.")
-            folders = {root.parent} if root.is_file() else _find_folders(root)
+            folders = {root.parent} if root.is_file() else self._find_folders(root)
             top = root.parent if root.is_file() else root
             for path in sorted(folders):
                 base = path if self._is_each_folder else _find_base(path, folders, top)
@@ -44,9 +48,19 @@ class TensorBoardSource(Source):
                     name = base.resolve().name if base == top else base.relative_to(top).as_posix()
                     found[base] = TensorBoardRun(base, name)
                 found[base].folders.append(path)
-        if not found:
+        if not found and not self._failed:
             raise SvcError(f"{', '.join(map(str, self._roots))}: there are no event files (*{_MARK}*) in it.")
-        return [it for it in found.values() if it.find_identity()]
+        return [it for it in found.values() if self._is_readable(it)]
+
+    def _is_readable(self, run: TensorBoardRun) -> bool:
+        try:
+            return run.find_identity()
+        except OSError as error:
+            self._failed.append(f"{run.name}: {error}")
+            return False
+
+    def _find_folders(self, root: Path) -> set[Path]:
+        return {path for path, names in walk(root, self._failed) if any(_MARK in it for it in names)}
 
 
 class TensorBoardRun(SourceRun):
@@ -92,10 +106,6 @@ class TensorBoardRun(SourceRun):
 
     def _context(self, folder: Path) -> str:
         return "" if folder == self.base else folder.relative_to(self.base).as_posix()
-
-
-def _find_folders(root: Path) -> set[Path]:
-    return {Path(path) for path, _, names in os.walk(root, followlinks=True) if any(_MARK in it for it in names)}
 
 
 def _find_base(path: Path, folders: set[Path], top: Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from svc_ml.importers.items import (
     Tag,
     Write,
     to_digest,
+    walk,
 )
 from svc_ml.importers.leveldb import FrameReader
 from svc_ml.importers.protobuf import Message, inner, integer, milliseconds, text, to_dict, to_text
@@ -42,19 +42,33 @@ class WandbSource(Source):
 
     def __init__(self, roots: list[Path]) -> None:
         self._roots = roots
+        self._failed: list[str] = []
+
+    def failed(self) -> list[str]:
+        return self._failed
 
     def runs(self) -> Iterable[SourceRun]:
         found: dict[str, WandbRun] = {}
+        self._failed = []
         for root in self._roots:
             if not root.exists():
                 raise SvcError(f"there is no folder {root}.")
-            for path in [root] if root.is_file() else sorted(_find_files(root)):
+            for path in [root] if root.is_file() else sorted(self._find_files(root)):
                 id = path.stem[len("run-") :]
                 # A run that was resumed has a folder for each time.
                 found.setdefault(id, WandbRun(id)).add(path)
-        if not found:
+        if not found and not self._failed:
             raise SvcError(f"{', '.join(map(str, self._roots))}: there are no files run-*.wandb in it.")
         return found.values()
+
+    def _find_files(self, root: Path) -> set[Path]:
+        # `latest-run` is a link to one of its neighbours.
+        return {
+            folder / name
+            for folder, names in walk(root, self._failed, follow_links=False)
+            for name in names
+            if name.startswith("run-") and name.endswith(".wandb")
+        }
 
 
 class WandbRun(SourceRun):
@@ -246,13 +260,3 @@ def _read_run(path: Path) -> Iterator[Message]:
             if found:
                 yield found[0]
                 return
-
-
-def _find_files(root: Path) -> set[Path]:
-    # `latest-run` is a link to one of its neighbours.
-    return {
-        Path(folder) / name
-        for folder, _, names in os.walk(root)
-        for name in names
-        if name.startswith("run-") and name.endswith(".wandb")
-    }

@@ -52,7 +52,7 @@ class WandbServerSource(Source):
 
     def runs(self) -> Iterable[SourceRun]:
         entity, project, *run = self._path.split("/")
-        with _told():
+        with _told(f"there is no folder {self._path}, and as a project of W&B"):
             api = _open_api()
             listed = [api.run(self._path)] if run else list(api.runs(f"{entity}/{project}", per_page=500))
             found = [WandbServerRun(f"{entity}/{project}/{it.id}", it.name or it.id) for it in listed]
@@ -223,7 +223,7 @@ def _open_api() -> Any:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _told(before: str = "W&B") -> Iterator[None]:
     """What `wandb` raises, as errors of ours."""
     try:
         yield
@@ -232,4 +232,4 @@ def _told() -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ("wandb", "requests") and not isinstance(error, ValueError):
             raise
-        raise SvcError(f"W&B: {error}") from None
+        raise SvcError(f"{before}: {error}") from None
