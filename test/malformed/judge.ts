@@ -1,8 +1,9 @@
 import type { Answer } from '../kit/http/answers.ts'
 
 const answerBytesMax = 4_096
-// 503: a store may be overloaded. Nothing was stored, and the caller may retry.
-const expectedErrors = new Set([400, 401, 403, 404, 405, 413, 415, 503])
+// 501: clients of MLflow ask for uploads in parts, and then send a file whole. 503: a store may be overloaded. Nothing was
+// stored, and the caller may retry.
+const expectedErrors = new Set([400, 401, 403, 404, 405, 413, 415, 501, 503])
 
 /** What is wrong with an answer to a malformed request; undefined when nothing is. */
 export function findError({ status, head, body }: Answer, isHead: boolean): string | undefined {
