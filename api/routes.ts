@@ -144,6 +144,7 @@ type Deps = {
   checks: Check[]
   /** The defaults for each experiment and model. */
   rateLimits: RateLimits
+  seriesLimits: { metricNamesMax: number; pointsPerMetricMax: number }
   /** The base URL of the web application, for links to experiments. */
   appUrl: string
   signIn: SignIn
@@ -176,6 +177,7 @@ export function createApiRoutes({
   queueBlocksMax,
   checks,
   rateLimits,
+  seriesLimits,
   appUrl,
   signIn,
   publicUrl,
@@ -288,7 +290,13 @@ export function createApiRoutes({
     ...createReaderSqlRoutes({ eventReader, sandbox, models }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),
-    ...createUsageRoutes({ database, rateLimits, workspaceBytesMax: assetLimits.workspaceBytesMax }),
+    ...createUsageRoutes({
+      database,
+      clickhouse,
+      rateLimits,
+      seriesLimits,
+      workspaceBytesMax: assetLimits.workspaceBytesMax,
+    }),
     ...createRetentionRoutes({ database }),
     ...createSessionRoutes({ database, signIn, publicUrl, version }),
     ...createNotificationRoutes({ database }),

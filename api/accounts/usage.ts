@@ -2,6 +2,8 @@ import { z } from 'zod'
 import { object } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { countSeries, type SeriesTotals } from '../../store/clickhouse/points/series-counts.ts'
 import { dataTypes, type GivenLimits, rateLimitNames } from '../../store/limits.ts'
 import { listHeld, listUsage } from '../../store/postgres/accounts/usage.ts'
 import { findOrganizationWorkspace, listOrganizationWorkspaces } from '../../store/postgres/accounts/workspaces.ts'
@@ -16,12 +18,21 @@ const topic = 'Administration'
 const listedMax = 10
 const heldForMs = 3_600_000
 
-type Deps = { database: Database; rateLimits: RateLimits; workspaceBytesMax: number | undefined }
+type Deps = {
+  database: Database
+  clickhouse: ClickHouse
+  rateLimits: RateLimits
+  seriesLimits: SeriesLimits
+  workspaceBytesMax: number | undefined
+}
+
+type SeriesLimits = Required<Pick<GivenLimits, 'metricNamesMax' | 'pointsPerMetricMax'>>
 
 const given = z.enum(['project', 'workspace', 'service']).describe('where the limit is set')
 
 /** What the workspaces of an organization use of their limits. */
-export function createUsageRoutes({ database, rateLimits, workspaceBytesMax }: Deps): Route[] {
+export function createUsageRoutes(deps: Deps): Route[] {
+  const { database, clickhouse, rateLimits, seriesLimits, workspaceBytesMax } = deps
   return [
     route({
       method: 'GET',
@@ -51,7 +62,8 @@ export function createUsageRoutes({ database, rateLimits, workspaceBytesMax }: D
       topic,
       summary:
         `Reads what a workspace uses of its limits now: for each data type the ${listedMax} experiments (for events: models) ` +
-        'that sent the most in the last minute, what was throttled in the last hour, and the bytes of its files.',
+        'that sent the most in the last minute, the metrics of these experiments, what was throttled in the last hour, and the bytes ' +
+        'of its files.',
       query: object({ workspaceName }),
       answer: z.object({
         types: z.array(
@@ -75,6 +87,19 @@ export function createUsageRoutes({ database, rateLimits, workspaceBytesMax }: D
               .describe('those that sent the most first'),
           }),
         ),
+        experiments: z
+          .array(
+            z.object({
+              experimentKey: z.string(),
+              projectName: z.string(),
+              name: z.string(),
+              metricNames: z.int().describe('stored; each context of a name counts'),
+              metricNamesMax: z.int(),
+              pointsMost: z.int().describe('stored points of the metric with the most'),
+              pointsPerMetricMax: z.int(),
+            }),
+          )
+          .describe('what the senders of metrics have of the limits by count'),
         throttled: z.array(
           z.object({
             experimentKey: z.string(),
@@ -99,7 +124,23 @@ export function createUsageRoutes({ database, rateLimits, workspaceBytesMax }: D
           listHeld(database, { workspaceId, limit: listedMax, sinceMs: Date.now() - heldForMs }),
           sumWorkspaceBytes(database, { workspaceId }),
         ])
+        const experiments = usage.filter((it) => it.type === 'metrics')
+        const ids = experiments.map((it) => it.experimentId as bigint)
+        const counts = ids.length === 0 ? new Map<bigint, SeriesTotals>() : await countSeries(clickhouse, ids)
         return {
+          experiments: experiments.map(({ experimentId, experimentKey, projectName, name, projectLimits }) => {
+            const { series = 0, pointsMost = 0 } = counts.get(experimentId as bigint) ?? {}
+            return {
+              experimentKey: experimentKey as string,
+              projectName: projectName as string,
+              name,
+              metricNames: series,
+              pointsMost,
+              ...seriesLimits,
+              ...pickSeriesLimits(workspace.limits),
+              ...pickSeriesLimits(projectLimits),
+            }
+          }),
           types: dataTypes.map((type) => ({
             type,
             ...toLimit(rateLimits, type, workspace.limits),
@@ -120,6 +161,10 @@ export function createUsageRoutes({ database, rateLimits, workspaceBytesMax }: D
       },
     }),
   ]
+}
+
+function pickSeriesLimits({ metricNamesMax, pointsPerMetricMax }: GivenLimits): Partial<SeriesLimits> {
+  return { ...(metricNamesMax && { metricNamesMax }), ...(pointsPerMetricMax && { pointsPerMetricMax }) }
 }
 
 /** The limit that holds: the nearest one that is set. */

@@ -89,6 +89,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     queueBlocksMax: settings.queueMax.blocks,
     checks: openChecks(parts),
     rateLimits: settings.rateLimits.perExperiment,
+    seriesLimits: settings.seriesLimits,
     appUrl,
     signIn,
     publicUrl,

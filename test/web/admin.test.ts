@@ -167,6 +167,7 @@ describe.skipIf(noBrowser)(`the administration (${noBrowser ?? 'in Chromium'})`,
       await table('Used now').getByText('Metrics').waitFor({ timeout: 15_000 })
     }, 240_000)
     await table('Used now').getByRole('link', { name: attack }).waitFor()
+    await table('Metrics of these experiments').getByRole('link', { name: attack }).waitFor()
     await table('Held back in the last hour').getByText('over 50 a minute for this experiment').first().waitFor()
     await expectInBothThemes()
     await table('Held back in the last hour').getByRole('link', { name: attack }).first().click()

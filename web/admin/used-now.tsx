@@ -56,6 +56,42 @@ export function UsedNow({ workspaceName }: { workspaceName: string }) {
           </table>
         </div>
       )}
+      {data.experiments.length > 0 && (
+        <div className={styles.frame}>
+          <table className={styles.table} aria-label="Metrics of these experiments">
+            <thead>
+              <tr>
+                <th scope="col">Experiment</th>
+                <th scope="col" className={styles.number}>
+                  Metric names
+                </th>
+                <th scope="col">Of the limit</th>
+                <th scope="col" className={styles.number}>
+                  Points of the longest metric
+                </th>
+                <th scope="col">Of the limit</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.experiments.map((it) => (
+                <tr key={it.experimentKey}>
+                  <td title={it.name}>
+                    <PageLink path={toPagePath(workspaceName, it.projectName, it.experimentKey)}>{it.name}</PageLink>
+                  </td>
+                  <td className={styles.number}>{toCount(it.metricNames)}</td>
+                  <td title={`${toCount(it.metricNamesMax)} at most`}>
+                    <Share used={it.metricNames / it.metricNamesMax} />
+                  </td>
+                  <td className={styles.number}>{toCount(it.pointsMost)}</td>
+                  <td title={`${toCount(it.pointsPerMetricMax)} at most`}>
+                    <Share used={it.pointsMost / it.pointsPerMetricMax} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
       <p className={styles.soft}>
         {`Files take ${toBytes(fileBytes)}`}
         {fileBytesMax === null ? ', without a limit.' : ` of at most ${toBytes(fileBytesMax)}.`}

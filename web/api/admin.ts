@@ -49,6 +49,16 @@ export type Sender = {
 
 export type Usage = {
   types: { type: string; perMinute: number; given: GivenBy; senders: Sender[] }[]
+  /** What the senders of metrics have of the limits by count. */
+  experiments: {
+    experimentKey: string
+    projectName: string
+    name: string
+    metricNames: number
+    metricNamesMax: number
+    pointsMost: number
+    pointsPerMetricMax: number
+  }[]
   throttled: { experimentKey: string; projectName: string; name: string; reason: string; lastAt: number }[]
   fileBytes: number
   fileBytesMax: number | null

@@ -7,7 +7,8 @@ type Asked = { workspaceId: string; limit: number }
 /** What an experiment, or a monitored model, sends now. */
 export type Usage = {
   type: DataType
-  /** The key and the project of an experiment; null for a model. */
+  /** The id, the key and the project of an experiment; null for a model. */
+  experimentId: bigint | null
   experimentKey: string | null
   projectName: string | null
   name: string
@@ -21,17 +22,17 @@ export type Usage = {
 export async function listUsage(queries: Queries, { workspaceId, limit }: Asked): Promise<Usage[]> {
   return await queries.rows<Usage>(
     `WITH recent AS (
-       SELECT c.data_type AS type, e.key AS "experimentKey", p.name AS "projectName", e.name,
+       SELECT c.data_type AS type, e.id AS "experimentId", e.key AS "experimentKey", p.name AS "projectName", e.name,
          ${inLastMinute} AS "lastMinute", p.limits AS "projectLimits"
        FROM experiment_counters c JOIN experiments e ON e.id = c.experiment_id JOIN projects p ON p.id = e.project_id
        WHERE c.minute >= ${minuteNow} - 1 AND p.workspace_id = $1
        UNION ALL
-       SELECT 'events', NULL, NULL, m.name, ${inLastMinute}, '{}'
+       SELECT 'events', NULL, NULL, NULL, m.name, ${inLastMinute}, '{}'
        FROM monitored_model_counters c JOIN monitored_models m ON m.id = c.model_id
        WHERE c.minute >= ${minuteNow} - 1 AND m.workspace_id = $1),
      ranked AS (SELECT *, row_number() OVER (PARTITION BY type ORDER BY "lastMinute" DESC, name) AS place FROM recent
        WHERE "lastMinute" > 0)
-     SELECT type, "experimentKey", "projectName", name, "lastMinute", "projectLimits" FROM ranked
+     SELECT type, "experimentId", "experimentKey", "projectName", name, "lastMinute", "projectLimits" FROM ranked
      WHERE place <= $2 ORDER BY type, place`,
     [workspaceId, limit],
   )

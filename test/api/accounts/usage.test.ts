@@ -28,10 +28,10 @@ it('what experiments and models send now stands beside the limit that holds for 
   expect(idle.of('metrics')).toMatchObject({ given: 'service', senders: [] })
   expect(idle.body).toMatchObject({ throttled: [], fileBytes: 0, fileBytesMax: null })
 
-  await limit({ workspaceName, limits: { metricsPerMinute: 5_000, eventsPerMinute: 90 } })
+  await limit({ workspaceName, limits: { metricsPerMinute: 5_000, eventsPerMinute: 90, metricNamesMax: 7 } })
   const busy = await admin.createExperiment({ projectName: 'busy', experimentName: 'the busy one' })
   const quiet = await admin.createExperiment({ projectName: 'quiet', experimentName: 'the quiet one' })
-  await limit({ workspaceName, projectName: 'quiet', limits: { metricsPerMinute: 40 } })
+  await limit({ workspaceName, projectName: 'quiet', limits: { metricsPerMinute: 40, pointsPerMetricMax: 999 } })
   const send = (experimentKey: string, count: number) =>
     admin.post('/write/experiment/metrics/batch', {
       experimentKey,
@@ -63,6 +63,15 @@ it('what experiments and models send now stands beside the limit that holds for 
         },
       ])
       expect(of('output')).toMatchObject({ given: 'service', senders: [] })
+      const { experiments } = (await read(workspaceName)).body
+      expect(experiments).toMatchObject([
+        { experimentKey: busy, metricNames: 1, metricNamesMax: 7, pointsPerMetricMax: 10_000_000 },
+        { experimentKey: quiet, metricNames: 1, metricNamesMax: 7, pointsPerMetricMax: 999 },
+      ])
+      // Each attempt has sent 300, and 3.
+      const [ofBusy = 0, ofQuiet = 0] = (experiments as { pointsMost: number }[]).map((it) => it.pointsMost)
+      expect([ofBusy % 300, ofQuiet % 3]).toEqual([0, 0])
+      expect(ofQuiet).toBeGreaterThan(0)
     }, 20_000)
   }, 120_000)
 
