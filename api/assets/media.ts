@@ -33,6 +33,8 @@ type Deps = { reads: Queries; appUrl: string }
 export function createMediaRoutes({ reads, appUrl }: Deps): Route[] {
   async function findExperiments(caller: Caller, keys: string[]) {
     const found = await listChartExperiments(reads, toViewer(caller), [...new Set(keys)], [])
+    const order = new Map(keys.map((key, at) => [key, at]))
+    found.sort((a, b) => (order.get(a.key) ?? 0) - (order.get(b.key) ?? 0))
     return new Map(found.map((it) => [it.id, it.key]))
   }
 

@@ -84,6 +84,8 @@ export function createPageRoutes({ database, objects, access, findAsset }: Deps)
 function asPage(reply: FastifyReply): FastifyReply {
   // Pages in the frames of notebooks show it too, and it has nothing that another page could lead a click to.
   reply.removeHeader('x-frame-options')
+  // The frame has an origin of its own in any case; browsers warn of the header where the page above was placed already.
+  reply.removeHeader('origin-agent-cluster')
   return reply.headers({
     'content-type': 'text/html; charset=utf-8',
     'content-security-policy': policy,

@@ -12,6 +12,7 @@ import { type ArtifactAccess, versionQuery } from '../artifacts/access.ts'
 import { artifactTopic } from '../artifacts/artifacts.ts'
 import { assetTopic } from './assets.ts'
 import { sendZip } from './download.ts'
+import { assetId } from './fields.ts'
 import { toNextPage } from './media.ts'
 
 const pageSizeMax = 1_000
@@ -22,6 +23,7 @@ const folder = optional(text(2_100)).describe('the path of a folder, such as a/b
 const treeFields = {
   folder,
   search: optional(text(1_000)).describe('a part of a path, in any case: lists the files at any place instead'),
+  assetId: optional(assetId).describe('lists this file only'),
   ...pageFields(pageSizeMax),
 }
 
@@ -59,6 +61,7 @@ const treeAnswer = z.object({
 type Asked = {
   folder?: string | undefined
   search?: string | undefined
+  assetId?: string | undefined
   page?: string | undefined
   pageSize?: number | undefined
 }
@@ -68,11 +71,11 @@ type Deps = { reads: Queries; objects: ObjectStore; access: Access; artifacts: A
 /** The files of an experiment or of an artifact version as folders, a level at a time. */
 export function createTreeRoutes({ reads, objects, access, artifacts }: Deps): Route[] {
   async function readTree(of: TreeOf, asked: Asked): Promise<z.input<typeof treeAnswer>> {
-    const { search = '', page = '0', pageSize = pageSizeDefault } = asked
+    const { search = '', assetId, page = '0', pageSize = pageSizeDefault } = asked
     const folder = toFolder(asked.folder)
     const slice = { skip: Number(page), limit: pageSize }
-    if (search !== '') {
-      const found = await searchFiles(reads, of, { search, ...slice })
+    if (search !== '' || assetId !== undefined) {
+      const found = await searchFiles(reads, of, { search, assetId, ...slice })
       return {
         folder: '',
         folders: [],
@@ -149,9 +152,9 @@ export function createTreeRoutes({ reads, objects, access, artifacts }: Deps): R
       query: object({ ...versionQuery.shape, ...treeFields }),
       answer: treeAnswer,
       shape: 'plain',
-      async handle({ query: { folder, search, page, pageSize, ...query }, caller }) {
+      async handle({ query: { folder, search, assetId, page, pageSize, ...query }, caller }) {
         const { version } = await artifacts.version(caller, query)
-        return await readTree({ artifactVersionId: version.id }, { folder, search, page, pageSize })
+        return await readTree({ artifactVersionId: version.id }, { folder, search, assetId, page, pageSize })
       },
     }),
   ]

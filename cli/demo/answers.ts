@@ -13,6 +13,12 @@ export const createdAnswer = z.object({
 
 export const savedAnswer = z.object({ code: z.literal(200) })
 
+export const assetAnswer = z.object({ assetId: z.string() })
+
+export const artifactAnswer = z.object({ artifactVersionId: z.string() })
+
+export const versionAnswer = z.object({ version: z.string() })
+
 export const batchAnswer = savedAnswer.extend({
   accepted: z.number(),
   rejected: z.array(z.object({ index: z.number(), msg: z.string() })).nullish(),

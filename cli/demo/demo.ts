@@ -79,6 +79,7 @@ async function trainAndCompare(
   progress.say(`Training on ${images}; logging to ${url} (workspace ${workspaceName}, project ${project}).`)
 
   const runs: RunOutcome[] = []
+  let imagesVersionId: string | undefined
   for (const learningRate of [GOOD_RATE, BAD_RATE]) {
     const run = await runExperiment({
       client,
@@ -86,11 +87,13 @@ async function trainAndCompare(
       projectName: project,
       experimentName: `digits, learning rate ${learningRate}`,
       plan: { ...plan, learningRate },
+      images: { versionId: imagesVersionId },
       tags: ['demo', 'digits', learningRate === GOOD_RATE ? 'learns' : 'too-high-a-rate'],
       onProgress: progress.update,
       signal,
     })
     runs.push(run)
+    imagesVersionId = run.imagesVersionId
     const { ledger, end, steps, durationMs } = run
     progress.say(`${ledger.experimentName}: ${end} after ${steps} steps and ${(durationMs / 1000).toFixed(1)} s`)
   }

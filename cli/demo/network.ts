@@ -137,6 +137,27 @@ function descendArray(
   }
 }
 
+/** What a network makes of samples: the probability of each class, and what the last hidden layer puts out. */
+export interface Prediction {
+  /** count x classes, row by row. */
+  probabilities: Float64Array
+  /** count x units, row by row. */
+  hidden: Float64Array
+}
+
+export function predict(network: Network, samples: Samples): Prediction {
+  const activations = createActivations(network)
+  const [hiddenUnits, classes] = [activations.at(-2)?.length ?? 0, activations.at(-1)?.length ?? 0]
+  const probabilities = new Float64Array(samples.count * classes)
+  const hidden = new Float64Array(samples.count * hiddenUnits)
+  for (let sample = 0; sample < samples.count; sample++) {
+    forward(network, samples, sample, activations)
+    probabilities.set(activations.at(-1) as Float64Array, sample * classes)
+    hidden.set(activations.at(-2) as Float64Array, sample * hiddenUnits)
+  }
+  return { probabilities, hidden }
+}
+
 // The features, then each layer's outputs; the last ones end as probabilities.
 function createActivations(network: Network): Float64Array[] {
   return [new Float64Array(network[0]?.inputs ?? 0), ...network.map((layer) => new Float64Array(layer.outputs))]

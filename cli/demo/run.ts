@@ -4,6 +4,8 @@ import { statusAnswer } from './answers.ts'
 import type { Client } from './client.ts'
 import type { Ledger, Point } from './ledger.ts'
 import { createMachineSampler } from './machine.ts'
+import { logHardImages, logImages, logNetwork, recordUse } from './media/artifacts.ts'
+import { logMedia, logSound } from './media/log-media.ts'
 import { countWeights, type Network, type Score, zeroNetwork } from './network.ts'
 import { createRecorder, type NewExperiment, type Recorder } from './recorder.ts'
 import { stepsPerEpoch, type TrainingEnd, type TrainingEvent, type TrainingPlan, train } from './trainer.ts'
@@ -11,6 +13,7 @@ import { stepsPerEpoch, type TrainingEnd, type TrainingEvent, type TrainingPlan,
 // One experiment from its creation to its last point, the way a trainer logs it: keep-alive signals and samples of
 // the machine go out beside the training, each step's numbers in batches, each epoch's validation on its own.
 
+const EPOCHS_SHOWN = 5
 const SAMPLES_MIN = 3
 const SAMPLE_INTERVAL_MS_MAX = 500
 
@@ -48,17 +51,31 @@ export interface RunOutcome {
   acknowledged: number
   /** What it has learnt; null when no epoch was finished. */
   network: Network | null
+  /** The version of the artifact that the run made last, or used. */
+  imagesVersionId: string | undefined
 }
 
 export interface RunDeps extends NewExperiment {
   plan: TrainingPlan
+  /**
+   * The version of the artifact to train with; without one the run makes two, and registers what it has learnt. Absent: artifacts
+   * are left alone.
+   */
+  images?: { versionId: string | undefined }
   tags: string[]
   onProgress: (progress: RunProgress) => void
   signal: AbortSignal
 }
 
 /** Trains by the plan and logs everything to a new experiment; rejects with DemoError if the service refuses it. */
-export async function runExperiment({ plan, tags, onProgress, signal, ...experiment }: RunDeps): Promise<RunOutcome> {
+export async function runExperiment({
+  plan,
+  tags,
+  images,
+  onProgress,
+  signal,
+  ...experiment
+}: RunDeps): Promise<RunOutcome> {
   const recorder = await createRecorder(experiment)
   const { experimentKey } = recorder.ledger
   const beat = await keepAlive(experiment.client, experimentKey, signal)
@@ -66,6 +83,10 @@ export async function runExperiment({ plan, tags, onProgress, signal, ...experim
   try {
     await logPlan(recorder, plan)
     await recorder.tags(tags)
+    const run = { client: experiment.client, experimentKey }
+    const isFirst = images !== undefined && images.versionId === undefined
+    let imagesVersionId = isFirst ? await logImages(run, plan) : images?.versionId
+    if (!isFirst && imagesVersionId !== undefined) await recordUse(run, imagesVersionId)
 
     const startTimeMillis = Date.now()
     const startedAt = performance.now()
@@ -80,6 +101,7 @@ export async function runExperiment({ plan, tags, onProgress, signal, ...experim
       network: null as Network | null,
     }
     const training = train(plan)
+    const losses: number[] = []
     while (!beat.stopRequested()) {
       const stepStartedAt = performance.now()
       const { value, done } = training.next()
@@ -112,6 +134,11 @@ export async function runExperiment({ plan, tags, onProgress, signal, ...experim
         state.finalTrainLoss = value.train.loss
         state.network = value.network
         state.bestValidateAccuracy = Math.max(state.bestValidateAccuracy ?? 0, value.validate.accuracy)
+        losses.push(value.train.loss)
+        if (isShown(value.epoch, plan.epochs)) {
+          const { network, step, epoch } = value
+          await logMedia(run, { network, validate: plan.validate, step, epoch, isLast: epoch === plan.epochs })
+        }
       }
       await logEvent(recorder, value, plan.epochs)
       // Lets pending requests and timers run, or they would wait for the end of the training.
@@ -119,6 +146,11 @@ export async function runExperiment({ plan, tags, onProgress, signal, ...experim
       signal.throwIfAborted()
     }
 
+    if (losses.length > 0) await logSound(run, losses, state.steps)
+    if (isFirst && state.network) {
+      imagesVersionId = await logHardImages(run, plan, state.network)
+      await logNetwork(run, state.network, state.bestValidateAccuracy)
+    }
     await recorder.other('end_reason', toEndReason(state.end, state.firstBrokenStep, state.brokenSteps))
     await recorder.other('training_ms', Math.round(state.trainingMs))
     if (state.bestValidateAccuracy !== null) await recorder.other('best_validate_accuracy', state.bestValidateAccuracy)
@@ -134,11 +166,17 @@ export async function runExperiment({ plan, tags, onProgress, signal, ...experim
       ...state,
       durationMs: performance.now() - startedAt,
       acknowledged: recorder.acknowledged(),
+      imagesVersionId,
     }
   } finally {
     await beat.stop()
     monitor.stop()
   }
+}
+
+/** A few epochs of all, the first and the last among them. */
+function isShown(epoch: number, epochs: number): boolean {
+  return epoch === epochs || (epoch - 1) % Math.max(1, Math.ceil(epochs / EPOCHS_SHOWN)) === 0
 }
 
 async function logPlan(recorder: Recorder, plan: TrainingPlan): Promise<void> {

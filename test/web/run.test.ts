@@ -146,7 +146,7 @@ describe.skipIf(noBrowser)(`the page of a run (${noBrowser ?? 'in Chromium'})`, 
   it('axe finds nothing to mend in any part of a run, nor in what compares two, light and dark', async () => {
     const compare = `/${service.workspaceName}/${projectName}/-/compare?keys=${first},${second}`
     const output = `/${service.workspaceName}/${projectName}/-/output?find=line+150`
-    const tabs = ['overview', 'charts', 'system', 'output', 'files', 'code', 'notes', 'graph']
+    const tabs = ['overview', 'charts', 'media', 'system', 'output', 'files', 'lineage', 'code', 'notes', 'graph']
     // Not the output: it is drawn like code, and takes axe ten seconds for its 3,000 lines.
     const views = ['values', 'plots', 'code', 'patch']
     const faults: unknown[] = []
@@ -169,7 +169,7 @@ describe.skipIf(noBrowser)(`the page of a run (${noBrowser ?? 'in Chromium'})`, 
   })
 
   it('names, notes, output, code, patches and files that hold markup stay text', async () => {
-    for (const tab of ['overview', 'output', 'files', 'code', 'notes', 'charts', 'system', 'graph']) {
+    for (const tab of ['overview', 'output', 'files', 'code', 'notes', 'charts', 'system', 'lineage', 'graph']) {
       await open(second, tab === 'overview' ? '' : `?tab=${tab}`)
       await page.getByRole('heading', { level: 1 }).waitFor()
       if (tab === 'output') await page.getByRole('log').getByText(attack).waitFor()
@@ -185,6 +185,7 @@ describe.skipIf(noBrowser)(`the page of a run (${noBrowser ?? 'in Chromium'})`, 
       }
       if (tab === 'files') {
         await page.getByRole('link', { name: 'page.html' }).click()
+        await page.getByRole('button', { name: 'Source' }).click()
         await page.locator('main pre').getByText('onerror').waitFor()
         await page.getByRole('link', { name: 'a.svg' }).click()
         await page.getByRole('img', { name: 'a.svg' }).waitFor()

@@ -31,6 +31,17 @@ export class ApiError extends Error {
 /** The code of the share link that this page was opened with: it reads one project without signing in. */
 export const shareCode = (): string | undefined => new URLSearchParams(location.search).get('shareCode') ?? undefined
 
+/** The address of a read, for links, images and frames. */
+export const toAddress = (path: string, query: Values) =>
+  new URL(withQuery(`${prefix}${path}`, { shareCode: shareCode(), ...query }), baseUrl).href
+
+/** Reads the bytes of an address. */
+export async function readBytes(address: string, { signal, headers }: Options & { headers?: Record<string, string> }) {
+  const answer = await fetch(address, { signal, headers: { 'x-svc-page': '1', ...headers } })
+  if (answer.ok) return answer
+  throw new ApiError(answer.status, toMessage(await answer.text(), answer))
+}
+
 /** Reads below `/api/rest/v2`. Values that are undefined or null are left out of the query. */
 export function read<Answer>(path: string, query: Values = {}, options: Options = {}): Promise<Answer> {
   return call<Answer>('GET', withQuery(`${prefix}${path}`, { shareCode: shareCode(), ...query }), undefined, options)

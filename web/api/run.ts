@@ -1,5 +1,5 @@
 import { type QueryClient, queryOptions } from '@tanstack/react-query'
-import { baseUrl, post, read, shareCode } from './http.ts'
+import { post, read, readBytes, toAddress } from './http.ts'
 import { isLive } from './live.ts'
 
 /** Everything that is read of one run. */
@@ -114,7 +114,16 @@ export const output = (key: string) =>
 
 export const live = (isRunning: boolean) => ({ refetchInterval: () => (isRunning ? pauseMs() : (false as const)) })
 
-const growing = new Set<unknown>(['metadata', 'metrics', 'parameters', 'others', 'assets', 'line count'])
+const growing = new Set<unknown>([
+  'metadata',
+  'metrics',
+  'parameters',
+  'others',
+  'assets',
+  'line count',
+  'tree',
+  'media',
+])
 
 /** Reads again what grows while a run goes on, and is on the page. */
 export const readAgain = (client: QueryClient, experimentKey: string) =>
@@ -128,22 +137,10 @@ export const patch = (experimentKey: string) =>
   queryOptions({
     queryKey: ['run', experimentKey, 'patch'],
     queryFn: async ({ signal }) => {
-      const answer = await fetchBytes('experiment/git/patch', { experimentKey }, signal)
+      const answer = await readBytes(toAddress('/experiment/git/patch', { experimentKey }), { signal })
       const isNone = answer.headers.get('content-type')?.startsWith('application/json')
       return isNone ? null : await answer.text()
     },
-  })
-
-export const assetUrl = (experimentKey: string, assetId: string) =>
-  toUrl('experiment/asset/get-asset', { experimentKey, assetId }).href
-
-/** The bytes of an asset as a text or as an image, by a type that the page chooses and the file does not. */
-export const assetBytes = (experimentKey: string, assetId: string) =>
-  queryOptions({
-    queryKey: ['run', experimentKey, 'asset', assetId],
-    queryFn: async ({ signal }) =>
-      (await fetchBytes('experiment/asset/get-asset', { experimentKey, assetId }, signal)).blob(),
-    staleTime: Number.POSITIVE_INFINITY,
   })
 
 /** The runs of a project, in the order of their creation. */
@@ -158,17 +155,3 @@ export const runsOf = (workspaceName: string, projectName: string) =>
 /** The key `Name` renames a run. */
 export const saveOther = (experimentKey: string, key: string, value: string) =>
   post('/write/experiment/log-other', { experimentKey, key, value })
-
-const toUrl = (path: string, query: Record<string, string>) =>
-  new URL(`api/rest/v2/${path}?${new URLSearchParams({ ...query, ...sharedBy() })}`, baseUrl)
-
-function sharedBy(): Record<string, string> {
-  const code = shareCode()
-  return code === undefined ? {} : { shareCode: code }
-}
-
-async function fetchBytes(path: string, query: Record<string, string>, signal: AbortSignal): Promise<Response> {
-  const answer = await fetch(toUrl(path, query), { signal, headers: { 'x-svc-page': '1' } })
-  if (answer.ok) return answer
-  throw new Error(`The service answered ${answer.status} ${answer.statusText}.`)
-}

@@ -12,6 +12,7 @@ import { session } from '../api/accounts.ts'
 import { baseUrl, isEmbedded, shareCode } from '../api/http.ts'
 import { project as projectOf } from '../api/projects.ts'
 import { knownColumns } from '../api/runs.ts'
+import { parseArtifactsSearch, parseVersionSearch } from '../artifacts/artifacts-search.ts'
 import { parseDashboardSearch } from '../dashboards/dashboard-search.ts'
 import { parseAlertsSearch } from '../experiments/alerts/alerts-search.ts'
 import { parseChartSearch } from '../experiments/chart-search.ts'
@@ -20,6 +21,8 @@ import { parseOutputSearch } from '../experiments/output/output-search.ts'
 import { parseRunSearch } from '../experiments/run/run-search.ts'
 import { parseRunsSearch } from '../experiments/runs-search.ts'
 import { ErrorPlace } from '../kit/places.tsx'
+import { parseLineageSearch } from '../lineage/lineage-search.ts'
+import { parseMediaSearch } from '../media/media-search.ts'
 import { parseProductionSearch } from '../production/production-search.ts'
 import { parseProjectsSearch } from '../projects/projects-search.ts'
 import { parseModelsSearch } from '../registry/models-search.ts'
@@ -96,6 +99,13 @@ const chart = createRoute({
   component: lazyRouteComponent(() => import('./chart-page.tsx'), 'ChartRoute'),
 })
 
+const media = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/$project/-/media',
+  validateSearch: parseMediaSearch,
+  component: lazyRouteComponent(() => import('../media/media-page.tsx'), 'MediaPage'),
+})
+
 const outputSearch = createRoute({
   getParentRoute: () => root,
   path: '/$workspace/$project/-/output',
@@ -133,6 +143,33 @@ const modelVersion = createRoute({
   getParentRoute: () => root,
   path: '/$workspace/-/models/$model/$version',
   component: lazyRouteComponent(() => import('../registry/version-page.tsx'), 'VersionPage'),
+})
+
+const artifacts = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/-/artifacts',
+  validateSearch: parseArtifactsSearch,
+  component: lazyRouteComponent(() => import('../artifacts/artifacts-page.tsx'), 'ArtifactsPage'),
+})
+
+const artifact = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/-/artifacts/$artifact',
+  component: lazyRouteComponent(() => import('../artifacts/artifact-page.tsx'), 'ArtifactPage'),
+})
+
+const artifactVersion = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/-/artifacts/$artifact/$version',
+  validateSearch: parseVersionSearch,
+  component: lazyRouteComponent(() => import('./artifact-version-page.tsx'), 'ArtifactVersionRoute'),
+})
+
+const lineage = createRoute({
+  getParentRoute: () => root,
+  path: '/$workspace/-/lineage',
+  validateSearch: parseLineageSearch,
+  component: lazyRouteComponent(() => import('../lineage/lineage-page.tsx'), 'LineagePage'),
 })
 
 const webhooks = createRoute({
@@ -196,6 +233,7 @@ export function openRouter(queryClient: QueryClient) {
   return createRouter({
     routeTree: root.addChildren([
       ...[home, workspace, project, run, compare, chart, outputSearch, alerts, notes, signIn, settings],
+      ...[media, artifacts, artifact, artifactVersion, lineage],
       ...[models, model, modelVersion, webhooks, production, productionModel, dashboards, dashboard],
       ...[admin, adminSection],
     ]),

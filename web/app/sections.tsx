@@ -7,6 +7,7 @@ type Section = { label: string; path: string }
 /** What a workspace consists of, in the order of the bar. Paths follow that of the workspace. */
 const ofWorkspace: Section[] = [
   { label: 'Projects', path: '' },
+  { label: 'Artifacts', path: '/-/artifacts' },
   { label: 'Models', path: '/-/models' },
   { label: 'Production', path: '/-/production' },
 ]

@@ -2,7 +2,8 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { lazy, Suspense, useEffect, useState } from 'react'
 import type { Content } from '../api/dashboards.ts'
-import { type Asset, assetBytes, assets } from '../api/run.ts'
+import { fileBytes } from '../api/files.ts'
+import { type Asset, assets } from '../api/run.ts'
 import { readRuns } from '../api/runs.ts'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toNumber } from '../kit/text.ts'
@@ -129,7 +130,7 @@ function File({ workspace, project, content: { experimentKey, fileName } }: Of<'
 }
 
 function FileBytes({ asset, experimentKey }: { asset: Asset; experimentKey: string }) {
-  const { data, error, refetch } = useQuery(assetBytes(experimentKey, asset.assetId))
+  const { data, error, refetch } = useQuery(fileBytes({ experimentKey }, asset.assetId))
   const [shown, setShown] = useState<{ url: string } | { text: string }>()
   useEffect(() => {
     if (!data) return

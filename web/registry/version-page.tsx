@@ -58,6 +58,11 @@ export function VersionPage() {
         </h1>
         <Stages {...name} version={data} isWritable={isWritable} />
         <span className={styles.gap} />
+        <PageLink
+          path={`${toPagePath(workspace)}/-/lineage?${new URLSearchParams({ model: JSON.stringify(data.registryModelItemId) })}`}
+        >
+          Lineage
+        </PageLink>
         {model?.monitored && <PageLink path={toProductionPath(workspace, modelName)}>In production</PageLink>}
         {isWritable && (
           <Menu

@@ -36,7 +36,7 @@ const name = `CASE
   ELSE a.file_name END`
 
 /** Values: the ids of experiments, a kind or null, a name or null. */
-const found = `(SELECT a.*, ${kind} AS kind, ${name} AS shown FROM assets a WHERE a.experiment_id = ANY($1)) a
+const found = `(SELECT a.*, ${kind} AS kind, ${name} AS shown FROM assets a WHERE a.experiment_id = ANY($1::bigint[])) a
   WHERE kind IS NOT NULL AND ($2::text IS NULL OR kind = $2) AND ($3::text IS NULL OR shown = $3)`
 
 type Wanted = { experimentIds: bigint[]; kind?: MediaKind | undefined; name?: string | undefined }
@@ -54,7 +54,7 @@ type Search = Wanted &
     to?: number | bigint | undefined
   }
 
-/** Media by step, those without one first; and how many there are in all. */
+/** Media by step, those without one first, or those of one step by experiment; and how many there are in all. */
 export async function listMedia(
   queries: Queries,
   { skip, limit, at, from, to, ...wanted }: Search,
@@ -66,7 +66,8 @@ export async function listMedia(
   const isWanted = '($4::bigint IS NULL OR age = 1)'
   const media = await queries.rows<Medium>(
     `SELECT experiment_id AS "experimentId", kind, shown AS name, epoch, ${assetColumns} FROM (${ofSteps}) m
-     WHERE ${isWanted} ORDER BY kind, shown, step NULLS FIRST, place OFFSET $7 LIMIT $8`,
+     WHERE ${isWanted} ORDER BY kind, shown, CASE WHEN $4::bigint IS NOT NULL THEN array_position($1::bigint[], experiment_id) END,
+       step NULLS FIRST, array_position($1::bigint[], experiment_id), place OFFSET $7 LIMIT $8`,
     [...values, skip, limit],
   )
   const counted = await queries.row<{ total: number }>(

@@ -68,21 +68,23 @@ export async function listLevel(
   return { folders, files, entries: foldersTotal + own, filesBelow, bytesBelow }
 }
 
-/** The files at any place whose path has a text in any case, by path and step; and how many there are in all. */
+/** The files at any place whose path has a text in any case, or the one of an id, by path and step; and how many there are. */
 export async function searchFiles(
   queries: Queries,
   of: TreeOf,
-  { search, skip, limit }: { search: string; skip: number; limit: number },
+  { search, assetId, skip, limit }: { search: string; assetId: string | undefined; skip: number; limit: number },
 ): Promise<{ files: Asset[]; total: number; bytes: bigint }> {
   const [source, id] = toSource(of)
-  const from = `(SELECT a.*, ${path} AS path FROM ${source} a) a WHERE strpos(lower(path), lower($2)) > 0`
+  const from = `(SELECT a.*, ${path} AS path FROM ${source} a) a
+    WHERE ($2 = '' OR strpos(lower(path), lower($2)) > 0) AND ($3::text IS NULL OR id = $3)`
+  const values = [id, search, assetId ?? null]
   const files = await queries.rows<Asset>(
-    `SELECT a.* FROM ${from} ORDER BY path, step NULLS FIRST, place OFFSET $3 LIMIT $4`,
-    [id, search, skip, limit],
+    `SELECT a.* FROM ${from} ORDER BY path, step NULLS FIRST, place OFFSET $4 LIMIT $5`,
+    [...values, skip, limit],
   )
   const counted = await queries.row<{ total: number; bytes: bigint }>(
     `SELECT count(*)::int AS total, coalesce(sum(size), 0)::bigint AS bytes FROM ${from}`,
-    [id, search],
+    values,
   )
   return { files, total: counted?.total ?? 0, bytes: counted?.bytes ?? 0n }
 }

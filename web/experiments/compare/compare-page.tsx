@@ -1,6 +1,7 @@
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { lazy, Suspense, useMemo } from 'react'
 import { Checkbox, Input, Select } from '../../kit/field.tsx'
+import { PageLink, toPagePath } from '../../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
 import { toCountOf } from '../../kit/text.ts'
 import styles from './compare.module.css'
@@ -59,6 +60,12 @@ export function ComparePage() {
               {label}
             </Link>
           ))}
+          <PageLink
+            path={`${toPagePath(workspace, project)}/-/media?${new URLSearchParams({ runs: JSON.stringify(keys) })}`}
+            className={styles.viewLink}
+          >
+            Media
+          </PageLink>
         </nav>
       </header>
       {view === 'values' && (

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { code, graph, type Metadata, patch } from '../../api/run.ts'
+import { CodeView } from '../../kit/code/code-view.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
 import { CopyButton } from '../../kit/snippet.tsx'
-import { CodeView } from '../output/code-view.tsx'
 import { PatchView } from '../output/patch-view.tsx'
 import styles from './run-page.module.css'
 

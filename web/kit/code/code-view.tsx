@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'react'
-import { CopyButton } from '../../kit/snippet.tsx'
+import { CopyButton } from '../snippet.tsx'
 import styles from './code-view.module.css'
 import type { Piece } from './highlight.ts'
 

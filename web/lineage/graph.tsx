@@ -1,0 +1,197 @@
+import { type PointerEvent, useEffect, useMemo, useRef, useState } from 'react'
+import type { LineageEdge, LineageNode } from '../api/lineage.ts'
+import { Button, IconButton } from '../kit/button.tsx'
+import { PlusIcon } from '../kit/icons.tsx'
+import { PageLink } from '../kit/page-link.tsx'
+import { toCount } from '../kit/text.ts'
+import { type Placed, toLayout } from './layout.ts'
+import styles from './lineage.module.css'
+import { toNodePath } from './paths.ts'
+
+const box = { width: 188, height: 44 }
+const gap = { x: 64, y: 12 }
+const margin = 16
+const zooms = { least: 0.1, most: 2, step: 1.25 }
+
+type Props = { nodes: LineageNode[]; edges: LineageEdge[]; start: string }
+
+/** Columns from the left to the right in the order of time. It is scrolled, dragged and zoomed; many of a kind are one box. */
+export function Graph({ nodes, edges, start }: Props) {
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set())
+  const [zoom, setZoom] = useState(1)
+  const frame = useRef<HTMLDivElement>(null)
+  const layout = useMemo(() => toLayout(nodes, edges, start, opened), [nodes, edges, start, opened])
+  const width = layout.columns * (box.width + gap.x) - gap.x + 2 * margin
+  const height = layout.rows * (box.height + gap.y) - gap.y + 2 * margin
+  const toWhole = () => {
+    const { clientWidth = width, clientHeight = height } = frame.current ?? {}
+    return Math.max(zooms.least, Math.min(1, clientWidth / width, clientHeight / height))
+  }
+  const begun = useRef(false)
+  useEffect(() => {
+    if (begun.current) return
+    begun.current = true
+    // Boxes are to be read at first; what does not fit is scrolled to.
+    showStart()
+  })
+  function showStart() {
+    const place = layout.places.find((it) => it.members.some((member) => member.node === start))
+    if (!place || !frame.current) return
+    const { clientWidth, clientHeight } = frame.current
+    frame.current.scrollTo({
+      left: toLeft(place) * zoom - clientWidth / 2 + (box.width * zoom) / 2,
+      top: toTop(place) * zoom - clientHeight / 2 + (box.height * zoom) / 2,
+    })
+  }
+  const groups = layout.places.filter((it) => it.members.length > 1)
+  return (
+    <div className={styles.graph}>
+      <div className={styles.zoom}>
+        <IconButton label="Zoom in" onClick={() => setZoom((it) => Math.min(zooms.most, it * zooms.step))}>
+          <PlusIcon />
+        </IconButton>
+        <IconButton label="Zoom out" onClick={() => setZoom((it) => Math.max(zooms.least, it / zooms.step))}>
+          <span aria-hidden="true">−</span>
+        </IconButton>
+        <Button size="small" onClick={() => setZoom(toWhole())}>
+          Fit
+        </Button>
+        <Button size="small" onClick={showStart}>
+          Find the start
+        </Button>
+        {opened.size > 0 && (
+          <Button size="small" onClick={() => setOpened(new Set())}>
+            Close groups
+          </Button>
+        )}
+        {groups.length > 0 && (
+          <span className={styles.faint}>
+            A stack holds those that came from the same and led to the same; press it to open it.
+          </span>
+        )}
+      </div>
+      <div
+        ref={frame}
+        className={styles.frame}
+        role="region"
+        aria-label="Lineage"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it is scrolled by keyboard
+        tabIndex={0}
+        onPointerDown={drag}
+      >
+        <svg
+          width={width * zoom}
+          height={height * zoom}
+          viewBox={`0 0 ${width} ${height}`}
+          aria-label={`${toCount(nodes.length)} nodes, ${toCount(edges.length)} lines`}
+          role="group"
+        >
+          <g className={styles.lines}>
+            {layout.edges.map(({ from, to }) => (
+              <path key={`${from.id} ${to.id}`} d={toLine(from, to)} />
+            ))}
+          </g>
+          {layout.places.map((place) => (
+            <g key={place.id} transform={`translate(${toLeft(place)} ${toTop(place)})`}>
+              {place.members.length > 1 ? (
+                <Stack place={place} onOpen={() => setOpened(new Set([...opened, place.id]))} />
+              ) : (
+                <Node node={place.members[0] as LineageNode} isStart={place.members[0]?.node === start} />
+              )}
+            </g>
+          ))}
+        </svg>
+      </div>
+    </div>
+  )
+}
+
+const toLeft = ({ column }: Placed) => margin + column * (box.width + gap.x)
+const toTop = ({ row }: Placed) => margin + row * (box.height + gap.y)
+
+function toLine(from: Placed, to: Placed): string {
+  const [x1, y1] = [toLeft(from) + box.width, toTop(from) + box.height / 2]
+  const [x2, y2] = [toLeft(to), toTop(to) + box.height / 2]
+  const bend = Math.max(24, Math.abs(x2 - x1) / 2)
+  return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`
+}
+
+/** Moves what is scrolled with the pointer; links and buttons stay what they are. */
+function drag(event: PointerEvent<HTMLDivElement>) {
+  if (event.button !== 0 || (event.target as Element).closest('a, [role="button"]')) return
+  const frame = event.currentTarget
+  const from = { x: event.clientX + frame.scrollLeft, y: event.clientY + frame.scrollTop }
+  frame.setPointerCapture(event.pointerId)
+  frame.onpointermove = (it) => frame.scrollTo(from.x - it.clientX, from.y - it.clientY)
+  frame.onpointerup = () => {
+    frame.onpointermove = null
+    frame.onpointerup = null
+  }
+}
+
+const charactersMax = 26
+
+const shorten = (text: string) => (text.length > charactersMax ? `${text.slice(0, charactersMax - 1)}…` : text)
+
+function Node({ node, isStart }: { node: LineageNode; isStart: boolean }) {
+  const second = toSecond(node)
+  return (
+    <PageLink
+      path={toNodePath(node)}
+      className={styles.node}
+      data-kind={node.kind}
+      data-start={isStart || undefined}
+      aria-label={`${node.name}, ${second}`}
+      aria-current={isStart ? 'true' : undefined}
+    >
+      <title>{`${node.name}, ${second}`}</title>
+      <rect width={box.width} height={box.height} rx={node.kind === 'run' ? 22 : 6} />
+      <text x={16} y={19} className={styles.name}>
+        {shorten(node.name)}
+      </text>
+      <text x={16} y={34} className={styles.second}>
+        {shorten(second)}
+      </text>
+    </PageLink>
+  )
+}
+
+function toSecond({ kind, projectName, version, artifactType, state, stages }: LineageNode): string {
+  if (kind === 'run') return `run in ${projectName}`
+  if (kind === 'model') return ['model', version, stages.length > 0 && stages.join(', ')].filter(Boolean).join(' · ')
+  return [artifactType, version, state !== 'CLOSED' && state?.toLowerCase()].filter(Boolean).join(' · ')
+}
+
+function Stack({ place, onOpen }: { place: Placed; onOpen(): void }) {
+  const { members } = place
+  const [first] = members as [LineageNode, ...LineageNode[]]
+  const names = [...new Set(members.map((it) => it.name))]
+  const noun = first.kind === 'run' ? 'runs' : first.kind === 'model' ? 'model versions' : 'artifact versions'
+  const title = `${toCount(members.length)} ${noun}`
+  const second = names.length === 1 ? (names[0] as string) : `${names[0]}, …`
+  return (
+    <g
+      role="button"
+      tabIndex={0}
+      aria-label={`Open ${title}: ${names.slice(0, 3).join(', ')}`}
+      className={styles.node}
+      data-kind={first.kind}
+      onClick={onOpen}
+      onKeyDown={(event) => {
+        if (event.key !== 'Enter' && event.key !== ' ') return
+        event.preventDefault()
+        onOpen()
+      }}
+    >
+      <rect x={6} y={6} width={box.width - 6} height={box.height - 6} rx={6} />
+      <rect x={3} y={3} width={box.width - 6} height={box.height - 6} rx={6} />
+      <rect width={box.width - 6} height={box.height - 6} rx={6} />
+      <text x={16} y={17} className={styles.name}>
+        {title}
+      </text>
+      <text x={16} y={31} className={styles.second}>
+        {shorten(second)}
+      </text>
+    </g>
+  )
+}
