@@ -1,6 +1,6 @@
 import { type PointerEvent, useEffect, useMemo, useRef, useState } from 'react'
 import type { LineageEdge, LineageNode } from '../api/lineage.ts'
-import { Button, IconButton } from '../kit/button.tsx'
+import { Button, IconButton, join } from '../kit/button.tsx'
 import { PlusIcon } from '../kit/icons.tsx'
 import { PageLink } from '../kit/page-link.tsx'
 import { toCount } from '../kit/text.ts'
@@ -92,13 +92,13 @@ export function Graph({ nodes, edges, start }: Props) {
             ))}
           </g>
           {layout.places.map((place) => (
-            <g key={place.id} transform={`translate(${toLeft(place)} ${toTop(place)})`}>
+            <foreignObject key={place.id} x={toLeft(place)} y={toTop(place)} width={box.width} height={box.height}>
               {place.members.length > 1 ? (
                 <Stack place={place} onOpen={() => setOpened(new Set([...opened, place.id]))} />
               ) : (
                 <Node node={place.members[0] as LineageNode} isStart={place.members[0]?.node === start} />
               )}
-            </g>
+            </foreignObject>
           ))}
         </svg>
       </div>
@@ -118,7 +118,7 @@ function toLine(from: Placed, to: Placed): string {
 
 /** Moves what is scrolled with the pointer; links and buttons stay what they are. */
 function drag(event: PointerEvent<HTMLDivElement>) {
-  if (event.button !== 0 || (event.target as Element).closest('a, [role="button"]')) return
+  if (event.button !== 0 || (event.target as Element).closest('a, button')) return
   const frame = event.currentTarget
   const from = { x: event.clientX + frame.scrollLeft, y: event.clientY + frame.scrollTop }
   frame.setPointerCapture(event.pointerId)
@@ -129,10 +129,6 @@ function drag(event: PointerEvent<HTMLDivElement>) {
   }
 }
 
-const charactersMax = 26
-
-const shorten = (text: string) => (text.length > charactersMax ? `${text.slice(0, charactersMax - 1)}…` : text)
-
 function Node({ node, isStart }: { node: LineageNode; isStart: boolean }) {
   const second = toSecond(node)
   return (
@@ -140,18 +136,11 @@ function Node({ node, isStart }: { node: LineageNode; isStart: boolean }) {
       path={toNodePath(node)}
       className={styles.node}
       data-kind={node.kind}
-      data-start={isStart || undefined}
-      aria-label={`${node.name}, ${second}`}
+      title={`${node.name}, ${second}`}
       aria-current={isStart ? 'true' : undefined}
     >
-      <title>{`${node.name}, ${second}`}</title>
-      <rect width={box.width} height={box.height} rx={node.kind === 'run' ? 22 : 6} />
-      <text x={16} y={19} className={styles.name}>
-        {shorten(node.name)}
-      </text>
-      <text x={16} y={34} className={styles.second}>
-        {shorten(second)}
-      </text>
+      <span className={styles.name}>{node.name}</span>
+      <span className={styles.second}>{second}</span>
     </PageLink>
   )
 }
@@ -167,31 +156,16 @@ function Stack({ place, onOpen }: { place: Placed; onOpen(): void }) {
   const [first] = members as [LineageNode, ...LineageNode[]]
   const names = [...new Set(members.map((it) => it.name))]
   const noun = first.kind === 'run' ? 'runs' : first.kind === 'model' ? 'model versions' : 'artifact versions'
-  const title = `${toCount(members.length)} ${noun}`
-  const second = names.length === 1 ? (names[0] as string) : `${names[0]}, …`
   return (
-    <g
-      role="button"
-      tabIndex={0}
-      aria-label={`Open ${title}: ${names.slice(0, 3).join(', ')}`}
-      className={styles.node}
+    <button
+      type="button"
+      className={join(styles.node, styles.stack)}
       data-kind={first.kind}
+      title={`Open: ${names.slice(0, 10).join(', ')}${names.length > 10 ? ', …' : ''}`}
       onClick={onOpen}
-      onKeyDown={(event) => {
-        if (event.key !== 'Enter' && event.key !== ' ') return
-        event.preventDefault()
-        onOpen()
-      }}
     >
-      <rect x={6} y={6} width={box.width - 6} height={box.height - 6} rx={6} />
-      <rect x={3} y={3} width={box.width - 6} height={box.height - 6} rx={6} />
-      <rect width={box.width - 6} height={box.height - 6} rx={6} />
-      <text x={16} y={17} className={styles.name}>
-        {title}
-      </text>
-      <text x={16} y={31} className={styles.second}>
-        {shorten(second)}
-      </text>
-    </g>
+      <span className={styles.name}>{`${toCount(members.length)} ${noun}`}</span>
+      <span className={styles.second}>{names.length === 1 ? names[0] : `${names[0]}, …`}</span>
+    </button>
   )
 }

@@ -133,7 +133,7 @@ export function MediaView({ workspace, project, runs, state, onState, isLive = f
           <span className={styles.faint}>{`${toCount(listed.length)} of ${toCount(total)}`}</span>
         </p>
       )}
-      {all === undefined && children}
+      {all === undefined && find === '' && (kind === undefined || kind === 'html') && children}
     </div>
   )
 }
