@@ -204,7 +204,7 @@ describe.skipIf(noBrowser)(`the registry (${noBrowser ?? 'in Chromium'})`, () =>
     await menu('Actions', 'Rename or edit')
     await dialog().getByLabel('Name').fill('digits/2')
     await dialog().getByRole('button', { name: 'Save' }).click()
-    await page.getByRole('heading', { name: 'digits/2' }).waitFor()
+    await page.getByRole('heading', { name: 'digits/2', exact: true }).waitFor()
     expect(page.url()).toContain('/-/models/digits%2F2')
     await page.getByText('Renamed from digits to digits/2').waitFor()
     await menu('Actions', 'Delete')

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { type ArtifactDetails, artifact as artifactQuery } from '../api/artifacts.ts'
+import { type ArtifactDetails, artifact as artifactQuery } from '../api/artifacts/artifacts.ts'
 import { PageLink, toPagePath } from '../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toAgo, toBytes, toCountOf, toTime } from '../kit/text.ts'

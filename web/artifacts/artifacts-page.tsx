@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { type Artifact, artifacts } from '../api/artifacts.ts'
+import { type Artifact, artifacts } from '../api/artifacts/artifacts.ts'
 import { Select } from '../kit/field.tsx'
 import { PageLink, toPagePath } from '../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'

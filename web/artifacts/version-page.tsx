@@ -7,8 +7,8 @@ import {
   consumers as consumersQuery,
   type FileDifference,
   readDifferences,
-} from '../api/artifacts.ts'
-import { zipUrl } from '../api/files.ts'
+} from '../api/artifacts/artifacts.ts'
+import { zipUrl } from '../api/artifacts/files.ts'
 import { Button } from '../kit/button.tsx'
 import { Select } from '../kit/field.tsx'
 import { PageLink, toPagePath } from '../kit/page-link.tsx'

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { type File, type FilesOf, type Level, readLevel, treeKey, zipUrl } from '../api/files.ts'
+import { type File, type FilesOf, type Level, readLevel, treeKey, zipUrl } from '../api/artifacts/files.ts'
 import { Button, ButtonLink } from '../kit/button.tsx'
 import { DownIcon, DownloadIcon, RightIcon } from '../kit/icons.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'

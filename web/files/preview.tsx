@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
-import { type File, type FilesOf, fileBytes, file as fileQuery, fileUrl, pageUrl } from '../api/files.ts'
+import { type File, type FilesOf, fileBytes, file as fileQuery, fileUrl, pageUrl } from '../api/artifacts/files.ts'
 import { CodeView } from '../kit/code/code-view.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { FileTable } from '../kit/table/file-table.tsx'

@@ -1,5 +1,5 @@
 import { type PointerEvent, useEffect, useMemo, useRef, useState } from 'react'
-import type { LineageEdge, LineageNode } from '../api/lineage.ts'
+import type { LineageEdge, LineageNode } from '../api/artifacts/lineage.ts'
 import { Button, IconButton, join } from '../kit/button.tsx'
 import { PlusIcon } from '../kit/icons.tsx'
 import { PageLink } from '../kit/page-link.tsx'

@@ -1,4 +1,4 @@
-import type { LineageEdge, LineageNode } from '../api/lineage.ts'
+import type { LineageEdge, LineageNode } from '../api/artifacts/lineage.ts'
 
 /** One node, or several that came from the same and led to the same. */
 export type Placed = { id: string; members: LineageNode[]; column: number; row: number }

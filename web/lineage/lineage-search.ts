@@ -1,4 +1,4 @@
-import type { LineageOf } from '../api/lineage.ts'
+import type { LineageOf } from '../api/artifacts/lineage.ts'
 
 /** What the address of a lineage holds: one of a run, an artifact version and a registered version, by its id. */
 export type LineageSearch = { run?: string; artifact?: string; model?: string; list?: true }

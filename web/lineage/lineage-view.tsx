@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
-import { type LineageNode, type LineageOf, lineage } from '../api/lineage.ts'
+import { type LineageNode, type LineageOf, lineage } from '../api/artifacts/lineage.ts'
 import { Button } from '../kit/button.tsx'
 import { PageLink } from '../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'

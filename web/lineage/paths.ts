@@ -1,4 +1,4 @@
-import type { LineageNode } from '../api/lineage.ts'
+import type { LineageNode } from '../api/artifacts/lineage.ts'
 import { toPagePath } from '../kit/page-link.tsx'
 
 /** The page of a node, by its path. */

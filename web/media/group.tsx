@@ -1,6 +1,6 @@
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
-import { type MediaName, type Medium, mediaKey, readMedia } from '../api/media.ts'
+import { type MediaName, type Medium, mediaKey, readMedia } from '../api/artifacts/media.ts'
 import { Button } from '../kit/button.tsx'
 import { PageLink, toPagePath } from '../kit/page-link.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'

@@ -1,4 +1,4 @@
-import { type MediaKind, mediaKinds } from '../api/media.ts'
+import { type MediaKind, mediaKinds } from '../api/artifacts/media.ts'
 
 /** What of the media is shown, as the address keeps it. */
 export type MediaState = {

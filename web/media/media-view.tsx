@@ -1,6 +1,6 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useState } from 'react'
-import { type MediaKind, mediaKey, mediaKinds, mediaSteps, readMediaNames } from '../api/media.ts'
+import { type MediaKind, mediaKey, mediaKinds, mediaSteps, readMediaNames } from '../api/artifacts/media.ts'
 import { Button } from '../kit/button.tsx'
 import { Select } from '../kit/field.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { htmlPageUrl, runHtml } from '../api/media.ts'
+import { htmlPageUrl, runHtml } from '../api/artifacts/media.ts'
 import styles from './media.module.css'
 import { parseMediaState } from './media-search.ts'
 import { type MediaProps, MediaView } from './media-view.tsx'

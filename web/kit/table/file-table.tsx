@@ -1,6 +1,6 @@
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
-import { type FilesOf, type Rows, rows as rowsOf } from '../../api/files.ts'
+import { type FilesOf, type Rows, rows as rowsOf } from '../../api/artifacts/files.ts'
 import { Checkbox, Input } from '../field.tsx'
 import { ErrorPlace, LoadingPlace } from '../places.tsx'
 import { toCount, toCountOf } from '../text.ts'

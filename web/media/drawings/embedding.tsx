@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useMemo, useState } from 'react'
-import { fileBytes } from '../../api/files.ts'
+import { fileBytes } from '../../api/artifacts/files.ts'
 import { ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
 import { toRunColour } from '../../kit/run-colour.ts'
 import { toBytes, toCount } from '../../kit/text.ts'

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
-import { read } from './http.ts'
+import { read } from '../http.ts'
 
 export type LineageNode = {
   /** Its id in edges. */

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
-import { read, readBytes, toAddress } from './http.ts'
+import { read, readBytes, toAddress } from '../http.ts'
 
 /** Whose files: those of a run, or of an artifact version. */
 export type FilesOf = { experimentKey: string } | { versionId: string }

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
-import { post, read, toAddress } from './http.ts'
+import { post, read, toAddress } from '../http.ts'
 
 export const mediaKinds = [
   ...(['image', 'audio', 'video', 'text', 'html', 'table', 'curve', 'histogram'] as const),
