@@ -1,7 +1,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import { read } from '../http.ts'
 
-export type ArtifactState = 'OPEN' | 'CLOSED' | 'ERROR'
+type ArtifactState = 'OPEN' | 'CLOSED' | 'ERROR'
 
 export type Artifact = {
   artifactId: string
@@ -61,7 +61,7 @@ export const consumers = (versionId: string) =>
       ).consumers,
   })
 
-export type FileChange = 'added' | 'removed' | 'changed'
+type FileChange = 'added' | 'removed' | 'changed'
 type ComparedFile = { assetId: string; fileSize: number; sha256: string | null; link: string | null }
 export type FileDifference = {
   fileName: string

@@ -19,7 +19,7 @@ export type File = {
 }
 
 /** A folder, with all that is below it. */
-export type Folder = { name: string; files: number; bytes: number }
+type Folder = { name: string; files: number; bytes: number }
 
 export type Level = {
   folder: string
