@@ -94,19 +94,13 @@ export type DriftMap = {
   features: MapFeature[]
 }
 
-/** Null while the model has no reference. */
-export const driftMap = (asked: Scope & Time) => {
+/** Null for a model without a reference, which is not asked for. */
+export const driftMap = (asked: Scope & Time, { hasReference }: { hasReference: boolean }) => {
   const it = read<DriftMap>('drift/map', asked)
   return queryOptions({
-    queryKey: it.queryKey,
-    queryFn: async (context): Promise<DriftMap | null> => {
-      try {
-        return await (it.queryFn as (context: { signal: AbortSignal }) => Promise<DriftMap>)(context)
-      } catch (error) {
-        if (error instanceof ApiError && /has no reference data set/.test(error.message)) return null
-        throw error
-      }
-    },
+    queryKey: [...it.queryKey, hasReference],
+    queryFn: async (context): Promise<DriftMap | null> =>
+      hasReference ? await (it.queryFn as (context: { signal: AbortSignal }) => Promise<DriftMap>)(context) : null,
   })
 }
 

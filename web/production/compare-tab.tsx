@@ -22,22 +22,23 @@ import { AddSegment } from './segment-dialog.tsx'
 import { Legend, Strip } from './strip.tsx'
 import { toFilter, toShare, toShort } from './words.ts'
 
-type Props = { name: Name; time: Time; versions: VersionCounts[]; segments: Segment[] }
+type Props = { name: Name; time: Time; hasReference: boolean; versions: VersionCounts[]; segments: Segment[] }
 
 /** Versions and segments side by side, over the same time. */
-export function CompareTab({ name, time, versions, segments }: Props) {
+export function CompareTab({ name, time, hasReference, versions, segments }: Props) {
   const [isAdding, setAdding] = useState(false)
   const [deleted, setDeleted] = useState<Segment>()
   const client = useQueryClient()
   return (
     <>
       <Table title="Versions" label="Version">
-        <Row name={name} time={time} title="all" of={{}} />
+        <Row name={name} time={time} hasReference={hasReference} title="all" of={{}} />
         {versions.map((it) => (
           <Row
             key={it.modelVersion}
             name={name}
             time={time}
+            hasReference={hasReference}
             title={it.modelVersion || 'without a version'}
             of={{ modelVersion: it.modelVersion }}
           />
@@ -52,12 +53,13 @@ export function CompareTab({ name, time, versions, segments }: Props) {
           </Button>
         }
       >
-        <Row name={name} time={time} title="all events" of={{}} />
+        <Row name={name} time={time} hasReference={hasReference} title="all events" of={{}} />
         {segments.map((it) => (
           <Row
             key={it.segmentId}
             name={name}
             time={time}
+            hasReference={hasReference}
             title={it.name}
             hint={it.filters.map(toFilter).join(' and ')}
             of={{ segment: it.name }}
@@ -71,7 +73,7 @@ export function CompareTab({ name, time, versions, segments }: Props) {
         </p>
       )}
       <Legend of="model" />
-      {isAdding && <AddSegment name={name} onClose={() => setAdding(false)} />}
+      {isAdding && <AddSegment name={name} hasReference={hasReference} onClose={() => setAdding(false)} />}
       {deleted && (
         <FormDialog
           title={`Delete the segment ${deleted.name}?`}
@@ -139,16 +141,17 @@ function Table({
 type RowProps = {
   name: Name
   time: Time
+  hasReference: boolean
   title: string
   hint?: string
   of: { modelVersion?: string; segment?: string }
   onDelete?(): void
 }
 
-function Row({ name, time, title, hint, of, onDelete }: RowProps) {
+function Row({ name, time, hasReference, title, hint, of, onDelete }: RowProps) {
   const scope = { ...name, ...of }
   const { from, to } = time
-  const drift = useQuery({ ...driftMap({ ...scope, ...time }), placeholderData: keepPreviousData, retry: false })
+  const drift = useQuery({ ...driftMap({ ...scope, ...time }, { hasReference }), placeholderData: keepPreviousData })
   const quality = useQuery({ ...qualityQuery({ ...scope, from, to }), placeholderData: keepPreviousData })
   const delays = useQuery({ ...delaysQuery({ ...scope, from, to }), placeholderData: keepPreviousData })
   const map = drift.data

@@ -14,19 +14,20 @@ const againMs = 30_000
 type Props = {
   scope: Scope
   time: Time
+  hasReference: boolean
   search: ProductionSearch
   onSearch(change: ProductionSearch): void
   onAddRule(on: { feature?: string; part?: 'prediction' }): void
 }
 
 /** Every feature in every window, and one of them at a time. */
-export function DriftTab({ scope, time, search, onSearch, onAddRule }: Props) {
+export function DriftTab({ scope, time, hasReference, search, onSearch, onAddRule }: Props) {
   const {
     data: map,
     error,
     refetch,
   } = useQuery({
-    ...driftMap({ ...scope, ...time }),
+    ...driftMap({ ...scope, ...time }, { hasReference }),
     refetchInterval: againMs,
     placeholderData: keepPreviousData,
   })

@@ -32,14 +32,16 @@ export function FeaturePanel({ scope, map, cell, onAddRule }: Props) {
   const window = windows[at]
   const of = { ...scope, feature: name, part }
   const time = { from: window?.from, to: window?.to }
+  const row = map.features.find((it) => it.name === name && it.part === part)
+  const isInReference = row?.status.some((it) => it !== null && it !== 'not in the reference') ?? false
   const ofReference = {
     workspaceName: scope.workspaceName,
     modelName: map.reference.datasetName,
     kind: 'TRAINING_EVENTS',
   }
   const reference = useQuery({
-    ...distribution({ ...ofReference, segment: undefined, feature: name, part, bins }),
-    retry: false,
+    ...distribution({ ...ofReference, feature: name, part, bins }),
+    enabled: isInReference,
   })
   const seen = useQuery({ ...distribution({ ...of, ...time, bins }), placeholderData: keepPreviousData })
   const edges = toSharedEdges(reference.data?.edges, seen.data?.edges)
@@ -52,15 +54,13 @@ export function FeaturePanel({ scope, map, cell, onAddRule }: Props) {
   })
   const binnedReference = useQuery({
     ...distribution({ ...ofReference, feature: name, part, edges }),
-    enabled: isNumeric,
-    retry: false,
+    enabled: isNumeric && isInReference,
     placeholderData: keepPreviousData,
   })
   const overTime = useQuery({
     ...distribution({ ...of, from: windows[0]?.from, to: windows.at(-1)?.to, interval, bins: 1 }),
     placeholderData: keepPreviousData,
   })
-  const row = map.features.find((it) => it.name === name && it.part === part)
   const measure = row?.judgedBy.findLast((it) => it !== null)
   const current = isNumeric ? binned.data : seen.data
   const before = isNumeric ? binnedReference.data : reference.data

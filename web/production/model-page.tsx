@@ -37,6 +37,7 @@ export function ProductionModelPage() {
   if (model === undefined) return <LoadingPlace />
   const scope: Scope = { ...name, modelVersion: version, segment }
   const end = Math.floor((model?.lastEventAt ?? 0) / interval) * interval + interval
+  const hasReference = model?.datasetName != null
   const time = { from: end - count * interval, to: end, interval }
   return (
     <div className={styles.page}>
@@ -93,6 +94,7 @@ export function ProductionModelPage() {
             <DriftTab
               scope={scope}
               time={time}
+              hasReference={hasReference}
               search={search}
               onSearch={change}
               onAddRule={(it) => {
@@ -101,10 +103,19 @@ export function ProductionModelPage() {
               }}
             />
           )}
-          {tab === 'compare' && <CompareTab name={name} time={time} versions={versions} segments={segments} />}
+          {tab === 'compare' && (
+            <CompareTab name={name} time={time} hasReference={hasReference} versions={versions} segments={segments} />
+          )}
           {tab === 'labels' && <LabelsTab scope={scope} time={time} />}
           {tab === 'alerts' && (
-            <AlertsTab name={name} time={time} ruleOn={ruleOn} onRuleOn={setRuleOn} versions={versions} />
+            <AlertsTab
+              name={name}
+              time={time}
+              hasReference={hasReference}
+              ruleOn={ruleOn}
+              onRuleOn={setRuleOn}
+              versions={versions}
+            />
           )}
           {tab === 'events' && (
             <EventsTab name={name} datasetName={model.datasetName} prediction={search.prediction} onSearch={change} />

@@ -87,12 +87,15 @@ function ModelRow({ workspace, model }: { workspace: string; model: ListedModel 
   const { modelName, lastEventAt, volume, firing, rules } = model
   const end = lastEventAt === null ? undefined : Math.floor(lastEventAt / dayMs) * dayMs + dayMs
   const { data: map } = useQuery({
-    ...driftMap({
-      ...{ workspaceName: workspace, modelName, interval: dayMs },
-      from: (end ?? 0) - stripDays * dayMs,
-      to: end,
-    }),
-    enabled: end !== undefined && model.datasetName !== null,
+    ...driftMap(
+      {
+        ...{ workspaceName: workspace, modelName, interval: dayMs },
+        from: (end ?? 0) - stripDays * dayMs,
+        to: end,
+      },
+      { hasReference: model.datasetName !== null },
+    ),
+    enabled: end !== undefined,
   })
   // Today may have few events yet.
   const last = map?.windows.findLast((it) => it.drifted !== null)

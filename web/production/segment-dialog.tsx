@@ -33,13 +33,15 @@ function toFilters(drafts: Draft[]): Filter[] | undefined {
   return filters.includes(undefined) ? undefined : (filters as Filter[])
 }
 
+type Props = { name: Name; hasReference: boolean; onClose(): void }
+
 /** Saves a segment, and says how many events it has meanwhile. */
-export function AddSegment({ name, onClose }: { name: Name; onClose(): void }) {
+export function AddSegment({ name, hasReference, onClose }: Props) {
   const [title, setTitle] = useState('')
   const [drafts, setDrafts] = useState<Draft[]>([{ key: 0, feature: '', operator: 'equals', text: '' }])
   const listId = useId()
   const client = useQueryClient()
-  const features = useQuery(driftMap({ ...name, interval: dayMs })).data?.features ?? []
+  const features = useQuery(driftMap({ ...name, interval: dayMs }, { hasReference })).data?.features ?? []
   const filters = toFilters(drafts)
   const asked = useLater(JSON.stringify(filters ?? null))
   const counted = useQuery({

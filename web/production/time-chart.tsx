@@ -98,20 +98,7 @@ export function TimeChart({ title, windows, intervalMs, series, lines = [], mark
             onBlur={() => setAt(undefined)}
           >
             <svg aria-hidden="true" viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" style={{ height }}>
-              {marked?.map(
-                (it, x) =>
-                  it && (
-                    <rect
-                      // biome-ignore lint/suspicious/noArrayIndexKey: windows have their places
-                      key={x}
-                      className={styles.mark}
-                      x={toX(x - 0.5)}
-                      y={0}
-                      width={width / windows.length}
-                      height={height}
-                    />
-                  ),
-              )}
+              {marked && <path className={styles.mark} d={toMarks(marked, width / windows.length, height)} />}
               {lines.map((it) => (
                 <path key={it.name} data-look="line" d={`M0 ${toY(it.value)}H${width}`} />
               ))}
@@ -150,6 +137,19 @@ export function TimeChart({ title, windows, intervalMs, series, lines = [], mark
 }
 
 const toShortNumber = (value: number) => toNumber(Number(value.toPrecision(3)))
+
+/** Neighbours are one area, or else their edges would show. */
+function toMarks(marked: boolean[], each: number, height: number): string {
+  let d = ''
+  for (let at = 0; at < marked.length; at++) {
+    if (!marked[at]) continue
+    const end = marked.indexOf(false, at)
+    const count = (end < 0 ? marked.length : end) - at
+    d += `M${(at * each).toFixed(1)} 0h${(count * each).toFixed(1)}v${height}h-${(count * each).toFixed(1)}z`
+    at += count - 1
+  }
+  return d
+}
 
 /** A line with gaps where nothing is known; a value between two gaps is a dash. */
 function toPath(values: (number | null)[], toX: (at: number) => number, toY: (value: number) => number): string {

@@ -45,12 +45,13 @@ type Props = {
   name: Name
   on: { feature?: string; part?: 'prediction' }
   time: Time
+  hasReference: boolean
   versions: VersionCounts[]
   onClose(): void
 }
 
 /** Makes a rule, and shows when it would have fired. */
-export function AddRule({ name, on, time, versions, onClose }: Props) {
+export function AddRule({ name, on, time, hasReference, versions, onClose }: Props) {
   const [title, setTitle] = useState(on.feature ? `Drift of ${on.feature}` : '')
   const [measure, setMeasure] = useState('wasserstein')
   const [threshold, setThreshold] = useState('0.1')
@@ -61,7 +62,7 @@ export function AddRule({ name, on, time, versions, onClose }: Props) {
   const listId = useId()
   const fieldId = useId()
   const client = useQueryClient()
-  const features = useQuery(driftMap({ ...name, ...time })).data?.features ?? []
+  const features = useQuery(driftMap({ ...name, ...time }, { hasReference })).data?.features ?? []
   const takesFeature = ofFeature.includes(measure)
   const chosen = feature.trim()
   // A name that only predictions have is one of them.

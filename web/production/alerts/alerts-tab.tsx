@@ -32,6 +32,7 @@ type On = { feature?: string; part?: 'prediction' }
 type Props = {
   name: Name
   time: Time
+  hasReference: boolean
   versions: VersionCounts[]
   /** What a new rule is on; undefined while none is made. */
   ruleOn: On | undefined
@@ -39,7 +40,7 @@ type Props = {
 }
 
 /** The rules of a model, when they fired, and who was told. */
-export function AlertsTab({ name, time, versions, ruleOn, onRuleOn }: Props) {
+export function AlertsTab({ name, time, hasReference, versions, ruleOn, onRuleOn }: Props) {
   const rules = useQuery({ ...rulesQuery(name), refetchInterval: againMs })
   const firings = useQuery({ ...firingsQuery(name), refetchInterval: againMs })
   const [deleted, setDeleted] = useState<Rule>()
@@ -99,7 +100,14 @@ export function AlertsTab({ name, time, versions, ruleOn, onRuleOn }: Props) {
       </section>
       <Firings firings={all} />
       {ruleOn && (
-        <AddRule name={name} on={ruleOn} time={time} versions={versions} onClose={() => onRuleOn(undefined)} />
+        <AddRule
+          name={name}
+          on={ruleOn}
+          time={time}
+          hasReference={hasReference}
+          versions={versions}
+          onClose={() => onRuleOn(undefined)}
+        />
       )}
       {deleted && (
         <FormDialog
