@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { indexedText, text } from '../../http/body/fields.ts'
 import type { ArchiveRow } from '../../store/postgres/archive/read.ts'
-import type { ArchiveTable, Column } from '../../store/postgres/archive/tables.ts'
+import { type ArchiveTable, type Column, referredTables } from '../../store/postgres/archive/tables.ts'
 
 /**
  * The rows of an archive come from anywhere, so they are checked like requests, by the same limits, and refer to nothing but
@@ -34,6 +34,8 @@ function toField(column: Column): z.ZodType {
       return z.array(text(500, 1)).max(1_000)
     case 'int64':
       return int64Text
+    case 'float64':
+      return z.string().regex(/^(-?\d+(\.\d+)?(e[-+]\d+)?|NaN|-?Infinity)$/, 'must be a float')
     case 'boolean':
       return z.boolean()
     case 'time':
@@ -50,14 +52,14 @@ function toField(column: Column): z.ZodType {
 }
 
 function toSchema({ columns }: ArchiveTable) {
-  const fields = columns.map((it) => [it.name, it.isNullable ? toField(it).nullable() : toField(it)])
+  const fields = columns.map((it) => [it.name, it.isNullable ? toField(it).nullable().default(null) : toField(it)])
   return z.strictObject(Object.fromEntries(fields) as Record<string, z.ZodType>)
 }
 
 /** What the rows of all tables refer to, and say of each other. */
 export function createRowCheck({ fileBytesMax, ofTypeMax }: { fileBytesMax: number; ofTypeMax(type: string): number }) {
   const schemas = new Map<string, z.ZodType<ArchiveRow>>()
-  const ids = { artifacts: new Set<string>(), artifact_versions: new Set<string>() }
+  const ids = new Map<string, Set<string>>(referredTables.map((it) => [it, new Set()]))
   const objects = new Map<number, { bytes: number; sha256: string }>()
   const ofType = new Map<string, number>()
   const userNames = new Set<string>()
@@ -74,7 +76,7 @@ export function createRowCheck({ fileBytesMax, ofTypeMax }: { fileBytesMax: numb
     const row = read.data
     if (table.name === 'experiments' && row.id !== experiments++) throw new WrongArchive('id: must count the rows')
     for (const column of table.columns) checkReference(column, row)
-    if (table.name === 'artifacts' || table.name === 'artifact_versions') ids[table.name].add(row.id as string)
+    ids.get(table.name)?.add(row.id as string)
     if ('object_key' in row) checkFile(table, row)
     return row
   }
@@ -86,7 +88,7 @@ export function createRowCheck({ fileBytesMax, ofTypeMax }: { fileBytesMax: numb
     if (column.kind === 'experiment' && Number(value) >= experiments) {
       throw new WrongArchive(`${column.name}: there is no experiment ${value}`)
     }
-    if (column.kind === 'row' && !ids[column.table].has(value as string)) {
+    if (column.kind === 'row' && !ids.get(column.table)?.has(value as string)) {
       throw new WrongArchive(`${column.name}: the archive has no such row of ${column.table}`)
     }
     if (

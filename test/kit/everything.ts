@@ -327,6 +327,8 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
   read('/export/manifest', { projectId, what: 'metrics' })
   reads.push({ path: '/project/output/search', body: { projectId, search: 'line' } })
 
+  await logWithMlflow()
+
   await expectEveryRoute(service.url, reads)
   const hasFired = async () => {
     const { body } = await client.get(`/mpm/v2/alerts/firings?workspaceName=${workspaceName}`)
@@ -336,6 +338,28 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
   // It would fire again later.
   await post(`/mpm/v2/alerts/${alertId}`, { workspaceName, paused: true }, 'PUT')
   return reads
+
+  /** What only clients of MLflow know of the project and its first run. */
+  async function logWithMlflow() {
+    const mlflow = '/api/2.0/mlflow'
+    const [run_id] = keys
+    const experiment_id = projectId
+    const params = [{ key: 'depth', value: '3' }]
+    const made = await post(`${mlflow}/logged-models`, { experiment_id, name: 'net', source_run_id: run_id, params })
+    const { model_id } = (made.model as { info: { model_id: string } }).info
+    const dataset = { name: 'digits', digest: 'abc', source_type: 'local', source: '{}', schema: '{}' }
+    const tags = [{ key: 'mlflow.data.context', value: 'train' }]
+    await post(`${mlflow}/experiments/set-experiment-tag`, { experiment_id, key: 'team', value: 'a' })
+    await post(`${mlflow}/runs/log-inputs`, { run_id, datasets: [{ dataset, tags }], models: [{ model_id }] })
+    await post(`${mlflow}/runs/outputs`, { run_id, models: [{ model_id, step: 7 }] })
+    for (const value of [0.25, 'NaN']) {
+      const metric = { key: `of ${value}`, value, timestamp: at, step: 1, model_id, run_id }
+      await post(`${mlflow}/runs/log-batch`, { run_id, metrics: [metric] })
+    }
+    read(`${mlflow}/logged-models/${model_id}`)
+    read(`${mlflow}/runs/get`, { run_id: run_id as string })
+    read(`${mlflow}/experiments/get`, { experiment_id })
+  }
 }
 
 async function findModelId({ get }: Pick<TestClient, 'get'>, name: string): Promise<string> {

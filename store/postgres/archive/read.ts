@@ -78,7 +78,7 @@ async function readRows(queries: Queries, table: ArchiveTable, of: unknown, plac
 
 function selectColumn(column: Column, table: ArchiveTable): string {
   const name = `t.${column.name}`
-  if (column.kind === 'int64' || column.kind === 'time' || column.kind === 'experiment') return `${name}::text`
+  if (['int64', 'float64', 'time', 'experiment'].includes(column.kind)) return `${name}::text`
   if (column.kind === 'user') return `(SELECT u.user_name FROM users u WHERE u.id = ${name})`
   if (column.kind === 'row' && table.name === 'assets') {
     // Files of artifacts of other projects stay files of their experiment.

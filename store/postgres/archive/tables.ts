@@ -2,8 +2,8 @@ import { experimentTypes } from '../../limits.ts'
 
 /**
  * The rows of a project in its archive: which columns, with the limits that ordinary writes have. Ids of the server's own are
- * replaced: experiments by their place in the archive, users by their names, objects by their numbers. Times and 64-bit
- * integers are text, or else JSON would round them.
+ * replaced: experiments by their place in the archive, users by their names, objects by their numbers. Times, floats and 64-bit
+ * integers are text: JSON would round integers, and has no NaN. A column that may be null may be absent, too.
  */
 export type Column = {
   name: string
@@ -13,10 +13,14 @@ export type Column = {
   /** Text in an index of Postgres, whose entries have a limit in bytes. */
   | { kind: 'indexed'; charactersMax: number }
   | { kind: 'one of'; values: readonly string[] }
-  | { kind: 'texts' | 'int64' | 'boolean' | 'time' | 'experiment' | 'user' | 'object' }
+  | { kind: 'texts' | 'int64' | 'float64' | 'boolean' | 'time' | 'experiment' | 'user' | 'object' }
   /** The id of a row of another table of the archive. */
-  | { kind: 'row'; table: 'artifacts' | 'artifact_versions' }
+  | { kind: 'row'; table: ReferredTable }
 )
+
+/** The tables whose rows others refer to by their ids. */
+export const referredTables = ['artifacts', 'artifact_versions', 'logged_models'] as const
+export type ReferredTable = (typeof referredTables)[number]
 
 export type ArchiveTable = {
   /** In the archive. */
@@ -41,12 +45,13 @@ const json = (name: string, charactersMax: number, isJson: true | readonly strin
 })
 const indexed = (name: string, charactersMax: number) => ({ kind: 'indexed', name, charactersMax }) as const
 const int64 = (name: string) => ({ kind: 'int64', name }) as const
+const float64 = (name: string) => ({ kind: 'float64', name }) as const
 const isTrue = (name: string) => ({ kind: 'boolean', name }) as const
 const time = (name: string) => ({ kind: 'time', name }) as const
 const tags = { kind: 'texts', name: 'tags' } as const
 const experiment = { kind: 'experiment', name: 'experiment_id' } as const
 const user = (name: string) => ({ kind: 'user', name }) as const
-const row = (name: string, table: 'artifacts' | 'artifact_versions') => ({ kind: 'row', name, table }) as const
+const row = (name: string, table: ReferredTable) => ({ kind: 'row', name, table }) as const
 const id = text('id', 100, 1)
 const metadata = orNull(text('metadata', 1_000_000))
 
@@ -116,6 +121,7 @@ export const archiveTables: readonly ArchiveTable[] = [
       orNull(text('file_path', 10_000)),
       orNull(isTrue('has_crashed')),
       orNull(text('error', 100_000)),
+      orNull({ kind: 'one of', name: 'reported_status', values: ['RUNNING', 'SCHEDULED'] } as const),
     ],
   },
   {
@@ -292,5 +298,70 @@ export const archiveTables: readonly ArchiveTable[] = [
     ...ofExperiments('views'),
     order: 't.updated_at_ms, t.id',
     columns: [experiment, ...viewColumns],
+  },
+  {
+    name: 'project_tags',
+    ...ofProject('project_tags'),
+    order: 't.key',
+    given: ['project_id'],
+    columns: [indexed('key', 1_000), text('value', valueCharactersMax)],
+  },
+  {
+    name: 'run_datasets',
+    ...ofExperiments('run_datasets'),
+    order: 't.experiment_id, t.name, t.digest',
+    columns: [
+      experiment,
+      indexed('name', 1_000),
+      text('digest', 1_000),
+      text('source_type', valueCharactersMax),
+      text('source', valueCharactersMax),
+      orNull(text('schema', documentCharactersMax)),
+      orNull(text('profile', documentCharactersMax)),
+      json('tags', valueCharactersMax),
+    ],
+  },
+  {
+    name: 'logged_models',
+    ...ofExperiments('logged_models'),
+    order: 't.created_at_ms, t.id',
+    columns: [
+      id,
+      experiment,
+      text('name', nameCharactersMax),
+      text('grouping_name', 2 * nameCharactersMax),
+      orNull(text('model_type', nameCharactersMax)),
+      isTrue('is_of_run'),
+      text('status', 100),
+      json('params', documentCharactersMax),
+      json('tags', documentCharactersMax),
+      int64('created_at_ms'),
+      int64('updated_at_ms'),
+      orNull(time('deleted_at')),
+    ],
+  },
+  {
+    name: 'logged_model_metrics',
+    // Runs of other projects may have measured a model, and runs of this one a model of another.
+    from: `logged_model_metrics t JOIN logged_models m ON m.id = t.model_id AND m.experiment_id = ANY($1::bigint[])
+      WHERE t.experiment_id = ANY($1::bigint[])`,
+    of: 'experiments',
+    order: 't.model_id, t.experiment_id, t.name, t.dataset_name, t.dataset_digest',
+    columns: [
+      row('model_id', 'logged_models'),
+      experiment,
+      indexed('name', 1_000),
+      text('dataset_name', 1_000),
+      text('dataset_digest', 1_000),
+      float64('value'),
+      int64('step'),
+      int64('timestamp_ms'),
+    ],
+  },
+  {
+    name: 'run_models',
+    ...ofExperiments('run_models'),
+    order: 't.experiment_id, t.model_id, t.is_output',
+    columns: [experiment, text('model_id', 1_000, 1), isTrue('is_output'), int64('step')],
   },
 ]

@@ -9,6 +9,7 @@ const unique = {
   experiment_calls: { column: 'id', sql: 'SELECT id AS taken FROM experiment_calls WHERE id = ANY($1::text[])' },
   artifacts: { column: 'id', sql: 'SELECT id AS taken FROM artifacts WHERE id = ANY($1::text[])' },
   artifact_versions: { column: 'id', sql: 'SELECT id AS taken FROM artifact_versions WHERE id = ANY($1::text[])' },
+  logged_models: { column: 'id', sql: 'SELECT id AS taken FROM logged_models WHERE id = ANY($1::text[])' },
   project_views: { column: 'id', sql: 'SELECT id AS taken FROM views WHERE id = ANY($1::text[])' },
   experiment_views: { column: 'id', sql: 'SELECT id AS taken FROM views WHERE id = ANY($1::text[])' },
 } as const
@@ -105,6 +106,7 @@ function toStored(column: Column, value: unknown, { experimentIds, userId, objec
 
 function typeOf({ kind }: Column): string {
   if (kind === 'int64' || kind === 'experiment') return 'bigint'
+  if (kind === 'float64') return 'float8'
   if (kind === 'time') return 'timestamptz'
   if (kind === 'user') return 'uuid'
   if (kind === 'texts') return 'text[]'
