@@ -1,4 +1,4 @@
-"""The integrations that frameworks bring for comet_ml, unchanged, in small trainings on the CPU. Not run by CI: see README.md."""
+"""The integrations of frameworks with comet_ml and MLflow, unchanged, in small trainings on the CPU. Not run by CI: see README.md."""
 
 from __future__ import annotations
 
@@ -106,3 +106,44 @@ def test_transformers(service: Service, key: str, tmp_path: object, monkeypatch:
     assert [it["step"] for it in found][:STEPS] == list(range(1, STEPS + 1))
     assert any(name.endswith("hidden_size") for name in parameters(service, key))
     assert os.environ["COMET_EXPERIMENT_KEY"] == key
+
+
+def test_lightning_with_autolog_of_mlflow(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    import lightning
+
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", service.api_key)
+    mlflow.set_tracking_uri(service.url)
+    mlflow.set_experiment(f"lightning-{uuid.uuid4().hex[:8]}")
+    mlflow.pytorch.autolog(log_every_n_step=1)
+    torch.manual_seed(0)
+
+    class Line(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x)
+
+        def training_step(self, batch: list[torch.Tensor], _index: int) -> torch.Tensor:
+            loss = torch.nn.functional.mse_loss(self(batch[0]), 3 * batch[0])
+            self.log("loss", loss, on_step=True, on_epoch=True)
+            return loss
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(STEPS, 1)), batch_size=1)
+    model = Line()
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=False, enable_progress_bar=False)
+    with mlflow.start_run() as run:
+        trainer.fit(model, data)
+    mlflow.pytorch.autolog(disable=True)
+
+    found = mlflow.get_run(run.info.run_id)
+    assert found.info.status == "FINISHED"
+    assert found.data.params["lr"] == "0.1" and found.data.params["optimizer_name"] == "SGD"
+    assert len(points(service, run.info.run_id, "loss_step", STEPS)) == STEPS
+    again = mlflow.pytorch.load_model(f"runs:/{run.info.run_id}/model")
+    assert torch.equal(again(torch.ones(1, 1)), model(torch.ones(1, 1)))
