@@ -125,7 +125,7 @@ export function createBrokenRequestHandler({ isUploading }: Pick<UploadPace, 'is
 const parserErrors: Record<string, string> = {
   ERR_HTTP_REQUEST_TIMEOUT:
     'The request took too long to arrive: it was given 20 s for its headers, 60 s for all of it.',
-  HPE_HEADER_OVERFLOW: 'The headers are over the limit of 16 KiB.',
+  HPE_HEADER_OVERFLOW: 'The headers are over the limit of 64 KiB.',
 }
 
 /** Writes to the socket: when Node's parser fails there is no request to reply to. */

@@ -70,8 +70,8 @@ describe('at the whole service', () => {
 
   it('answers headers that are too large with the reason', async () => {
     await expectRefusal(
-      `GET / HTTP/1.1\r\na: ${'x'.repeat(20_000)}\r\n\r\n`,
-      /^The headers are over the limit of 16 KiB\.$/,
+      `GET / HTTP/1.1\r\na: ${'x'.repeat(70_000)}\r\n\r\n`,
+      /^The headers are over the limit of 64 KiB\.$/,
     )
   })
 
