@@ -136,7 +136,8 @@ def test_lightning_with_autolog_of_mlflow(service: Service, monkeypatch: pytest.
 
     data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(STEPS, 1)), batch_size=1)
     model = Line()
-    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=False, enable_progress_bar=False)
+    options = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", **options)
     with mlflow.start_run() as run:
         trainer.fit(model, data)
     mlflow.pytorch.autolog(disable=True)
