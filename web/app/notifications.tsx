@@ -89,5 +89,5 @@ const toName = ({ alertName, experimentName, experimentKey }: Notification) =>
 function toPath({ workspaceName, projectName, experimentKey, modelName }: Notification): string {
   if (projectName !== null && experimentKey !== null) return toPagePath(workspaceName, projectName, experimentKey)
   if (modelName !== null) return toPagePath(workspaceName, '-', 'production', modelName)
-  return projectName === null ? toPagePath(workspaceName) : toPagePath(workspaceName, projectName)
+  return projectName === null ? toPagePath(workspaceName) : toPagePath(workspaceName, projectName, '-', 'alerts')
 }

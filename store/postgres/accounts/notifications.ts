@@ -39,7 +39,8 @@ export async function listNotifications(queries: Queries, wanted: Wanted): Promi
        UNION ALL
        (SELECT 'alert', f.fired_at_ms::float8, w.name, p.name, e.key, e.name, r.model_name, r.id, r.name, NULL
         FROM alert_firings f JOIN alert_rules r ON r.id = f.rule_id JOIN workspaces w ON w.id = r.workspace_id
-          LEFT JOIN experiments e ON e.id = r.experiment_id LEFT JOIN projects p ON p.id = e.project_id
+          LEFT JOIN experiments e ON e.id = r.experiment_id
+          LEFT JOIN projects p ON p.id = coalesce(r.project_id, e.project_id)
         WHERE f.fired_at_ms > $2 AND ${mayUse('w')} ORDER BY f.fired_at_ms DESC LIMIT $4)
      ) AS happened ORDER BY "atMs" DESC LIMIT $4`,
     [userId, fromMs, nowMs, limit],

@@ -96,5 +96,11 @@ it('tells of runs of the caller only, and of alerts of the workspaces of the cal
   )
 
   expect((await read())[0]).toMatchObject({ kind: 'alert', alertId, experimentKey: key, isNew: true })
+  await database.row(
+    `UPDATE alert_rules r SET experiment_id = NULL, project_id = e.project_id FROM experiments e
+     WHERE r.id = $1 AND e.id = r.experiment_id`,
+    [alertId],
+  )
+  expect((await read())[0]).toMatchObject({ alertId, experimentKey: null, projectName: expect.any(String) })
   expect(await read(colleague)).toEqual([])
 })
