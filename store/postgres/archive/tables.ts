@@ -20,7 +20,7 @@ export type Column = {
 
 /** The tables whose rows others refer to by their ids. */
 export const referredTables = ['artifacts', 'artifact_versions', 'logged_models'] as const
-export type ReferredTable = (typeof referredTables)[number]
+type ReferredTable = (typeof referredTables)[number]
 
 export type ArchiveTable = {
   /** In the archive. */
