@@ -1,3 +1,4 @@
+import { type AddressInfo, connect, createServer } from 'node:net'
 import pg from 'pg'
 import { afterEach, describe, expect, inject, it } from 'vitest'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
@@ -80,6 +81,32 @@ describe('migrations of Postgres', () => {
   it('a database without them is rejected with what to do', async () => {
     const { database } = await createDatabase()
     await expect(checkPostgres(database)).rejects.toThrow(/older schema \(missing: .+\): run "svc migrate" first/)
+  })
+
+  it('a database that is slow to answer a first connection is waited for', async () => {
+    const { url } = await createDatabase()
+    await migratePostgres(url)
+    const { hostname, port } = new URL(url)
+    let connections = 0
+    const slow = createServer((socket) => {
+      socket.on('error', () => undefined)
+      // The first is accepted and never answered.
+      if (++connections === 1) return
+      const real = connect(Number(port), hostname)
+      real.on('error', () => undefined)
+      socket.pipe(real).pipe(socket)
+    })
+    await new Promise<void>((listening) => slow.listen(0, '127.0.0.1', listening))
+    closers.push(async () => slow.close())
+    const address = new URL(url)
+    address.host = `127.0.0.1:${(slow.address() as AddressInfo).port}`
+    const settings = { url: address.href, connectionsMax: 1, connectWaitMs: 3_000, onError: () => undefined }
+    const database = openDatabase(settings)
+    closers.push(database.close)
+
+    await checkPostgres(database)
+
+    expect(connections).toBeGreaterThan(1)
   })
 })
 
