@@ -149,6 +149,8 @@ type Deps = {
   appUrl: string
   signIn: SignIn
   publicUrl: string | undefined
+  /** Where the people of the reverse proxy sign out. */
+  proxySignOutUrl: string | undefined
   version: string
 }
 
@@ -181,6 +183,7 @@ export function createApiRoutes({
   appUrl,
   signIn,
   publicUrl,
+  proxySignOutUrl,
   version,
 }: Deps): Route[] {
   const access = createAccess(database)
@@ -298,7 +301,7 @@ export function createApiRoutes({
       workspaceBytesMax: assetLimits.workspaceBytesMax,
     }),
     ...createRetentionRoutes({ database }),
-    ...createSessionRoutes({ database, signIn, publicUrl, version }),
+    ...createSessionRoutes({ database, signIn, publicUrl, proxySignOutUrl, version }),
     ...createNotificationRoutes({ database }),
     ...createOwnKeyRoutes({ database }),
     ...createUserRoutes({ database }),

@@ -8,6 +8,8 @@ import { createKeyCheck } from '../http/key-check.ts'
 import type { Route, RouteDescription } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
 import { createSessionCheck } from '../http/session-check.ts'
+import { createProxyCheck } from '../http/sign-in/proxy-check.ts'
+import { createProxySignIn } from '../http/sign-in/proxy-sign-in.ts'
 import { createClosers } from '../runtime/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrations/check.ts'
@@ -190,6 +192,9 @@ export async function startService(
       onCaller,
       authHeaders: settings.authHeaders,
     })
+    const { proxy } = settings.singleSignOn
+    const checkProxy =
+      proxy && createProxyCheck({ ...proxy, findCaller: createProxySignIn({ ...proxy, database }), onCaller })
     const routeParts: RouteParts = { ...parts, heartbeats, throttle, counters }
     const routes: Route[] = []
     if (roles.has('ingest')) {
@@ -213,6 +218,7 @@ export async function startService(
       hasFastPath: settings.hasFastPath,
       cors: createCors({ origins: settings.corsOrigins, authHeaders: settings.authHeaders }),
       checkKey,
+      checkProxy,
       checkSession: createSessionCheck({
         findCaller: (tokenHash) => findSessionAccount(database, tokenHash),
         changes: keyChanges,

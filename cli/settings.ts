@@ -4,6 +4,7 @@ import type { z } from 'zod'
 import { findPublishedStores } from '../store/embedded/data-folder.ts'
 import type { RateLimits } from '../throttle/throttle.ts'
 import { defaultDataFolder, fields, tracesProtocol } from './settings/schema.ts'
+import { parseSingleSignOn } from './settings/single-sign-on.ts'
 
 /**
  * Reads the settings from the environment, or from a file `.env` in the working folder; the environment wins.
@@ -112,6 +113,11 @@ function parse(
         '"openssl rand -base64 32", and keep it: without it the secrets are lost',
     )
   }
+  const singleSignOn = parseSingleSignOn({ text: given.SVC_SSO, file: given.SVC_SSO_FILE, environment: given })
+  errors.push(...singleSignOn.errors.map((it) => `  ${it}`))
+  if (singleSignOn.value.providers.length > 0 && given.SVC_PUBLIC_URL === undefined) {
+    errors.push('  SVC_PUBLIC_URL: must be set when SVC_SSO has providers: they send people back to it')
+  }
   if (!parsed.success || errors.length > 0) throw new Error(`These settings are wrong:\n${errors.join('\n')}`)
   const it = parsed.data
   return {
@@ -163,6 +169,9 @@ function parse(
       workspaceBytesMax: it.SVC_WORKSPACE_BYTES_MAX,
     },
     sessionDays: it.SVC_SESSION_DAYS,
+    singleSignOn: singleSignOn.value,
+    identityPrivateHosts: new Set(it.SVC_SSO_PRIVATE_HOSTS),
+    identityExtraCa: it.SVC_SSO_CA_FILE,
     opensBrowser: it.SVC_BROWSER === 'on',
     webhookPrivateHosts: new Set(it.SVC_WEBHOOK_PRIVATE_HOSTS),
     webhookExtraCa: it.SVC_WEBHOOK_CA_FILE,

@@ -2,25 +2,45 @@ import type { FastifyRequest } from 'fastify'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import { adminOnly, HttpError, operatorOnly } from './errors.ts'
 import { type Caller, mayChange, type RouteDescription } from './route.ts'
+import type { ProxyCheck } from './sign-in/proxy-check.ts'
 
 type Headers = FastifyRequest['headers']
 type CallerCheck = (request: FastifyRequest) => Caller | Promise<Caller>
 
 type Checks = {
   checkKey(headers: Headers): Caller | Promise<Caller>
+  checkProxy?: ProxyCheck | undefined
   checkSession?(headers: Headers, mayChange: boolean): Caller | Promise<Caller> | undefined
 }
 
-/** Finds the caller of a route: by the key, else by the session of a browser, else by a share code. */
-export function toCallerCheck(route: RouteDescription, { checkKey, checkSession }: Checks): CallerCheck {
+/**
+ * Finds the caller of a route: by the key, else by the headers of a trusted proxy, else by the session of a browser, else by a
+ * share code. A person whom the proxy signs in but who has no account may still use a session.
+ */
+export function toCallerCheck(route: RouteDescription, { checkKey, checkProxy, checkSession }: Checks): CallerCheck {
   const changes = mayChange(route)
-  function check({ headers }: FastifyRequest): Caller | Promise<Caller> {
+  function check(request: FastifyRequest): Caller | Promise<Caller> {
+    const { headers } = request
+    const bySession = (error: unknown) => {
+      const caller =
+        isKind(error, 'keyMissing') || isKind(error, 'identityUnknown') ? checkSession?.(headers, changes) : undefined
+      if (caller === undefined) throw error
+      return caller
+    }
+    const byProxy = (error: unknown) => {
+      const caller = isKind(error, 'keyMissing') ? checkProxy?.(request, changes) : undefined
+      if (caller === undefined) return bySession(error)
+      return caller instanceof Promise ? caller.catch(bySession) : caller
+    }
     try {
       return checkKey(headers)
     } catch (error) {
-      const caller = isKind(error, 'keyMissing') ? checkSession?.(headers, changes) : undefined
-      if (caller === undefined) throw error
-      return caller
+      try {
+        return byProxy(error)
+      } catch (refusal) {
+        if (refusal === error) throw error
+        return bySession(refusal)
+      }
     }
   }
   if (route.permission === 'admin') return (request) => mapMaybeAsync(check(request), requireAdmin)
@@ -31,7 +51,7 @@ export function toCallerCheck(route: RouteDescription, { checkKey, checkSession 
     if (typeof shareCode !== 'string') return check(request)
     const asVisitor = (error: unknown): Caller => {
       // A browser keeps the cookie of a session that has ended.
-      if (isKind(error, 'keyMissing') || isKind(error, 'sessionEnded')) return toVisitor(shareCode)
+      if (withoutCaller.some((kind) => isKind(error, kind))) return toVisitor(shareCode)
       throw error
     }
     // With a key and a share code, the caller may read what either of them allows.
@@ -44,6 +64,8 @@ export function toCallerCheck(route: RouteDescription, { checkKey, checkSession 
     }
   }
 }
+
+const withoutCaller = ['keyMissing', 'sessionEnded', 'identityUnknown'] as const
 
 const isKind = (error: unknown, kind: HttpError['kind']) => error instanceof HttpError && error.kind === kind
 

@@ -16,6 +16,7 @@ const httpErrors = {
   keyMissing: { status: 401, code: 8000004, title: 'no API key was sent' },
   keyUnknown: { status: 401, code: 90212, title: 'the API key is not registered' },
   sessionEnded: { status: 401, code: 8000110, title: 'the session of the browser has ended' },
+  identityUnknown: { status: 401, code: 8000115, title: 'a proxy signs in somebody who may not use this service' },
   crossSite: { status: 403, code: 8000111, title: 'a session may change something only from the pages of the service' },
   // Some clients read the codes of 400 and 403 only: see `logging-clients.ts`.
   keyUnknownToLogger: { status: 400, code: 90212, title: 'the API key is not registered, below /clientlib' },

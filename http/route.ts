@@ -11,14 +11,18 @@ import type { Account } from '../store/postgres/accounts/accounts.ts'
  * - `admin`: the key of an admin of the organization
  * - `operator`: the key of an admin of the first organization: what is of the whole service, not of one organization
  *
- * The session of a browser counts as the key that it was opened with.
+ * The session of a browser counts as the key that it was opened with; so does the identity that a trusted proxy names.
  */
 const permissions = ['anyone', 'reader', 'caller', 'admin', 'operator'] as const
 
 type Permission = (typeof permissions)[number]
 
-/** The account of a key or of a session, or an anonymous visitor with a share code. */
-export type Caller = Account & { shareCode?: string; session?: { id: string; expiresAtMs: number } }
+/** The account of a key, a session or an identity that a proxy names, or an anonymous visitor with a share code. */
+export type Caller = Account & {
+  shareCode?: string
+  session?: { id: string; expiresAtMs: number }
+  identity?: { id: string }
+}
 
 /** The checked parts of a request. `caller` is set unless the permission of the route is `anyone`. */
 export type Call<Body, Query, Params> = FastCall<Body> & {

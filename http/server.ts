@@ -46,6 +46,7 @@ import {
   toUrl,
   uploadTypes,
 } from './route.ts'
+import type { ProxyCheck } from './sign-in/proxy-check.ts'
 import { addSignInLink } from './sign-in-link.ts'
 
 /** Older clients use this prefix for the same routes. */
@@ -57,6 +58,8 @@ type Settings = {
   /** Routes that other processes serve at the same address; the reference page shows them too. */
   otherRoutes?: RouteDescription[]
   checkKey(headers: FastifyRequest['headers']): Caller | Promise<Caller>
+  /** Absent when no reverse proxy signs people in. */
+  checkProxy?: ProxyCheck | undefined
   /** Undefined for a request without the session of a browser. */
   checkSession?(headers: FastifyRequest['headers'], mayChange: boolean): Caller | Promise<Caller> | undefined
   /** Opens a session with the token of a sign-in link; answers its cookie, or undefined when the link no longer works. */
@@ -178,7 +181,7 @@ declare module 'fastify' {
   }
 }
 
-type RouteSettings = Pick<Settings, 'checkKey' | 'checkSession' | 'unreadMsMax'> & {
+type RouteSettings = Pick<Settings, 'checkKey' | 'checkProxy' | 'checkSession' | 'unreadMsMax'> & {
   watch: RequestWatch
   admit: PressureCheck | UploadPace['admit']
 }

@@ -56,7 +56,7 @@ export function createSessionCheck({ findCaller, changes, onCaller }: Settings) 
 }
 
 /** @throws HttpError `crossSite` unless a page of this very origin makes the call */
-function requireSameOrigin(headers: IncomingHttpHeaders) {
+export function requireSameOrigin(headers: IncomingHttpHeaders) {
   const site = headers['sec-fetch-site']
   if (site === 'same-origin' || (site === undefined && headers[pageHeader] !== undefined)) return
   throw crossSite()

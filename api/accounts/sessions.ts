@@ -22,14 +22,21 @@ const sessionAnswer = z.object({
   workspaceNames: z.array(z.string()),
   sessionId: z.uuid().nullable().describe('null for a caller with a key'),
   expiresAt: timeMs.nullable().describe('when the session ends by itself; null for a caller with a key'),
+  signOutUrl: z.string().nullable().describe('where to sign out, for a caller whom a reverse proxy signs in'),
   publicUrl: z.string().nullable().describe('the address in links, as in SVC_PUBLIC_URL'),
   version: z.string(),
 })
 
-type Deps = { database: Database; signIn: SignIn; publicUrl: string | undefined; version: string }
+type Deps = {
+  database: Database
+  signIn: SignIn
+  publicUrl: string | undefined
+  proxySignOutUrl: string | undefined
+  version: string
+}
 
 /** Sessions of browsers: the web interface signs in with them. */
-export function createSessionRoutes({ database, signIn, publicUrl, version }: Deps): Route[] {
+export function createSessionRoutes({ database, signIn, publicUrl, proxySignOutUrl, version }: Deps): Route[] {
   async function describe(caller: Caller): Promise<z.input<typeof sessionAnswer>> {
     const { userName, isAdmin, isOperator, organizationId, defaultWorkspaceName, session } = caller
     const workspaces = await listWorkspaces(database, caller.userId)
@@ -44,6 +51,7 @@ export function createSessionRoutes({ database, signIn, publicUrl, version }: De
       workspaceNames: workspaces.map((it) => it.name),
       sessionId: session?.id ?? null,
       expiresAt: session?.expiresAtMs ?? null,
+      signOutUrl: (caller.identity && proxySignOutUrl) ?? null,
       publicUrl: publicUrl ?? null,
       version,
     }

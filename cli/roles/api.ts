@@ -5,9 +5,13 @@ import { createLiveStreams } from '../../api/live/streams.ts'
 import { createApiRoutes } from '../../api/routes.ts'
 import type { KeyCheck } from '../../http/key-check.ts'
 import type { Route } from '../../http/route.ts'
+import { repeat } from '../../runtime/poll.ts'
 import { storeChecks } from '../../store/checks/stores.ts'
 import { openObjects } from '../../store/objects/open-objects.ts'
-import { openDatabase } from '../../store/postgres/database.ts'
+import { findOrganization } from '../../store/postgres/accounts/users.ts'
+import { type Database, openDatabase } from '../../store/postgres/database.ts'
+import { endUnconfirmed } from '../../store/postgres/identities/endings.ts'
+import type { Policy } from '../../store/postgres/identities/identities.ts'
 import { openReadReplica } from '../../store/postgres/read-replica.ts'
 import type { Producer, QueueBackend } from '../../store/queue/queue.ts'
 import { type QueueName, queueNames } from '../../store/queue/queues.ts'
@@ -15,6 +19,7 @@ import { version } from '../version.ts'
 import type { RouteParts } from './parts.ts'
 
 const orphanedObjectsEveryMs = 60_000
+const identitiesEveryMs = 5_000
 
 /** Answers all calls but the writes of the stream. @param appUrl the address of the service in links */
 export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCheck) {
@@ -50,6 +55,15 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     onError: onStoreError('objects'),
   })
   closers.push(() => orphanedObjects.close())
+  const { providers, proxy } = settings.singleSignOn
+  const policies = [...providers, ...(proxy ? [proxy] : [])].map((it) => it.policy)
+  await requireOrganizations(database, policies)
+  const unconfirmed = repeat({
+    everyMs: intervals.identitiesMs ?? identitiesEveryMs,
+    work: () => endUnconfirmed(database),
+    onError: onStoreError('postgres'),
+  })
+  closers.push(() => unconfirmed.close())
   const liveStreams = createLiveStreams({
     database,
     clickhouse,
@@ -93,12 +107,22 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     appUrl,
     signIn,
     publicUrl,
+    proxySignOutUrl: proxy?.signOutUrl,
     version,
   })
   return { objects, liveStreams, changeStreams, signIn, routes: routes.map((it): Route => ({ ...it, tier: 'api' })) }
 }
 
 export type Api = Awaited<ReturnType<typeof openApi>>
+
+/** @throws Error that names an organization of the settings that does not exist */
+async function requireOrganizations(database: Database, policies: Policy[]) {
+  for (const { organizationName, provider } of policies) {
+    if (await findOrganization(database, organizationName)) continue
+    const name = JSON.stringify(organizationName)
+    throw new Error(`SVC_SSO: ${provider}.organization: there is no organization ${name}`)
+  }
+}
 
 /** The checks of the stores that this process has open. */
 function openChecks({ stores, settings, database, clickhouse, backend, secrets, closers, onStoreError }: RouteParts) {

@@ -20,6 +20,7 @@ export type Intervals = {
   webhooksMs?: number
   /** How long a stopping worker waits for webhooks that it is sending. */
   webhooksFinishMs?: number
+  identitiesMs?: number
 }
 
 /** The dependencies of every role. A role pushes closers for what it opens, and closes nothing else. */

@@ -343,6 +343,58 @@ const security = {
     ),
 }
 
+const signingIn = {
+  SVC_SSO: z
+    .string()
+    .optional()
+    .meta(
+      about({
+        type: 'JSON',
+        description:
+          'Who signs people in besides keys (OpenID Connect providers, a reverse proxy), and what their groups give: ' +
+          '[single sign-on](single-sign-on.md). It holds no secret.',
+        change: 'Organizations.',
+        unset: 'no single sign-on',
+      }),
+    ),
+  SVC_SSO_FILE: z
+    .string()
+    .optional()
+    .meta(
+      about({
+        type: 'JSON file',
+        description: 'The same in a file.',
+        change: 'Organizations that mount files.',
+        unset: '`SVC_SSO`',
+      }),
+    ),
+  SVC_SSO_PRIVATE_HOSTS: z
+    .string()
+    .default('')
+    .transform((hosts) => hosts.split(/[\s,]+/).filter(Boolean))
+    .pipe(z.array(z.string().transform(toPrivateHost)))
+    .meta(
+      about({
+        type: 'host or host:port, separated by commas',
+        description:
+          'Identity providers at private addresses, or without TLS. All others must have public addresses and TLS.',
+        change: 'Operators with a provider inside their network.',
+      }),
+    ),
+  SVC_SSO_CA_FILE: z
+    .string()
+    .transform(readCertificates)
+    .optional()
+    .meta(
+      about({
+        type: 'PEM file',
+        description: 'A certificate authority to trust for identity providers, besides the public ones.',
+        change: 'Operators with a certificate authority of their own.',
+        unset: 'public authorities only',
+      }),
+    ),
+}
+
 const queue = {
   SVC_QUEUE_PREFIX: name.default('svc').meta(
     about({
@@ -735,6 +787,7 @@ export const chapters = {
   'Addresses and keys of clients': addresses,
   Stores: stores,
   Security: security,
+  'Single sign-on': signingIn,
   Queue: queue,
   Limits: limits,
   'Retention and leases': retention,
@@ -746,6 +799,7 @@ export const fields = z.object({
   ...addresses,
   ...stores,
   ...security,
+  ...signingIn,
   ...queue,
   ...limits,
   ...retention,

@@ -1,6 +1,6 @@
-import { useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
-import { session, signIn } from '../api/accounts.ts'
+import { refusal, session, signIn } from '../api/accounts.ts'
 import { Button } from '../kit/button.tsx'
 import { TextField } from '../kit/field.tsx'
 import styles from './sign-in.module.css'
@@ -20,6 +20,7 @@ export function SignIn({ reason, onDone }: { reason?: Reason | undefined; onDone
   const [error, setError] = useState<string>()
   const [isBusy, setBusy] = useState(false)
   const client = useQueryClient()
+  const { data: refused } = useQuery(refusal)
 
   async function submit(event: FormEvent) {
     event.preventDefault()
@@ -48,6 +49,11 @@ export function SignIn({ reason, onDone }: { reason?: Reason | undefined; onDone
         {reason && (
           <p role="status" className={styles.reason}>
             {reasons[reason]}
+          </p>
+        )}
+        {refused && (
+          <p role="status" className={styles.reason}>
+            {refused}
           </p>
         )}
         <TextField

@@ -14,9 +14,23 @@ export type Session = {
   /** Null when a key is sent instead of a session. */
   sessionId: string | null
   expiresAt: number | null
+  /** Where to sign out, for somebody whom a reverse proxy signs in. */
+  signOutUrl: string | null
   publicUrl: string | null
   version: string
 }
+
+/** Why a reverse proxy that has signed somebody in does not help; null when there is no such reason. */
+export const refusal = queryOptions({
+  queryKey: ['session', 'refusal'],
+  queryFn: ({ signal }) =>
+    call<Session>('GET', 'session', undefined, { signal }).then(
+      () => null,
+      (error: unknown) => (error instanceof ApiError && error.code === identityUnknown ? error.message : null),
+    ),
+})
+
+const identityUnknown = 8000115
 
 /** Who reads this page; null for nobody. */
 export const session = queryOptions({

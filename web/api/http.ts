@@ -18,10 +18,13 @@ const prefix = 'api/rest/v2'
 export class ApiError extends Error {
   /** The HTTP status; 0 when the service did not answer at all. */
   readonly status: number
-  constructor(status: number, message: string) {
+  /** What the service calls the error; undefined when a proxy answered. */
+  readonly code: number | undefined
+  constructor(status: number, message: string, code?: number) {
     super(message)
     this.name = 'ApiError'
     this.status = status
+    this.code = code
   }
   get mayWorkLater(): boolean {
     return this.status === 0 || this.status === 429 || this.status >= 502
@@ -85,7 +88,7 @@ export async function call<Answer>(
     throw new ApiError(0, 'The service does not answer. Is it running, and the network up?')
   })
   const text = await response.text()
-  if (!response.ok) throw new ApiError(response.status, toMessage(text, response))
+  if (!response.ok) throw new ApiError(response.status, toMessage(text, response), toCode(text))
   // Some writes answer a word in plain text.
   const isJson = response.headers.get('content-type')?.includes('json')
   return (text === '' ? undefined : isJson ? JSON.parse(text) : text) as Answer
@@ -105,6 +108,14 @@ function toMessage(text: string, response: Response): string {
     // A proxy in front of the service has answered with a page of its own.
   }
   return `The service answered ${response.status} ${response.statusText}.`
+}
+
+function toCode(text: string): number | undefined {
+  try {
+    return (JSON.parse(text) as { sdk_error_code?: number }).sdk_error_code
+  } catch {
+    return undefined
+  }
 }
 
 function withQuery(path: string, query: Values): string {

@@ -182,6 +182,12 @@ function ReaderMenu() {
             <MenuItem onSelect={leave}>Sign out</MenuItem>
           </>
         )}
+        {data?.signOutUrl && (
+          <>
+            <MenuLine />
+            <MenuLink href={data.signOutUrl}>Sign out</MenuLink>
+          </>
+        )}
         {data === null && <MenuItem onSelect={() => void navigate({ to: '/-/sign-in' })}>Sign in</MenuItem>}
       </Menu>
     </>

@@ -32,7 +32,8 @@ export async function findAccount(database: Queries, keyHash: string): Promise<A
     `SELECT k.id AS "keyId", u.id AS "userId", u.user_name AS "userName", u.kind,
        u.organization_id AS "organizationId", u.is_admin AS "isAdmin", ${isOperator} AS "isOperator", w.name AS "defaultWorkspaceName", k.limits
      FROM api_keys k JOIN users u ON u.id = k.user_id LEFT JOIN workspaces w ON w.id = u.default_workspace_id
-     WHERE k.key_hash = decode($1, 'hex') AND k.revoked_at IS NULL AND u.deleted_at IS NULL`,
+     WHERE k.key_hash = decode($1, 'hex') AND k.revoked_at IS NULL AND u.deleted_at IS NULL
+       AND u.suspended_at IS NULL`,
     [keyHash],
   )
 }

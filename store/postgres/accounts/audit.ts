@@ -5,6 +5,9 @@ export const acts = [
   'user.created',
   'user.changed',
   'user.removed',
+  'user.suspended',
+  'user.restored',
+  'identity.linked',
   'service-account.created',
   'service-account.removed',
   'key.created',
@@ -33,13 +36,14 @@ export const acts = [
 
 export type Act = (typeof acts)[number]
 
-/** The caller of an administrative action. The key, or the session, must still be valid when the action begins. */
+/** The caller of an administrative action. The key, session or identity must still be valid when the action begins. */
 export type Actor = {
   organizationId: string
   userName: string
   keyId?: string
   isAdmin?: boolean
   session?: { id: string }
+  identity?: { id: string }
 }
 
 /** The key or the admin right of the actor was revoked after the request passed the key check. */
@@ -89,16 +93,21 @@ export async function administer<T>(
 }
 
 const findByKey = `SELECT u.is_admin AS "isAdmin" FROM api_keys k JOIN users u ON u.id = k.user_id
-  WHERE k.id = $1 AND k.revoked_at IS NULL AND u.deleted_at IS NULL`
+  WHERE k.id = $1 AND k.revoked_at IS NULL AND u.deleted_at IS NULL AND u.suspended_at IS NULL`
 const findBySession = `SELECT u.is_admin AS "isAdmin" FROM sessions s JOIN users u ON u.id = s.user_id
   LEFT JOIN api_keys k ON k.id = s.key_id
-  WHERE s.id = $1 AND s.expires_at > now() AND k.revoked_at IS NULL AND u.deleted_at IS NULL`
+  WHERE s.id = $1 AND s.expires_at > now() AND k.revoked_at IS NULL AND u.deleted_at IS NULL AND u.suspended_at IS NULL`
+const findByIdentity = `SELECT u.is_admin AS "isAdmin" FROM identities i JOIN users u ON u.id = i.user_id
+  WHERE i.id = $1 AND u.deleted_at IS NULL AND u.suspended_at IS NULL`
 
-async function checkActor(queries: Queries, { keyId, isAdmin, session }: Actor) {
+async function checkActor(queries: Queries, { keyId, isAdmin, session, identity }: Actor) {
   if (keyId === undefined) return
-  const row = session
-    ? await queries.row<{ isAdmin: boolean }>(findBySession, [session.id])
-    : await queries.row<{ isAdmin: boolean }>(findByKey, [keyId])
+  const [sql, id] = session
+    ? [findBySession, session.id]
+    : identity
+      ? [findByIdentity, identity.id]
+      : [findByKey, keyId]
+  const row = await queries.row<{ isAdmin: boolean }>(sql, [id])
   if (!row || (isAdmin && !row.isAdmin)) throw new ActorChanged(row !== undefined)
 }
 

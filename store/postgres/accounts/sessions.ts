@@ -20,7 +20,8 @@ const userAgentCharactersMax = 300
 
 const createToken = () => randomBytes(tokenBytes).toString('base64url')
 
-const isValid = `s.expires_at > now() AND u.deleted_at IS NULL AND (s.key_id IS NULL OR k.revoked_at IS NULL)`
+const isValid = `s.expires_at > now() AND u.deleted_at IS NULL AND u.suspended_at IS NULL
+  AND (s.key_id IS NULL OR k.revoked_at IS NULL)`
 const joined = 'sessions s JOIN users u ON u.id = s.user_id LEFT JOIN api_keys k ON k.id = s.key_id'
 const toMs = (column: string) => `floor(extract(epoch FROM ${column}) * 1000)::float8`
 
