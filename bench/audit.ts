@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { describeTerminal } from '../cli/terminal/terminal.ts'
+import { administer } from '../store/postgres/accounts/audit.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { readWholeNumber } from '../test/kit/command-line/options.ts'
 import { runCommand, say } from './command.ts'
@@ -9,8 +10,9 @@ import { median, renderTable, spread } from './report/report.ts'
 import { describeMachine, keepResults } from './report/results.ts'
 
 /**
- * `npm run bench:audit`: measures pages of a long audit log over HTTP, by each filter and by those that match little together.
- * The entries are made inside Postgres. It fails when a page takes longer than its target.
+ * `npm run bench:audit`: measures pages of a long audit log over HTTP, by each filter and by those that match little together,
+ * and how long an entry takes to write, by one writer and by several at once. The entries are made inside Postgres. It fails
+ * when a page takes longer than its target.
  */
 const usage = `Usage: npm run bench:audit -- [options]
 
@@ -23,6 +25,10 @@ const usage = `Usage: npm run bench:audit -- [options]
 const pageMsMax = 200
 const pageSize = 100
 const day = 86_400_000
+/** A statement may take 15 s. */
+const filledAtOnce = 500
+const appended = 400
+const writersMax = 4
 const firstAt = Date.UTC(2025, 0, 1)
 
 /**
@@ -80,15 +86,19 @@ await runCommand(async (closers) => {
     closers,
     profileFolder: undefined,
   })
-  const postgres = openDatabase({ url: stores.urls.postgresUrl, connectionsMax: 1, onError: () => undefined })
+  const postgres = openDatabase({ url: stores.urls.postgresUrl, connectionsMax: writersMax, onError: () => undefined })
   closers.push(() => postgres.close())
   const { n = 0 } = (await postgres.row<{ n: number }>('SELECT count(*)::int AS n FROM audit_log')) ?? {}
-  for (let from = n; from < entries; from += 100_000) {
-    say(`Making the entries: ${from} of ${entries}`)
-    // A statement may take 15 s.
-    const part = fill.replace('$2::int)', '$4::int)')
-    await postgres.rows(part, [from + 1, entries, firstAt / 1_000, Math.min(from + 100_000, entries)])
+  const part = fill.replace('$2::int)', '$4::int)')
+  const filledFrom = performance.now()
+  for (let from = n; from < entries; from += filledAtOnce) {
+    if (from % 100_000 === 0) say(`Making the entries: ${from} of ${entries}`)
+    await postgres.rows(part, [from + 1, entries, firstAt / 1_000, Math.min(from + filledAtOnce, entries)])
   }
+  if (n < entries)
+    say(
+      `${Math.round(((performance.now() - filledFrom) / (entries - n)) * 1_000)} us an entry, ${filledAtOnce} at once`,
+    )
   await postgres.rows('VACUUM ANALYZE audit_log')
 
   const ask = async (query: Record<string, string>) => {
@@ -122,18 +132,42 @@ await runCommand(async (closers) => {
   await measure({ about: 'in the middle of all', query: { page } })
   await measure({ about: 'of one person, from the middle of all', query: { userName: 'person-13', page } })
 
-  const file = await keepResults('audit', { entries, rounds }, results)
+  const { id: organizationId } = (await postgres.row<{ id: string }>(
+    "SELECT id FROM organizations WHERE name = 'default'",
+  )) as { id: string }
+  const append = async () => {
+    const startedAt = performance.now()
+    await administer(postgres, { organizationId, userName: 'bench' }, (_, note) => note('limits.set', 'subject'))
+    return performance.now() - startedAt
+  }
+  const appends: { writers: number; tookMs: number[]; perSecond: number }[] = []
+  for (const writers of [1, writersMax]) {
+    const tookMs: number[] = []
+    const startedAt = performance.now()
+    const write = async () => {
+      for (let left = appended / writers; left > 0; left--) tookMs.push(await append())
+    }
+    await Promise.all(Array.from({ length: writers }, write))
+    appends.push({ writers, tookMs, perSecond: (appended * 1_000) / (performance.now() - startedAt) })
+  }
+
+  const file = await keepResults('audit', { entries, rounds }, { pages: results, appends })
   process.stdout.write(
     values.json
-      ? `${JSON.stringify(results)}\n`
+      ? `${JSON.stringify({ pages: results, appends })}\n`
       : `\n${describeMachine()}\n\nPages of ${pageSize} of ${entries.toLocaleString('en')} entries; median (least - greatest)\n\n` +
           `${renderTable(
             [['page', 'found', 'ms'], ...results.map((it) => [it.about, String(it.found), spread(it.tookMs, 1)])],
             describeTerminal(process.stdout, process.env),
             { left: 1 },
-          )}\n`,
+          )}\n${appends.map(renderAppends).join('')}`,
   )
   say(`Written to ${file}`)
   const slow = results.filter((it) => median(it.tookMs) > pageMsMax)
   if (slow.length > 0) throw new Error(`Over ${pageMsMax} ms: ${slow.map((it) => it.about).join('; ')}`)
 })
+
+function renderAppends({ writers, tookMs, perSecond }: { writers: number; tookMs: number[]; perSecond: number }) {
+  const by = writers === 1 ? '1 writer' : `${writers} writers at once`
+  return `Written by ${by}: ${Math.round(perSecond)} a second, ${median(tookMs).toFixed(2)} ms each\n`
+}

@@ -154,6 +154,7 @@ function parse(
       perKey: toRateLimits(it.SVC_KEY_POINTS_PER_MINUTE, it.SVC_KEY_VALUES_PER_MINUTE, it.SVC_KEY_EVENTS_PER_MINUTE),
     },
     eventLeaseMs: it.SVC_EVENT_LEASE_MS,
+    auditKeptDays: it.SVC_AUDIT_KEPT_DAYS,
     ingestionErrorsKeptDays: it.SVC_INGESTION_ERRORS_KEPT_DAYS,
     sqlLimits: {
       timeMsMax: it.SVC_SQL_SECONDS_MAX * 1_000,

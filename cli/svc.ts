@@ -145,6 +145,23 @@ const commands: Record<string, Command> = {
     options: { json: { type: 'boolean', help: 'Print the result as JSON' } },
     run: async ({ json }, words) => (await import('./admin/secrets.ts')).secrets(words, { json: json === true }),
   },
+  audit: {
+    summary: 'Check that nobody altered the audit log, or export it with its hashes',
+    words: 'verify [FILE] | export',
+    options: {
+      organization: { type: 'string', value: 'NAME', help: 'The organization (verify: all; export: default)' },
+      against: { type: 'string', value: 'FILE', help: 'verify: the log must have what this earlier export has' },
+      out: { type: 'string', value: 'FILE', help: 'export: a new file (default: standard output)' },
+      json: { type: 'boolean', help: 'verify: print the result as JSON' },
+    },
+    run: async ({ organization, against, out, json }, words) =>
+      (await import('./admin/audit.ts')).audit(words, {
+        organization: organization === undefined ? undefined : String(organization),
+        against: against === undefined ? undefined : String(against),
+        out: out === undefined ? undefined : String(out),
+        json: json === true,
+      }),
+  },
   export: {
     summary: 'Write a project into files, or with --archive into one that "svc import" takes; run again, it resumes',
     options: {

@@ -3,6 +3,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { Tracing } from '../runtime/tracing.ts'
 import { type ClickHouse, isPermanent } from '../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../store/clickhouse/deletions.ts'
+import { expireAudit } from '../store/postgres/accounts/audit-chain.ts'
 import type { Database } from '../store/postgres/database.ts'
 import { insertDeadLetter } from '../store/postgres/dead-letters.ts'
 import { deleteExperiments, listDeletedBefore } from '../store/postgres/experiments/experiments.ts'
@@ -25,6 +26,8 @@ type Settings = {
   clickhouse: ClickHouse
   /** How long a deleted experiment can be restored. */
   deletedKeptForMs: number
+  /** How long entries of the audit log are kept; undefined: for ever. */
+  auditKeptDays?: number | undefined
   /** How long the errors of events can be read. */
   ingestionErrorsKeptDays: number
   metricsRegistry: Registry
@@ -38,6 +41,7 @@ const gapMs = 150
 const gapMsMax = 600
 const busyRowsPerSecond = 15_000
 
+const dayMs = 24 * 3_600_000
 const sweepEveryMs = 10 * 60_000
 const sweptAtOnce = 1_000
 
@@ -51,6 +55,7 @@ export async function startWorker({
   queries,
   clickhouse,
   deletedKeptForMs,
+  auditKeptDays,
   ingestionErrorsKeptDays,
   metricsRegistry,
   tracing,
@@ -69,6 +74,7 @@ export async function startWorker({
     async deleteOld() {
       await deleteIngestionErrors(queries, ingestionErrorsKeptDays)
       await deleteOldDriftWindows(queries, Date.now())
+      if (auditKeptDays !== undefined) await expireAudit(queries, Date.now() - auditKeptDays * dayMs)
       await sweepGivenUpImports(queries, clickhouse)
       try {
         const rows = await expire({ database: queries, clickhouse })

@@ -25,6 +25,7 @@ export async function openWorker(parts: Parts): Promise<void> {
       queries: database,
       clickhouse,
       deletedKeptForMs: settings.deletedKeptForMs,
+      auditKeptDays: settings.auditKeptDays,
       ingestionErrorsKeptDays: settings.ingestionErrorsKeptDays,
       metricsRegistry,
       tracing,

@@ -626,6 +626,17 @@ const retention = {
         change: 'Operators who must delete sooner.',
       }),
     ),
+  SVC_AUDIT_KEPT_DAYS: count(1)
+    .optional()
+    .meta(
+      about({
+        type: 'days',
+        description:
+          'How long entries of the audit log are kept. The remaining ones [can still be verified](security.md#audit-log).',
+        change: 'Operators who must delete them.',
+        unset: 'for ever',
+      }),
+    ),
   SVC_INGESTION_ERRORS_KEPT_DAYS: count(1)
     .default(7)
     .meta(

@@ -4,8 +4,10 @@ import { afterEach, describe, expect, inject, it } from 'vitest'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../../store/clickhouse/migrations/check.ts'
 import { migrateClickHouse } from '../../store/clickhouse/migrations/migrate.ts'
+import { insertAudit, listAudit } from '../../store/postgres/accounts/audit.ts'
+import { checkChain, readChain } from '../../store/postgres/accounts/audit-chain.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
-import { checkPostgres, migratePostgres } from '../../store/postgres/migrate.ts'
+import { checkPostgres, migratePostgres, migrationNames } from '../../store/postgres/migrate.ts'
 import { uniqueName } from '../kit/service.ts'
 
 const closers: (() => Promise<unknown>)[] = []
@@ -76,6 +78,28 @@ describe('migrations of Postgres', () => {
     await checkPostgres(database)
     const { done } = await readSchema(database)
     expect(new Set(done).size).toBe(done.length)
+  })
+
+  it('entries of the audit log from before it was a chain are chained, in the order of their times', async () => {
+    const { url, database } = await createDatabase()
+    await migratePostgres(url, migrationNames().indexOf('0031_audit_chain'))
+    await database.rows(
+      `WITH made AS (INSERT INTO organizations (name) VALUES ('first'), ('second') RETURNING id)
+       INSERT INTO audit_log (organization_id, actor, act, subject, details, at)
+       SELECT id, 'somebody', 'limits.set', 'entry ' || n, jsonb_build_object('n', n), now() - interval '1 minute' * (n % 7)
+       FROM made, generate_series(1, 500) n`,
+    )
+    await migratePostgres(url)
+    const organizations = await database.rows<{ id: string }>('SELECT id FROM organizations')
+    expect(organizations).toHaveLength(2)
+    for (const { id } of organizations) {
+      expect(await readChain(database, id, checkChain)).toMatchObject({ entries: 500, faults: [] })
+      await insertAudit(database, { organizationId: id, userName: 'later' }, 'limits.set', 'subject')
+      const entries = await readChain(database, id, (chain) => Array.fromAsync(chain))
+      expect(await checkChain(entries, undefined)).toMatchObject({ entries: 501, faults: [] })
+      const listed = await listAudit(database, { organizationId: id, beforeId: undefined, limit: 1_000 })
+      expect(listed.map((it) => it.subject)).toEqual(entries.toReversed().map((it) => it.subject))
+    }
   })
 
   it('a database without them is rejected with what to do', async () => {

@@ -54,7 +54,11 @@ export const acts: { about: string; acts: Record<string, string> }[] = [
   },
   {
     about: 'Rules',
-    acts: { 'limits.set': 'set limits', 'retention.set': 'set the retention' },
+    acts: {
+      'limits.set': 'set limits',
+      'retention.set': 'set the retention',
+      'audit.expired': 'deleted old entries of this log',
+    },
   },
   {
     about: 'Webhooks and secrets',

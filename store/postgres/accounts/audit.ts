@@ -32,6 +32,7 @@ export const acts = [
   'dead-letter.discarded',
   'segment.created',
   'segment.deleted',
+  'audit.expired',
 ] as const
 
 export type Act = (typeof acts)[number]
@@ -58,7 +59,10 @@ export class ActorChanged extends Error {
 
 type Details = Record<string, unknown>
 
-/** Adds an entry. Keys and secrets never appear in it: `details` names them by id or by name. */
+/**
+ * Adds an entry. Keys and secrets never appear in it: `details` names them by id or by name. Postgres puts it at the end of the
+ * organization's chain, which is locked until the transaction ends: nothing that may wait for another lock comes after it.
+ */
 export async function insertAudit(
   queries: Queries,
   actor: Actor,
@@ -72,6 +76,7 @@ export async function insertAudit(
   )
 }
 
+/** Adds an entry when the work has ended. */
 type Note = (act: Act, subject: string, details?: Details) => Promise<void>
 
 /**
@@ -88,7 +93,10 @@ export async function administer<T>(
   return await database.transaction(async (queries) => {
     await queries.row('SELECT 1 FROM organizations WHERE id = $1 FOR NO KEY UPDATE', [actor.organizationId])
     await checkActor(queries, actor)
-    return await work(queries, (act, subject, details) => insertAudit(queries, actor, act, subject, details))
+    const notes: Parameters<Note>[] = []
+    const result = await work(queries, async (...entry) => void notes.push(entry))
+    for (const entry of notes) await insertAudit(queries, actor, ...entry)
+    return result
   })
 }
 

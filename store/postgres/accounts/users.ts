@@ -168,6 +168,10 @@ export async function findOrganization(
   return await queries.row('SELECT id AS "organizationId" FROM organizations WHERE name = $1', [name])
 }
 
+export async function listOrganizations(queries: Queries): Promise<{ organizationId: string; name: string }[]> {
+  return await queries.rows('SELECT id AS "organizationId", name FROM organizations ORDER BY name')
+}
+
 export async function findOrganizationName(queries: Queries, organizationId: string): Promise<string> {
   const row = await queries.row<{ name: string }>('SELECT name FROM organizations WHERE id = $1', [organizationId])
   return (row as { name: string }).name

@@ -107,18 +107,6 @@ export async function configureReceivers(
       [workspaceIds],
     )
     for (const { receivers, ...scope } of groups) {
-      const workspace = workspaces.find((it) => it.id === scope.workspaceId)
-      await insertAudit(
-        queries,
-        { organizationId: scope.organizationId, userName },
-        'webhooks.set',
-        workspace?.name ?? '',
-        {
-          modelName: scope.modelName,
-          how,
-          hosts: receivers.map((it) => toHost(it.url)),
-        },
-      )
       const existing = await listReceivers(queries, scope)
       for (const fields of receivers) {
         const found = existing.find((it) => it.url === fields.url)
@@ -135,6 +123,11 @@ export async function configureReceivers(
       [workspaceIds, receiversMax],
     )
     if (crowded) throw new TooManyReceivers()
+    for (const { receivers, organizationId, workspaceId, modelName } of groups) {
+      const workspace = workspaces.find((it) => it.id === workspaceId)
+      const details = { modelName, how, hosts: receivers.map((it) => toHost(it.url)) }
+      await insertAudit(queries, { organizationId, userName }, 'webhooks.set', workspace?.name ?? '', details)
+    }
   })
 }
 
