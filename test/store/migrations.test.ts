@@ -82,7 +82,7 @@ describe('migrations of Postgres', () => {
 
   it('entries of the audit log from before it was a chain are chained, in the order of their times', async () => {
     const { url, database } = await createDatabase()
-    await migratePostgres(url, migrationNames().indexOf('0031_audit_chain'))
+    await migratePostgres(url, migrationNames().indexOf('0032_audit_chain'))
     await database.rows(
       `WITH made AS (INSERT INTO organizations (name) VALUES ('first'), ('second') RETURNING id)
        INSERT INTO audit_log (organization_id, actor, act, subject, details, at)

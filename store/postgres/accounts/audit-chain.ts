@@ -4,7 +4,7 @@ import { type Act, insertAudit } from './audit.ts'
 
 /**
  * The audit log of an organization is a chain: the hash of an entry covers its fields, its position and the hash of the entry
- * before. Postgres chains each entry when it is inserted (`migrations/0031_audit_chain.sql`). Whoever alters, removes, inserts
+ * before. Postgres chains each entry when it is inserted (`migrations/0032_audit_chain.sql`). Whoever alters, removes, inserts
  * or moves an entry afterwards would have to write all later hashes anew, and then the chain no longer contains the hashes
  * of an earlier export.
  *
