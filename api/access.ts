@@ -1,4 +1,4 @@
-import { HttpError, restrictedAccount, unknownExperiment } from '../http/errors.ts'
+import { HttpError, needsEditor, unknownExperiment, withheldFrom } from '../http/errors.ts'
 import type { Caller } from '../http/route.ts'
 import { isPlaceWithheld, type Place } from '../store/postgres/accounts/restrictions.ts'
 import type { Viewer } from '../store/postgres/accounts/visibility.ts'
@@ -37,38 +37,71 @@ export function createAccess(queries: Queries) {
     throw unknownExperiment(key)
   }
 
+  /** A workspace that the caller may use: what is of it may be read. */
+  async function workspace(caller: Caller, name: string): Promise<Workspace> {
+    const found = await findWorkspace(queries, caller.viewerId, name)
+    if (found) return found
+    await refuseWithheld(queries, caller, 'workspaceName', name)
+    throw unknownWorkspace(name)
+  }
+
+  /** A workspace where the caller may make projects and models, and change them. */
+  async function writableWorkspace(caller: Caller, name: string): Promise<Workspace> {
+    const found = await workspace(caller, name)
+    if (found.isWritable) return found
+    throw needsEditor('workspaceReadOnly', 'workspace', found.name)
+  }
+
+  /** A project that the caller may change. */
+  async function writableProject(caller: Caller, query: ProjectQuery): Promise<Project> {
+    const found = await project(caller, query)
+    if (found.isWritable) return found
+    await refuseWithheld(queries, caller, 'projectId', found.projectId)
+    throw needsEditor('projectReadOnly', 'project', found.workspaceName)
+  }
+
   return {
-    /** A workspace that the caller may use. */
-    async workspace(caller: Caller, name: string): Promise<Workspace> {
-      const found = await findWorkspace(queries, caller.userId, name)
-      if (found) return found
-      await refuseWithheld(queries, caller, 'workspaceName', name)
-      throw new HttpError('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
+    workspace,
+    writableWorkspace,
+
+    /** A workspace to find projects in by name: also that of the only project that a key is for. */
+    async namedWorkspace(caller: Caller, name: string): Promise<Pick<Workspace, 'id' | 'name'>> {
+      const { place } = caller
+      if (place?.projectName === undefined || place.workspaceName !== name) return await workspace(caller, name)
+      return { id: place.workspaceId, name }
+    },
+
+    /** The workspace of a project to log to. The project need not be there, unless the key is for one only. */
+    async workspaceOfNewRun(
+      caller: Caller,
+      workspaceName: string,
+      projectName: string,
+    ): Promise<Pick<Workspace, 'id' | 'name'>> {
+      const { place } = caller
+      if (place?.projectName === undefined) return await writableWorkspace(caller, workspaceName)
+      if (place.workspaceName !== workspaceName || place.projectName !== projectName) throw withheldFrom({ place })
+      await writableProject(caller, { workspaceName, projectName })
+      return { id: place.workspaceId, name: place.workspaceName }
     },
 
     /** A workspace that the caller manages. */
     async managedWorkspace(caller: Caller, name: string): Promise<Pick<Workspace, 'id' | 'name'>> {
-      const found = await findManagedWorkspace(queries, caller.userId, name)
+      const found = await findManagedWorkspace(queries, caller.viewerId, name)
       if (found?.mayManage) return found
-      if (found)
+      if (found) {
         throw new HttpError('ownerOnly', `Only an owner of the workspace "${found.name}", or an admin, may do this.`)
+      }
       await refuseWithheld(queries, caller, 'workspaceName', name)
-      throw new HttpError('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
+      throw unknownWorkspace(name)
     },
 
     /** True when the caller manages the workspace. */
-    manages: (caller: Caller, workspaceId: string) => managesWorkspace(queries, caller.userId, workspaceId),
+    manages: (caller: Caller, workspaceId: string) => managesWorkspace(queries, caller.viewerId, workspaceId),
 
     /** A project that the caller may read. */
     project,
 
-    /** A project that the caller may change. */
-    async writableProject(caller: Caller, query: ProjectQuery): Promise<Project> {
-      const found = await project(caller, query)
-      if (found.isWritable) return found
-      await refuseWithheld(queries, caller, 'projectId', found.projectId)
-      throw new HttpError('projectReadOnly', 'This key may read the project, but not change it.')
-    },
+    writableProject,
 
     /** An experiment that the caller may read. */
     experiment,
@@ -78,28 +111,40 @@ export function createAccess(queries: Queries) {
       const found = await experiment(caller, key)
       if (found.isWritable) return found
       await refuseWithheld(queries, caller, 'experimentKey', key)
-      throw new HttpError('experimentReadOnly', 'This key may read the experiment, but not write to it.')
+      throw needsEditor('experimentReadOnly', 'experiment', found.workspaceName)
     },
   }
 }
 
 /**
  * Call this before an answer that says absent or read-only. A restricted service account gets its own error for things of its
- * organization outside its workspaces; it learns nothing about other organizations.
+ * organization outside its workspaces, and a key of one place for what its user may use elsewhere; neither learns anything
+ * about other organizations.
  *
- * @throws HttpError `accountRestricted`
+ * @throws HttpError `accountRestricted`, `keyRestricted`
  */
 export async function refuseWithheld(
   queries: Queries,
-  { kind, userId }: Caller,
+  { kind, viewerId, place }: Caller,
   named: Place['kind'],
   value: string,
 ): Promise<void> {
-  if (kind !== 'restricted service') return
-  if (await isPlaceWithheld(queries, userId, { kind: named, value })) throw restrictedAccount()
+  if (kind !== 'restricted service' && place === null) return
+  if (!(await isPlaceWithheld(queries, viewerId, { kind: named, value }))) return
+  throw withheldFrom({ place })
 }
 
 export type Access = ReturnType<typeof createAccess>
+
+/** For what belongs to a workspace, though a run makes it. @throws HttpError `keyRestricted` for the key of one project */
+export function requireWholeWorkspace({ place }: Caller) {
+  if (place?.projectName !== undefined) throw withheldFrom({ place })
+}
+
+/** The same answer for an absent and a foreign workspace. */
+function unknownWorkspace(name: string): HttpError {
+  return new HttpError('workspaceUnknown', `There is no workspace "${name}" that this key may use.`)
+}
 
 /** The same answer for an absent, a deleted and a foreign project. */
 export function unknownProject(): HttpError {
@@ -108,8 +153,8 @@ export function unknownProject(): HttpError {
 
 export type ProjectQuery = { projectId?: string; workspaceName?: string; projectName?: string }
 
-export function toViewer({ userId, organizationId, shareCode }: Caller): Viewer {
-  return { userId, organizationId, shareCode: shareCode ?? null }
+export function toViewer({ viewerId, organizationId, shareCode }: Caller): Viewer {
+  return { viewerId, organizationId, shareCode: shareCode ?? null }
 }
 
 /** A project is named by its id, or by workspace and name, never by both. */

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
-import { adminOnly, HttpError, operatorOnly } from './errors.ts'
+import { adminOnly, auditorOnly, HttpError, operatorOnly } from './errors.ts'
 import { type Caller, mayChange, type RouteDescription } from './route.ts'
 import type { ProxyCheck } from './sign-in/proxy-check.ts'
 
@@ -43,6 +43,7 @@ export function toCallerCheck(route: RouteDescription, { checkKey, checkProxy, c
       }
     }
   }
+  if (route.permission === 'auditor') return (request) => mapMaybeAsync(check(request), requireAuditor)
   if (route.permission === 'admin') return (request) => mapMaybeAsync(check(request), requireAdmin)
   if (route.permission === 'operator') return (request) => mapMaybeAsync(check(request), requireOperator)
   if (route.permission !== 'reader') return check
@@ -69,6 +70,11 @@ const withoutCaller = ['keyMissing', 'sessionEnded', 'identityUnknown'] as const
 
 const isKind = (error: unknown, kind: HttpError['kind']) => error instanceof HttpError && error.kind === kind
 
+function requireAuditor(caller: Caller): Caller {
+  if (caller.isAuditor || caller.isAdmin) return caller
+  throw auditorOnly()
+}
+
 function requireAdmin(caller: Caller): Caller {
   if (caller.isAdmin) return caller
   throw adminOnly()
@@ -89,7 +95,12 @@ function toVisitor(shareCode: string): Caller {
     userName: '',
     kind: 'person',
     organizationId: nilId,
+    viewerId: nilId,
+    scope: 'read',
+    place: null,
+    keyExpiresAtMs: null,
     isAdmin: false,
+    isAuditor: false,
     isOperator: false,
     defaultWorkspaceName: null,
     limits: {},

@@ -1,5 +1,5 @@
 import { SqlRefused, SqlTooLarge } from '../store/clickhouse/monitoring/sql/errors.ts'
-import { firstOrganization } from '../store/postgres/accounts/accounts.ts'
+import { firstOrganization, type KeyPlace } from '../store/postgres/accounts/accounts.ts'
 import { ActorChanged } from '../store/postgres/accounts/audit.ts'
 import { SearchTooSlow } from '../store/search/search-error.ts'
 import { Throttled } from '../throttle/throttle.ts'
@@ -15,6 +15,7 @@ const httpErrors = {
   badCompression: { status: 400, code: 8000003, title: 'the compressed body is damaged' },
   keyMissing: { status: 401, code: 8000004, title: 'no API key was sent' },
   keyUnknown: { status: 401, code: 90212, title: 'the API key is not registered' },
+  keyEnded: { status: 401, code: 90212, title: 'the API key has ended' },
   sessionEnded: { status: 401, code: 8000110, title: 'the session of the browser has ended' },
   identityUnknown: { status: 401, code: 8000115, title: 'a proxy signs in somebody who may not use this service' },
   crossSite: { status: 403, code: 8000111, title: 'a session may change something only from the pages of the service' },
@@ -30,6 +31,9 @@ const httpErrors = {
     title: 'the experiment to resume does not exist, or may not be written to',
   },
   experimentExists: { status: 400, code: 90999, title: 'an experiment with this key exists' },
+  workspaceReadOnly: { status: 403, code: 8000150, title: 'the workspace may be read, but not written to' },
+  keyRestricted: { status: 403, code: 8000151, title: 'the API key is for another workspace or project' },
+  keyScope: { status: 403, code: 8000152, title: 'the API key has a scope that does not allow this' },
   workspaceUnknown: { status: 400, code: 90219, title: 'the workspace does not exist' },
   ownerOnly: { status: 403, code: 8000017, title: 'only an owner of the workspace may do this' },
   userUnknown: { status: 400, code: 8000018, title: 'the organization has no such user' },
@@ -191,6 +195,13 @@ export function adminOnly(): HttpError {
   return new HttpError('adminOnly', 'Only an admin may do this: use the key of an admin of your organization.')
 }
 
+export function auditorOnly(): HttpError {
+  return new HttpError(
+    'adminOnly',
+    'Only an admin or an auditor may read this: use the key of one of your organization.',
+  )
+}
+
 /** For what is of the whole service, such as its queue: an admin of another organization may not see it. */
 export function operatorOnly(): HttpError {
   return new HttpError(
@@ -211,6 +222,34 @@ export function restrictedAccount(): HttpError {
     'This service account is restricted to other workspaces: use one of those listed when it was made.',
   )
 }
+
+/** For something that a key cannot reach, because it is for another place. */
+function restrictedKey({ workspaceName, projectName }: KeyPlace) {
+  const place =
+    projectName === undefined
+      ? `the workspace "${workspaceName}"`
+      : `the project "${projectName}" of "${workspaceName}"`
+  return new HttpError('keyRestricted', `This API key is for ${place} only: use a key without that restriction.`)
+}
+
+/** Why something of the caller's organization cannot be reached. */
+export const withheldFrom = ({ place }: { place: KeyPlace | null }) =>
+  place === null ? restrictedAccount() : restrictedKey(place)
+
+/** For a write by somebody who may read, but lacks the role. */
+export function needsEditor(kind: ReadOnlyKind, what: string, workspaceName: string): HttpError {
+  return new HttpError(
+    kind,
+    `You may read the ${what}, but not change it: that needs the role editor or owner in the workspace "${workspaceName}".`,
+  )
+}
+
+type ReadOnlyKind =
+  | 'workspaceReadOnly'
+  | 'projectReadOnly'
+  | 'experimentReadOnly'
+  | 'artifactReadOnly'
+  | 'registryModelReadOnly'
 
 /** A store or the queue is unavailable; the caller may repeat the request after `retryAfterSeconds`. */
 export function unavailable(what: string, cause?: unknown, retryAfterSeconds = 1): HttpError {

@@ -8,12 +8,13 @@ import type { Account } from '../store/postgres/accounts/accounts.ts'
  * - `anyone`: no key is needed
  * - `reader`: any registered key, or the share code of a project (query `shareCode`) without a key
  * - `caller`: any registered key; the handler decides per workspace what it may see
+ * - `auditor`: the key of an auditor or an admin of the organization: what is read of all of it
  * - `admin`: the key of an admin of the organization
  * - `operator`: the key of an admin of the first organization: what is of the whole service, not of one organization
  *
  * The session of a browser counts as the key that it was opened with; so does the identity that a trusted proxy names.
  */
-const permissions = ['anyone', 'reader', 'caller', 'admin', 'operator'] as const
+const permissions = ['anyone', 'reader', 'caller', 'auditor', 'admin', 'operator'] as const
 
 type Permission = (typeof permissions)[number]
 

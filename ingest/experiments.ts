@@ -1,4 +1,5 @@
-import { restrictedAccount, unknownExperiment } from '../http/errors.ts'
+import { needsEditor, unknownExperiment, withheldFrom } from '../http/errors.ts'
+import type { Caller } from '../http/route.ts'
 import { createBatchLoader } from '../runtime/batch-loader.ts'
 import { createLruCache } from '../runtime/lru-cache.ts'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
@@ -11,39 +12,41 @@ const freshForMs = 10_000
 const absentForMs = 500
 const experimentsMax = 200_000
 
-const usersMax = 10_000
+const callersMax = 10_000
 
-type Find = (userId: string, keys: string[]) => Promise<Map<string, SoughtExperiment>>
+type Find = (viewerId: string, keys: string[]) => Promise<Map<string, SoughtExperiment>>
 
 /**
  * Finds the experiments that callers write to. Results are cached, so that points need no query each, and cached experiments
- * still work while Postgres is down. Concurrent lookups of one user share one query: the fixed cost of a query is most of it.
+ * still work while Postgres is down. Concurrent lookups of one caller share one query: the fixed cost of a query is most of it.
  *
- * @param find looks up experiments that the user may write to; `isWithheld` if a restricted service account may not use one
+ * @param find looks up experiments that the caller may write to, or know why not
  */
 export function createExperimentCheck(find: Find) {
-  const loaders = createLruCache<(key: string) => Promise<SoughtExperiment | undefined>>(usersMax)
+  const loaders = createLruCache<(key: string) => Promise<SoughtExperiment | undefined>>(callersMax)
 
-  function load(userId: string, key: string): Promise<SoughtExperiment | undefined> {
-    let loader = loaders.get(userId)
+  function load(viewerId: string, key: string): Promise<SoughtExperiment | undefined> {
+    let loader = loaders.get(viewerId)
     if (!loader) {
-      loader = createBatchLoader((keys: string[]) => find(userId, keys))
-      loaders.set(userId, loader)
+      loader = createBatchLoader((keys: string[]) => find(viewerId, keys))
+      loaders.set(viewerId, loader)
     }
     return loader(key)
   }
 
-  const lookUp = createReadThroughCache<SoughtExperiment, { userId: string; key: string }>({
-    find: (_id, { userId, key }) => load(userId, key),
+  const lookUp = createReadThroughCache<SoughtExperiment, { viewerId: string; key: string }>({
+    find: (_id, { viewerId, key }) => load(viewerId, key),
     freshForMs: { found: freshForMs, absent: absentForMs },
     entriesMax: experimentsMax,
   })
 
-  /** @throws HttpError `experimentUnknown`, the same for absent and foreign ones; `accountRestricted` */
-  return function findExperiment(userId: string, key: string): WritableExperiment | Promise<WritableExperiment> {
-    return mapMaybeAsync(lookUp(`${userId} ${key}`, { userId, key }), (experiment) => {
+  /** @throws HttpError `experimentUnknown`, the same for absent and foreign ones; `experimentReadOnly`, `accountRestricted`, `keyRestricted` */
+  return function findExperiment(caller: Caller, key: string): WritableExperiment | Promise<WritableExperiment> {
+    const { viewerId } = caller
+    return mapMaybeAsync(lookUp(`${viewerId} ${key}`, { viewerId, key }), (experiment) => {
       if (!experiment) throw unknownExperiment(key)
-      if (experiment.isWithheld) throw restrictedAccount()
+      if (experiment.refusal === 'withheld') throw withheldFrom(caller)
+      if (experiment.refusal) throw needsEditor('experimentReadOnly', 'experiment', experiment.workspaceName)
       return experiment
     })
   }

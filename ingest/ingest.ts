@@ -133,7 +133,7 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
   ]
   const routes = createIngestRoutes({
     database: queries,
-    findExperiment: createExperimentCheck((userId, keys) => findWritableExperiments(queries, userId, keys)),
+    findExperiment: createExperimentCheck((viewerId, keys) => findWritableExperiments(queries, viewerId, keys)),
     throttle,
     limitSeries: createSeriesLimits({
       findTotals: createBatchLoader((ids: bigint[]) => countSeries(clickhouse, ids)),

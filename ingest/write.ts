@@ -24,7 +24,7 @@ import { createIdentities, type Origin, type RequestId } from './identity.ts'
  * What differs from route to route is in `WriteParts`; `routes.ts` lists them.
  */
 export type WriteDeps = {
-  findExperiment(userId: string, key: string): WritableExperiment | Promise<WritableExperiment>
+  findExperiment(caller: Caller, key: string): WritableExperiment | Promise<WritableExperiment>
   throttle: Throttle
   heartbeats: Heartbeats
   counters: Counters
@@ -76,7 +76,7 @@ export function createWriteHandlers({
       const { keyId, userId } = caller
       const envelope = parts.readEnvelope(body, headers)
       const identity = parts.identify?.(envelope, headers) ?? toIdentity(userId, call, headers)
-      const found = findExperiment(userId, envelope.experimentKey)
+      const found = findExperiment(caller, envelope.experimentKey)
       const experiment = found instanceof Promise ? await found : found
       const experimentId = experiment.id
 

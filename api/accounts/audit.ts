@@ -22,7 +22,7 @@ export function createAuditRoutes({ reads }: { reads: Queries }): Route[] {
     route({
       method: 'GET',
       path: '/admin/audit',
-      permission: 'admin',
+      permission: 'auditor',
       topic: 'Administration',
       summary:
         'Lists the changes of users, service accounts, keys, secrets, limits, retention, memberships and webhooks, and what ' +

@@ -37,7 +37,7 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
     route({
       method: 'GET',
       path: '/admin/limits',
-      permission: 'admin',
+      permission: 'auditor',
       topic,
       summary: 'Reads the limits set for a workspace, a project or a key.',
       query: targetFields,
@@ -82,7 +82,7 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
     route({
       method: 'GET',
       path: '/admin/keys',
-      permission: 'admin',
+      permission: 'auditor',
       topic,
       summary: 'Lists the API keys of the organization. Only the beginning of each key is shown.',
       answer: z.object({

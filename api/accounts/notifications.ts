@@ -43,6 +43,7 @@ export function createNotificationRoutes({ database }: { database: Database }): 
         const seenTo = await findSeenTo(database, caller.userId)
         const found = await listNotifications(database, {
           userId: caller.userId,
+          viewerId: caller.viewerId,
           fromMs: nowMs - keptForMs,
           nowMs,
           limit: listedMax,

@@ -38,7 +38,7 @@ export function createRetentionRoutes({ database }: { database: Database }): Rou
     route({
       method: 'GET',
       path: '/admin/retention',
-      permission: 'admin',
+      permission: 'auditor',
       topic,
       summary: 'Reads how many days a workspace keeps each kind of data, and what was deleted by that rule.',
       query: object(target),

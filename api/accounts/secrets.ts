@@ -31,7 +31,7 @@ export function createSecretRoutes({
     route({
       method: 'GET',
       path: '/organization/{organizationId}/secrets',
-      permission: 'admin',
+      permission: 'auditor',
       topic,
       summary: 'Lists the names of the secrets, and when each was last set. Values are never told.',
       params: object({ organizationId }),

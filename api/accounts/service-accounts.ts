@@ -6,7 +6,7 @@ import { addKey, revokeKey, rotateKeys } from '../../store/postgres/accounts/key
 import { insertServiceAccount } from '../../store/postgres/accounts/service-accounts.ts'
 import { findOrganizationName, removeUser } from '../../store/postgres/accounts/users.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
-import { workspaceName } from './workspaces.ts'
+import { roleField, workspaceName } from './workspaces.ts'
 
 const topic = 'Service accounts'
 
@@ -38,17 +38,18 @@ export function createServiceAccountRoutes({ database }: { database: Database })
     topic,
     summary:
       'Creates a service account with its first key. It may use every workspace of the organization, or only those in ' +
-      '`authorizedWorkspaces`; `teamName` is its default workspace.',
+      '`authorizedWorkspaces`; `teamName` is its default workspace. It is an editor of each, or has the `role` that is given.',
     body: object({
       name: userName,
       teamName: workspaceName,
       organizationName: text(200, 1),
       authorizedWorkspaces: optional(list(workspaceName, authorizedMax)),
+      role: optional(roleField),
     }),
     answer: recordAnswer,
     shape: 'envelope',
     async handle({ body, caller, reply }) {
-      const { name, teamName, organizationName, authorizedWorkspaces } = body
+      const { name, teamName, organizationName, authorizedWorkspaces, role } = body
       const { organizationId } = caller
       if ((await findOrganizationName(database, organizationId)) !== organizationName) {
         throw new HttpError(
@@ -56,7 +57,7 @@ export function createServiceAccountRoutes({ database }: { database: Database })
           'organizationName: there is no such organization that this key administers; GET /admin/users tells its name',
         )
       }
-      const account = { name, defaultWorkspaceName: teamName, authorizedWorkspaces }
+      const account = { name, defaultWorkspaceName: teamName, authorizedWorkspaces, role }
       const made = await insertServiceAccount(database, caller, account).catch((error: unknown) => {
         throw isUniqueViolation(error) ? nameTaken('name', name) : error
       })

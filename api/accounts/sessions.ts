@@ -4,9 +4,9 @@ import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import { endSession, listSessions } from '../../store/postgres/accounts/sessions.ts'
 import { findOrganizationName, shownKinds } from '../../store/postgres/accounts/users.ts'
-import { listWorkspaces } from '../../store/postgres/accounts/workspaces.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { SignIn } from './sign-in.ts'
+import { listUsable } from './workspaces.ts'
 
 const topic = 'Signing in'
 const timeMs = z.int().describe('ms since the Unix epoch')
@@ -15,6 +15,7 @@ const sessionAnswer = z.object({
   userName: z.string(),
   kind: z.enum(['user', 'service account']),
   isAdmin: z.boolean(),
+  isAuditor: z.boolean(),
   isOperator: z.boolean().describe('true for an admin who looks after the whole service'),
   organizationId: z.uuid(),
   organizationName: z.string(),
@@ -38,17 +39,17 @@ type Deps = {
 /** Sessions of browsers: the web interface signs in with them. */
 export function createSessionRoutes({ database, signIn, publicUrl, proxySignOutUrl, version }: Deps): Route[] {
   async function describe(caller: Caller): Promise<z.input<typeof sessionAnswer>> {
-    const { userName, isAdmin, isOperator, organizationId, defaultWorkspaceName, session } = caller
-    const workspaces = await listWorkspaces(database, caller.userId)
+    const { userName, isAdmin, isAuditor, isOperator, organizationId, defaultWorkspaceName, session } = caller
     return {
       userName,
       kind: shownKinds[caller.kind],
       isAdmin,
+      isAuditor,
       isOperator,
       organizationId,
       organizationName: await findOrganizationName(database, organizationId),
       defaultWorkspaceName,
-      workspaceNames: workspaces.map((it) => it.name),
+      workspaceNames: await listUsable(database, caller),
       sessionId: session?.id ?? null,
       expiresAt: session?.expiresAtMs ?? null,
       signOutUrl: (caller.identity && proxySignOutUrl) ?? null,

@@ -37,7 +37,7 @@ export function createUsageRoutes(deps: Deps): Route[] {
     route({
       method: 'GET',
       path: '/admin/workspaces',
-      permission: 'admin',
+      permission: 'auditor',
       topic,
       summary: 'Lists the workspaces of the organization by name, also those that the caller is no member of.',
       answer: z.object({
@@ -58,7 +58,7 @@ export function createUsageRoutes(deps: Deps): Route[] {
     route({
       method: 'GET',
       path: '/admin/usage',
-      permission: 'admin',
+      permission: 'auditor',
       topic,
       summary:
         `Reads what a workspace uses of its limits now: for each data type the ${listedMax} experiments (for events: models) ` +

@@ -8,10 +8,12 @@ import {
   insertUser,
   type ListedUser,
   listUsers,
+  organizationRoles,
   removeUser,
+  setOrganizationRole,
   shownKinds,
-  updateAdmin,
 } from '../../store/postgres/accounts/users.ts'
+import { roles } from '../../store/postgres/accounts/visibility.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
 import { nameTaken, userName } from './service-accounts.ts'
 import { workspaceName } from './workspaces.ts'
@@ -21,10 +23,19 @@ const topic = 'Administration'
 const msgAnswer = z.object({ msg: z.string() })
 const timeMs = z.int().describe('ms since the Unix epoch')
 
+const organizationRole = z.enum(organizationRoles, { error: () => `must be one of ${organizationRoles.join(', ')}` })
+
+const toRole = (isAdmin: boolean) => (isAdmin ? 'admin' : 'member')
+
 const userAnswer = z.object({
   userName: z.string(),
   kind: z.enum(['user', 'service account']),
+  role: z.enum(organizationRoles),
   isAdmin: z.boolean(),
+  workspaceRole: z
+    .enum(roles)
+    .nullable()
+    .describe('of a service account for all of the organization: its role in each workspace'),
   defaultWorkspaceName: z.string().nullable(),
   authorizedWorkspaces: z.array(z.string()).nullable().describe('of a restricted service account'),
   createdAt: timeMs,
@@ -37,7 +48,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
     route({
       method: 'GET',
       path: '/admin/users',
-      permission: 'admin',
+      permission: 'auditor',
       topic,
       summary: 'Lists the users and service accounts of the organization, with its name and id.',
       answer: z.object({ organizationId: z.uuid(), organizationName: z.string(), users: z.array(userAnswer) }),
@@ -55,17 +66,20 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
       permission: 'admin',
       topic,
       summary:
-        'Creates a user, as an admin when `isAdmin` is true. `workspaceName` becomes the default workspace and is created ' +
+        'Creates a user, as an admin or auditor by `role`, or as an admin when `isAdmin` is true. `workspaceName` becomes the default workspace and is created ' +
         'if it does not exist. Without it, a workspace with the name of the user is created.',
-      body: object({ userName, isAdmin: optional(flag), workspaceName: optional(workspaceName) }),
+      body: object({
+        userName,
+        isAdmin: optional(flag),
+        role: optional(organizationRole),
+        workspaceName: optional(workspaceName),
+      }),
       answer: z.object({ msg: z.string(), userName: z.string(), defaultWorkspaceName: z.string() }),
       shape: 'envelope',
-      async handle({ body: { userName, isAdmin = false, workspaceName }, caller }) {
-        const made = await insertUser(database, caller, { userName, isAdmin, workspaceName }).catch(
-          (error: unknown) => {
-            throw isUniqueViolation(error) ? nameTaken('userName', userName) : error
-          },
-        )
+      async handle({ body: { userName, isAdmin = false, role = toRole(isAdmin), workspaceName }, caller }) {
+        const made = await insertUser(database, caller, { userName, role, workspaceName }).catch((error: unknown) => {
+          throw isUniqueViolation(error) ? nameTaken('userName', userName) : error
+        })
         if (!made) {
           throw new HttpError(
             'workspaceExists',
@@ -81,13 +95,17 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
       path: '/admin/users/{userName}',
       permission: 'admin',
       topic,
-      summary: 'Makes a user an admin, or takes the role away. An organization always keeps at least one admin.',
+      summary:
+        'Sets the role of a user in the organization: `role`, or else `isAdmin`, which makes an admin or a member. An ' +
+        'organization always keeps at least one admin.',
       params: object({ userName }),
-      body: object({ isAdmin: flag }),
+      body: object({ isAdmin: optional(flag), role: optional(organizationRole) }),
       answer: msgAnswer,
       shape: 'envelope',
       async handle({ params, body, caller }) {
-        requireDone(await updateAdmin(database, caller, params.userName, body.isAdmin), params.userName)
+        const { isAdmin, role = isAdmin === undefined ? undefined : toRole(isAdmin) } = body
+        if (role === undefined) throw new HttpError('badRequest', 'role: is missing')
+        requireDone(await setOrganizationRole(database, caller, params.userName, role), params.userName)
         return { msg: 'Saved' }
       },
     }),
@@ -154,6 +172,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
 function toAnswer({ kind, createdAtMs, lastActiveAtMs, ...user }: ListedUser): z.input<typeof userAnswer> {
   return {
     ...user,
+    isAdmin: user.role === 'admin',
     kind: shownKinds[kind],
     createdAt: Math.floor(createdAtMs),
     lastActivityAt: lastActiveAtMs === null ? null : Number(lastActiveAtMs),

@@ -1,22 +1,32 @@
 import { z } from 'zod'
 import { flag, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError, restrictedAccount } from '../../http/errors.ts'
-import { type Route, route } from '../../http/route.ts'
+import { type Caller, type Route, route } from '../../http/route.ts'
 import { administer } from '../../store/postgres/accounts/audit.ts'
 import { shownKinds } from '../../store/postgres/accounts/users.ts'
+import { roles } from '../../store/postgres/accounts/visibility.ts'
 import {
   deleteMember,
+  findRole,
   insertWorkspace,
   listMembers,
   listWorkspaces,
-  upsertMember,
+  setRole,
 } from '../../store/postgres/accounts/workspaces.ts'
-import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
+import { type Database, isUniqueViolation, type Queries } from '../../store/postgres/database.ts'
 import type { Access } from '../access.ts'
 
 const topic = 'Workspaces'
 
 export const workspaceName = text(100, 1)
+
+export const roleField = z.enum(roles, { error: () => `must be one of ${roles.join(', ')}` })
+
+/** The names of the workspaces that a caller may use, or find its only project in. */
+export async function listUsable(queries: Queries, { viewerId, place }: Caller): Promise<string[]> {
+  if (place?.projectName !== undefined) return [place.workspaceName]
+  return (await listWorkspaces(queries, viewerId)).map((it) => it.name)
+}
 
 export function createWorkspaceRoutes({ database, access }: { database: Database; access: Access }): Route[] {
   return [
@@ -56,31 +66,34 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
       permission: 'caller',
       topic,
       summary:
-        'Adds a user of the organization to a workspace, as an owner when `admin` is true. Only owners may do this.',
+        'Adds a user of the organization to a workspace, or changes the role of a member: a viewer reads, an editor writes, ' +
+        'an owner manages the workspace too. Without `role`, `admin: true` makes an owner, and `admin: false` an editor of ' +
+        'somebody who is not a member yet. For owners of the workspace and for admins.',
       body: object({
         userName: optional(text(200, 1)),
         userEmail: optional(text(200, 1)),
         workspaceName,
         admin: optional(flag),
+        role: optional(roleField),
       }),
       answer: z.object({ msg: z.string() }),
       shape: 'envelope',
-      async handle({ body, caller }) {
-        const workspace = await access.workspace(caller, body.workspaceName)
-        if (!workspace.isOwner) {
-          throw new HttpError('ownerOnly', `Only an owner of the workspace "${workspace.name}" may add members.`)
-        }
+      async handle({ body: { admin, role, ...body }, caller }) {
+        const workspace = await access.managedWorkspace(caller, body.workspaceName)
         const userName = body.userName ?? body.userEmail
         if (userName === undefined) throw new HttpError('badRequest', 'userName: is missing')
         const { organizationId } = caller
-        const member = { workspaceId: workspace.id, organizationId, userName, isOwner: body.admin ?? false }
-        const wasAdded = await administer(database, caller, async (queries, note) => {
-          const wasAdded = await upsertMember(queries, member)
-          if (wasAdded)
-            await note('workspace-member.set', userName, { workspaceName: workspace.name, admin: member.isOwner })
-          return wasAdded
+        const named = { workspaceId: workspace.id, organizationId, userName }
+        const wasSet = await administer(database, caller, async (queries, note) => {
+          const known = await findRole(queries, named)
+          const given = role ?? (admin ? 'owner' : (known ?? 'editor'))
+          const outcome = await setRole(queries, { ...named, role: given })
+          if (outcome === 'lastOwner') throw lastOwner(userName)
+          if (outcome === 'unknown') return false
+          await note('workspace-member.set', userName, { workspaceName: workspace.name, role: given })
+          return true
         })
-        if (!wasAdded) throw new HttpError('userUnknown', `userName: your organization has no user "${userName}".`)
+        if (!wasSet) throw new HttpError('userUnknown', `userName: your organization has no user "${userName}".`)
         return { msg: 'Saved' }
       },
     }),
@@ -103,8 +116,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
         })
         if (outcome === 'unknown')
           throw new HttpError('userUnknown', `userName: no person "${userName}" is a member of "${workspace.name}".`)
-        if (outcome === 'lastOwner')
-          throw new HttpError('lastOwner', `userName: "${userName}" is the only owner; make somebody else one first.`)
+        if (outcome === 'lastOwner') throw lastOwner(userName)
         return { msg: 'Removed' }
       },
     }),
@@ -118,16 +130,21 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
       query: object({ workspaceName }),
       answer: z.object({
         members: z.array(
-          z.object({ userName: z.string(), kind: z.enum(['user', 'service account']), isOwner: z.boolean() }),
+          z.object({
+            userName: z.string(),
+            kind: z.enum(['user', 'service account']),
+            role: z.enum(roles),
+            isOwner: z.boolean(),
+          }),
         ),
-        mayManage: z.boolean().describe('true when the caller may add and remove members'),
+        mayManage: z.boolean().describe('true when the caller may add and remove members, and change their roles'),
       }),
       shape: 'plain',
       async handle({ query, caller }) {
         const workspace = await access.workspace(caller, query.workspaceName)
         const members = await listMembers(database, workspace.id)
         return {
-          members: members.map((it) => ({ ...it, kind: shownKinds[it.kind] })),
+          members: members.map((it) => ({ ...it, kind: shownKinds[it.kind], isOwner: it.role === 'owner' })),
           mayManage: await access.manages(caller, workspace.id),
         }
       },
@@ -142,8 +159,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
       answer: z.object({ workspaceNames: z.array(z.string()) }),
       shape: 'plain',
       async handle({ caller }) {
-        const workspaces = await listWorkspaces(database, caller.userId)
-        return { workspaceNames: workspaces.map((it) => it.name) }
+        return { workspaceNames: await listUsable(database, caller) }
       },
     }),
 
@@ -161,3 +177,6 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
     }),
   ]
 }
+
+const lastOwner = (userName: string) =>
+  new HttpError('lastOwner', `userName: "${userName}" is the only owner; make somebody else one first.`)

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { HttpError } from '../../http/errors.ts'
+import { HttpError, needsEditor } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
 import { type Artifact, type ArtifactReference, findArtifact } from '../../store/postgres/artifacts/artifacts.ts'
 import { ArtifactConflict } from '../../store/postgres/artifacts/state.ts'
@@ -115,7 +115,7 @@ export function createArtifactAccess({ queries, access }: { queries: Queries; ac
           : new HttpError('artifactUnknown', 'There is no such artifact that this key may use.')
       }
       if (found.isWritable) return found
-      throw new HttpError('artifactReadOnly', 'This key may read the artifact, but not change it.')
+      throw needsEditor('artifactReadOnly', 'artifact', found.workspaceName)
     },
 
     /** Finds a version that the caller may read: a closed one, or one that the reading experiment opened. */

@@ -14,7 +14,7 @@ import { findArtifactVersion } from '../../store/postgres/artifacts/versions.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import { parseSemver } from '../../store/registry/semver.ts'
-import type { Access } from '../access.ts'
+import { type Access, requireWholeWorkspace } from '../access.ts'
 import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
 import type { RateLimitedWrite } from '../rate-limited-write.ts'
 import { type ArtifactAccess, toArtifactError, unknownVersion } from './access.ts'
@@ -86,6 +86,7 @@ export function createArtifactRoutes({
     }),
     shape: 'envelope',
     async handle({ body, caller }) {
+      requireWholeWorkspace(caller)
       const experiment = await access.writableExperiment(caller, body.experimentKey)
       const { artifactName, artifactType, isPublic, description, version } = body
       const opened = await rateLimited('other', experiment, caller, () =>

@@ -75,8 +75,8 @@ export function createLoggedRunRoutes({ database, access, appUrl }: Deps): Route
           'This key has no default workspace: name the workspace of the experiment.',
         )
       }
-      const workspace = await access.workspace(caller, workspaceName)
       const name = body.projectName || defaultProjectName
+      const workspace = await access.workspaceOfNewRun(caller, workspaceName, name)
       try {
         await createExperiment(database, {
           key,

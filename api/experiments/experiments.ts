@@ -80,7 +80,7 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
     }),
     shape: 'envelope',
     async handle({ body, caller }) {
-      const workspace = await access.workspace(caller, body.workspaceName)
+      const workspace = await access.workspaceOfNewRun(caller, body.workspaceName, body.projectName)
       const key = requireNewKey(body.experimentKey || randomBytes(newKeyBytes).toString('hex'))
       const name = body.experimentName || createReadableName()
       try {

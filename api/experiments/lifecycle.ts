@@ -30,7 +30,7 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
       shape: 'envelope',
       async handle({ query, caller }) {
         const key = query.experimentKey
-        if (await updateCondition(database, caller.userId, key, condition)) return { msg }
+        if (await updateCondition(database, caller.viewerId, key, condition)) return { msg }
         // The error depends on the experiment: read-only, or unknown if it was deleted.
         await access.writableExperiment(caller, key)
         throw unknownExperiment(key)

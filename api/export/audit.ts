@@ -31,7 +31,7 @@ export function createAuditExportRoutes({ reads, clickhouse, slots }: Deps): Rou
     route({
       method: 'GET',
       path: '/export/audit',
-      permission: 'admin',
+      permission: 'auditor',
       topic: 'Export',
       summary:
         'Exports the audit log of the organization, or the entries that match every filter given, the newest first. It comes ' +

@@ -55,6 +55,7 @@ export function createMlflowExperimentRoutes({ database, access, find }: Deps): 
       const place = await find.place(call, body.name)
       const named = projectName.safeParse(place.name)
       if (!named.success) throw new HttpError('badRequest', `name: ${named.error.issues[0]?.message}`)
+      await access.writableWorkspace(call.caller, place.workspaceName)
       try {
         return await database.transaction(async (queries) => {
           const made = await insertProject(queries, {

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { HttpError, unknownExperiment } from '../../http/errors.ts'
+import { HttpError, needsEditor, unknownExperiment } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
@@ -18,6 +18,8 @@ export type MlflowCall = { caller: Caller; headers: IncomingHttpHeaders }
 const defaultId = '0'
 const defaultName = 'Default'
 
+type PlaceOfName = { workspaceId: string; workspaceName: string; name: string; isOwn: boolean }
+
 export type ExperimentFinder = ReturnType<typeof createExperimentFinder>
 
 /** Finds projects and experiments as clients of MLflow name them: deleted ones are there too. */
@@ -26,6 +28,12 @@ export function createExperimentFinder({ database, access }: { database: Databas
     const { caller } = call
     if (id === defaultId) {
       const workspace = await findWorkspaceOf(access, call)
+      const there = await findMlflowExperimentByName(database, toViewer(caller), {
+        workspaceId: workspace.id,
+        name: defaultName,
+      })
+      if (there && !there.isDeleted) return there
+      await access.writableWorkspace(caller, workspace.name)
       const made = await ensureProject(database, {
         workspaceId: workspace.id,
         userId: caller.userId,
@@ -44,7 +52,7 @@ export function createExperimentFinder({ database, access }: { database: Databas
     const found = await experiment(call, id)
     if (found.isWritable) return found
     await refuseWithheld(database, call.caller, 'projectId', id)
-    throw new HttpError('projectReadOnly', 'This key may read the experiment, but not change it.')
+    throw needsEditor('projectReadOnly', 'experiment', found.workspaceName)
   }
 
   async function run({ caller }: MlflowCall, key: string | undefined): Promise<MlflowRun> {
@@ -60,7 +68,7 @@ export function createExperimentFinder({ database, access }: { database: Databas
     const found = await run(call, key)
     if (found.isWritable) return found
     await refuseWithheld(database, call.caller, 'experimentKey', found.key)
-    throw new HttpError('experimentReadOnly', 'This key may read the run, but not write to it.')
+    throw needsEditor('experimentReadOnly', 'run', found.workspaceName)
   }
 
   return {
@@ -68,17 +76,18 @@ export function createExperimentFinder({ database, access }: { database: Databas
     writableExperiment,
 
     /** Where a name belongs: `workspace/project` is in that workspace, if the caller may use it; any other in that of the call. */
-    async place(call: MlflowCall, name: string): Promise<{ workspaceId: string; name: string; isOwn: boolean }> {
+    async place(call: MlflowCall, name: string): Promise<PlaceOfName> {
       const own = () => findWorkspaceOf(access, call)
       const [first, ...rest] = name.split('/')
       if (first && rest.length > 0) {
-        const named = await access.workspace(call.caller, first).catch(ignoreUnknown)
+        const named = await access.namedWorkspace(call.caller, first).catch(ignoreUnknown)
         if (named) {
           const isOwn = (await own().catch(ignoreUnknown))?.id === named.id
-          return { workspaceId: named.id, name: rest.join('/'), isOwn }
+          return { workspaceId: named.id, workspaceName: named.name, name: rest.join('/'), isOwn }
         }
       }
-      return { workspaceId: (await own()).id, name, isOwn: true }
+      const { id: workspaceId, name: workspaceName } = await own()
+      return { workspaceId, workspaceName, name, isOwn: true }
     },
 
     /** Undefined when there is none. */
@@ -104,6 +113,7 @@ export function createExperimentFinder({ database, access }: { database: Databas
 }
 
 function ignoreUnknown(error: unknown): undefined {
-  if (error instanceof HttpError && (error.kind === 'workspaceUnknown' || error.kind === 'accountRestricted')) return
+  if (error instanceof HttpError && ['workspaceUnknown', 'accountRestricted', 'keyRestricted'].includes(error.kind))
+    return
   throw error
 }

@@ -167,7 +167,7 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
         const run = await find.writableRun(call, body.run_id)
         // Only what changes: restoring would bring back an archived run too.
         if (run.isDeleted !== (name === 'delete')) {
-          await updateCondition(database, call.caller.userId, run.key, name === 'delete' ? 'deleted' : 'restored')
+          await updateCondition(database, call.caller.viewerId, run.key, name === 'delete' ? 'deleted' : 'restored')
         }
         return {}
       },

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { object, text } from '../../http/body/fields.ts'
 import { type Route, route } from '../../http/route.ts'
-import { listWorkspaces } from '../../store/postgres/accounts/workspaces.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import type { Access } from '../access.ts'
+import { listUsable } from '../accounts/workspaces.ts'
 import { common } from './workspace.ts'
 
 /** What newer clients ask of a server before they use what it has. */
@@ -41,7 +41,7 @@ export function createMlflowServerRoutes({ queries, access }: { queries: Queries
       summary: 'Lists the workspaces of the caller.',
       answer: z.object({ workspaces: z.array(workspace) }),
       async handle({ caller }) {
-        return { workspaces: (await listWorkspaces(queries, caller.userId)).map(({ name }) => ({ name })) }
+        return { workspaces: (await listUsable(queries, caller)).map((name) => ({ name })) }
       },
     }),
 
@@ -53,7 +53,7 @@ export function createMlflowServerRoutes({ queries, access }: { queries: Queries
       params: object({ workspace_name: text(1_000, 1) }),
       answer: z.object({ workspace }),
       async handle({ caller, params }) {
-        const { name } = await access.workspace(caller, params.workspace_name)
+        const { name } = await access.namedWorkspace(caller, params.workspace_name)
         return { workspace: { name } }
       },
     }),

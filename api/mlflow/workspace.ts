@@ -20,11 +20,11 @@ const header = 'x-mlflow-workspace'
 export async function findWorkspaceOf(
   access: Access,
   { caller, headers }: { caller: Caller; headers: IncomingHttpHeaders },
-): Promise<Workspace> {
+): Promise<Pick<Workspace, 'id' | 'name'>> {
   const named = headers[header]
   // Newer clients say `default` when nothing was chosen.
   const name = typeof named === 'string' && named !== '' && named !== 'default' ? named : caller.defaultWorkspaceName
-  if (name) return await access.workspace(caller, name)
-  if (named === 'default') return await access.workspace(caller, named)
+  if (name) return await access.namedWorkspace(caller, name)
+  if (named === 'default') return await access.namedWorkspace(caller, named)
   throw new HttpError('workspaceUnknown', 'This key has no default workspace: set MLFLOW_WORKSPACE to the name of one.')
 }

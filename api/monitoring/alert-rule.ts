@@ -152,7 +152,7 @@ type RuleSubject = { workspaceId: string; experimentId: bigint | null; projectId
  */
 export async function findOfRule(access: Access, caller: Caller, body: NewRule): Promise<RuleSubject> {
   const { workspaceName, experimentKey: key, projectId } = body
-  const workspace = await access.workspace(caller, workspaceName)
+  const workspace = await access.writableWorkspace(caller, workspaceName)
   checkFields(body)
   const requireIn = (field: string, found: { workspaceName: string }) => {
     if (found.workspaceName === workspace.name) return

@@ -189,7 +189,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       answer: z.object({ alertId: z.string() }),
       shape: 'envelope',
       async handle({ body, params, caller }) {
-        const { id: workspaceId } = await access.workspace(caller, body.workspaceName)
+        const { id: workspaceId } = await access.writableWorkspace(caller, body.workspaceName)
         const { name, threshold, comparison, graceMs, paused: isPaused } = body
         await requireRule(database, workspaceId, params.alertId)
         await updateAlertRule(database, params.alertId, { name, threshold, comparison, graceMs, isPaused }, Date.now())
@@ -207,7 +207,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       answer: z.object({ alertId: z.string() }),
       shape: 'envelope',
       async handle({ query, params, caller }) {
-        const { id: workspaceId } = await access.workspace(caller, query.workspaceName)
+        const { id: workspaceId } = await access.writableWorkspace(caller, query.workspaceName)
         await requireRule(database, workspaceId, params.alertId)
         await deleteAlertRule(database, params.alertId)
         return { alertId: params.alertId }

@@ -36,7 +36,7 @@ export function createMonitoredModels({ queries, access }: { queries: Queries; a
     /** @throws HttpError `accountRestricted`, `monitoredModelUnknown` */
     async findById(caller: Caller, modelId: string): Promise<MonitoredModel & { workspace: Workspace }> {
       const found = /^\d{1,18}$/.test(modelId) ? await findMonitoredModelById(queries, BigInt(modelId)) : undefined
-      const workspace = found && (await findWorkspace(queries, caller.userId, found.workspaceName))
+      const workspace = found && (await findWorkspace(queries, caller.viewerId, found.workspaceName))
       if (workspace) return { id: found.id, name: found.name, workspace }
       if (found) await refuseWithheld(queries, caller, 'workspaceName', found.workspaceName)
       throw new HttpError(

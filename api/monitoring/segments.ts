@@ -141,7 +141,7 @@ export function createMonitoringSegmentRoutes({ database, access }: Deps): Route
       answer: z.object({ segmentId: z.string() }),
       shape: 'envelope',
       async handle({ body: { workspaceName, modelName, name, filters }, caller }) {
-        const { id: workspaceId } = await access.workspace(caller, workspaceName)
+        const { id: workspaceId } = await access.writableWorkspace(caller, workspaceName)
         return await database.transaction(async (queries) => {
           const { userName } = caller
           const new_ = { workspaceId, modelName, name, filters, userName, nowMs: Date.now() }
@@ -201,7 +201,7 @@ export function createMonitoringSegmentRoutes({ database, access }: Deps): Route
       answer: z.object({ segmentId: z.string() }),
       shape: 'envelope',
       async handle({ query: { workspaceName }, params: { segmentId }, caller }) {
-        const { id: workspaceId } = await access.workspace(caller, workspaceName)
+        const { id: workspaceId } = await access.writableWorkspace(caller, workspaceName)
         return await database.transaction(async (queries) => {
           const deleted = await deleteSegment(queries, workspaceId, segmentId)
           if (!deleted) throw new HttpError('segmentUnknown', `The workspace has no segment ${segmentId}.`)

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { flag, object, optional, text } from '../../http/body/fields.ts'
-import { HttpError } from '../../http/errors.ts'
+import { HttpError, needsEditor } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
 import {
@@ -81,12 +81,14 @@ export function createProjectDeletionRoutes({ database, access, deletedKeptForMs
       answer: z.object({ msg: z.literal('Restored'), projectName: z.string(), workspaceName: z.string() }),
       shape: 'envelope',
       async handle({ body: { projectId, newProjectName }, caller }) {
-        const project = await findDeletedProject(database, caller.userId, projectId)
+        const project = await findDeletedProject(database, caller.viewerId, projectId)
         if (!project) {
           await refuseWithheld(database, caller, 'deletedProjectId', projectId)
           throw notDeleted()
         }
-        const restored = { ...project, projectName: newProjectName ?? project.projectName }
+        const { isWritable, ...named } = project
+        if (!isWritable) throw needsEditor('projectReadOnly', 'project', named.workspaceName)
+        const restored = { ...named, projectName: newProjectName ?? named.projectName }
         try {
           if (!(await restoreProject(database, projectId, newProjectName))) throw notDeleted()
         } catch (error) {

@@ -1,12 +1,13 @@
 import { z } from 'zod'
 import { toJsonInteger } from '../../http/body/exact-json.ts'
 import { object, optional, text } from '../../http/body/fields.ts'
-import { HttpError } from '../../http/errors.ts'
+import { HttpError, needsEditor } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
   deletePanel,
+  type FoundPanel,
   findPanel,
   insertPanel,
   listPanels,
@@ -39,8 +40,8 @@ type Deps = {
 
 /** Panels of a workspace: zip files that its members upload and show in their pages. */
 export function createPanelRoutes({ database, objects, orphanedObjects, writer, access }: Deps): Route[] {
-  async function find(caller: Caller, id: string): Promise<Panel> {
-    const panel = await findPanel(database, caller.userId, id)
+  async function find(caller: Caller, id: string): Promise<FoundPanel> {
+    const panel = await findPanel(database, caller.viewerId, id)
     if (panel) return panel
     await refuseWithheld(database, caller, 'panelId', id)
     throw unknownPanel(id)
@@ -59,7 +60,7 @@ export function createPanelRoutes({ database, objects, orphanedObjects, writer, 
     answer: z.object({ msg: z.string(), templateId: z.string() }),
     shape: 'envelope',
     async handle({ query, caller, request }) {
-      const workspace = await access.workspace(caller, query.teamName)
+      const workspace = await access.writableWorkspace(caller, query.teamName)
       const replacedId = query.templateId
       if (replacedId !== undefined) {
         const replaced = await find(caller, replacedId)
@@ -139,7 +140,8 @@ export function createPanelRoutes({ database, objects, orphanedObjects, writer, 
     shape: 'envelope',
     async handle({ query, caller }) {
       const panel = await find(caller, query.templateId)
-      if (!(await deletePanel(database, caller.userId, panel.id))) throw unknownPanel(panel.id)
+      if (!panel.isWritable) throw needsEditor('workspaceReadOnly', 'panel', panel.workspaceName)
+      if (!(await deletePanel(database, caller.viewerId, panel.id))) throw unknownPanel(panel.id)
       await orphanedObjects.free()
       return { msg: 'Deleted' }
     },

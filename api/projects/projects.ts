@@ -55,7 +55,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
       answer: z.object({ projectId: z.string() }),
       shape: 'envelope',
       async handle({ body, caller }) {
-        const workspace = await access.workspace(caller, body.workspaceName)
+        const workspace = await access.writableWorkspace(caller, body.workspaceName)
         try {
           const project = await insertProject(database, {
             workspaceId: workspace.id,
@@ -85,7 +85,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
       answer: z.object({ projects: z.array(projectAnswer) }),
       shape: 'plain',
       async handle({ query, caller }) {
-        await access.workspace(caller, query.workspaceName)
+        await access.namedWorkspace(caller, query.workspaceName)
         const projects = await listProjects(database, toViewer(caller), query)
         return { projects: projects.map(toAnswer) }
       },

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { list, text } from '../../http/body/fields.ts'
-import { HttpError } from '../../http/errors.ts'
+import { HttpError, needsEditor } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
 import type { Database, Queries } from '../../store/postgres/database.ts'
 import {
@@ -93,7 +93,7 @@ export async function openChange(
     if ('workspaceName' in reference) throw unknownModel(reference, unknown)
     throw new HttpError(unknown, `There is no registry model ${reference.modelId} that this key may use.`)
   }
-  if (!model.isWritable) throw readOnlyModel()
+  if (!model.isWritable) throw needsEditor('registryModelReadOnly', 'model', model.workspaceName)
   return toOpenChange(changer, model)
 }
 

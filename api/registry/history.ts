@@ -60,9 +60,9 @@ export function createRegistryHistoryRoutes({ database, access }: { database: Da
   async function findWorkspaceId(caller: Caller, { workspaceName, modelName }: Query): Promise<string> {
     if (modelName === undefined) return (await access.workspace(caller, workspaceName)).id
     const model = await findRegistryModel(database, toViewer(caller), { workspaceName, modelName })
-    if (model && !model.isWritable) throw readOnlyModel()
+    if (model && !model.isMember) throw readOnlyModel()
     // A deleted model still has its history.
-    const workspaceId = model?.workspaceId ?? (await findWorkspace(database, caller.userId, workspaceName))?.id
+    const workspaceId = model?.workspaceId ?? (await findWorkspace(database, caller.viewerId, workspaceName))?.id
     if (workspaceId !== undefined) return workspaceId
     await refuseWithheld(database, caller, 'workspaceName', workspaceName)
     throw unknownModel({ workspaceName, modelName })
@@ -111,9 +111,9 @@ export function createRegistryHistoryRoutes({ database, access }: { database: Da
       answer: z.record(z.string().describe('November 16, 2023'), z.array(itemEventAnswer)),
       shape: 'plain',
       async handle({ body: { registryModelItemId }, caller }) {
-        const { isWritable } = await findFacts(database, caller, registryModelItemId)
-        if (!isWritable) await refuseWithheld(database, caller, 'registryVersionId', registryModelItemId)
-        if (!isWritable) throw readOnlyModel()
+        const { isMember } = await findFacts(database, caller, registryModelItemId)
+        if (!isMember) await refuseWithheld(database, caller, 'registryVersionId', registryModelItemId)
+        if (!isMember) throw readOnlyModel()
         const events = await listVersionEvents(database, registryModelItemId, versionEventsMax)
         return Object.fromEntries(Map.groupBy(events.map(toItemEvent), (it) => day.format(it.timestamp)))
       },

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { HttpError } from '../../http/errors.ts'
+import { HttpError, needsEditor } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import { insertRegistryModel } from '../../store/postgres/registry/models.ts'
@@ -32,7 +32,7 @@ export async function createModel(
 ): Promise<OpenChange> {
   const { queries, caller } = changer
   const id = await insertRegistryModel(queries, { workspaceId, userId: caller.userId, ...fields, nowMs: Date.now() })
-  const change = toOpenChange(changer, { id, workspaceId, workspaceName, ...fields, isWritable: true })
+  const change = toOpenChange(changer, { id, workspaceId, workspaceName, ...fields, isWritable: true, isMember: true })
   const { name: registryModelName, ...others } = fields
   await change.record({ action: 'MODEL_CREATED', before: {}, after: { registryModelName, ...others } })
   return change
@@ -55,7 +55,7 @@ export async function findSource(queries: Queries, caller: Caller, id: string): 
     )
   }
   if (source.isWritable) return source
-  throw new HttpError('experimentReadOnly', 'This key may read the experiment, but not write to it.')
+  throw needsEditor('experimentReadOnly', 'experiment', source.workspaceName)
 }
 
 /** Adds a version with the files of its source, which must be locked. */

@@ -53,8 +53,8 @@ async function list({ database, actor, json }: Parts) {
   if (found.length === 0) return print('There are no users.')
   const { paint } = describeTerminal(process.stdout, process.env)
   const width = Math.max(...found.map((it) => it.userName.length))
-  for (const { userName, kind, isAdmin, defaultWorkspaceName, lastActivityAt } of found) {
-    const what = isAdmin ? 'admin' : kind
+  for (const { userName, kind, role, defaultWorkspaceName, lastActivityAt } of found) {
+    const what = role === 'member' ? kind : role
     const seen = lastActivityAt ? `last seen ${lastActivityAt}` : 'never seen'
     print(
       `${paint('bold', userName.padEnd(width))}  ${what.padEnd(15)}  ${defaultWorkspaceName ?? '-'}  ${paint('dim', seen)}`,
@@ -65,7 +65,7 @@ async function list({ database, actor, json }: Parts) {
 /** Adds a user with a first key. */
 async function add({ database, actor, workspace, admin, json }: Parts, userName: string) {
   if (userName.length > 100) throw new Error('A name may have at most 100 characters.')
-  const user = { userName, isAdmin: admin, workspaceName: workspace }
+  const user = { userName, role: admin ? ('admin' as const) : ('member' as const), workspaceName: workspace }
   const made = await insertUser(database, actor, user).catch((error: unknown) => {
     throw isUniqueViolation(error) ? new Error(`A user or service account "${userName}" already exists.`) : error
   })
@@ -112,6 +112,7 @@ function showKey(made: { userName: string; apiKey: string; defaultWorkspaceName?
 function toShown({ kind, createdAtMs, lastActiveAtMs, ...user }: ListedUser) {
   return {
     ...user,
+    isAdmin: user.role === 'admin',
     kind: shownKinds[kind],
     createdAt: new Date(createdAtMs).toISOString(),
     lastActivityAt: lastActiveAtMs === null ? null : new Date(Number(lastActiveAtMs)).toISOString(),

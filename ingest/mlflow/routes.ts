@@ -28,14 +28,14 @@ export function createMlflowWriteRoutes({ database, writePoints, ...deps }: Deps
     await writePoints(call)
     const { ofModels, experimentKey } = call.body
     if (ofModels.length === 0) return
-    const { id } = await deps.findExperiment(call.caller.userId, experimentKey)
+    const { id } = await deps.findExperiment(call.caller, experimentKey)
     await upsertModelMetrics(database, id, ofModels)
   }
 
   /** Postgres has them before the points are stored: a parameter with another value refuses the whole request. */
   async function writeValues({ body, caller }: Call<MlflowBatch>) {
     const { params, tags } = body
-    const experiment = await deps.findExperiment(caller.userId, body.experimentKey)
+    const experiment = await deps.findExperiment(caller, body.experimentKey)
     const { keyId } = caller
     const nowMs = Date.now()
     const kinds = [

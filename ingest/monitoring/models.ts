@@ -1,3 +1,4 @@
+import type { Caller } from '../../http/route.ts'
 import { createReadThroughCache } from '../../runtime/read-through-cache.ts'
 import { findWritableWorkspace, type SoughtWorkspace } from '../../store/postgres/accounts/workspaces.ts'
 import type { Queries } from '../../store/postgres/database.ts'
@@ -15,8 +16,8 @@ export const tooManyModels = `the workspace has ${modelsPerWorkspaceMax} models,
 
 /** Finds workspaces and models by name, cached so that events need no query each. */
 export function createModelCheck(queries: Queries) {
-  const findWorkspace = createReadThroughCache<SoughtWorkspace, { userId: string; name: string }>({
-    find: (_id, { userId, name }) => findWritableWorkspace(queries, userId, name),
+  const findWorkspace = createReadThroughCache<SoughtWorkspace, { viewerId: string; name: string }>({
+    find: (_id, { viewerId, name }) => findWritableWorkspace(queries, viewerId, name),
     freshForMs: { found: freshForMs, absent: absentForMs },
     entriesMax: rememberedMax,
   })
@@ -28,8 +29,8 @@ export function createModelCheck(queries: Queries) {
   })
 
   return {
-    /** A workspace that the user may write to; `isWithheld` if a restricted service account may not use it. */
-    workspace: (userId: string, name: string) => findWorkspace(`${userId} ${name}`, { userId, name }),
+    /** A workspace that the caller may write to, or know why not. */
+    workspace: ({ viewerId }: Caller, name: string) => findWorkspace(`${viewerId} ${name}`, { viewerId, name }),
 
     /** The id of a model. A new name creates one; undefined when the workspace has too many. */
     model: (workspaceId: string, name: string) => findModel(`${workspaceId} ${name}`, { workspaceId, name }),

@@ -1,5 +1,5 @@
 import { isStorable } from '../../http/body/fields.ts'
-import { HttpError, restrictedAccount } from '../../http/errors.ts'
+import { HttpError, needsEditor, withheldFrom } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
 import type { SoughtWorkspace } from '../../store/postgres/accounts/workspaces.ts'
 import type { Counters } from '../../throttle/counters.ts'
@@ -57,17 +57,17 @@ export function createEventWrite({ models, throttle, claimBatches, counters, err
    *
    * @throws HttpError when it may use none of them
    */
-  async function findWorkspaces(batch: Batch, groups: Group[], { userId }: Caller): Promise<WorkspaceGroup[]> {
-    const found = await Promise.all(groups.map(async (it) => await models.workspace(userId, it.workspaceName)))
+  async function findWorkspaces(batch: Batch, groups: Group[], caller: Caller): Promise<WorkspaceGroup[]> {
+    const found = await Promise.all(groups.map(async (it) => await models.workspace(caller, it.workspaceName)))
     const usable: WorkspaceGroup[] = []
     let error: HttpError | undefined
     groups.forEach((group, at) => {
       const workspace = found[at]
-      if (workspace && !workspace.isWithheld) {
+      if (workspace && workspace.refusal === null) {
         usable.push({ ...group, workspace })
         return
       }
-      error = workspace ? restrictedAccount() : unknownWorkspace(group.workspaceName)
+      error = workspace ? toRefusal(workspace, caller) : unknownWorkspace(group.workspaceName)
       for (const index of group.indexes) rejectItem(batch, index, [{ field: 'workspaceName', msg: error.message }])
     })
     if (error && usable.length === 0) throw error
@@ -137,8 +137,8 @@ export function createEventWrite({ models, throttle, claimBatches, counters, err
       const { workspaceName, modelName, predictionId } = (raw[error.index] ?? {}) as Record<string, unknown>
       // Postgres cannot be asked for such a name, and no workspace has it.
       if (typeof workspaceName !== 'string' || !isStorable(workspaceName)) continue
-      const workspace = await models.workspace(caller.userId, workspaceName)
-      if (!workspace || workspace.isWithheld) continue
+      const workspace = await models.workspace(caller, workspaceName)
+      if (!workspace || workspace.refusal) continue
       const sample = typeof predictionId === 'string' && predictionId !== '' ? predictionId : `[${error.index}]`
       const name = typeof modelName === 'string' ? modelName.slice(0, 1_000) : ''
       errorLog.add({
@@ -176,6 +176,9 @@ export function createEventWrite({ models, throttle, claimBatches, counters, err
     }
   }
 }
+
+export const toRefusal = ({ name, refusal }: SoughtWorkspace, caller: Caller): HttpError =>
+  refusal === 'withheld' ? withheldFrom(caller) : needsEditor('workspaceReadOnly', 'workspace', name)
 
 export function unknownWorkspace(name: string): HttpError {
   return new HttpError('workspaceUnknown', `There is no workspace "${name.slice(0, 200)}" that this key may use.`)

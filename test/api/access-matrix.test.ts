@@ -15,13 +15,16 @@ import { createUser, openTestService, storesWith, uniqueName } from '../kit/serv
  */
 type Kind = (typeof kinds)[number]
 const kinds = [
-  ...(['owner', 'member', 'colleague', 'stranger', 'visitor', 'nobody'] as const),
-  // Service accounts: one for the whole organization, one restricted to this workspace, one to another.
-  ...(['account', 'insider', 'outsider'] as const),
+  ...(['owner', 'editor', 'viewer', 'auditor', 'admin', 'colleague', 'stranger', 'visitor', 'nobody'] as const),
+  // Service accounts: two for the whole organization, one restricted to this workspace, one to another.
+  ...(['account', 'reader', 'insider', 'outsider'] as const),
 ]
 
-/** What is read with a key only is closed to those who come with a share code. */
-type Right = 'read' | 'read with a key' | 'write' | 'manage'
+/**
+ * What is read with a key only is closed to those who come with a share code. `use` reads what is of the workspace. Admins of the
+ * organization may `administer`, and `manage and read` what they may read; only owners of the workspace may `manage`.
+ */
+type Right = 'read' | 'read with a key' | 'use' | 'write' | 'administer' | 'manage and read' | 'manage'
 type Place = {
   workspaceName: string
   projectName: string
@@ -91,9 +94,9 @@ const samples: Record<string, Sample> = {
   '/export/metrics': ['read with a key', byProject],
   '/export/system-metrics': ['read with a key', byProject],
   '/export/output': ['read with a key', byProject],
-  '/export/events': ['write', byMonitored()],
-  '/export/labels': ['write', byMonitored()],
-  '/export/archive': ['manage', byProject],
+  '/export/events': ['use', byMonitored()],
+  '/export/labels': ['use', byMonitored()],
+  '/export/archive': ['manage and read', byProject],
   '/export/manifest': ['read with a key', ({ projectId }) => ({ query: { projectId, what: 'metrics' } })],
   '/project/query': ['read', ({ projectId }) => ({ method: 'POST', body: { projectId, predicates: [] } })],
   '/experiment/metadata': ['read', byKey],
@@ -282,14 +285,14 @@ const samples: Record<string, Sample> = {
       body: { workspaceName, projectName, deleteAllExperiments: false },
     }),
   ],
-  '/projects/deleted': ['write', ({ workspaceName }) => ({ query: { workspaceName } })],
+  '/projects/deleted': ['use', ({ workspaceName }) => ({ query: { workspaceName } })],
   '/write/project/restore': ['write', ({ projectId }) => ({ method: 'POST', body: { projectId } })],
-  '/templates': ['write', ({ workspaceName }) => ({ query: { teamName: workspaceName } })],
+  '/templates': ['use', ({ workspaceName }) => ({ query: { teamName: workspaceName } })],
   '/write/template/upload': [
     'write',
     ({ workspaceName }) => ({ method: 'POST', query: { teamName: workspaceName }, body: emptyZip }),
   ],
-  '/template/download': ['write', ({ subjectId }) => ({ query: { templateId: subjectId } })],
+  '/template/download': ['use', ({ subjectId }) => ({ query: { templateId: subjectId } })],
   '/write/template/delete': ['write', ({ subjectId }) => ({ query: { templateId: subjectId } })],
   '/mpm/v2/events/batch': [
     'write',
@@ -305,22 +308,22 @@ const samples: Record<string, Sample> = {
   '/mpm/v2/data/events/csv': ['write', toCsv('predictionId,feature_a\n1,2\n')],
   '/mpm/v2/data/labels/csv': ['write', toCsv('predictionId,label_value_a\n1,2\n')],
   '/mpm/v2/dataset/events/csv': ['write', toCsv('predictionId,feature_a\n1,2\n')],
-  '/mpm/v2/models': ['write', ({ workspaceName }) => ({ query: { workspaceName } })],
-  '/mpm/v2/errors': ['write', ({ workspaceName }) => ({ query: { workspaceName } })],
-  '/mpm/v2/events/count': ['write', ({ workspaceName }) => ({ query: { workspaceName, modelName: 'monitored' } })],
+  '/mpm/v2/models': ['use', ({ workspaceName }) => ({ query: { workspaceName } })],
+  '/mpm/v2/errors': ['use', ({ workspaceName }) => ({ query: { workspaceName } })],
+  '/mpm/v2/events/count': ['use', ({ workspaceName }) => ({ query: { workspaceName, modelName: 'monitored' } })],
   '/mpm/v2/event': [
-    'write',
+    'use',
     ({ workspaceName, subjectId }) => ({
       query: { workspaceName, modelName: 'monitored', predictionId: subjectId },
     }),
   ],
-  '/mpm/v2/features': ['write', byMonitored()],
-  '/mpm/v2/distribution': ['write', byMonitored({ feature: 'age' })],
-  '/mpm/v2/drift': ['write', byMonitored({ datasetName: 'training' })],
-  '/mpm/v2/labels/quality': ['write', byMonitored()],
-  '/mpm/v2/labels/delay': ['write', byMonitored()],
-  '/mpm/v2/drift/map': ['write', byMonitored({ datasetName: 'training' })],
-  '/mpm/v2/overview': ['write', ({ workspaceName }) => ({ query: { workspaceName } })],
+  '/mpm/v2/features': ['use', byMonitored()],
+  '/mpm/v2/distribution': ['use', byMonitored({ feature: 'age' })],
+  '/mpm/v2/drift': ['use', byMonitored({ datasetName: 'training' })],
+  '/mpm/v2/labels/quality': ['use', byMonitored()],
+  '/mpm/v2/labels/delay': ['use', byMonitored()],
+  '/mpm/v2/drift/map': ['use', byMonitored({ datasetName: 'training' })],
+  '/mpm/v2/overview': ['use', ({ workspaceName }) => ({ query: { workspaceName } })],
   '/mpm/v2/segments': [
     'write',
     ({ workspaceName }) => ({
@@ -345,20 +348,20 @@ const samples: Record<string, Sample> = {
       body: { workspaceName, name: 'a', modelName: 'monitored', measure: 'events', windowMs: 86_400_000 },
     }),
   ],
-  '/mpm/v2/alerts/firings': ['write', byMonitored()],
+  '/mpm/v2/alerts/firings': ['use', byMonitored()],
   '/write/registry-model/allowed_status_values': [
-    'manage',
+    'administer',
     ({ workspaceName }) => ({ method: 'POST', body: { workspaceName, allowedStatus: ['QA'] } }),
   ],
-  '/workspaces/members': ['write', ({ workspaceName }) => ({ query: { workspaceName } })],
-  '/api/mpm/v2/model/details': ['write', ({ subjectId }) => ({ query: { modelId: subjectId } })],
-  '/api/mpm/v2/model/numberOfPredictions': ['write', byModelId()],
-  '/api/mpm/v2/features/drift': ['write', byModelId({ name: 'age' })],
-  '/api/mpm/v2/features/distribution': ['write', byModelId({ name: 'age' })],
-  '/api/mpm/v2/features/numerical-distribution-pdf': ['write', byModelId({ name: 'age' })],
-  '/api/mpm/v2/custom-metrics/query': ['write', byModelId({ cometSql: 'SELECT count(*) FROM MODEL' })],
-  '/api/mpm/v2/model/classification-curve': ['write', byModelId(scored)],
-  '/api/mpm/v2/model/gains-table': ['write', byModelId(scored)],
+  '/workspaces/members': ['use', ({ workspaceName }) => ({ query: { workspaceName } })],
+  '/api/mpm/v2/model/details': ['use', ({ subjectId }) => ({ query: { modelId: subjectId } })],
+  '/api/mpm/v2/model/numberOfPredictions': ['use', byModelId()],
+  '/api/mpm/v2/features/drift': ['use', byModelId({ name: 'age' })],
+  '/api/mpm/v2/features/distribution': ['use', byModelId({ name: 'age' })],
+  '/api/mpm/v2/features/numerical-distribution-pdf': ['use', byModelId({ name: 'age' })],
+  '/api/mpm/v2/custom-metrics/query': ['use', byModelId({ cometSql: 'SELECT count(*) FROM MODEL' })],
+  '/api/mpm/v2/model/classification-curve': ['use', byModelId(scored)],
+  '/api/mpm/v2/model/gains-table': ['use', byModelId(scored)],
   '/clientlib/logger/add/run': [
     'write',
     ({ workspaceName, projectName }) => ({
@@ -387,7 +390,7 @@ const samples: Record<string, Sample> = {
   '/clientlib/rpc/register-rpc': ['write', post({ functionName: 'a' })],
   '/clientlib/rpc/save-rpc-result': ['write', post({ callId: 'a', result: 'b' })],
   '/write/add-workspace-member': [
-    'manage',
+    'administer',
     ({ workspaceName, userName }) => ({ method: 'POST', body: { workspaceName, userName, admin: false } }),
   ],
 }
@@ -565,15 +568,25 @@ const withTheirSubject = new Set([
 /** Clients that log live read the code of an error from 400 only. */
 const withoutKey = (path: string) => (path.startsWith('/clientlib/') ? 400 : 401)
 
+const editors = new Set<Kind>(['editor', 'account', 'insider'])
+const viewers = new Set<Kind>(['viewer', 'auditor', 'reader'])
+const isReading = (right: Right) => right.startsWith('read') || right === 'use'
+/** Whoever has a role in the workspace knows that it is there; so does its admin. */
+const knowsWorkspace = (kind: Kind) => kind === 'owner' || editors.has(kind) || viewers.has(kind)
+
 function mayDo(right: Right, kind: Kind, isPublic: boolean): boolean {
   if (kind === 'owner') return true
-  if (kind === 'member' || kind === 'account' || kind === 'insider') return right !== 'manage'
+  if (kind === 'admin' && right === 'administer') return true
+  if (kind === 'admin' && right === 'manage and read') return isPublic
+  if (editors.has(kind)) return isReading(right) || right === 'write'
+  if (viewers.has(kind)) return isReading(right)
   if (kind === 'visitor') return right === 'read'
-  return kind === 'colleague' && isPublic && right.startsWith('read')
+  return (kind === 'colleague' || kind === 'admin') && isPublic && right.startsWith('read')
 }
 
 let service: Awaited<ReturnType<typeof openTestService>>
-let memberName: string
+let editorName: string
+let viewerName: string
 let insiderName: string
 type KeyHolder = Exclude<Kind, 'visitor' | 'nobody'>
 let users: Record<KeyHolder, Awaited<ReturnType<typeof createUser>>>
@@ -590,13 +603,15 @@ beforeAll(async () => {
     )
     return user
   }
-  const member = await inOrganization()
-  memberName = member.userName
-  await service.client.post('/write/add-workspace-member', {
-    workspaceName: service.workspaceName,
-    userName: member.userName,
-    admin: false,
-  })
+  const editor = await inOrganization()
+  const viewer = await inOrganization()
+  const auditor = await inOrganization()
+  const admin = await inOrganization()
+  editorName = editor.userName
+  viewerName = viewer.userName
+  await letPeopleIn(service.workspaceName)
+  await database.row('UPDATE users SET is_auditor = true WHERE user_name = $1', [auditor.userName])
+  await database.row('UPDATE users SET is_admin = true WHERE user_name = $1', [admin.userName])
   const other = uniqueName('other')
   await service.client.post('/write/workspace/new', { name: other })
   const owner = await database.row<{ organizationId: string }>(
@@ -605,30 +620,28 @@ beforeAll(async () => {
   )
   const { organizationId } = owner as { organizationId: string }
   insiderName = uniqueName('insider')
-  const openAccount = async (authorizedWorkspaces?: string[], name = uniqueName('account')) => {
-    const account = { name, defaultWorkspaceName: service.workspaceName, authorizedWorkspaces }
+  const openAccount = async (authorizedWorkspaces?: string[], name = uniqueName('account'), role?: 'viewer') => {
+    const account = { name, defaultWorkspaceName: service.workspaceName, authorizedWorkspaces, role }
     const made = await insertServiceAccount(database, { organizationId, userName: 'test' }, account)
     const { apiKey } = made as { apiKey: string }
     return { apiKey, workspaceName: service.workspaceName, userName: account.name }
   }
   users = {
     owner: service,
-    member,
+    editor,
+    viewer,
+    auditor,
+    admin,
     colleague: await inOrganization(),
     stranger: await createUser(stores),
     account: await openAccount(),
+    reader: await openAccount(undefined, undefined, 'viewer'),
     insider: await openAccount([service.workspaceName], insiderName),
     outsider: await openAccount([other]),
   }
-  clients = {
-    account: createClient(service.url, users.account),
-    insider: createClient(service.url, users.insider),
-    outsider: createClient(service.url, users.outsider),
-    owner: service.client,
-    member: createClient(service.url, users.member),
-    colleague: createClient(service.url, users.colleague),
-    stranger: createClient(service.url, users.stranger),
-  }
+  clients = Object.fromEntries(
+    Object.entries(users).map(([kind, user]) => [kind, createClient(service.url, user)]),
+  ) as typeof clients
   await database.close()
 })
 afterAll(() => service?.close())
@@ -702,7 +715,7 @@ function createPlaces<P>(open: () => Promise<P>, path: string, shared?: Promise<
 
 /** Whoever changes the place asks alone, after the others, who ask at once. */
 async function forEachKind(right: Right, isPublic: boolean, ask: (kind: Kind) => Promise<void>) {
-  const changesIt = (kind: Kind) => !right.startsWith('read') && mayDo(right, kind, isPublic)
+  const changesIt = (kind: Kind) => !isReading(right) && mayDo(right, kind, isPublic)
   await Promise.all(kinds.filter((it) => !changesIt(it)).map(ask))
   for (const kind of kinds.filter(changesIt)) await ask(kind)
 }
@@ -755,7 +768,7 @@ it('every route is here', async () => {
 const notThere = [90210, 90211, 8000007, 90219, 624522, 624523, 8000040, 8000090]
 const restricted = 7000023
 /** May be read, but not changed; for owners only. */
-const notAllowed = [90210, 8000016, 8000017, 8000050]
+const notAllowed = [90210, 8000016, 8000017, 8000050, 8000150]
 
 describe.each([
   ['private', false],
@@ -767,8 +780,8 @@ describe.each([
   it.each(Object.entries(samples).map(([path, [right, toCall]]) => ({ path, right, toCall })))(
     '$path ($right)',
     async ({ path, right, toCall }) => {
-      if (right.startsWith('read') && !subjects[path]) readOnly ??= openPlace(isPublic, withFiles)
-      const shared = right.startsWith('read') && !subjects[path] ? readOnly : undefined
+      if (isReading(right) && !subjects[path]) readOnly ??= openPlace(isPublic, withFiles)
+      const shared = isReading(right) && !subjects[path] ? readOnly : undefined
       const places = createPlaces(() => openPlace(isPublic, path), path, shared)
       await forEachKind(right, isPublic, async (kind) => {
         const place = await places.next(mayDo(right, kind, isPublic))
@@ -780,7 +793,7 @@ describe.each([
         else if (status === 400) expect(notThere, what).toContain(code)
         else expect([status, notAllowed], what).toEqual([403, expect.arrayContaining([code])])
         // Whoever may not even read it must not learn that it is there; a restricted account may know why.
-        const mayKnow = mayDo('read', kind, isPublic) || kind === 'outsider'
+        const mayKnow = mayDo('read', kind, isPublic) || kind === 'outsider' || mayDo(right, kind, isPublic)
         if (!mayKnow && status !== 401) expect(status, what).toBe(400)
       })
     },
@@ -833,6 +846,8 @@ it.each([
   }
 })
 
+const forOperators = /^\/admin\/(health|backups|queue|dead-letters)/
+
 it('what is for admins is refused to everybody else, whatever the request is like', async () => {
   const { paths } = (await (await fetch(`${service.url}/openapi.json`)).json()) as { paths: Record<string, object> }
   const calls = Object.entries(paths)
@@ -842,12 +857,30 @@ it('what is for admins is refused to everybody else, whatever the request is lik
   expect(calls.length).toBeGreaterThanOrEqual(17)
   for (const { path, method } of calls) {
     const address = path.replaceAll(/\{\w+\}/g, 'x')
-    for (const [kind, client] of Object.entries(clients)) {
+    // What an auditor may read of it is tested with an admin's right below.
+    const isRead = method === 'GET' && !path.startsWith('/write/') && !forOperators.test(path)
+    const refused = Object.entries(clients).filter(([kind]) => kind !== 'admin' && !(kind === 'auditor' && isRead))
+    for (const [kind, client] of refused) {
       const answer = await client.send(method, address, method === 'GET' ? undefined : '{}')
       expect([answer.status, answer.body.sdk_error_code], `${kind}: ${method} ${path}`).toEqual([403, 8000015])
     }
     const stranger = await fetch(`${service.url}/api/rest/v2${address}?shareCode=x`, { method })
     expect(stranger.status, `${method} ${path} without a key`).toBe(401)
+  }
+})
+
+it('an auditor reads what is of the whole organization as an admin does', async () => {
+  const { organizationId } = (await clients.auditor.get('/admin/users')).body
+  for (const path of [
+    ...['/admin/users', '/admin/keys', '/admin/audit', '/admin/workspaces'],
+    `/admin/usage?workspaceName=${service.workspaceName}`,
+    `/admin/retention?workspaceName=${service.workspaceName}`,
+    `/admin/limits?workspaceName=${service.workspaceName}`,
+    `/organization/${organizationId}/secrets`,
+    '/export/audit?format=csv',
+  ]) {
+    expect((await clients.auditor.get(path)).status, path).toBe(200)
+    expect((await clients.admin.get(path)).status, path).toBe(200)
   }
 })
 
@@ -877,9 +910,9 @@ const registrySamples: Record<string, [right: Right, call: (registry: Registry) 
   '/registry-model/item/download': ['read', byRegistryModel],
   '/registry-model/item/download-instructions': ['read', byRegistryModel],
   '/registry-model/item/get-asset': ['read', ({ modelItemId, assetId }) => ({ query: { modelItemId, assetId } })],
-  '/registry-model/history': ['write', byRegistryModel],
+  '/registry-model/history': ['use', byRegistryModel],
   '/registry-model/history/item': [
-    'write',
+    'use',
     ({ modelItemId }) => ({ method: 'POST', body: { registryModelItemId: modelItemId } }),
   ],
   '/registry-model/compact-details': ['read', byRegistryModel],
@@ -939,6 +972,16 @@ const registrySamples: Record<string, [right: Right, call: (registry: Registry) 
   '/write/registry-model/delete': ['write', byRegistryModel],
 }
 
+async function letPeopleIn(workspaceName: string) {
+  for (const [userName, role] of [
+    [editorName, 'editor'],
+    [viewerName, 'viewer'],
+  ]) {
+    const added = await service.client.post('/write/add-workspace-member', { workspaceName, userName, role })
+    expect(added.status).toBe(200)
+  }
+}
+
 /** A restricted account is a member of the workspaces it was made for. */
 async function letInsiderIn(workspaceName: string) {
   const { postgresUrl: url } = storesWith('postgres')
@@ -955,7 +998,7 @@ async function openRegistry(isPublic: boolean): Promise<Registry & { shareCode: 
   const { client } = service
   const workspaceName = uniqueName('workspace')
   await client.post('/write/workspace/new', { name: workspaceName })
-  await client.post('/write/add-workspace-member', { workspaceName, userName: memberName, admin: false })
+  await letPeopleIn(workspaceName)
   await letInsiderIn(workspaceName)
   const projectName = uniqueName('project')
   const fields = { workspaceName, projectName, projectDescription: '', isPublic }
@@ -984,7 +1027,7 @@ async function openRegistry(isPublic: boolean): Promise<Registry & { shareCode: 
 /** A registered model or version, an experiment or its model, or a workspace that is not there. */
 const notRegistered = [90211, 42008, 42006, 8000063, 8000066, 90219]
 /** The model may be read, but not changed; the experiment may. */
-const notToBeChanged = [8000061, 90210]
+const notToBeChanged = [8000061, 90210, 8000150]
 
 describe.each([
   ['private', false],
@@ -994,8 +1037,8 @@ describe.each([
   it.each(Object.entries(registrySamples).map(([path, [right, toCall]]) => ({ path, right, toCall })))(
     '$path ($right)',
     async ({ path, right, toCall }) => {
-      if (right === 'read') readOnly ??= openRegistry(isPublic)
-      const places = createPlaces(() => openRegistry(isPublic), path, right === 'read' ? readOnly : undefined)
+      if (isReading(right)) readOnly ??= openRegistry(isPublic)
+      const places = createPlaces(() => openRegistry(isPublic), path, isReading(right) ? readOnly : undefined)
       await forEachKind(right, isPublic, async (kind) => {
         const { shareCode, ...registry } = await places.next(mayDo(right, kind, isPublic))
         const { status, code } = await call(path, toCall(registry), kind, shareCode)
@@ -1015,7 +1058,7 @@ it('what may not be read of the registry is not told with a public experiment ei
   const { registryModelId, workspaceName, modelName, shareCode } = await openRegistry(true)
   const latest = `/registry-model/latest_version?${new URLSearchParams({ workspaceName, modelName })}`
   const { experimentModel } = (await clients.owner.get(latest)).body as { experimentModel: { experimentKey: string } }
-  const countRecords = async (kind: 'owner' | 'member' | 'colleague' | 'visitor') => {
+  const countRecords = async (kind: 'owner' | 'editor' | 'viewer' | 'colleague' | 'visitor') => {
     const query = new URLSearchParams({ experimentKey: experimentModel.experimentKey, shareCode })
     const path = `/experiment/model?${query}`
     const body =
@@ -1025,10 +1068,10 @@ it('what may not be read of the registry is not told with a public experiment ei
     return (body as { models: { registryRecords: unknown[] }[] }).models[0]?.registryRecords.length
   }
   const countEach = async () =>
-    await Promise.all((['owner', 'member', 'colleague', 'visitor'] as const).map(countRecords))
-  expect(await countEach()).toEqual([1, 1, 1, 0])
+    await Promise.all((['owner', 'editor', 'viewer', 'colleague', 'visitor'] as const).map(countRecords))
+  expect(await countEach()).toEqual([1, 1, 1, 1, 0])
   await clients.owner.post('/write/registry-model/update', { registryModelId, isPublic: false })
-  expect(await countEach()).toEqual([1, 1, 0, 0])
+  expect(await countEach()).toEqual([1, 1, 1, 0, 0])
 })
 
 it('a restricted account may use what is for every key, and sees only what it was made for', async () => {
@@ -1047,7 +1090,7 @@ it('a restricted account may use what is for every key, and sees only what it wa
 })
 
 const hook = { url: 'https://hook.invalid/' }
-/** Whoever may, deletes it: nobody else does, or the next one would miss it. */
+/** What the owner makes again after each who may delete it. */
 const otherHook = { url: 'https://other.invalid/' }
 const ofHook = ({ workspaceName }: Place): Call => ({ body: { workspaceName, ...hook } })
 const config = ({ workspaceName }: Place): Call => ({
@@ -1076,17 +1119,18 @@ describe('webhooks', () => {
     deliveryId = (await client.post('/webhooks/test', { workspaceName, ...hook })).body.deliveryId
   })
 
-  it.each(webhookSamples)('%s %s (manage)', async (method, path, toCall) => {
+  it.each(webhookSamples)('%s %s (administer)', async (method, path, toCall) => {
     const place = await openPlace(true, '')
     for (const kind of kinds) {
+      if (path === '/webhooks/delete') await service.client.post('/webhooks/config', config(place).body)
       const { status, code } = await call(path, { method, ...toCall(place) }, kind, place.shareCode)
       const what = `${kind}: ${status} ${code}`
       if (kind === 'nobody' || kind === 'visitor') expect(status, what).toBe(401)
-      else if (mayDo('manage', kind, true)) expect([200, 204], what).toContain(status)
+      else if (mayDo('administer', kind, true)) expect([200, 204], what).toContain(status)
       // A delivery has no name: what may not be sent again is not there, for everybody.
       else if (path === '/webhooks/redeliver') expect([status, code], what).toEqual([400, 8000083])
       else if (kind === 'outsider') expect([status, code], what).toEqual([403, restricted])
-      else if (mayDo('write', kind, true)) expect([status, code], what).toEqual([403, 8000017])
+      else if (knowsWorkspace(kind)) expect([status, code], what).toEqual([403, 8000017])
       else expect([status, code], what).toEqual([400, 90219])
     }
   })

@@ -87,7 +87,8 @@ export function createRegisteredModelRoutes({ database, access, registry, orphan
       if (tags.some((it) => it.key === ofPrompts)) {
         throw new HttpError('notSupported', 'Prompts are not kept: only models with files are registered.')
       }
-      const workspace = await findWorkspaceOf(access, call)
+      const { name: workspaceName } = await findWorkspaceOf(access, call)
+      const workspace = await access.writableWorkspace(caller, workspaceName)
       try {
         await database.transaction(async (queries) => {
           const fields = { name: body.name, description, isPublic: false }

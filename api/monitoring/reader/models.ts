@@ -42,7 +42,7 @@ export function createReaderModelRoutes({ database, clickhouse, eventReader, mod
         ),
       }),
       async handle({ caller }) {
-        const workspaces = await listWorkspaces(database, caller.userId)
+        const workspaces = await listWorkspaces(database, caller.viewerId)
         const all = await listModelsOfWorkspaces(database, {
           workspaceIds: workspaces.map((it) => it.id),
           limit: modelsMax,

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { type IncomingFile, type IncomingForm, readUpload } from '../../../http/body/upload.ts'
-import { HttpError, restrictedAccount } from '../../../http/errors.ts'
+import { HttpError } from '../../../http/errors.ts'
 import { type Caller, type Route, route } from '../../../http/route.ts'
 import type { SoughtWorkspace } from '../../../store/postgres/accounts/workspaces.ts'
 import { describeItemError } from '../batch.ts'
@@ -10,7 +10,7 @@ import { csvEvents, csvLabels, csvTrainingEvents } from '../descriptions.ts'
 import type { FieldError } from '../event.ts'
 import { tooManyModels } from '../models.ts'
 import { type ModelItem, storeItems } from '../store-items.ts'
-import { type EventDeps, unknownWorkspace } from '../write.ts'
+import { type EventDeps, toRefusal, unknownWorkspace } from '../write.ts'
 import { type CsvKind, type CsvQuery, readForm, refuseLateFields } from './form.ts'
 import { readHead } from './head.ts'
 import { type Header, readHeader, readLine } from './lines.ts'
@@ -165,9 +165,9 @@ async function findTarget(
 ): Promise<Target> {
   const fields = readForm({ ...query, ...formFields }, kind)
   const { workspaceName, modelName, modelVersion, markers, referenceFor } = fields
-  const workspace = await models.workspace(caller.userId, workspaceName)
+  const workspace = await models.workspace(caller, workspaceName)
   if (!workspace) throw unknownWorkspace(workspaceName)
-  if (workspace.isWithheld) throw restrictedAccount()
+  if (workspace.refusal) throw toRefusal(workspace, caller)
   const modelId = await models.model(workspace.id, modelName)
   if (modelId === undefined) throw new HttpError('badRequest', `modelName: ${tooManyModels}`)
   if (kind === 'TRAINING_EVENTS' && referenceFor !== undefined) {

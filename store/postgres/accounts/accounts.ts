@@ -2,16 +2,26 @@ import type { GivenLimits } from '../../limits.ts'
 import type { Database, Queries } from '../database.ts'
 import { type Actor, insertAudit } from './audit.ts'
 import { insertApiKey, insertNewKey } from './keys.ts'
-import type { UserKind } from './visibility.ts'
+import type { KeyScope, UserKind } from './visibility.ts'
 
 /** The owner of a key. */
 export type Account = {
   keyId: string
   userId: string
+  /** What the rules of `visibility.ts` know the caller by: the user, or a key that may do less than its user. */
+  viewerId: string
+  /** What the key may do of what its user may. */
+  scope: KeyScope
+  /** The only workspace or project that the key is for. */
+  place: KeyPlace | null
+  /** When the key ends; ms since the Unix epoch. */
+  keyExpiresAtMs: number | null
   userName: string
   kind: UserKind
   organizationId: string
   isAdmin: boolean
+  /** Reads everything of the organization, and changes nothing. */
+  isAuditor: boolean
   /** True for an admin of the first organization, who also looks after the service itself. */
   isOperator: boolean
   defaultWorkspaceName: string | null
@@ -19,19 +29,40 @@ export type Account = {
   limits: GivenLimits
 }
 
+/** `projectName` is absent for a key of a whole workspace. */
+export type KeyPlace = { workspaceId: string; workspaceName: string; projectName?: string }
+
 /** The organization that the first start makes. */
 export const firstOrganization = 'default'
 
 /** SQL: whether the user `u` looks after the service. */
-export const isOperator = `(u.is_admin AND EXISTS (
+const isOperator = `(u.is_admin AND EXISTS (
   SELECT 1 FROM organizations o WHERE o.id = u.organization_id AND o.name = '${firstOrganization}'))`
 
-/** The owner of a key, by its SHA-256 in hex; undefined when the key is unknown or revoked. */
+/**
+ * SQL: what an account has of its user `u`, the default workspace `w` of that user and the key `k`, which a session that a
+ * sign-in link opened has not. A key of one place has its workspace as the default one.
+ */
+export const accountColumns = `u.id AS "userId", u.user_name AS "userName", u.kind, u.organization_id AS "organizationId",
+  u.is_admin AS "isAdmin", u.is_auditor AS "isAuditor", ${isOperator} AS "isOperator",
+  coalesce(kw.name, w.name) AS "defaultWorkspaceName", coalesce(k.limits, '{}') AS limits, coalesce(k.scope, 'all') AS scope,
+  CASE WHEN k.scope <> 'all' OR kw.id IS NOT NULL THEN k.id ELSE u.id END AS "viewerId",
+  CASE WHEN kp.id IS NOT NULL THEN json_build_object('workspaceId', kw.id, 'workspaceName', kw.name, 'projectName', kp.name)
+    WHEN kw.id IS NOT NULL THEN json_build_object('workspaceId', kw.id, 'workspaceName', kw.name) END AS place,
+  (extract(epoch FROM k.expires_at) * 1000)::float8 AS "keyExpiresAtMs"`
+
+/** SQL: the project `kp` and the workspace `kw` that the key `k` is for. */
+export const joinedPlace = `LEFT JOIN projects kp ON kp.id = k.project_id
+  LEFT JOIN workspaces kw ON kw.id = coalesce(k.workspace_id, kp.workspace_id, kp.deleted_from)
+  LEFT JOIN workspaces w ON w.id = u.default_workspace_id`
+
+/**
+ * The owner of a key, by its SHA-256 in hex; undefined when the key is unknown or revoked. That of a key that has ended is found
+ * too: `keyExpiresAtMs` tells.
+ */
 export async function findAccount(database: Queries, keyHash: string): Promise<Account | undefined> {
   return await database.row<Account>(
-    `SELECT k.id AS "keyId", u.id AS "userId", u.user_name AS "userName", u.kind,
-       u.organization_id AS "organizationId", u.is_admin AS "isAdmin", ${isOperator} AS "isOperator", w.name AS "defaultWorkspaceName", k.limits
-     FROM api_keys k JOIN users u ON u.id = k.user_id LEFT JOIN workspaces w ON w.id = u.default_workspace_id
+    `SELECT k.id AS "keyId", ${accountColumns} FROM api_keys k JOIN users u ON u.id = k.user_id ${joinedPlace}
      WHERE k.key_hash = decode($1, 'hex') AND k.revoked_at IS NULL AND u.deleted_at IS NULL
        AND u.suspended_at IS NULL`,
     [keyHash],
@@ -68,7 +99,7 @@ export async function ensureUser(queries: Queries, user: NewUser): Promise<Ensur
     ))
   const userId = (created as { id: string }).id
   await queries.row(
-    `INSERT INTO workspace_members (workspace_id, user_id, is_owner) VALUES ($1, $2, true) ON CONFLICT DO NOTHING`,
+    `INSERT INTO workspace_members (workspace_id, user_id, role) VALUES ($1, $2, 'owner') ON CONFLICT DO NOTHING`,
     [workspaceId, userId],
   )
   return { userId, organizationId, workspaceId }

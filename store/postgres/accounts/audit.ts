@@ -101,10 +101,12 @@ export async function administer<T>(
 }
 
 const findByKey = `SELECT u.is_admin AS "isAdmin" FROM api_keys k JOIN users u ON u.id = k.user_id
-  WHERE k.id = $1 AND k.revoked_at IS NULL AND u.deleted_at IS NULL AND u.suspended_at IS NULL`
+  WHERE k.id = $1 AND k.revoked_at IS NULL AND u.deleted_at IS NULL AND u.suspended_at IS NULL
+    AND (k.expires_at IS NULL OR k.expires_at > now())`
 const findBySession = `SELECT u.is_admin AS "isAdmin" FROM sessions s JOIN users u ON u.id = s.user_id
   LEFT JOIN api_keys k ON k.id = s.key_id
-  WHERE s.id = $1 AND s.expires_at > now() AND k.revoked_at IS NULL AND u.deleted_at IS NULL AND u.suspended_at IS NULL`
+  WHERE s.id = $1 AND s.expires_at > now() AND k.revoked_at IS NULL AND u.deleted_at IS NULL AND u.suspended_at IS NULL
+    AND (k.expires_at IS NULL OR k.expires_at > now())`
 const findByIdentity = `SELECT u.is_admin AS "isAdmin" FROM identities i JOIN users u ON u.id = i.user_id
   WHERE i.id = $1 AND u.deleted_at IS NULL AND u.suspended_at IS NULL`
 

@@ -1,6 +1,6 @@
 import type { Queries } from '../database.ts'
 import { describeEnd } from '../runs/fields.ts'
-import { mayUse } from './visibility.ts'
+import { hasProject, mayUse } from './visibility.ts'
 
 /** What happened to the runs of a user, and what fired in the workspaces of that user. `atMs` is ms since the Unix epoch. */
 export type Notification = {
@@ -17,14 +17,14 @@ export type Notification = {
   error: string | null
 }
 
-type Wanted = { userId: string; fromMs: number; nowMs: number; limit: number }
+type Wanted = { userId: string; viewerId: string; fromMs: number; nowMs: number; limit: number }
 
 /** Runs that began longer before than this are not looked at. */
 const runMsMax = 90 * 24 * 3_600_000
 
 /** The newest first. A run is listed once it has reported its end, or has been silent for too long. */
 export async function listNotifications(queries: Queries, wanted: Wanted): Promise<Notification[]> {
-  const { userId, fromMs, nowMs, limit } = wanted
+  const { userId, viewerId, fromMs, nowMs, limit } = wanted
   const { kind, at } = describeEnd('$3::bigint')
   return await queries.rows<Notification>(
     `SELECT * FROM (
@@ -33,8 +33,8 @@ export async function listNotifications(queries: Queries, wanted: Wanted): Promi
           NULL AS "alertName", e.error
         FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id,
           LATERAL (SELECT ${kind} AS kind, ${at} AS at) ended
-        WHERE e.user_id = $1 AND e.deleted_at IS NULL AND e.start_time_ms > $2::bigint - ${runMsMax}
-          AND ended.kind IS NOT NULL AND ended.at > $2 AND ${mayUse('w')}
+        WHERE e.user_id = $5 AND e.deleted_at IS NULL AND e.start_time_ms > $2::bigint - ${runMsMax}
+          AND ended.kind IS NOT NULL AND ended.at > $2 AND ${hasProject('p', 'w')}
         ORDER BY ended.at DESC LIMIT $4)
        UNION ALL
        (SELECT 'alert', f.fired_at_ms::float8, w.name, p.name, e.key, e.name, r.model_name, r.id, r.name, NULL
@@ -43,7 +43,7 @@ export async function listNotifications(queries: Queries, wanted: Wanted): Promi
           LEFT JOIN projects p ON p.id = coalesce(r.project_id, e.project_id)
         WHERE f.fired_at_ms > $2 AND ${mayUse('w')} ORDER BY f.fired_at_ms DESC LIMIT $4)
      ) AS happened ORDER BY "atMs" DESC LIMIT $4`,
-    [userId, fromMs, nowMs, limit],
+    [viewerId, fromMs, nowMs, limit, userId],
   )
 }
 

@@ -22,8 +22,8 @@ const places = {
 
 export type Place = { kind: keyof typeof places; value: string }
 
-/** True if the reference is in a workspace of the organization that this restricted service account may not use. */
-export async function isPlaceWithheld(queries: Queries, userId: string, { kind, value }: Place): Promise<boolean> {
-  const row = await queries.row(`SELECT 1 FROM ${places[kind]} AND ${isWithheld('w')}`, [userId, value])
+/** True if the reference is in a workspace of the organization that this restricted service account, or key, may not use. */
+export async function isPlaceWithheld(queries: Queries, viewerId: string, { kind, value }: Place): Promise<boolean> {
+  const row = await queries.row(`SELECT 1 FROM ${places[kind]} AND ${isWithheld('w')}`, [viewerId, value])
   return row !== undefined
 }

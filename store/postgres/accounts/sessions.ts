@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Database, Queries } from '../database.ts'
-import { type Account, isOperator } from './accounts.ts'
+import { type Account, accountColumns, joinedPlace } from './accounts.ts'
 import { toKeyHash } from './api-key.ts'
 import { type Actor, administer, insertAudit } from './audit.ts'
 
@@ -21,17 +21,16 @@ const userAgentCharactersMax = 300
 const createToken = () => randomBytes(tokenBytes).toString('base64url')
 
 const isValid = `s.expires_at > now() AND u.deleted_at IS NULL AND u.suspended_at IS NULL
-  AND (s.key_id IS NULL OR k.revoked_at IS NULL)`
+  AND (s.key_id IS NULL OR k.revoked_at IS NULL) AND (k.expires_at IS NULL OR k.expires_at > now())`
 const joined = 'sessions s JOIN users u ON u.id = s.user_id LEFT JOIN api_keys k ON k.id = s.key_id'
 const toMs = (column: string) => `floor(extract(epoch FROM ${column}) * 1000)::float8`
 
 /** The account of a session, by the SHA-256 of its token in hex; undefined when it has ended. */
 export async function findSessionAccount(queries: Queries, tokenHash: string): Promise<SessionAccount | undefined> {
   const row = await queries.row<Account & { id: string; expiresAtMs: number }>(
-    `SELECT coalesce(k.id, s.id) AS "keyId", u.id AS "userId", u.user_name AS "userName", u.kind,
-       u.organization_id AS "organizationId", u.is_admin AS "isAdmin", ${isOperator} AS "isOperator", w.name AS "defaultWorkspaceName",
-       coalesce(k.limits, '{}') AS limits, s.id, ${toMs('s.expires_at')} AS "expiresAtMs"
-     FROM ${joined} LEFT JOIN workspaces w ON w.id = u.default_workspace_id
+    `SELECT coalesce(k.id, s.id) AS "keyId", ${accountColumns}, s.id,
+       ${toMs('least(s.expires_at, k.expires_at)')} AS "expiresAtMs"
+     FROM ${joined} ${joinedPlace}
      WHERE s.token_hash = decode($1, 'hex') AND ${isValid}`,
     [tokenHash],
   )

@@ -1,7 +1,7 @@
 import type { Database, Queries } from '../database.ts'
 import { type Actor, administer } from './audit.ts'
 import { revokeKeys } from './keys.ts'
-import type { UserKind } from './visibility.ts'
+import type { Role, UserKind } from './visibility.ts'
 
 /** How an admin names a person, or a service account. */
 export type UserReference = { userName: string; isService: boolean }
@@ -21,7 +21,11 @@ export async function findUser(
   )
 }
 
-type NewUser = { userName: string; isAdmin: boolean; workspaceName: string | undefined }
+/** An admin manages the organization and all of its workspaces; an auditor reads everything, and changes nothing. */
+export const organizationRoles = ['member', 'auditor', 'admin'] as const
+export type OrganizationRole = (typeof organizationRoles)[number]
+
+type NewUser = { userName: string; role: OrganizationRole; workspaceName: string | undefined }
 
 /**
  * Creates a person. A given workspace becomes the default one; the person owns it if it is created now, and else becomes a
@@ -36,6 +40,7 @@ export async function insertUser(
   user: NewUser,
 ): Promise<{ userId: string; defaultWorkspaceName: string } | undefined> {
   const { organizationId } = actor
+  const { role } = user
   const defaultWorkspaceName = user.workspaceName ?? user.userName
   return await administer(database, actor, async (queries, note) => {
     const made = await queries.row<{ id: string }>(
@@ -48,17 +53,17 @@ export async function insertUser(
     )
     if (!made && user.workspaceName === undefined && !taken) return undefined
     const row = await queries.row<{ userId: string }>(
-      `INSERT INTO users (organization_id, user_name, is_admin, created_by, default_workspace_id)
-       SELECT $1, $2, $3, $4, id FROM workspaces WHERE organization_id = $1 AND name = $5 RETURNING id AS "userId"`,
-      [organizationId, user.userName, user.isAdmin, actor.userName, defaultWorkspaceName],
+      `INSERT INTO users (organization_id, user_name, is_admin, is_auditor, created_by, default_workspace_id)
+       SELECT $1, $2, $3, $4, $5, id FROM workspaces WHERE organization_id = $1 AND name = $6 RETURNING id AS "userId"`,
+      [organizationId, user.userName, role === 'admin', role === 'auditor', actor.userName, defaultWorkspaceName],
     )
     const { userId } = row as { userId: string }
     await queries.row(
-      `INSERT INTO workspace_members (workspace_id, user_id, is_owner)
+      `INSERT INTO workspace_members (workspace_id, user_id, role)
        SELECT id, $3, $4 FROM workspaces WHERE organization_id = $1 AND name = $2`,
-      [organizationId, defaultWorkspaceName, userId, made !== undefined],
+      [organizationId, defaultWorkspaceName, userId, made ? 'owner' : 'editor'],
     )
-    await note('user.created', user.userName, { isAdmin: user.isAdmin, defaultWorkspaceName })
+    await note('user.created', user.userName, { role, defaultWorkspaceName })
     return { userId, defaultWorkspaceName }
   })
 }
@@ -66,19 +71,23 @@ export async function insertUser(
 /** Why a user was not changed. */
 type Obstacle = 'unknown' | 'lastAdmin'
 
-/** Grants or revokes the admin right. An organization keeps at least one admin. */
-export async function updateAdmin(
+/** Gives a person a role in the organization, instead of the old one. An organization keeps at least one admin. */
+export async function setOrganizationRole(
   database: Database,
   actor: Actor,
   userName: string,
-  isAdmin: boolean,
+  role: OrganizationRole,
 ): Promise<'done' | Obstacle> {
   return await administer(database, actor, async (queries, note) => {
     const user = await findUser(queries, actor.organizationId, { userName, isService: false })
     if (!user) return 'unknown'
-    if (user.isAdmin && !isAdmin && !(await hasOtherAdmin(queries, actor, user))) return 'lastAdmin'
-    await queries.row('UPDATE users SET is_admin = $2 WHERE id = $1', [user.userId, isAdmin])
-    await note('user.changed', userName, { isAdmin })
+    if (user.isAdmin && role !== 'admin' && !(await hasOtherAdmin(queries, actor, user))) return 'lastAdmin'
+    await queries.row('UPDATE users SET is_admin = $2, is_auditor = $3 WHERE id = $1', [
+      user.userId,
+      role === 'admin',
+      role === 'auditor',
+    ])
+    await note('user.changed', userName, { role })
     return 'done'
   })
 }
@@ -97,16 +106,18 @@ export async function removeUser(
     if (!user) return 'unknown'
     if (user.isAdmin && !(await hasOtherAdmin(queries, actor, user))) return 'lastAdmin'
     const revokedKeyIds = await revokeKeys(queries, user.userId)
-    await queries.row('UPDATE users SET deleted_at = now(), is_admin = false WHERE id = $1', [user.userId])
+    await queries.row('UPDATE users SET deleted_at = now(), is_admin = false, is_auditor = false WHERE id = $1', [
+      user.userId,
+    ])
     const inherited = await queries.rows<{ workspaceName: string; heir: string }>(
       `WITH inherited AS (
-         INSERT INTO workspace_members AS m (workspace_id, user_id, is_owner)
-         SELECT own.workspace_id, heir.id, true FROM workspace_members own,
+         INSERT INTO workspace_members AS m (workspace_id, user_id, role)
+         SELECT own.workspace_id, heir.id, 'owner' FROM workspace_members own,
            (SELECT id FROM users WHERE organization_id = $2 AND is_admin AND deleted_at IS NULL
             ORDER BY user_name = $3 DESC, created_at, id LIMIT 1) heir
-         WHERE own.user_id = $1 AND own.is_owner AND NOT EXISTS (SELECT 1 FROM workspace_members other
-           WHERE other.workspace_id = own.workspace_id AND other.is_owner AND other.user_id <> $1)
-         ON CONFLICT (workspace_id, user_id) DO UPDATE SET is_owner = true RETURNING workspace_id, user_id)
+         WHERE own.user_id = $1 AND own.role = 'owner' AND NOT EXISTS (SELECT 1 FROM workspace_members other
+           WHERE other.workspace_id = own.workspace_id AND other.role = 'owner' AND other.user_id <> $1)
+         ON CONFLICT (workspace_id, user_id) DO UPDATE SET role = 'owner' RETURNING workspace_id, user_id)
        SELECT w.name AS "workspaceName", u.user_name AS heir FROM inherited
        JOIN workspaces w ON w.id = inherited.workspace_id JOIN users u ON u.id = inherited.user_id ORDER BY w.name`,
       [user.userId, actor.organizationId, actor.userName],
@@ -114,7 +125,7 @@ export async function removeUser(
     await queries.row('DELETE FROM workspace_members WHERE user_id = $1', [user.userId])
     await note(reference.isService ? 'service-account.removed' : 'user.removed', reference.userName, { revokedKeyIds })
     for (const { heir, workspaceName } of inherited) {
-      await note('workspace-member.set', heir, { workspaceName, admin: true })
+      await note('workspace-member.set', heir, { workspaceName, role: 'owner' })
     }
     return 'done'
   })
@@ -138,7 +149,9 @@ export const shownKinds = {
 export type ListedUser = {
   userName: string
   kind: UserKind
-  isAdmin: boolean
+  role: OrganizationRole
+  /** Of a service account for all of the organization: its role in each workspace. */
+  workspaceRole: Role | null
   defaultWorkspaceName: string | null
   /** Of a restricted service account. */
   authorizedWorkspaces: string[] | null
@@ -149,7 +162,9 @@ export type ListedUser = {
 /** The people and service accounts of an organization, by name. */
 export async function listUsers(queries: Queries, organizationId: string): Promise<ListedUser[]> {
   return await queries.rows<ListedUser>(
-    `SELECT u.user_name AS "userName", u.kind, u.is_admin AS "isAdmin", w.name AS "defaultWorkspaceName",
+    `SELECT u.user_name AS "userName", u.kind, w.name AS "defaultWorkspaceName",
+       CASE WHEN u.is_admin THEN 'admin' WHEN u.is_auditor THEN 'auditor' ELSE 'member' END AS role,
+       CASE WHEN u.kind = 'global service' THEN coalesce(u.workspace_role, 'editor') END AS "workspaceRole",
        CASE WHEN u.kind = 'restricted service' THEN ARRAY(SELECT mw.name FROM workspace_members m
          JOIN workspaces mw ON mw.id = m.workspace_id WHERE m.user_id = u.id ORDER BY mw.name) END
          AS "authorizedWorkspaces",

@@ -1,55 +1,98 @@
 /**
- * Who may see and change what, in one place. The caller is `$1` (user), `$2` (organization) and `$3` (share code), each
- * null when there is none:
+ * Who may see and change what, in one place. The caller is `$1` (viewer), `$2` (organization) and `$3` (share code), each
+ * null when there is none. The viewer is a user, or a key that may do less than its user (`Account.viewerId`):
  *
- * | | reads a project and its contents | writes to it | manages the workspace |
- * |---|---|---|---|
- * | owner of the workspace | yes | yes | yes |
- * | member of the workspace | yes | yes | no |
- * | service account of the organization | yes | yes | no |
- * | service account restricted to other workspaces | no: the error names the restriction | no | no |
- * | any other user of the organization | if the project is public | no | no |
- * | any caller with a share code | the project of the code | no | no |
- * | any other caller | no: it looks absent | no | no |
+ * | | reads a project and its contents | reads what is of the workspace | writes | manages the workspace |
+ * |---|---|---|---|---|
+ * | owner of the workspace | yes | yes | yes | yes |
+ * | editor of the workspace | yes | yes | yes | no |
+ * | viewer of the workspace | yes | yes | no: the error names the role | no |
+ * | auditor of the organization | yes | yes | no | no |
+ * | admin of the organization | no | no | no | yes |
+ * | service account of the organization | by its role | by its role | by its role | by its role |
+ * | service account restricted to other workspaces | no: the error names the restriction | no | no | no |
+ * | any other user of the organization | if the project is public | no | no | no |
+ * | any caller with a share code | the project of the code | no | no | no |
+ * | any other caller | no: it looks absent | no | no | no |
  *
- * A restricted service account is a member of the workspaces it is restricted to. An experiment is also visible to callers
+ * A key of scope `read` makes its user a viewer everywhere, one of scope `write` an editor at most. A key of a workspace has
+ * the role of its user there, and none elsewhere; a key of a project reaches that project, and nothing else of the workspace
+ * (functions `key_role` and `key_role_in_project` of the database).
+ *
+ * A restricted service account has roles in the workspaces it is restricted to. An experiment is also visible to callers
  * who may read a project that it is symlinked into. Artifacts and registered models belong to a workspace, not to a
- * project: members of the workspace read and write them, the organization reads the public ones, and share codes do not
- * apply.
+ * project: those with a role in the workspace read them, its editors write them, the organization reads the public ones, and
+ * share codes do not apply.
  *
  * Webhooks of a workspace, and their delivery log, are for those who manage it: its owners, and the admins of its
  * organization.
  */
-export type Viewer = { userId: string | null; organizationId: string | null; shareCode: string | null }
+export type Viewer = { viewerId: string | null; organizationId: string | null; shareCode: string | null }
 
 /** What kind of user a key belongs to. */
 export type UserKind = 'person' | 'global service' | 'restricted service'
 
-/** The values of `$1` to `$3`. */
-export const toViewerValues = ({ userId, organizationId, shareCode }: Viewer) => [userId, organizationId, shareCode]
+/** The roles in a workspace, each with the rights of the one before. */
+export const roles = ['viewer', 'editor', 'owner'] as const
+export type Role = (typeof roles)[number]
 
-const isOfKind = (kind: UserKind, workspace: string) =>
-  `EXISTS (SELECT 1 FROM users s WHERE s.id = $1 AND s.kind = '${kind}'
+/** What a key may do of what its user may, each with what the one before may. */
+
+export type KeyScope = 'read' | 'write' | 'all'
+
+/** Why a caller may not write where it knows of something: it lacks the role, or is restricted to other places. */
+export type Refusal = 'role' | 'withheld'
+
+/** The values of `$1` to `$3`. */
+export const toViewerValues = ({ viewerId, organizationId, shareCode }: Viewer) => [viewerId, organizationId, shareCode]
+
+/** The role of a user for a whole organization that the previous version made. */
+const serviceRole = `coalesce(s.workspace_role, 'editor')`
+
+const isUser = (workspace: string, condition: string) =>
+  `EXISTS (SELECT 1 FROM users s WHERE s.id = $1 AND ${condition}
     AND s.organization_id = ${workspace}.organization_id)`
 
-/** A condition on a workspace: the caller may use it. */
-export const mayUse = (workspace: string) =>
-  `(EXISTS (SELECT 1 FROM workspace_members m WHERE m.workspace_id = ${workspace}.id AND m.user_id = $1)
-    OR ${isOfKind('global service', workspace)})`
+/** A condition on a workspace: the caller has this role, or a higher one. */
+const hasRole = (role: Role, workspace: string) =>
+  `(EXISTS (SELECT 1 FROM workspace_members m
+      WHERE m.workspace_id = ${workspace}.id AND m.user_id = $1 AND m.role >= '${role}')
+    OR ${isUser(workspace, `((s.kind = 'global service' AND ${serviceRole} >= '${role}')${role === 'viewer' ? ' OR s.is_auditor' : ''})`)}
+    OR coalesce(key_role($1, ${workspace}.id) >= '${role}', false))`
+
+const hasRoleInProject = (role: Role, project: string, workspace: string) =>
+  `(${hasRole(role, workspace)} OR coalesce(key_role_in_project($1, ${project}.id) >= '${role}', false))`
+
+/** A condition on a workspace: the caller may read what is of it, such as its monitored models and its members. */
+export const mayUse = (workspace: string) => hasRole('viewer', workspace)
+
+/** A condition on a workspace: the caller may make projects there, register models and change what is monitored. */
+export const mayWrite = (workspace: string) => hasRole('editor', workspace)
+
+/** A condition on a project and its workspace: the caller may write to it. */
+export const mayWriteProject = (project: string, workspace: string) => hasRoleInProject('editor', project, workspace)
 
 /** A condition on a workspace: the caller owns it, or is an admin of its organization. */
-export const mayManage = (workspace: string) =>
-  `(EXISTS (SELECT 1 FROM workspace_members m WHERE m.workspace_id = ${workspace}.id AND m.user_id = $1 AND m.is_owner)
-    OR EXISTS (SELECT 1 FROM users s WHERE s.id = $1 AND s.is_admin AND s.organization_id = ${workspace}.organization_id))`
+export const mayManage = (workspace: string) => `(${hasRole('owner', workspace)} OR ${isUser(workspace, 's.is_admin')})`
 
-/** A condition on a workspace: it is in the caller's organization, but the caller is restricted to others. */
+const isWithheldFromUser = (workspace: string) =>
+  `(${isUser(workspace, "s.kind = 'restricted service'")} AND NOT ${mayUse(workspace)})`
+
+/** A condition on a workspace: the caller, or its key, is restricted to others, and may know that there is this one. */
 export const isWithheld = (workspace: string) =>
-  `(${isOfKind('restricted service', workspace)} AND NOT ${mayUse(workspace)})`
+  `(${isWithheldFromUser(workspace)} OR coalesce(is_withheld_from_key($1, ${workspace}.id), false))`
+
+/** A condition on a workspace of the caller's organization: the caller, or its key, is restricted to others. */
+const isClosed = (workspace: string) =>
+  `(${isWithheldFromUser(workspace)} OR coalesce(is_closed_to_key($1, ${workspace}.id), false))`
+
+/** A condition on a project and its workspace: the caller has a role that reads it, which a share code or being public are not. */
+export const hasProject = (project: string, workspace: string) => hasRoleInProject('viewer', project, workspace)
 
 /** A condition on a project and its workspace, given by their names in the query. */
 export const mayReadProject = (project: string, workspace: string) =>
-  `(${mayUse(workspace)}
-    OR (${project}.is_public AND ${workspace}.organization_id = $2 AND NOT ${isWithheld(workspace)})
+  `(${hasProject(project, workspace)}
+    OR (${project}.is_public AND ${workspace}.organization_id = $2 AND NOT ${isClosed(workspace)})
     OR EXISTS (SELECT 1 FROM project_share_links s WHERE s.project_id = ${project}.id AND s.code = $3))`
 
 /** A condition on an experiment, its project and its workspace. */
@@ -58,8 +101,6 @@ export const mayReadExperiment = (experiment: string, project: string, workspace
     OR EXISTS (SELECT 1 FROM experiment_symlinks l JOIN projects lp ON lp.id = l.project_id
       JOIN workspaces lw ON lw.id = lp.workspace_id
       WHERE l.experiment_id = ${experiment}.id AND ${mayReadProject('lp', 'lw')}))`
-
-export const mayWrite = (workspace: string) => mayUse(workspace)
 
 /** A condition on an experiment: it is in a project, or symlinked into it. */
 export const isShownIn = (experiment: string, projectId: string) =>
@@ -74,4 +115,4 @@ export const isShownInList = (experiment: string, projectId: string) =>
 /** A condition on an artifact or a registered model and its workspace. Uses `$1` and `$2` only. */
 export const mayReadOfWorkspace = (thing: string, workspace: string) =>
   `(${mayUse(workspace)}
-    OR (${thing}.is_public AND ${workspace}.organization_id = $2 AND NOT ${isWithheld(workspace)}))`
+    OR (${thing}.is_public AND ${workspace}.organization_id = $2 AND NOT ${isClosed(workspace)}))`

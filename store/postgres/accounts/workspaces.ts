@@ -1,8 +1,9 @@
 import type { GivenLimits } from '../../limits.ts'
 import type { Database, Queries } from '../database.ts'
-import { isWithheld, mayManage, mayUse, mayWrite, type UserKind } from './visibility.ts'
+import { isWithheld, mayManage, mayUse, mayWrite, type Refusal, type Role, type UserKind } from './visibility.ts'
 
-export type Workspace = { id: string; name: string; isOwner: boolean }
+/** `isWritable`: the caller is at least an editor. */
+export type Workspace = { id: string; name: string; isWritable: boolean }
 
 /** Creates a workspace owned by the user. Fails with a unique violation when the name is taken. */
 export async function insertWorkspace(
@@ -11,11 +12,11 @@ export async function insertWorkspace(
 ): Promise<Workspace> {
   return await database.transaction(async (queries) => {
     const row = await queries.row<Workspace>(
-      'INSERT INTO workspaces (organization_id, name, plan) VALUES ($1, $2, $3) RETURNING id, name, true AS "isOwner"',
+      'INSERT INTO workspaces (organization_id, name, plan) VALUES ($1, $2, $3) RETURNING id, name, true AS "isWritable"',
       [workspace.organizationId, workspace.name, workspace.plan ?? null],
     )
     const made = row as Workspace
-    await queries.row('INSERT INTO workspace_members (workspace_id, user_id, is_owner) VALUES ($1, $2, true)', [
+    await queries.row(`INSERT INTO workspace_members (workspace_id, user_id, role) VALUES ($1, $2, 'owner')`, [
       made.id,
       workspace.userId,
     ])
@@ -23,12 +24,11 @@ export async function insertWorkspace(
   })
 }
 
-const usableWorkspaces = `SELECT w.id, w.name, coalesce(own.is_owner, false) AS "isOwner" FROM workspaces w
-  LEFT JOIN workspace_members own ON own.workspace_id = w.id AND own.user_id = $1 WHERE ${mayUse('w')}`
+const usableWorkspaces = `SELECT w.id, w.name, ${mayWrite('w')} AS "isWritable" FROM workspaces w WHERE ${mayUse('w')}`
 
-/** The workspaces that a user may use, by name. */
-export async function listWorkspaces(queries: Queries, userId: string): Promise<Workspace[]> {
-  return await queries.rows<Workspace>(`${usableWorkspaces} ORDER BY w.name`, [userId])
+/** The workspaces that a caller may use, by name. */
+export async function listWorkspaces(queries: Queries, viewerId: string): Promise<Workspace[]> {
+  return await queries.rows<Workspace>(`${usableWorkspaces} ORDER BY w.name`, [viewerId])
 }
 
 /** A workspace as the admins of its organization see it. */
@@ -56,61 +56,87 @@ export async function findOrganizationWorkspace(
   ])
 }
 
-/** A workspace by name, if the user may use it; absent and foreign look the same. */
-export async function findWorkspace(queries: Queries, userId: string, name: string): Promise<Workspace | undefined> {
-  return await queries.row<Workspace>(`${usableWorkspaces} AND w.name = $2`, [userId, name])
+/** A workspace by name, if the caller may use it; absent and foreign look the same. */
+export async function findWorkspace(queries: Queries, viewerId: string, name: string): Promise<Workspace | undefined> {
+  return await queries.row<Workspace>(`${usableWorkspaces} AND w.name = $2`, [viewerId, name])
 }
 
-/** A workspace by name that a user may use or manage; absent and foreign look the same. */
+/** A workspace by name that a caller may use or manage; absent and foreign look the same. */
 export async function findManagedWorkspace(
   queries: Queries,
-  userId: string,
+  viewerId: string,
   name: string,
 ): Promise<(Pick<Workspace, 'id' | 'name'> & { mayManage: boolean }) | undefined> {
   return await queries.row(
     `SELECT w.id, w.name, ${mayManage('w')} AS "mayManage" FROM workspaces w
      WHERE (${mayUse('w')} OR ${mayManage('w')}) AND w.name = $2`,
-    [userId, name],
+    [viewerId, name],
   )
 }
 
-/** Whether a user manages a workspace. */
-export async function managesWorkspace(queries: Queries, userId: string, workspaceId: string): Promise<boolean> {
+/** Whether a caller manages a workspace. */
+export async function managesWorkspace(queries: Queries, viewerId: string, workspaceId: string): Promise<boolean> {
   const row = await queries.row(`SELECT 1 FROM workspaces w WHERE w.id = $2 AND ${mayManage('w')}`, [
-    userId,
+    viewerId,
     workspaceId,
   ])
   return row !== undefined
 }
 
-/**
- * Makes a user a member, or a member an owner; an owner stays one. Service accounts are excluded: their workspaces are
- * fixed when they are created.
- *
- * @returns false when the organization has no such user
- */
-export async function upsertMember(
+type Membership = { workspaceId: string; organizationId: string; userName: string; role: Role }
+
+/** The role that a user was given in a workspace; undefined for somebody who is not a member. */
+export async function findRole(
   queries: Queries,
-  member: { workspaceId: string; organizationId: string; userName: string; isOwner: boolean },
-): Promise<boolean> {
-  const row = await queries.row(
-    `INSERT INTO workspace_members AS m (workspace_id, user_id, is_owner)
-     SELECT $1, u.id, $4 FROM users u WHERE u.user_name = $3 AND u.organization_id = $2
-       AND u.kind = 'person' AND u.deleted_at IS NULL
-     ON CONFLICT (workspace_id, user_id) DO UPDATE SET is_owner = m.is_owner OR excluded.is_owner RETURNING user_id`,
-    [member.workspaceId, member.organizationId, member.userName, member.isOwner],
+  { workspaceId, organizationId, userName }: Omit<Membership, 'role'>,
+): Promise<Role | undefined> {
+  const row = await queries.row<{ role: Role }>(
+    `SELECT m.role FROM workspace_members m JOIN users u ON u.id = m.user_id
+     WHERE m.workspace_id = $1 AND u.organization_id = $2 AND u.user_name = $3 AND u.deleted_at IS NULL`,
+    [workspaceId, organizationId, userName],
   )
-  return row !== undefined
+  return row?.role
 }
 
-export type Member = { userName: string; kind: UserKind; isOwner: boolean }
+/**
+ * Gives a user a role in a workspace; a member gets the new one instead of the old. The workspaces of a service account are
+ * fixed when it is made: only its role in these changes. Call it within `administer`.
+ */
+export async function setRole(
+  queries: Queries,
+  { workspaceId, organizationId, userName, role }: Membership,
+): Promise<'done' | 'unknown' | 'lastOwner'> {
+  const user = await queries.row<{ userId: string }>(
+    `SELECT id AS "userId" FROM users u WHERE user_name = $2 AND organization_id = $1 AND deleted_at IS NULL
+       AND (kind = 'person' OR EXISTS (SELECT 1 FROM workspace_members WHERE workspace_id = $3 AND user_id = u.id))`,
+    [organizationId, userName, workspaceId],
+  )
+  if (!user) return 'unknown'
+  if (role !== 'owner' && (await isLastOwner(queries, workspaceId, user.userId))) return 'lastOwner'
+  await queries.row(
+    `INSERT INTO workspace_members (workspace_id, user_id, role) VALUES ($1, $2, $3)
+     ON CONFLICT (workspace_id, user_id) DO UPDATE SET role = excluded.role`,
+    [workspaceId, user.userId, role],
+  )
+  return 'done'
+}
+
+async function isLastOwner(queries: Queries, workspaceId: string, userId: string): Promise<boolean> {
+  const owners = await queries.rows<{ userId: string }>(
+    `SELECT user_id AS "userId" FROM workspace_members WHERE workspace_id = $1 AND role = 'owner'`,
+    [workspaceId],
+  )
+  return owners.length === 1 && owners[0]?.userId === userId
+}
+
+export type Member = { userName: string; kind: UserKind; role: Role }
 
 /** The people and restricted service accounts of a workspace: owners first, then by name. */
 export async function listMembers(queries: Queries, workspaceId: string): Promise<Member[]> {
   return await queries.rows<Member>(
-    `SELECT u.user_name AS "userName", u.kind, m.is_owner AS "isOwner" FROM workspace_members m
+    `SELECT u.user_name AS "userName", u.kind, m.role FROM workspace_members m
      JOIN users u ON u.id = m.user_id WHERE m.workspace_id = $1 AND u.deleted_at IS NULL
-     ORDER BY m.is_owner DESC, u.user_name`,
+     ORDER BY m.role = 'owner' DESC, u.user_name`,
     [workspaceId],
   )
 }
@@ -123,7 +149,7 @@ export async function deleteMember(
   const members = await listMembers(queries, workspaceId)
   const member = members.find((it) => it.userName === userName && it.kind === 'person')
   if (!member) return 'unknown'
-  if (member.isOwner && members.filter((it) => it.isOwner).length === 1) return 'lastOwner'
+  if (member.role === 'owner' && members.filter((it) => it.role === 'owner').length === 1) return 'lastOwner'
   await queries.row(
     `DELETE FROM workspace_members m USING users u WHERE m.workspace_id = $1 AND u.id = m.user_id AND u.user_name = $2
        AND u.deleted_at IS NULL`,
@@ -132,18 +158,19 @@ export async function deleteMember(
   return 'done'
 }
 
-/** A workspace to write to, with its limits. `isWithheld`: the service account is restricted to other workspaces. */
-export type SoughtWorkspace = { id: string; limits: GivenLimits; isWithheld: boolean }
+/** A workspace to write to with its limits, or why not. */
+export type SoughtWorkspace = { id: string; name: string; limits: GivenLimits; refusal: Refusal | null }
 
 /** A workspace to write to by name; absent and foreign look the same. */
 export async function findWritableWorkspace(
   queries: Queries,
-  userId: string,
+  viewerId: string,
   name: string,
 ): Promise<SoughtWorkspace | undefined> {
   return await queries.row<SoughtWorkspace>(
-    `SELECT w.id, w.limits, NOT ${mayWrite('w')} AS "isWithheld" FROM workspaces w
-     WHERE (${mayWrite('w')} OR ${isWithheld('w')}) AND w.name = $2`,
-    [userId, name],
+    `SELECT w.id, w.name, w.limits,
+       CASE WHEN ${mayWrite('w')} THEN NULL WHEN ${mayUse('w')} THEN 'role' ELSE 'withheld' END AS refusal
+     FROM workspaces w WHERE (${mayUse('w')} OR ${isWithheld('w')}) AND w.name = $2`,
+    [viewerId, name],
   )
 }

@@ -57,7 +57,7 @@ export async function findArtifact(
 ): Promise<Artifact | undefined> {
   const [condition, values] = toCondition(reference)
   return await queries.row<Artifact>(`SELECT ${artifactColumns} ${visibleArtifacts} AND ${condition}`, [
-    viewer.userId,
+    viewer.viewerId,
     viewer.organizationId,
     ...values,
   ])
@@ -80,7 +80,7 @@ export async function listArtifacts(queries: Queries, viewer: Viewer, filter: Ar
        AND ($4::text IS NULL OR a.type = $4)
        AND ($5::text IS NULL OR EXISTS (SELECT 1 ${ofProject} AND p.name = $5))
      ORDER BY a.name`,
-    [viewer.userId, viewer.organizationId, filter.workspaceName, filter.type ?? null, filter.projectName ?? null],
+    [viewer.viewerId, viewer.organizationId, filter.workspaceName, filter.type ?? null, filter.projectName ?? null],
   )
 }
 

@@ -57,6 +57,6 @@ export async function listLinkedVersions(
      JOIN workspaces w ON w.id = a.workspace_id
      WHERE v.deleted_at IS NULL AND ${mayReadOfWorkspace('a', 'w')}
      ORDER BY linked.direction DESC, linked.at, v.place`,
-    [viewer.userId, viewer.organizationId, experiment.key, experiment.id],
+    [viewer.viewerId, viewer.organizationId, experiment.key, experiment.id],
   )
 }

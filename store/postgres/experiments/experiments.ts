@@ -1,10 +1,12 @@
 import type { GivenLimits } from '../../limits.ts'
 import {
+  hasProject,
   isShownIn,
   isWithheld,
   mayReadExperiment,
   mayReadProject,
-  mayWrite,
+  mayWriteProject,
+  type Refusal,
   toViewerValues,
   type Viewer,
 } from '../accounts/visibility.ts'
@@ -48,7 +50,7 @@ export const throttledForMs = 60_000
 export const experimentColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
   w.name AS "workspaceName", e.file_path AS "filePath", e.start_time_ms AS "startTimeMs", e.end_time_ms AS "endTimeMs",
   e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs", e.reported_status AS "reportedStatus", e.stop_requested AS "stopRequested", e.archived,
-  e.has_crashed AS "hasCrashed", e.error, ${mayWrite('w')} AS "isWritable",
+  e.has_crashed AS "hasCrashed", e.error, ${mayWriteProject('p', 'w')} AS "isWritable",
   w.limits || p.limits AS limits, ARRAY(SELECT t.reason FROM experiment_throttles t WHERE t.experiment_id = e.id
     AND t.last_at_ms > extract(epoch FROM now()) * 1000 - ${throttledForMs} ORDER BY t.reason) AS "throttleReasons"`
 
@@ -72,20 +74,22 @@ export async function insertExperiment(queries: Queries, experiment: NewExperime
 /** The fields that a write needs of its experiment. */
 export type WritableExperiment = Pick<Experiment, 'id' | 'limits'>
 
-/** An experiment that the user may write to. `isWithheld`: the service account is restricted to other workspaces. */
-export type SoughtExperiment = WritableExperiment & { isWithheld: boolean }
+/** An experiment that the caller may write to, or why not. */
+export type SoughtExperiment = WritableExperiment & { workspaceName: string; refusal: Refusal | null }
 
-/** The experiments that the user may write to, by key. Absent and foreign ones are left out. */
+/** The experiments that the caller may write to, or know why not, by key. Absent and foreign ones are left out. */
 export async function findWritableExperiments(
   queries: Queries,
-  userId: string,
+  viewerId: string,
   keys: string[],
 ): Promise<Map<string, SoughtExperiment>> {
   const rows = await queries.rows<SoughtExperiment & { key: string }>(
-    `SELECT e.key, e.id, w.limits || p.limits AS limits, NOT ${mayWrite('w')} AS "isWithheld" FROM experiments e
+    `SELECT e.key, e.id, w.limits || p.limits AS limits, w.name AS "workspaceName",
+       CASE WHEN ${mayWriteProject('p', 'w')} THEN NULL WHEN ${hasProject('p', 'w')} THEN 'role' ELSE 'withheld' END
+         AS refusal FROM experiments e
      JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
-     WHERE (${mayWrite('w')} OR ${isWithheld('w')}) AND e.key = ANY($2) AND e.deleted_at IS NULL`,
-    [userId, keys],
+     WHERE (${hasProject('p', 'w')} OR ${isWithheld('w')}) AND e.key = ANY($2) AND e.deleted_at IS NULL`,
+    [viewerId, keys],
   )
   return new Map(rows.map(({ key, ...experiment }) => [key, experiment]))
 }
@@ -152,11 +156,11 @@ export async function listExperiments(queries: Queries, viewer: Viewer, page: Ex
 /**
  * Stops, archives, deletes or restores an experiment. Only `restored` applies to a deleted one.
  *
- * @returns false when there is none, or when the user may not change it
+ * @returns false when there is none, or when the caller may not change it
  */
 export async function updateCondition(
   queries: Queries,
-  userId: string,
+  viewerId: string,
   key: string,
   condition: 'stopped' | 'archived' | 'deleted' | 'restored',
 ): Promise<boolean> {
@@ -168,9 +172,9 @@ export async function updateCondition(
   }[condition]
   const row = await queries.row(
     `UPDATE experiments e SET ${change} FROM projects p JOIN workspaces w ON w.id = p.workspace_id
-     WHERE p.id = e.project_id AND e.key = $2 AND ${mayWrite('w')}
+     WHERE p.id = e.project_id AND e.key = $2 AND ${mayWriteProject('p', 'w')}
        ${condition === 'restored' ? '' : 'AND e.deleted_at IS NULL'} RETURNING e.id`,
-    [userId, key],
+    [viewerId, key],
   )
   return row !== undefined
 }

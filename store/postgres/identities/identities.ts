@@ -1,4 +1,4 @@
-import { type Account, isOperator } from '../accounts/accounts.ts'
+import { type Account, accountColumns, joinedPlace } from '../accounts/accounts.ts'
 import type { Database, Queries } from '../database.ts'
 import { endIdentity } from './endings.ts'
 import { applyGroups, type GroupRole, toWorkspaceRoles } from './group-roles.ts'
@@ -223,10 +223,9 @@ export async function findIdentityAccount(
 ): Promise<IdentityAccount | undefined> {
   type Row = Account & { email: string | null; groups: string[]; confirmedMsAgo: number }
   const row = await queries.row<Row>(
-    `SELECT i.id AS "keyId", u.id AS "userId", u.user_name AS "userName", u.kind, u.organization_id AS "organizationId",
-       u.is_admin AS "isAdmin", ${isOperator} AS "isOperator", w.name AS "defaultWorkspaceName", '{}'::jsonb AS limits,
-       i.email, i.groups, (extract(epoch FROM now() - i.confirmed_at) * 1000)::float8 AS "confirmedMsAgo"
-     FROM identities i JOIN users u ON u.id = i.user_id LEFT JOIN workspaces w ON w.id = u.default_workspace_id
+    `SELECT i.id AS "keyId", ${accountColumns}, i.email, i.groups,
+       (extract(epoch FROM now() - i.confirmed_at) * 1000)::float8 AS "confirmedMsAgo"
+     FROM identities i JOIN users u ON u.id = i.user_id LEFT JOIN api_keys k ON false ${joinedPlace}
      WHERE i.issuer = $1 AND i.subject = $2 AND u.deleted_at IS NULL AND u.suspended_at IS NULL`,
     [issuer, subject],
   )

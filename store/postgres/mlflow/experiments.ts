@@ -1,4 +1,4 @@
-import { mayReadProject, mayWrite, toViewerValues, type Viewer } from '../accounts/visibility.ts'
+import { mayReadProject, mayWriteProject, toViewerValues, type Viewer } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
 
 /** A project as an experiment of MLflow. Times are ms since the Unix epoch. */
@@ -17,7 +17,7 @@ export type MlflowExperiment = {
 const columns = `p.id, p.name, w.name AS "workspaceName", p.artifact_location AS "artifactLocation",
   floor(extract(epoch FROM p.created_at) * 1000)::float8 AS "createdAtMs",
   floor(extract(epoch FROM p.updated_at) * 1000)::float8 AS "updatedAtMs",
-  p.workspace_id IS NULL AS "isDeleted", ${mayWrite('w')} AS "isWritable",
+  p.workspace_id IS NULL AS "isDeleted", ${mayWriteProject('p', 'w')} AS "isWritable",
   coalesce((SELECT json_object_agg(t.key, t.value) FROM project_tags t WHERE t.project_id = p.id), '{}') AS tags`
 
 /** A deleted project is still in the workspace that it was deleted from. */

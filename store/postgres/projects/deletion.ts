@@ -1,4 +1,4 @@
-import { mayWrite } from '../accounts/visibility.ts'
+import { hasProject, mayWriteProject } from '../accounts/visibility.ts'
 import type { Database, Queries } from '../database.ts'
 import { ensureProject } from './projects.ts'
 
@@ -73,17 +73,17 @@ export async function listDeletedProjects(queries: Queries, workspaceId: string)
   )
 }
 
-/** A project whose deletion the user may undo. */
+/** A deleted project that the caller may read, and whether it may undo that. */
 export async function findDeletedProject(
   queries: Queries,
-  userId: string | null,
+  viewerId: string | null,
   projectId: string,
-): Promise<{ projectName: string; workspaceName: string } | undefined> {
+): Promise<{ projectName: string; workspaceName: string; isWritable: boolean } | undefined> {
   return await queries.row(
-    `SELECT p.name AS "projectName", w.name AS "workspaceName" FROM projects p
-     JOIN workspaces w ON w.id = coalesce(p.workspace_id, p.deleted_from)
-     WHERE p.id = $2 AND p.deleted_at IS NOT NULL AND ${mayWrite('w')}`,
-    [userId, projectId],
+    `SELECT p.name AS "projectName", w.name AS "workspaceName", ${mayWriteProject('p', 'w')} AS "isWritable"
+     FROM projects p JOIN workspaces w ON w.id = coalesce(p.workspace_id, p.deleted_from)
+     WHERE p.id = $2 AND p.deleted_at IS NOT NULL AND ${hasProject('p', 'w')}`,
+    [viewerId, projectId],
   )
 }
 

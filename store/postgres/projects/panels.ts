@@ -1,4 +1,4 @@
-import { mayWrite } from '../accounts/visibility.ts'
+import { mayUse, mayWrite } from '../accounts/visibility.ts'
 import type { Database, Queries } from '../database.ts'
 
 /** The metadata of a panel. Its bytes are in the object store. */
@@ -13,6 +13,9 @@ export type Panel = {
   createdAtMs: bigint
   updatedAtMs: bigint
 }
+
+/** A panel, and whether the caller may change it. */
+export type FoundPanel = Panel & { workspaceName: string; isWritable: boolean }
 
 const panelColumns = `p.id, p.workspace_id AS "workspaceId", p.file_name AS "fileName", p.size, p.sha256, p.object_key AS "objectKey",
   u.user_name AS "userName", p.created_at_ms AS "createdAtMs", p.updated_at_ms AS "updatedAtMs"`
@@ -106,20 +109,21 @@ export async function listPanels(queries: Queries, workspaceId: string): Promise
   )
 }
 
-/** A panel of a workspace that the user may write to; absent and foreign look the same. */
-export async function findPanel(queries: Queries, userId: string, id: string): Promise<Panel | undefined> {
-  return await queries.row<Panel>(
-    `SELECT ${panelColumns} FROM panels p JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id
-     WHERE p.id = $2 AND ${mayWrite('w')}`,
-    [userId, id],
+/** A panel of a workspace that the caller may read; absent and foreign look the same. */
+export async function findPanel(queries: Queries, viewerId: string, id: string): Promise<FoundPanel | undefined> {
+  return await queries.row<FoundPanel>(
+    `SELECT ${panelColumns}, w.name AS "workspaceName", ${mayWrite('w')} AS "isWritable"
+     FROM panels p JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id
+     WHERE p.id = $2 AND ${mayUse('w')}`,
+    [viewerId, id],
   )
 }
 
-/** True when the user had such a panel. Its object is deleted later. */
-export async function deletePanel(queries: Queries, userId: string, id: string): Promise<boolean> {
+/** True when there was such a panel that the caller may delete. Its object is deleted later. */
+export async function deletePanel(queries: Queries, viewerId: string, id: string): Promise<boolean> {
   const row = await queries.row(
     `DELETE FROM panels p USING workspaces w WHERE w.id = p.workspace_id AND p.id = $2 AND ${mayWrite('w')} RETURNING p.id`,
-    [userId, id],
+    [viewerId, id],
   )
   return row !== undefined
 }

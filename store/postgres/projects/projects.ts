@@ -1,4 +1,4 @@
-import { mayReadProject, mayWrite, toViewerValues, type Viewer } from '../accounts/visibility.ts'
+import { mayReadProject, mayWriteProject, toViewerValues, type Viewer } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
 
 export type Project = {
@@ -17,7 +17,7 @@ export type Project = {
 
 const projectColumns = `p.id AS "projectId", p.name AS "projectName", o.user_name AS "ownerUserName",
   p.description AS "projectDescription", w.name AS "workspaceName", p.is_public AS "isPublic", p.archived,
-  ${mayWrite('w')} AS "isWritable",
+  ${mayWriteProject('p', 'w')} AS "isWritable",
   (SELECT count(*)::int FROM experiments e WHERE e.project_id = p.id AND e.deleted_at IS NULL) AS "numberOfExperiments",
   greatest(extract(epoch FROM p.updated_at) * 1000,
     (SELECT max(e.active_at_ms) FROM experiments e WHERE e.project_id = p.id))::float8 AS "lastUpdated"`

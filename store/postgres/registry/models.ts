@@ -1,4 +1,4 @@
-import { mayReadOfWorkspace, mayWrite, type Viewer } from '../accounts/visibility.ts'
+import { mayReadOfWorkspace, mayUse, mayWrite, type Viewer } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
 
 export type RegistryModel = {
@@ -14,10 +14,12 @@ export type RegistryModel = {
   numberOfVersions: number
   /** Whether the caller may change it, or only read it. */
   isWritable: boolean
+  /** Whether the caller has a role in the workspace. */
+  isMember: boolean
 }
 
 const lockedColumns = `m.id, m.workspace_id AS "workspaceId", w.name AS "workspaceName", m.name, m.description,
-  m.is_public AS "isPublic", ${mayWrite('w')} AS "isWritable"`
+  m.is_public AS "isPublic", ${mayWrite('w')} AS "isWritable", ${mayUse('w')} AS "isMember"`
 
 export const modelColumns = `${lockedColumns}, u.user_name AS "userName", m.created_at_ms AS "createdAtMs",
   m.updated_at_ms AS "updatedAtMs",
@@ -27,7 +29,7 @@ const visibleModels = `FROM registry_models m JOIN workspaces w ON w.id = m.work
   WHERE ${mayReadOfWorkspace('m', 'w')}`
 
 /** The values of `$1` and `$2`: share codes do not apply here. */
-const toValues = ({ userId, organizationId }: Viewer) => [userId, organizationId]
+const toValues = ({ viewerId, organizationId }: Viewer) => [viewerId, organizationId]
 
 /** The registered models of a workspace that the viewer may see, by name. */
 export async function listRegistryModels(
@@ -62,7 +64,7 @@ export type RegistryReference = ModelName | { modelId: string } | { versionId: s
 /** The fields that a change needs of its model. */
 export type LockedModel = Pick<
   RegistryModel,
-  'id' | 'workspaceId' | 'workspaceName' | 'name' | 'description' | 'isPublic' | 'isWritable'
+  'id' | 'workspaceId' | 'workspaceName' | 'name' | 'description' | 'isPublic' | 'isWritable' | 'isMember'
 >
 
 /**

@@ -1,4 +1,4 @@
-import { mayReadOfWorkspace, mayWrite, type Viewer } from '../accounts/visibility.ts'
+import { mayReadOfWorkspace, mayUse, type Viewer } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
 import { modelColumns, type RegistryModel } from './models.ts'
 
@@ -22,7 +22,7 @@ type Search = {
 }
 
 /** A condition on a model `m` and its workspace `w`: whoever may change it sees that a model of this name is monitored. */
-const isMonitored = `(${mayWrite('w')} AND EXISTS (SELECT 1 FROM monitored_models o
+const isMonitored = `(${mayUse('w')} AND EXISTS (SELECT 1 FROM monitored_models o
   WHERE o.workspace_id = m.workspace_id AND o.name = m.name))`
 
 const orders = { name: 'm.name, m.id', lastUpdated: 'm.updated_at_ms DESC, m.id' }
@@ -30,7 +30,7 @@ const orders = { name: 'm.name, m.id', lastUpdated: 'm.updated_at_ms DESC, m.id'
 /** The registered models of a workspace that the viewer may see and that have a text; and how many there are in all. */
 export async function searchRegistryModels(
   queries: Queries,
-  { userId, organizationId }: Viewer,
+  { viewerId, organizationId }: Viewer,
   { workspaceName, text, order, skip, limit }: Search,
 ): Promise<{ models: ListedModel[]; total: number }> {
   const from = `FROM registry_models m JOIN workspaces w ON w.id = m.workspace_id JOIN users u ON u.id = m.user_id
@@ -38,7 +38,7 @@ export async function searchRegistryModels(
       AND ($4 = '' OR strpos(lower(m.name), lower($4)) > 0 OR strpos(lower(m.description), lower($4)) > 0
         OR EXISTS (SELECT 1 FROM registry_versions v, unnest(v.stages) AS stage
           WHERE v.model_id = m.id AND strpos(lower(stage), lower($4)) > 0))`
-  const values = [userId, organizationId, workspaceName, text]
+  const values = [viewerId, organizationId, workspaceName, text]
   const models = await queries.rows<ListedModel>(
     `SELECT ${modelColumns}, ${isMonitored} AS "isMonitored",
        (SELECT v.version FROM registry_versions v WHERE v.model_id = m.id
@@ -54,11 +54,11 @@ export async function searchRegistryModels(
 }
 
 /** Whether a model of the name of this registered one reports to its workspace, as far as the viewer may see that. */
-export async function isModelMonitored(queries: Queries, { userId }: Viewer, modelId: string): Promise<boolean> {
+export async function isModelMonitored(queries: Queries, { viewerId }: Viewer, modelId: string): Promise<boolean> {
   const row = await queries.row<{ isMonitored: boolean }>(
     `SELECT ${isMonitored} AS "isMonitored" FROM registry_models m JOIN workspaces w ON w.id = m.workspace_id
      WHERE m.id = $2`,
-    [userId, modelId],
+    [viewerId, modelId],
   )
   return row?.isMonitored ?? false
 }

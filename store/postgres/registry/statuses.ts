@@ -1,4 +1,4 @@
-import { mayReadOfWorkspace, mayWrite, type Viewer } from '../accounts/visibility.ts'
+import { mayReadOfWorkspace, mayUse, mayWrite, type Viewer } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
 
 /** The status of a version until it gets another; every workspace has it. */
@@ -31,18 +31,20 @@ export type VersionFacts = {
   statusConfiguration: StatusConfiguration | null
   /** Whether the caller may change it, or only read it. */
   isWritable: boolean
+  /** Whether the caller has a role in the workspace. */
+  isMember: boolean
 }
 
 /** The metadata and status configuration of a version that the viewer may see. */
 export async function findVersionFacts(
   queries: Queries,
-  { userId, organizationId }: Viewer,
+  { viewerId, organizationId }: Viewer,
   versionId: string,
 ): Promise<VersionFacts | undefined> {
   return await queries.row<VersionFacts>(
-    `SELECT v.metadata, v.status_configuration AS "statusConfiguration", ${mayWrite('w')} AS "isWritable" FROM registry_versions v JOIN registry_models m ON m.id = v.model_id JOIN workspaces w ON w.id = m.workspace_id
+    `SELECT v.metadata, v.status_configuration AS "statusConfiguration", ${mayWrite('w')} AS "isWritable", ${mayUse('w')} AS "isMember" FROM registry_versions v JOIN registry_models m ON m.id = v.model_id JOIN workspaces w ON w.id = m.workspace_id
      WHERE v.id = $3 AND ${mayReadOfWorkspace('m', 'w')}`,
-    [userId, organizationId, versionId],
+    [viewerId, organizationId, versionId],
   )
 }
 

@@ -224,7 +224,7 @@ export async function listRegistryFiles(queries: Queries, versionIds: string[]):
 /** A file of a version that the viewer may see; absent and foreign look the same. */
 export async function findRegistryFile(
   queries: Queries,
-  { userId, organizationId }: Viewer,
+  { viewerId, organizationId }: Viewer,
   versionId: string,
   assetId: string,
 ): Promise<Asset | undefined> {
@@ -232,7 +232,7 @@ export async function findRegistryFile(
     `SELECT ${assetColumns} FROM registry_files WHERE version_id = $3 AND id = $4 AND EXISTS (
        SELECT 1 FROM registry_versions v JOIN registry_models m ON m.id = v.model_id
        JOIN workspaces w ON w.id = m.workspace_id WHERE v.id = $3 AND ${mayReadOfWorkspace('m', 'w')})`,
-    [userId, organizationId, versionId, assetId],
+    [viewerId, organizationId, versionId, assetId],
   )
 }
 
@@ -243,7 +243,7 @@ type RegistryRecord = Pick<RegistryVersion, 'experimentModelId' | 'id' | 'modelI
 /** The versions created from experiment models, as far as the viewer may see them, oldest first. */
 export async function listRegistryRecords(
   queries: Queries,
-  { userId, organizationId }: Viewer,
+  { viewerId, organizationId }: Viewer,
   experimentModelIds: string[],
 ): Promise<RegistryRecord[]> {
   return await queries.rows<RegistryRecord>(
@@ -251,6 +251,6 @@ export async function listRegistryRecords(
        v.created_at_ms AS "createdAtMs", m.name AS "modelName"
      FROM registry_versions v JOIN registry_models m ON m.id = v.model_id JOIN workspaces w ON w.id = m.workspace_id
      WHERE v.experiment_model_id = ANY($3) AND ${mayReadOfWorkspace('m', 'w')} ORDER BY v.place`,
-    [userId, organizationId, experimentModelIds],
+    [viewerId, organizationId, experimentModelIds],
   )
 }

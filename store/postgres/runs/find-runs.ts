@@ -132,7 +132,7 @@ export async function listFoundExperiments(
   { afterId, limit, offset = 0, sort }: Pick<ExperimentPage, 'afterId' | 'limit' | 'offset' | 'sort'>,
 ): Promise<Experiment[]> {
   // The columns name the user alone.
-  const parameters = createParameters([viewer.userId])
+  const parameters = createParameters([viewer.viewerId])
   const where = isAskedFor(scope, parameters)
   return await queries.rows<Experiment>(
     `SELECT ${experimentColumns} ${experimentsWithPlace} WHERE ${where} AND e.id > ${parameters.bind(afterId, 'bigint')}

@@ -75,8 +75,8 @@ it('every administrative act is written down: who, when, what, on what; newest f
   }
   const detailsOf = (act: string) => entries.findLast((it) => it.act === act)?.details
   expect(detailsOf('key.created')).toEqual({ keyId })
-  expect(detailsOf('user.changed')).toEqual({ isAdmin: true })
-  expect(detailsOf('workspace-member.set')).toEqual({ workspaceName, admin: true })
+  expect(detailsOf('user.changed')).toEqual({ role: 'admin' })
+  expect(detailsOf('workspace-member.set')).toEqual({ workspaceName, role: 'owner' })
   expect(detailsOf('limits.set')).toEqual({ workspaceName, set: { metricsPerMinute: 10 }, unset: [] })
   expect(detailsOf('webhooks.set')).toEqual({ modelName: '*', how: 'merge', hosts: ['hooks.example'] })
   expect(JSON.stringify(entries)).not.toContain('never written down')

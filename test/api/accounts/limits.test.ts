@@ -106,7 +106,7 @@ describe('limits', () => {
 
   it('are for admins only, and only of their own organization', async () => {
     for (const path of ['/admin/limits?workspaceName=x', '/admin/keys']) {
-      expectRefusal(await service.client.get(path), 403, 8000015, /^Only an admin may do this/)
+      expectRefusal(await service.client.get(path), 403, 8000015, /^Only an admin or an auditor may read this/)
     }
     expectRefusal(await put({ workspaceName, limits: {} }, service.client), 403, 8000015, /admin/)
 

@@ -37,7 +37,9 @@ describe('admin/users', () => {
     expect(await find(userName)).toEqual({
       userName,
       kind: 'user',
+      role: 'member',
       isAdmin: false,
+      workspaceRole: null,
       defaultWorkspaceName: userName,
       authorizedWorkspaces: null,
       createdAt: expect.any(Number),
@@ -201,8 +203,8 @@ describe('members of a workspace', () => {
     await admin.post('/write/add-workspace-member', { workspaceName, userName: person, admin: false })
     expect((await colleague.get(listed)).body).toEqual({
       members: [
-        { userName: organization.userName, kind: 'user', isOwner: true },
-        { userName: person, kind: 'user', isOwner: false },
+        { userName: organization.userName, kind: 'user', role: 'owner', isOwner: true },
+        { userName: person, kind: 'user', role: 'editor', isOwner: false },
       ],
       mayManage: false,
     })
@@ -212,5 +214,76 @@ describe('members of a workspace', () => {
     expect((await drop(person)).body.msg).toBe('Removed')
     expect((await colleague.get(listed)).status).toBe(400)
     expect((await admin.get(listed)).body).toMatchObject({ members: [{ isOwner: true }], mayManage: true })
+  })
+})
+
+describe('roles', () => {
+  it('of a workspace are given by its owners and admins, and hold at once', async () => {
+    const workspaceName = await organization.createWorkspace(uniqueName('workspace'))
+    const projectName = uniqueName('project')
+    const [person, second] = [uniqueName('person'), uniqueName('second')]
+    const client = organization.as(await organization.createColleague(person), workspaceName)
+    const set = (fields: Record<string, unknown>) =>
+      admin.post('/write/add-workspace-member', { workspaceName, userName: person, ...fields })
+    const create = () => client.post('/write/experiment/create', { workspaceName, projectName })
+
+    const roleAfter = async (fields: Record<string, unknown>) => {
+      expect((await set(fields)).body.msg).toBe('Saved')
+      const { members } = (await admin.get(`/workspaces/members?workspaceName=${workspaceName}`)).body
+      return (members as { userName: string; role: string }[]).find((it) => it.userName === person)?.role
+    }
+
+    expect(await roleAfter({ role: 'viewer' })).toBe('viewer')
+    expectRefusal(await create(), 403, 8000150, /needs the role editor or owner in the workspace/)
+    // As clients that know two roles only send it: a member keeps the role.
+    expect(await roleAfter({ admin: false })).toBe('viewer')
+    expect(await roleAfter({ role: 'editor' })).toBe('editor')
+    expect((await create()).status).toBe(200)
+    expect(await roleAfter({ admin: true })).toBe('owner')
+    expect(await roleAfter({ admin: false })).toBe('owner')
+
+    await organization.createColleague(second)
+    const add = { workspaceName, userName: second, role: 'viewer' }
+    expect((await client.post('/write/add-workspace-member', add)).status).toBe(200)
+    expect((await client.post('/write/remove-workspace-member', { ...add, role: undefined })).status).toBe(200)
+    const demote = { workspaceName, userName: organization.userName, role: 'editor' }
+    expect((await client.post('/write/add-workspace-member', demote)).status).toBe(200)
+    expectRefusal(await set({ role: 'viewer' }), 400, 8000114, /is the only owner/)
+    expectRefusal(await set({ role: 'boss' }), 400, codes.badRequest, /^role: must be one of viewer, editor, owner/)
+  })
+
+  it('a viewer is refused every write of points, with a sentence that names the role', async () => {
+    const experimentKey = await admin.createExperiment()
+    const viewer = organization.as(await organization.createColleague(uniqueName('viewer')))
+    const userName = (await viewer.get('/account-details')).body.userName as string
+    const { workspaceName } = organization
+    await admin.post('/write/add-workspace-member', { workspaceName, userName, role: 'viewer' })
+    expect((await viewer.get(`/experiment/metadata?experimentKey=${experimentKey}`)).status).toBe(200)
+    const point = { experimentKey, metricName: 'loss', metricValue: 1, step: 1 }
+    // On the fast path, and on Node's server.
+    for (const headers of [{}, { prefer: 'wait=0' }] as Record<string, string>[]) {
+      const refused = await viewer.post('/write/experiment/metric', point, { headers })
+      expectRefusal(refused, 403, 90210, /needs the role editor or owner in the workspace/)
+      expect(refused.body.data).toBeNull()
+    }
+    const event = { workspaceName, modelName: 'net', predictionId: 'a', inputFeatures: { age: 1 } }
+    expectRefusal(await viewer.post('/mpm/v2/events/batch', { data: [event] }), 403, 8000150, /needs the role editor/)
+  })
+
+  it('of the organization are given by admins: an auditor reads all of it, and changes nothing', async () => {
+    const userName = uniqueName('auditor')
+    const auditor = organization.as(await organization.createColleague(userName, { role: 'auditor' }))
+    const setRole = (role: string) => admin.send('PUT', `/admin/users/${userName}`, JSON.stringify({ role }))
+    expect(await find(userName)).toMatchObject({ role: 'auditor', isAdmin: false })
+    const experimentKey = await admin.createExperiment()
+    expect((await auditor.get(`/experiment/metadata?experimentKey=${experimentKey}`)).status).toBe(200)
+    expect((await auditor.get('/admin/audit')).status).toBe(200)
+    expect((await auditor.post('/admin/users', { userName: uniqueName('x') })).status).toBe(403)
+    expect((await setRole('member')).status).toBe(200)
+    await eventually(async () => expect((await auditor.get('/admin/audit')).status).toBe(403))
+    expect((await auditor.get(`/experiment/metadata?experimentKey=${experimentKey}`)).status).toBe(400)
+    expect((await setRole('admin')).status).toBe(200)
+    await eventually(async () => expect((await auditor.get('/admin/audit')).status).toBe(200))
+    expectRefusal(await setRole('king'), 400, codes.badRequest, /^role: must be one of member, auditor, admin/)
   })
 })

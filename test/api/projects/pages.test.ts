@@ -307,7 +307,7 @@ describe('add-workspace-member', () => {
     expect((await write()).status).toBe(200)
     const another = await aColleague()
     const refused = await add({ userName: another.userName }, colleague.client)
-    expectRefusal(refused, 403, 8000017, /^Only an owner of the workspace ".*" may add members\.$/)
+    expectRefusal(refused, 403, 8000017, /^Only an owner of the workspace ".*", or an admin, may do this\.$/)
   })
 
   it('makes an owner when admin is true, who may add others, and never demotes one', async () => {

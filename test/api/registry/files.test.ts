@@ -62,7 +62,8 @@ async function findViewer() {
     'SELECT id AS "userId", organization_id AS "organizationId" FROM users WHERE user_name = $1',
     [service.userName],
   )
-  return { ...(row as { userId: string; organizationId: string }), shareCode: null }
+  const { userId, organizationId } = row as { userId: string; organizationId: string }
+  return { userId, viewerId: userId, organizationId, shareCode: null }
 }
 
 /** How many connections to this test's database wait for others to end. */

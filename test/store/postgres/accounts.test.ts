@@ -134,7 +134,7 @@ describe('a first start', () => {
     const own = openDatabase({ url: postgresUrl, onError: () => undefined })
     const { organizationId } = (await findOrganization(own, 'default')) as { organizationId: string }
     const actor = { organizationId, userName: 'test' }
-    await insertUser(own, actor, { userName: 'boss', isAdmin: true, workspaceName: 'default' })
+    await insertUser(own, actor, { userName: 'boss', role: 'admin', workspaceName: 'default' })
     const boss = { userName: 'boss', isService: false }
     const key = await addKey(own, actor, boss)
     expect(await removeUser(own, actor, { userName: 'admin', isService: false })).toBe('done')
