@@ -107,6 +107,7 @@ import { createRegistrySearchRoutes } from './registry/search.ts'
 import { createRegistryStatusRoutes } from './registry/statuses.ts'
 import { createRegistryVersionRoutes } from './registry/versions.ts'
 import { createSearchRoutes } from './search/routes.ts'
+import type { SingleSignOn } from './single-sign-on/single-sign-on.ts'
 import { createWebhookDeliveryRoutes } from './webhooks/deliveries.ts'
 import { createWebhookRoutes } from './webhooks/receivers.ts'
 
@@ -148,6 +149,8 @@ type Deps = {
   /** The base URL of the web application, for links to experiments. */
   appUrl: string
   signIn: SignIn
+  /** Undefined without OpenID Connect providers. */
+  singleSignOn: SingleSignOn | undefined
   publicUrl: string | undefined
   /** Where the people of the reverse proxy sign out. */
   proxySignOutUrl: string | undefined
@@ -182,6 +185,7 @@ export function createApiRoutes({
   seriesLimits,
   appUrl,
   signIn,
+  singleSignOn,
   publicUrl,
   proxySignOutUrl,
   version,
@@ -301,7 +305,7 @@ export function createApiRoutes({
       workspaceBytesMax: assetLimits.workspaceBytesMax,
     }),
     ...createRetentionRoutes({ database }),
-    ...createSessionRoutes({ database, signIn, publicUrl, proxySignOutUrl, version }),
+    ...createSessionRoutes({ database, signIn, singleSignOn, publicUrl, proxySignOutUrl, version }),
     ...createNotificationRoutes({ database }),
     ...createOwnKeyRoutes({ database }),
     ...createUserRoutes({ database }),

@@ -224,7 +224,7 @@ export async function startService(
         changes: keyChanges,
         onCaller,
       }),
-      ...(api && { signInWithLink: api.signIn.withLink }),
+      ...(api && { signInWithLink: api.signIn.withLink, providerSignIn: api.singleSignOn }),
       health: {
         checks: {
           postgres: () => database.row('SELECT 1'),

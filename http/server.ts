@@ -46,6 +46,7 @@ import {
   toUrl,
   uploadTypes,
 } from './route.ts'
+import { addProviderPages, type ProviderSignIn } from './sign-in/provider-pages.ts'
 import type { ProxyCheck } from './sign-in/proxy-check.ts'
 import { addSignInLink } from './sign-in-link.ts'
 
@@ -64,6 +65,8 @@ type Settings = {
   checkSession?(headers: FastifyRequest['headers'], mayChange: boolean): Caller | Promise<Caller> | undefined
   /** Opens a session with the token of a sign-in link; answers its cookie, or undefined when the link no longer works. */
   signInWithLink?(token: string, headers: FastifyRequest['headers']): Promise<string | undefined>
+  /** Absent without OpenID Connect providers. */
+  providerSignIn?: ProviderSignIn | undefined
   health: Health
   version: string
   /** Absent for processes that serve no web interface. */
@@ -141,6 +144,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     done()
   })
   if (settings.signInWithLink) addSignInLink(app, settings.signInWithLink)
+  if (settings.providerSignIn) addProviderPages(app, settings.providerSignIn)
   pages = settings.pages && (await addPages(app, settings.pages))
   if (!pages) app.get('/', { schema: { hide: true } }, async (_request, reply) => reply.redirect('/reference'))
   addReference(app, { version, routes: [...routes, ...(settings.otherRoutes ?? [])] })

@@ -5,6 +5,7 @@ import { type Caller, type Route, route } from '../../http/route.ts'
 import { endSession, listSessions } from '../../store/postgres/accounts/sessions.ts'
 import { findOrganizationName, shownKinds } from '../../store/postgres/accounts/users.ts'
 import type { Database } from '../../store/postgres/database.ts'
+import type { SingleSignOn } from '../single-sign-on/single-sign-on.ts'
 import type { SignIn } from './sign-in.ts'
 import { listUsable } from './workspaces.ts'
 
@@ -31,13 +32,21 @@ const sessionAnswer = z.object({
 type Deps = {
   database: Database
   signIn: SignIn
+  singleSignOn: SingleSignOn | undefined
   publicUrl: string | undefined
   proxySignOutUrl: string | undefined
   version: string
 }
 
 /** Sessions of browsers: the web interface signs in with them. */
-export function createSessionRoutes({ database, signIn, publicUrl, proxySignOutUrl, version }: Deps): Route[] {
+export function createSessionRoutes({
+  database,
+  signIn,
+  singleSignOn,
+  publicUrl,
+  proxySignOutUrl,
+  version,
+}: Deps): Route[] {
   async function describe(caller: Caller): Promise<z.input<typeof sessionAnswer>> {
     const { userName, isAdmin, isAuditor, isOperator, organizationId, defaultWorkspaceName, session } = caller
     return {
@@ -80,6 +89,22 @@ export function createSessionRoutes({ database, signIn, publicUrl, proxySignOutU
 
     route({
       method: 'GET',
+      path: '/session/providers',
+      atRoot: true,
+      permission: 'anyone',
+      topic,
+      summary:
+        'Lists where people can sign in without a key. Open `path`, below the address of the service, in a browser; `to` is the ' +
+        'path of the page to come back to.',
+      answer: z.object({
+        providers: z.array(z.object({ id: z.string(), name: z.string(), path: z.string() })),
+      }),
+      shape: 'plain',
+      handle: () => ({ providers: singleSignOn?.providers ?? [] }),
+    }),
+
+    route({
+      method: 'GET',
       path: '/session',
       atRoot: true,
       permission: 'caller',
@@ -99,13 +124,17 @@ export function createSessionRoutes({ database, signIn, publicUrl, proxySignOutU
       atRoot: true,
       permission: 'caller',
       topic,
-      summary: 'Ends the session of the caller, and removes its cookie.',
-      answer: z.undefined(),
-      shape: 'empty',
+      summary:
+        'Ends the session of the caller, and removes its cookie. `signOutUrl` is where to sign out at the provider that ' +
+        'opened it.',
+      answer: z.object({ signOutUrl: z.string().nullable() }),
+      shape: 'plain',
       async handle({ caller, headers, reply }) {
+        const signOutUrl = await singleSignOn?.leave(caller)
         if (caller.session) await endSession(database, caller, caller.session.id)
-        reply.header('set-cookie', signIn.noCookie(headers))
-        return undefined
+        // The address holds a token.
+        reply.header('set-cookie', signIn.noCookie(headers)).header('cache-control', 'no-store')
+        return { signOutUrl: signOutUrl ?? null }
       },
     }),
 
@@ -121,7 +150,11 @@ export function createSessionRoutes({ database, signIn, publicUrl, proxySignOutU
             sessionId: z.uuid(),
             isCurrent: z.boolean(),
             userAgent: z.string().describe('the browser, as it named itself when it signed in'),
-            shownPrefix: z.string().nullable().describe('the key that opened it; null after a sign-in link'),
+            shownPrefix: z.string().nullable().describe('the key that opened it; null when none did'),
+            provider: z
+              .string()
+              .nullable()
+              .describe('the provider of single sign-on that opened it; null when none did'),
             createdAt: timeMs,
             expiresAt: timeMs,
           }),

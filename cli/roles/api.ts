@@ -3,7 +3,12 @@ import { createOrphanedObjects } from '../../api/assets/orphaned-objects.ts'
 import { createChangeStreams } from '../../api/live/changes.ts'
 import { createLiveStreams } from '../../api/live/streams.ts'
 import { createApiRoutes } from '../../api/routes.ts'
+import { createProvider } from '../../api/single-sign-on/provider.ts'
+import { createRefresher } from '../../api/single-sign-on/refresher.ts'
+import { createSingleSignOn } from '../../api/single-sign-on/single-sign-on.ts'
 import type { KeyCheck } from '../../http/key-check.ts'
+import { createResolver, resolveLocally } from '../../http/outgoing/addresses.ts'
+import { createGuardedFetch } from '../../http/outgoing/guarded-fetch.ts'
 import type { Route } from '../../http/route.ts'
 import { repeat } from '../../runtime/poll.ts'
 import { storeChecks } from '../../store/checks/stores.ts'
@@ -20,6 +25,9 @@ import type { RouteParts } from './parts.ts'
 
 const orphanedObjectsEveryMs = 60_000
 const identitiesEveryMs = 5_000
+/** How long a provider may take to answer, and how long its answer may be. */
+const providerMsMax = 10_000
+const providerBytesMax = 4 * 1024 * 1024
 
 /** Answers all calls but the writes of the stream. @param appUrl the address of the service in links */
 export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCheck) {
@@ -56,6 +64,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
   })
   closers.push(() => orphanedObjects.close())
   const { providers, proxy } = settings.singleSignOn
+  const singleSignOn = openSingleSignOn(parts)
   const policies = [...providers, ...(proxy ? [proxy] : [])].map((it) => it.policy)
   await requireOrganizations(database, policies)
   const unconfirmed = repeat({
@@ -106,14 +115,52 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     seriesLimits: settings.seriesLimits,
     appUrl,
     signIn,
+    singleSignOn,
     publicUrl,
     proxySignOutUrl: proxy?.signOutUrl,
     version,
   })
-  return { objects, liveStreams, changeStreams, signIn, routes: routes.map((it): Route => ({ ...it, tier: 'api' })) }
+  return {
+    objects,
+    liveStreams,
+    changeStreams,
+    signIn,
+    singleSignOn,
+    routes: routes.map((it): Route => ({ ...it, tier: 'api' })),
+  }
 }
 
 export type Api = Awaited<ReturnType<typeof openApi>>
+
+/** Signs people in at OpenID Connect providers, and asks these again and again; undefined when the settings name none. */
+function openSingleSignOn({ settings, intervals, database, secrets, closers, onStoreError, log }: RouteParts) {
+  const { singleSignOn, publicUrl, masterKey, sessionDays, identityPrivateHosts, identityExtraCa } = settings
+  if (singleSignOn.providers.length === 0 || publicUrl === undefined) return undefined
+  if (!secrets || !masterKey) {
+    throw new Error('SVC_MASTER_KEY must be set: it encrypts what the providers in SVC_SSO are asked with.')
+  }
+  const fetch = createGuardedFetch({
+    privateHosts: identityPrivateHosts,
+    extraCa: identityExtraCa,
+    resolvePublic: createResolver({ timeoutMs: providerMsMax }),
+    resolvePrivate: resolveLocally,
+    answerMsMax: providerMsMax,
+    answerBytesMax: providerBytesMax,
+  })
+  const now = () => Date.now()
+  const providers = singleSignOn.providers.map((it) => createProvider(it, { fetch, publicUrl, now }))
+  const refresher = createRefresher({
+    database,
+    secrets,
+    providers,
+    everyMs: intervals.identitiesMs ?? identitiesEveryMs,
+    log,
+    onError: onStoreError('identity provider'),
+    now,
+  })
+  closers.push(() => refresher.close())
+  return createSingleSignOn({ database, secrets, masterKey, providers, publicUrl, sessionDays, log, now })
+}
 
 /** @throws Error that names an organization of the settings that does not exist */
 async function requireOrganizations(database: Database, policies: Policy[]) {

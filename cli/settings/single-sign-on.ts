@@ -1,8 +1,11 @@
 import { readFileSync } from 'node:fs'
 import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
+import type { ProviderSettings } from '../../api/single-sign-on/provider.ts'
 import type { ProxySignIn } from '../../http/sign-in/proxy-check.ts'
-import { type GroupRole, organizationRoles, workspaceRoles } from '../../store/postgres/identities/group-roles.ts'
+import { organizationRoles } from '../../store/postgres/accounts/users.ts'
+import { roles } from '../../store/postgres/accounts/visibility.ts'
+import type { GroupRole } from '../../store/postgres/identities/group-roles.ts'
 import type { Policy } from '../../store/postgres/identities/identities.ts'
 
 /**
@@ -98,17 +101,16 @@ const provider = z.strictObject({
   ...policy,
 })
 
+/** Everybody is a member. */
+const givenRoles = organizationRoles.filter((it) => it !== 'member')
+
 const group = z
   .strictObject({
     provider: name,
     group: name,
     workspace: name.max(100, 'must have 100 characters or fewer').optional(),
-    role: z
-      .enum(toNames(workspaceRoles), { error: () => `must be one of ${Object.keys(workspaceRoles).join(', ')}` })
-      .optional(),
-    organizationRole: z
-      .enum(organizationRoles, { error: () => `must be one of ${organizationRoles.join(', ')}` })
-      .optional(),
+    role: z.enum(roles, { error: () => `must be one of ${roles.join(', ')}` }).optional(),
+    organizationRole: z.enum(givenRoles, { error: () => `must be one of ${givenRoles.join(', ')}` }).optional(),
   })
   .superRefine((it, context) => {
     const isOfWorkspace = it.workspace !== undefined && it.role !== undefined
@@ -138,28 +140,6 @@ const singleSignOn = z
       }
     }
   })
-
-function toNames<Role extends string>(roles: Record<Role, unknown>) {
-  return Object.keys(roles) as [Role, ...Role[]]
-}
-
-/** An OpenID Connect provider. */
-type ProviderSettings = {
-  id: string
-  /** On its button. */
-  name: string
-  issuer: string
-  clientId: string
-  /** Undefined for a public client. */
-  clientSecret: string | undefined
-  /** Undefined for what the provider offers of the usual ones. */
-  scopes: string[] | undefined
-  authorizationParameters: Record<string, string>
-  userNameClaim: string
-  groupsClaim: string
-  refreshMs: number
-  policy: Policy
-}
 
 export type SingleSignOn = {
   proxy: (ProxySignIn & { policy: Policy; signOutUrl: string | undefined }) | undefined

@@ -42,7 +42,10 @@ export function toHost(url: URL): string {
 
 /** True for a host that a setting allows although it is private. */
 export function isAllowedPrivate(url: URL, privateHosts: PrivateHosts): boolean {
-  return privateHosts.has(url.hostname) || privateHosts.has(`${url.hostname}:${url.port || '443'}`)
+  return (
+    privateHosts.has(url.hostname) ||
+    privateHosts.has(`${url.hostname}:${url.port || (url.protocol === 'http:' ? '80' : '443')}`)
+  )
 }
 
 function isKnownPrivate(host: string): boolean {

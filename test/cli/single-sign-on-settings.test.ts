@@ -51,23 +51,23 @@ it('names the entry that is wrong', () => {
       {
         providers: [provider],
         groups: [
-          { ...group, workspace: 'w', role: 'member' },
+          { ...group, workspace: 'w', role: 'editor' },
           { ...group, provider: 'crop' },
         ],
       },
       'SVC_SSO.groups[1]: must have workspace and role, or organizationRole',
     ],
     [
-      { providers: [provider], groups: [{ ...group, provider: 'crop', workspace: 'w', role: 'member' }] },
+      { providers: [provider], groups: [{ ...group, provider: 'crop', workspace: 'w', role: 'editor' }] },
       'SVC_SSO.groups[0].provider: is "crop", but the providers are corp',
     ],
     [
       { providers: [provider], groups: [{ ...group, workspace: 'w', role: 'boss' }] },
-      'SVC_SSO.groups[0].role: must be one of member, owner',
+      'SVC_SSO.groups[0].role: must be one of viewer, editor, owner',
     ],
     [
       { providers: [provider], groups: [{ ...group, organizationRole: 'king' }] },
-      'SVC_SSO.groups[0].organizationRole: must be one of admin',
+      'SVC_SSO.groups[0].organizationRole: must be one of auditor, admin',
     ],
     [
       { providers: [provider], groups: [{ ...group, workspace: 'w', role: 'owner', organizationRole: 'admin' }] },

@@ -60,7 +60,7 @@ describe('/openapi.json', () => {
     expect(document.info).toMatchObject({ title: 'svc', version: expect.stringMatching(/^\d+\.\d+\.\d+/) })
     for (const operation of operations()) {
       expect(operation.path).toMatch(
-        /^\/((api\/rest|api\/mpm|api\/[23]\.0\/mlflow(-artifacts)?|mpm|clientlib)\/[a-zA-Z0-9]|session$)/,
+        /^\/((api\/rest|api\/mpm|api\/[23]\.0\/mlflow(-artifacts)?|mpm|clientlib)\/[a-zA-Z0-9]|session(\/providers)?$)/,
       )
       expect(['get', 'post', 'put', 'patch', 'delete']).toContain(operation.method)
       expect(operation.operationId).toMatch(/^[a-z][a-zA-Z0-9_]+$/)

@@ -48,7 +48,9 @@ export function Sessions() {
                   <td className={styles.soft} title={toTime(it.createdAt)}>
                     {toAgo(it.createdAt)}
                   </td>
-                  <td className={styles.soft}>{it.shownPrefix ? <code>{it.shownPrefix}…</code> : 'a link'}</td>
+                  <td className={styles.soft}>
+                    {it.shownPrefix ? <code>{it.shownPrefix}…</code> : (it.provider ?? 'a link')}
+                  </td>
                   <td className={styles.soft}>{toTime(it.expiresAt)}</td>
                   <td className={styles.end}>
                     <Button

@@ -1,26 +1,20 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
-import { refusal, session, signIn } from '../api/accounts.ts'
+import { refusal, type SignInProvider, session, signIn, signInProviders } from '../api/accounts.ts'
+import { baseUrl } from '../api/http.ts'
 import { Button } from '../kit/button.tsx'
 import { TextField } from '../kit/field.tsx'
+import { type Reason, reasons } from './reasons.ts'
 import styles from './sign-in.module.css'
 
-/** Why somebody has to sign in. */
-export type Reason = 'link-used' | 'session-ended' | 'signed-out'
-
-const reasons: Record<Reason, string> = {
-  'link-used': 'This link was used already, or is older than ten minutes. Each works once.',
-  'session-ended': 'Your session has ended. Sign in again to go on where you were.',
-  'signed-out': 'You are signed out.',
-}
-
-/** Takes an API key. It stands in the place of the page that was asked for, so that page appears afterwards. */
+/** Leads to an identity provider, or takes an API key. It stands in the place of the page that was asked for, which appears then. */
 export function SignIn({ reason, onDone }: { reason?: Reason | undefined; onDone?: () => void }) {
   const [key, setKey] = useState('')
   const [error, setError] = useState<string>()
   const [isBusy, setBusy] = useState(false)
   const client = useQueryClient()
   const { data: refused } = useQuery(refusal)
+  const { data: providers = [], isPending } = useQuery(signInProviders)
 
   async function submit(event: FormEvent) {
     event.preventDefault()
@@ -41,6 +35,8 @@ export function SignIn({ reason, onDone }: { reason?: Reason | undefined; onDone
     }
   }
 
+  // Or else the field for a key would take the focus from the buttons.
+  if (isPending) return null
   return (
     <div className={styles.page}>
       <title>Sign in · svc</title>
@@ -56,13 +52,27 @@ export function SignIn({ reason, onDone }: { reason?: Reason | undefined; onDone
             {refused}
           </p>
         )}
+        {providers.length > 0 && (
+          <>
+            <ul className={styles.providers}>
+              {providers.map((it) => (
+                <li key={it.id}>
+                  <a className={styles.provider} href={toStart(it)}>
+                    Sign in with {it.name}
+                  </a>
+                </li>
+              ))}
+            </ul>
+            <p className={styles.or}>or with a key</p>
+          </>
+        )}
         <TextField
           label="API key"
           type="password"
           name="api-key"
           autoComplete="current-password"
           placeholder="svc_…"
-          autoFocus
+          autoFocus={providers.length === 0}
           required
           value={key}
           onChange={(event) => setKey(event.target.value)}
@@ -72,7 +82,7 @@ export function SignIn({ reason, onDone }: { reason?: Reason | undefined; onDone
             {error}
           </p>
         )}
-        <Button type="submit" look="primary" disabled={isBusy}>
+        <Button type="submit" look={providers.length === 0 ? 'primary' : 'plain'} disabled={isBusy}>
           Sign in
         </Button>
         <details className={styles.help}>
@@ -88,6 +98,14 @@ export function SignIn({ reason, onDone }: { reason?: Reason | undefined; onDone
       </form>
     </div>
   )
+}
+
+/** Where the browser goes to sign in; it comes back to the page that it is on. */
+function toStart({ path }: SignInProvider): string {
+  const url = new URL(path, baseUrl)
+  const to = location.href.slice(baseUrl.href.length - 1)
+  if (!to.startsWith('/-/sign-in')) url.searchParams.set('to', to)
+  return url.href
 }
 
 function toLostCookie(publicUrl: string | null): string {

@@ -45,7 +45,18 @@ function nobody(error: unknown): null {
 }
 
 export const signIn = (apiKey: string) => call<Session>('POST', 'session', { apiKey })
-export const signOut = () => call<undefined>('DELETE', 'session')
+/** Answers where to sign out at the provider that has signed the reader in. */
+export const signOut = () => call<{ signOutUrl: string | null }>('DELETE', 'session')
+
+export type SignInProvider = { id: string; name: string; path: string }
+
+/** Where people sign in without a key. */
+export const signInProviders = queryOptions({
+  queryKey: ['sign-in-providers'],
+  queryFn: async ({ signal }) =>
+    (await call<{ providers: SignInProvider[] }>('GET', 'session/providers', undefined, { signal })).providers,
+  staleTime: Number.POSITIVE_INFINITY,
+})
 
 export type Key = { keyId: string; name: string | null; shownPrefix: string; isCurrent: boolean; createdAt: number }
 
@@ -61,6 +72,7 @@ export type BrowserSession = {
   isCurrent: boolean
   userAgent: string
   shownPrefix: string | null
+  provider: string | null
   createdAt: number
   expiresAt: number
 }

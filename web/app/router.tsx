@@ -6,7 +6,7 @@ import {
   lazyRouteComponent,
   retainSearchParams,
 } from '@tanstack/react-router'
-import type { Reason } from '../accounts/sign-in-page.tsx'
+import { isReason, type Reason } from '../accounts/reasons.ts'
 import { parseAdminSearch } from '../admin/admin-search.ts'
 import { session } from '../api/accounts.ts'
 import { baseUrl, isEmbedded, shareCode } from '../api/http.ts'
@@ -208,8 +208,7 @@ const dashboard = createRoute({
 const signIn = createRoute({
   getParentRoute: () => root,
   path: '/-/sign-in',
-  validateSearch: ({ reason }: Record<string, unknown>): { reason?: Reason } =>
-    reason === 'link-used' || reason === 'session-ended' || reason === 'signed-out' ? { reason } : {},
+  validateSearch: ({ reason }: Record<string, unknown>): { reason?: Reason } => (isReason(reason) ? { reason } : {}),
   component: lazyRouteComponent(() => import('../accounts/sign-in-route.tsx'), 'SignInPage'),
 })
 

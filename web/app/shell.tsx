@@ -129,9 +129,10 @@ function ReaderMenu() {
   const client = useQueryClient()
   async function leave() {
     try {
-      await signOut()
+      const { signOutUrl } = await signOut()
       // What was read stays in no memory.
       client.clear()
+      if (signOutUrl !== null) return location.assign(signOutUrl)
       await navigate({ to: '/-/sign-in', search: { reason: 'signed-out' } })
     } catch (error) {
       toastError(error)

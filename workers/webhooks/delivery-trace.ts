@@ -1,5 +1,5 @@
+import { Undeliverable } from '../../http/outgoing/failure.ts'
 import type { Tracing } from '../../runtime/tracing.ts'
-import { Undeliverable } from './failure.ts'
 import type { Send } from './sender.ts'
 
 /** Sends with a trace for each attempt. It is not part of the change's trace, which may be hours old. */

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { type Failure, Undeliverable } from '../../http/outgoing/failure.ts'
 import type { Secrets } from '../../store/postgres/accounts/secrets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
@@ -11,7 +12,6 @@ import {
 } from '../../store/postgres/webhooks/deliveries.ts'
 import { type DeliveryConfig, findDeliveryConfig } from '../../store/postgres/webhooks/delivery-config.ts'
 import { testEvent } from '../../store/postgres/webhooks/outbox.ts'
-import { type Failure, Undeliverable } from './failure.ts'
 import { nextAttemptMs, parseRetryAfter } from './schedule.ts'
 import type { Send } from './sender.ts'
 import { signMessage } from './signature.ts'

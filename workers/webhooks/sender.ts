@@ -1,10 +1,10 @@
 import { Agent, type RequestOptions, request } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { getCACertificates } from 'node:tls'
+import { type Address, findAddresses, type Resolve } from '../../http/outgoing/addresses.ts'
+import { Undeliverable } from '../../http/outgoing/failure.ts'
 import { isPublicAddress } from '../../http/outgoing/public-address.ts'
 import { isAllowedPrivate, type PrivateHosts, parseReceiverUrl, toHost } from '../../http/outgoing/receiver-url.ts'
-import { type Address, findAddresses, type Resolve } from './addresses.ts'
-import { Undeliverable } from './failure.ts'
 
 /**
  * Sends one request to an untrusted receiver: only HTTPS, only public addresses. It resolves the name once, checks

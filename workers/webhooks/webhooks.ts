@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { Counter, Gauge, type Registry } from 'prom-client'
+import { createResolver, resolveLocally } from '../../http/outgoing/addresses.ts'
 import type { PrivateHosts } from '../../http/outgoing/receiver-url.ts'
 import { repeat } from '../../runtime/poll.ts'
 import type { Tracing } from '../../runtime/tracing.ts'
@@ -11,7 +12,6 @@ import {
   listDueReceivers,
 } from '../../store/postgres/webhooks/deliveries.ts'
 import type { QueueBackend } from '../../store/queue/queue.ts'
-import { createResolver, resolveLocally } from './addresses.ts'
 import { traceDeliveries } from './delivery-trace.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { createSender } from './sender.ts'

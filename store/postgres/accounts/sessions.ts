@@ -77,6 +77,47 @@ export async function openSessionByLink(
   })
 }
 
+/** Opens a session for somebody whom a provider has signed in. It ends with the identity. */
+export async function openSessionOfIdentity(
+  database: Database,
+  { identityId, provider, ...user }: { identityId: string; provider: string; userId: string } & Actor,
+  session: Pick<NewSession, 'userAgent' | 'lastsDays'>,
+  encryptIdToken: (queries: Queries, sessionId: string) => Promise<Buffer | null>,
+): Promise<OpenedSession> {
+  return await database.transaction(async (queries) => {
+    const opened = await insertSession(queries, { ...session, userId: user.userId, keyId: null })
+    const { sessionId } = opened
+    await queries.row('UPDATE sessions SET identity_id = $2, id_token = $3 WHERE id = $1', [
+      sessionId,
+      identityId,
+      await encryptIdToken(queries, sessionId),
+    ])
+    await insertAudit(queries, user, 'session.opened', user.userName, { sessionId, provider })
+    return opened
+  })
+}
+
+type SessionIdentity = {
+  identityId: string
+  provider: string
+  subject: string
+  /** Encrypted, as are the tokens. */
+  idToken: Buffer | null
+  tokens: Buffer | null
+  /** False when the person has signed in elsewhere too. */
+  isOnlyOne: boolean
+}
+
+/** The identity of a session; undefined when no provider opened it. */
+export async function findSessionIdentity(queries: Queries, sessionId: string): Promise<SessionIdentity | undefined> {
+  return await queries.row(
+    `SELECT i.id AS "identityId", i.provider, i.subject, s.id_token AS "idToken", i.tokens, NOT EXISTS (
+       SELECT FROM sessions o WHERE o.identity_id = i.id AND o.id <> s.id) AS "isOnlyOne"
+     FROM sessions s JOIN identities i ON i.id = s.identity_id WHERE s.id = $1`,
+    [sessionId],
+  )
+}
+
 async function insertSession(queries: Queries, { userId, keyId, userAgent, lastsDays }: NewSession) {
   const token = createToken()
   await queries.row('DELETE FROM sessions WHERE expires_at < now()')
@@ -99,16 +140,18 @@ export type ListedSession = {
   userAgent: string
   createdAtMs: number
   expiresAtMs: number
-  /** The beginning of the key that opened it; null after a sign-in link. */
+  /** The beginning of the key that opened it; null when none did. */
   shownPrefix: string | null
+  /** The provider that opened it; null when none did. */
+  provider: string | null
 }
 
 /** The sessions of a user, newest first. */
 export async function listSessions(queries: Queries, userId: string): Promise<ListedSession[]> {
   return await queries.rows<ListedSession>(
     `SELECT s.id AS "sessionId", s.user_agent AS "userAgent", ${toMs('s.created_at')} AS "createdAtMs",
-       ${toMs('s.expires_at')} AS "expiresAtMs", k.shown_prefix AS "shownPrefix"
-     FROM ${joined} WHERE s.user_id = $1 AND ${isValid} ORDER BY s.created_at DESC, s.id`,
+       ${toMs('s.expires_at')} AS "expiresAtMs", k.shown_prefix AS "shownPrefix", i.provider
+     FROM ${joined} LEFT JOIN identities i ON i.id = s.identity_id WHERE s.user_id = $1 AND ${isValid} ORDER BY s.created_at DESC, s.id`,
     [userId],
   )
 }

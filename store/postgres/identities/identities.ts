@@ -1,7 +1,7 @@
 import { type Account, accountColumns, joinedPlace } from '../accounts/accounts.ts'
 import type { Database, Queries } from '../database.ts'
 import { endIdentity } from './endings.ts'
-import { applyGroups, type GroupRole, toWorkspaceRoles } from './group-roles.ts'
+import { applyGroups, type GroupRole, type Person as Member, toWorkspaceRoles } from './group-roles.ts'
 import { createNotes, type Note, type Notes, toProviderActor } from './notes.ts'
 
 /**
@@ -42,9 +42,8 @@ export type Refusal = 'unknown' | 'removed' | 'notAllowed' | 'emailNotVerified'
 
 export type Admitted = { identityId: string; userId: string; userName: string; organizationId: string }
 
-type Found = Admitted & {
-  isAdmin: boolean
-  isAdminByGroups: boolean
+type Found = Member & {
+  identityId: string
   isRemoved: boolean
   isSuspended: boolean
   defaultWorkspaceId: string | null
@@ -85,8 +84,8 @@ export async function admitIdentity(
 
 type Person = Omit<Found, 'identityId' | 'isRemoved'>
 
-const columns = `u.id AS "userId", u.user_name AS "userName", u.organization_id AS "organizationId", u.is_admin AS "isAdmin",
-  u.is_admin_by_groups AS "isAdminByGroups", u.deleted_at IS NOT NULL AS "isRemoved",
+const columns = `u.id AS "userId", u.user_name AS "userName", u.organization_id AS "organizationId", u.is_role_by_groups AS "isRoleByGroups",
+  CASE WHEN u.is_admin THEN 'admin' WHEN u.is_auditor THEN 'auditor' ELSE 'member' END AS "organizationRole", u.deleted_at IS NOT NULL AS "isRemoved",
   u.suspended_at IS NOT NULL AS "isSuspended", u.default_workspace_id AS "defaultWorkspaceId"`
 
 async function findPerson(
@@ -156,7 +155,7 @@ async function insertPerson(
     [organizationId, userName, toProviderActor(organizationId, policy.provider).userName, claims.email ?? null],
   )
   const person = row as Person
-  note('user.created', userName, { isAdmin: false })
+  note('user.created', userName, { role: 'member' })
   if (toWorkspaceRoles(claims.groups, policy.groupRoles).size > 0) return person
   const own = await queries.row<{ id: string }>(
     'INSERT INTO workspaces (organization_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id',
@@ -164,9 +163,10 @@ async function insertPerson(
   )
   // Somebody else has a workspace of this name: the person makes one under another name, or is added to one.
   if (!own) return person
-  await queries.row('INSERT INTO workspace_members (workspace_id, user_id, is_owner) VALUES ($1, $2, true)', [
+  await queries.row('INSERT INTO workspace_members (workspace_id, user_id, role) VALUES ($1, $2, $3)', [
     own.id,
     person.userId,
+    'owner',
   ])
   return person
 }

@@ -13,11 +13,12 @@ const organizationName = uniqueName('organization')
 const secret = 'a-secret-that-only-the-proxy-has'
 const [team, board] = [uniqueName('team'), uniqueName('board')]
 const groups = [
-  { provider: 'proxy', group: 'trainers', workspace: team, role: 'member' },
+  { provider: 'proxy', group: 'trainers', workspace: team, role: 'editor' },
   { provider: 'proxy', group: 'leads', workspace: team, role: 'owner' },
-  { provider: 'proxy', group: 'leads', workspace: board, role: 'member' },
+  { provider: 'proxy', group: 'leads', workspace: board, role: 'viewer' },
   { provider: 'proxy', group: 'chairs', workspace: board, role: 'owner' },
   { provider: 'proxy', group: 'svc-admins', organizationRole: 'admin' },
+  { provider: 'proxy', group: 'svc-auditors', organizationRole: 'auditor' },
 ]
 
 const services: Service[] = []
@@ -207,36 +208,37 @@ describe('the header of a trusted proxy', () => {
 
 describe('groups', () => {
   const rolesOf = async (user: string) => {
-    const rows = await inDatabase<{ name: string; isOwner: boolean }>(
-      `SELECT w.name, m.is_owner AS "isOwner" FROM workspace_members m JOIN workspaces w ON w.id = m.workspace_id
+    const rows = await inDatabase<{ name: string; role: string }>(
+      `SELECT w.name, m.role FROM workspace_members m JOIN workspaces w ON w.id = m.workspace_id
        JOIN users u ON u.id = m.user_id WHERE u.user_name = $1 AND w.name = ANY($2)`,
       [user, [team, board]],
     )
-    return Object.fromEntries(rows.map((it) => [it.name, it.isOwner]))
+    return Object.fromEntries(rows.map((it) => [it.name, it.role]))
   }
 
   it('give roles and take them away, at once, with an entry for each', async () => {
     const user = uniqueName('lin')
     const ask = async (...names: string[]) => (await call(byAddress, '/session', inGroups(user, ...names))).body
     expect(await ask('trainers', 'others')).toMatchObject({ workspaceNames: [team], defaultWorkspaceName: team })
-    expect(await rolesOf(user)).toEqual({ [team]: false })
+    expect(await rolesOf(user)).toEqual({ [team]: 'editor' })
     expect(await ask('trainers', 'leads', 'svc-admins')).toMatchObject({ isAdmin: true })
-    expect(await rolesOf(user)).toEqual({ [team]: true, [board]: false })
-    expect(await ask('trainers')).toMatchObject({ isAdmin: false, workspaceNames: [team] })
-    expect(await rolesOf(user)).toEqual({ [team]: false })
+    expect(await rolesOf(user)).toEqual({ [team]: 'owner', [board]: 'viewer' })
+    expect(await ask('trainers', 'svc-auditors')).toMatchObject({ isAdmin: false })
+    expect(await rolesOf(user)).toEqual({ [team]: 'editor' })
     expect(await ask()).toMatchObject({ workspaceNames: [] })
     expect(await rolesOf(user)).toEqual({})
     const audit = (await readAudit(byAddress, user)).filter((it) => it.act !== 'session.opened')
     expect(audit.map(({ act, details: { provider, ...it } }) => [act, provider, it])).toEqual([
-      ['user.created', 'proxy', { isAdmin: false }],
-      ['workspace-member.set', 'proxy', { workspaceName: team, admin: false }],
-      ['workspace-member.set', 'proxy', { workspaceName: team, admin: true }],
-      ['workspace-member.set', 'proxy', { workspaceName: board, admin: false }],
-      ['user.changed', 'proxy', { isAdmin: true }],
-      ['workspace-member.set', 'proxy', { workspaceName: team, admin: false }],
+      ['user.created', 'proxy', { role: 'member' }],
+      ['workspace-member.set', 'proxy', { workspaceName: team, role: 'editor' }],
+      ['workspace-member.set', 'proxy', { workspaceName: team, role: 'owner' }],
+      ['workspace-member.set', 'proxy', { workspaceName: board, role: 'viewer' }],
+      ['user.changed', 'proxy', { role: 'admin' }],
+      ['workspace-member.set', 'proxy', { workspaceName: team, role: 'editor' }],
       ['workspace-member.removed', 'proxy', { workspaceName: board }],
-      ['user.changed', 'proxy', { isAdmin: false }],
+      ['user.changed', 'proxy', { role: 'auditor' }],
       ['workspace-member.removed', 'proxy', { workspaceName: team }],
+      ['user.changed', 'proxy', { role: 'member' }],
     ])
   })
 
@@ -249,10 +251,10 @@ describe('groups', () => {
     expect(added.status, JSON.stringify(added.body)).toBe(200)
     await byAddress.client.send('PUT', `/admin/users/${user}`, JSON.stringify({ isAdmin: true }))
     await call(byAddress, '/session', inGroups(user, 'leads'))
-    expect(await rolesOf(user)).toEqual({ [team]: true, [board]: true })
+    expect(await rolesOf(user)).toEqual({ [team]: 'owner', [board]: 'owner' })
     const { body } = await call(byAddress, '/session', inGroups(user, 'none'))
     expect(body.isAdmin).toBe(true)
-    expect(await rolesOf(user)).toEqual({ [board]: true })
+    expect(await rolesOf(user)).toEqual({ [board]: 'owner' })
   })
 })
 

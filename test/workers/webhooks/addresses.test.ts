@@ -1,9 +1,9 @@
 import { createServer, type Server } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Resolve } from '../../../http/outgoing/addresses.ts'
 import { isPublicAddress } from '../../../http/outgoing/public-address.ts'
 import { parseReceiverUrl } from '../../../http/outgoing/receiver-url.ts'
-import type { Resolve } from '../../../workers/webhooks/addresses.ts'
 import { createSender } from '../../../workers/webhooks/sender.ts'
 
 /** The first and last addresses of each range that is not the public internet, and some between. */

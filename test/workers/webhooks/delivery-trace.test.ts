@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
+import { Undeliverable } from '../../../http/outgoing/failure.ts'
 import type { Tracing } from '../../../runtime/tracing.ts'
 import { traceDeliveries } from '../../../workers/webhooks/delivery-trace.ts'
-import { Undeliverable } from '../../../workers/webhooks/failure.ts'
 import type { Send } from '../../../workers/webhooks/sender.ts'
 
 /** Notes what becomes of spans. */

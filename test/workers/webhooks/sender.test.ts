@@ -1,7 +1,7 @@
 import { createServer } from 'node:net'
 import { afterEach, beforeAll, expect, it } from 'vitest'
+import { resolveLocally } from '../../../http/outgoing/addresses.ts'
 import { createClosers } from '../../../runtime/closers.ts'
-import { resolveLocally } from '../../../workers/webhooks/addresses.ts'
 import { createSender } from '../../../workers/webhooks/sender.ts'
 import { createCertificate, openReceiver, type Reply } from '../../kit/http/receiver.ts'
 

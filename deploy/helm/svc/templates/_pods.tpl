@@ -26,12 +26,36 @@ capabilities: { drop: [ALL] }
 {{- end }}
 {{- end -}}
 
+{{/* Single sign-on: the document, and the secrets whose variables it names. */}}
+{{- define "svc.singleSignOnEnv" -}}
+{{- $sso := .Values.singleSignOn -}}
+{{- with $sso.config }}
+- name: SVC_SSO
+  value: {{ toJson . | quote }}
+{{- end }}
+{{- with $sso.privateHosts }}
+- name: SVC_SSO_PRIVATE_HOSTS
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- $names := list -}}
+{{- with ($sso.config.proxy).secretEnv }}{{ $names = append $names . }}{{ end -}}
+{{- range $sso.config.providers }}{{ with .clientSecretEnv }}{{ $names = append $names . }}{{ end }}{{ end -}}
+{{- if and $names (not $sso.existingSecret) }}
+{{- fail (printf "singleSignOn.existingSecret must name the Secret with %s" (join ", " $names)) }}
+{{- end -}}
+{{- range uniq $names }}
+- name: {{ . }}
+  valueFrom: { secretKeyRef: { name: {{ $sso.existingSecret }}, key: {{ . }} } }
+{{- end }}
+{{- end -}}
+
 {{/* All variables of a role. Argument: list of root, role (or nil), and the Secret with the given addresses. */}}
 {{- define "svc.env" -}}
 {{- $root := index . 0 -}}
 {{- include "svc.settingsEnv" (list $root (index . 1)) }}
 {{ include "svc.keyEnv" $root }}
 {{- include "svc.storeEnv" (list $root (index . 2)) }}
+{{- include "svc.singleSignOnEnv" $root }}
 {{- with $root.Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}

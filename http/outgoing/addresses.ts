@@ -1,8 +1,8 @@
 import { lookup, Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { isPublicAddress } from '../../http/outgoing/public-address.ts'
-import { isAllowedPrivate, type PrivateHosts, toHost } from '../../http/outgoing/receiver-url.ts'
 import { Undeliverable } from './failure.ts'
+import { isPublicAddress } from './public-address.ts'
+import { isAllowedPrivate, type PrivateHosts, toHost } from './receiver-url.ts'
 
 export type Address = { address: string; family: number }
 
