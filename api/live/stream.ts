@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { experimentKey, list, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
+import { findActor } from '../../store/postgres/accounts/audit.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { listChartExperiments } from '../../store/postgres/experiments/chart-experiments.ts'
 import { listExperimentsById } from '../../store/postgres/experiments/experiments.ts'
@@ -47,7 +48,7 @@ export function createExperimentStreamRoutes({ database, access, liveStreams, ch
         const position = lastId === undefined ? toStart(Date.now()) : parseEventId(String(lastId))
         const experiment = await access.experiment(caller, query.experimentKey)
         const { events, leave } = liveStreams.open(experiment, position, () =>
-          mayRead(access.experiment(caller, query.experimentKey)),
+          mayRead(caller, access.experiment(caller, query.experimentKey)),
         )
         reply.raw.once('close', leave)
         // The reader may have disconnected during the lookup.
@@ -99,7 +100,7 @@ export function createExperimentStreamRoutes({ database, access, liveStreams, ch
     return {
       isNamed: false,
       list: (activeSinceMs: number) => listActiveRuns(database, projectId, activeSinceMs),
-      mayRead: () => mayRead(access.project(caller, { projectId })),
+      mayRead: () => mayRead(caller, access.project(caller, { projectId })),
     }
   }
 
@@ -112,17 +113,22 @@ export function createExperimentStreamRoutes({ database, access, liveStreams, ch
       list: () => listExperimentsById(database, ids),
       mayRead: () =>
         mayRead(
+          caller,
           find().then((found) => {
             ids = found
           }),
         ),
     }
   }
-}
 
-/** While the store is down, the permission is assumed to be unchanged. */
-const mayRead = (lookup: Promise<unknown>): Promise<boolean> =>
-  lookup.then(
-    () => true,
-    (error: unknown) => !(error instanceof HttpError),
-  )
+  /**
+   * False when the right is gone, or the key or session that the stream was opened with. While the store is down, both are assumed
+   * to be unchanged.
+   */
+  async function mayRead(caller: Caller, lookup: Promise<unknown>): Promise<boolean> {
+    const isVisitor = caller.userName === ''
+    const [right, known] = await Promise.allSettled([lookup, isVisitor ? true : findActor(database, caller)])
+    if (right.status === 'rejected' && right.reason instanceof HttpError) return false
+    return known.status === 'rejected' || known.value !== undefined
+  }
+}

@@ -124,7 +124,8 @@ export function createProvider(settings: ProviderSettings, { fetch, publicUrl, n
       subject,
       userName: typeof userName === 'string' && userName !== '' ? userName : (email ?? subject),
       email,
-      isEmailVerified: mailed?.email_verified === true,
+      // Some providers say so in a text.
+      isEmailVerified: ['true', true].includes(mailed?.email_verified as boolean | string),
       groups: toGroups(find(settings.groupsClaim)),
     }
   }

@@ -67,7 +67,10 @@ export function createSingleSignOn(settings: Settings) {
   ) {
     const { claims, tokens, idToken } = await provider.signIn(search, attempt)
     const admitted = await admitIdentity(database, claims, provider.policy)
-    if ('refusal' in admitted) return { fault: ofRefusal[admitted.refusal] }
+    if ('refusal' in admitted) {
+      log.info({ provider: provider.id, refusal: admitted.refusal }, 'somebody was not admitted')
+      return { fault: ofRefusal[admitted.refusal] }
+    }
     await storeTokens({ database, secrets }, admitted, {
       tokens: JSON.stringify(tokens),
       checkInMs: provider.refreshMs,

@@ -522,6 +522,7 @@ const elsewhere = new Set([
   '/account-details',
   // Of the caller only: `accounts/sessions.test.ts`.
   '/session',
+  '/session/providers',
   '/account/sessions',
   '/account/sessions/end',
   '/account/keys',

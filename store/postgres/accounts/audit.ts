@@ -110,15 +110,23 @@ const findBySession = `SELECT u.is_admin AS "isAdmin" FROM sessions s JOIN users
 const findByIdentity = `SELECT u.is_admin AS "isAdmin" FROM identities i JOIN users u ON u.id = i.user_id
   WHERE i.id = $1 AND u.deleted_at IS NULL AND u.suspended_at IS NULL`
 
-async function checkActor(queries: Queries, { keyId, isAdmin, session, identity }: Actor) {
-  if (keyId === undefined) return
+async function checkActor(queries: Queries, actor: Actor) {
+  if (actor.keyId === undefined) return
+  const row = await findActor(queries, actor)
+  if (!row || (actor.isAdmin && !row.isAdmin)) throw new ActorChanged(row !== undefined)
+}
+
+/** Undefined when the key, session or identity of the actor is no longer valid. */
+export async function findActor(
+  queries: Queries,
+  { keyId, session, identity }: Actor,
+): Promise<{ isAdmin: boolean } | undefined> {
   const [sql, id] = session
     ? [findBySession, session.id]
     : identity
       ? [findByIdentity, identity.id]
       : [findByKey, keyId]
-  const row = await queries.row<{ isAdmin: boolean }>(sql, [id])
-  if (!row || (isAdmin && !row.isAdmin)) throw new ActorChanged(row !== undefined)
+  return await queries.row<{ isAdmin: boolean }>(sql, [id])
 }
 
 export type AuditEntry = {

@@ -284,8 +284,16 @@ describe('an account', () => {
     const { apiKey } = (await byAddress.client.post('/admin/users/keys', { userName: user })).body as { apiKey: string }
     const status = async () => (await call(byAddress, '/session', { authorization: apiKey })).status
     expect(await status()).toBe(200)
+    // A stream that is open ends too, although nothing else was taken from the user.
+    const experiment = { workspaceName: user, projectName: 'project' }
+    const headers = { authorization: apiKey }
+    const made = await call(byAddress, '/api/rest/v2/write/experiment/create', headers, 'POST', experiment)
+    const address = `${byAddress.url}/api/rest/v2/experiment/stream?experimentKey=${made.body.experimentKey}`
+    const stream = await fetch(address, { headers })
+    expect(stream.status).toBe(200)
     await inDatabase(`UPDATE identities SET keys_until = now() WHERE subject = $1`, [user])
     await eventually(async () => expect(await status()).toBe(401), 120_000)
+    expect(await stream.text()).toContain('event: state')
     expect((await readAudit(byAddress, user)).at(-1)).toMatchObject({
       act: 'user.suspended',
       details: { provider: 'proxy', reason: 'not confirmed' },
