@@ -1,4 +1,5 @@
 import { HttpError, needsEditor, unknownExperiment, withheldFrom } from '../http/errors.ts'
+import { wrongScope } from '../http/key-scope.ts'
 import type { Caller } from '../http/route.ts'
 import { isPlaceWithheld, type Place } from '../store/postgres/accounts/restrictions.ts'
 import type { Viewer } from '../store/postgres/accounts/visibility.ts'
@@ -89,6 +90,7 @@ export function createAccess(queries: Queries) {
       const found = await findManagedWorkspace(queries, caller.viewerId, name)
       if (found?.mayManage) return found
       if (found) {
+        if (caller.scope !== 'all') throw wrongScope(caller.scope, 'all')
         throw new HttpError('ownerOnly', `Only an owner of the workspace "${found.name}", or an admin, may do this.`)
       }
       await refuseWithheld(queries, caller, 'workspaceName', name)

@@ -307,7 +307,7 @@ export function createApiRoutes({
     ...createRetentionRoutes({ database }),
     ...createSessionRoutes({ database, signIn, singleSignOn, publicUrl, proxySignOutUrl, version }),
     ...createNotificationRoutes({ database }),
-    ...createOwnKeyRoutes({ database }),
+    ...createOwnKeyRoutes({ database, access }),
     ...createUserRoutes({ database }),
     ...createServiceAccountRoutes({ database }),
     ...createSecretRoutes({ database, secrets }),

@@ -17,6 +17,7 @@ import { createEventReader } from '../store/clickhouse/monitoring/reader.ts'
 import { openSandbox } from '../store/clickhouse/monitoring/sql/sandbox.ts'
 import { findAccount } from '../store/postgres/accounts/accounts.ts'
 import { openKeyChanges } from '../store/postgres/accounts/key-changes.ts'
+import { updateKeyUses } from '../store/postgres/accounts/keys.ts'
 import { createLastSeen } from '../store/postgres/accounts/last-seen.ts'
 import { openSecrets } from '../store/postgres/accounts/secrets.ts'
 import { findSessionAccount } from '../store/postgres/accounts/sessions.ts'
@@ -173,6 +174,12 @@ export async function startService(
       onError: onStoreError('postgres'),
     })
     closers.push(() => activity.close())
+    const keyUses = createLastSeen({
+      write: (batch) => updateKeyUses(database, batch),
+      everyMs: activityEveryMs,
+      onError: onStoreError('postgres'),
+    })
+    closers.push(() => keyUses.close())
     const keyChanges = openKeyChanges({ url: stores.postgresUrl, onError: onStoreError('postgres') })
     closers.push(() => keyChanges.close())
 
@@ -185,7 +192,11 @@ export async function startService(
     closers.push(() => counters.close())
     const throttle = createThrottle({ buckets: await openBuckets(), ...settings.rateLimits, counters, now })
 
-    const onCaller = ({ userId }: { userId: string }) => activity.active(userId, Date.now())
+    const onCaller = ({ userId, keyId }: { userId: string; keyId: string }) => {
+      const nowMs = Date.now()
+      activity.active(userId, nowMs)
+      keyUses.active(keyId, nowMs)
+    }
     const checkKey = createKeyCheck({
       findCaller: (keyHash) => findAccount(database, keyHash),
       changes: keyChanges,
@@ -219,6 +230,7 @@ export async function startService(
       cors: createCors({ origins: settings.corsOrigins, authHeaders: settings.authHeaders }),
       checkKey,
       checkProxy,
+      chargeCall: throttle.call,
       checkSession: createSessionCheck({
         findCaller: (tokenHash) => findSessionAccount(database, tokenHash),
         changes: keyChanges,

@@ -104,24 +104,36 @@ const commands: Record<string, Command> = {
       (await import('./admin/dead-letters.ts')).deadLetters(words, { json: json === true }),
   },
   users: {
-    summary: 'List, add and remove users; make keys for them',
-    words: 'list | add NAME | key NAME | remove NAME',
+    summary: 'List, add and remove users; give them roles; make, list and revoke keys',
+    words: 'list | add NAME | role NAME ROLE | remove NAME | key NAME | keys [NAME] | revoke KEY-ID',
     options: {
       organization: { type: 'string', value: 'NAME', help: 'The organization (default: default)' },
       workspace: {
         type: 'string',
         value: 'NAME',
-        help: 'add: the workspace (default: a new one with the name of the user)',
+        help:
+          'add: the workspace (default: a new one with the name of the user); role: the workspace of the role (default: the ' +
+          'organization); key: the only workspace that the key is for',
       },
       admin: { type: 'boolean', help: 'add: make the user an admin of the organization' },
+      role: { type: 'string', value: 'ROLE', help: 'add: member, auditor or admin of the organization' },
+      name: { type: 'string', value: 'TEXT', help: 'key: what to call it' },
+      scope: { type: 'string', value: 'SCOPE', help: 'key: read, write (and read) or all (default: all)' },
+      project: { type: 'string', value: 'NAME', help: 'key: the only project of the workspace that the key is for' },
+      days: { type: 'string', value: 'N', help: 'key: end it after so many days' },
       rotate: { type: 'boolean', help: 'key: revoke all other keys of the user' },
       json: { type: 'boolean', help: 'Print the result as JSON' },
     },
-    run: async ({ organization, workspace, admin, rotate, json }, words) =>
+    run: async ({ organization, workspace, admin, role, name, scope, project, days, rotate, json }, words) =>
       (await import('./admin/users.ts')).users(words, {
         organization: String(organization ?? 'default'),
-        workspace: workspace === undefined ? undefined : String(workspace),
+        workspace: toText(workspace),
         admin: admin === true,
+        role: toText(role),
+        keyName: toText(name),
+        scope: toText(scope),
+        project: toText(project),
+        days: toText(days),
         rotate: rotate === true,
         json: json === true,
       }),
@@ -245,6 +257,8 @@ async function main([name, ...rest]: string[]) {
 function keepYoungGenerationSmall() {
   setFlagsFromString('--semi-space-growth-factor=1')
 }
+
+const toText = (value: string | boolean | undefined) => (value === undefined ? undefined : String(value))
 
 function usageError(message: string) {
   process.stderr.write(`${message}\n`)

@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import { adminOnly, auditorOnly, HttpError, operatorOnly } from './errors.ts'
+import { toScopeCheck } from './key-scope.ts'
 import { type Caller, mayChange, type RouteDescription } from './route.ts'
 import type { ProxyCheck } from './sign-in/proxy-check.ts'
 
@@ -19,7 +20,8 @@ type Checks = {
  */
 export function toCallerCheck(route: RouteDescription, { checkKey, checkProxy, checkSession }: Checks): CallerCheck {
   const changes = mayChange(route)
-  function check(request: FastifyRequest): Caller | Promise<Caller> {
+  const checkScope = toScopeCheck(route)
+  function find(request: FastifyRequest): Caller | Promise<Caller> {
     const { headers } = request
     const bySession = (error: unknown) => {
       const caller =
@@ -43,9 +45,13 @@ export function toCallerCheck(route: RouteDescription, { checkKey, checkProxy, c
       }
     }
   }
-  if (route.permission === 'auditor') return (request) => mapMaybeAsync(check(request), requireAuditor)
-  if (route.permission === 'admin') return (request) => mapMaybeAsync(check(request), requireAdmin)
-  if (route.permission === 'operator') return (request) => mapMaybeAsync(check(request), requireOperator)
+  const check: CallerCheck = (request) => mapMaybeAsync(find(request), checkScope)
+  if (route.permission === 'auditor')
+    return (request) => mapMaybeAsync(mapMaybeAsync(find(request), requireAuditor), checkScope)
+  if (route.permission === 'admin')
+    return (request) => mapMaybeAsync(mapMaybeAsync(find(request), requireAdmin), checkScope)
+  if (route.permission === 'operator')
+    return (request) => mapMaybeAsync(mapMaybeAsync(find(request), requireOperator), checkScope)
   if (route.permission !== 'reader') return check
   return (request) => {
     const { shareCode } = request.query as { shareCode?: unknown }

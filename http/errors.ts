@@ -187,6 +187,10 @@ export function unknownKey(): HttpError {
   return new HttpError('keyUnknown', 'This API key is not registered.')
 }
 
+export function endedKey(atMs: number): HttpError {
+  return new HttpError('keyEnded', `This API key ended at ${new Date(atMs).toISOString()}: make another one.`)
+}
+
 export function endedSession(): HttpError {
   return new HttpError('sessionEnded', 'The session has ended: sign in again.')
 }
@@ -224,7 +228,7 @@ export function restrictedAccount(): HttpError {
 }
 
 /** For something that a key cannot reach, because it is for another place. */
-function restrictedKey({ workspaceName, projectName }: KeyPlace) {
+export function restrictedKey({ workspaceName, projectName }: KeyPlace) {
   const place =
     projectName === undefined
       ? `the workspace "${workspaceName}"`

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Changes, createReadThroughCache } from '../runtime/read-through-cache.ts'
 import { isMistyped } from '../store/postgres/accounts/api-key.ts'
-import { HttpError, unknownKey } from './errors.ts'
+import { endedKey, HttpError, unknownKey } from './errors.ts'
 import type { Caller } from './route.ts'
 
 /** Without notifications of changes, a revoked key works for at most this long in a process that cached it. */
@@ -24,7 +24,7 @@ type Settings = {
  * Finds the caller by the API key. Keys are cached until they change; when Postgres is down, cached keys still work, so that
  * ingest goes on. A key with a wrong checksum is rejected without a query.
  *
- * @throws HttpError `keyMissing`, `keyUnknown`
+ * @throws HttpError `keyMissing`, `keyUnknown`, `keyEnded`
  */
 export function createKeyCheck({ findCaller, changes, onCaller, authHeaders }: Settings) {
   const headerNames = ['authorization', ...authHeaders]
@@ -53,6 +53,8 @@ export function createKeyCheck({ findCaller, changes, onCaller, authHeaders }: S
 
   function requireCaller(caller: Caller | undefined): Caller {
     if (!caller) throw unknownKey()
+    const { keyExpiresAtMs } = caller
+    if (keyExpiresAtMs !== null && keyExpiresAtMs <= Date.now()) throw endedKey(keyExpiresAtMs)
     onCaller?.(caller)
     return caller
   }

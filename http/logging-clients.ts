@@ -16,7 +16,7 @@ export const isLoggingClient = (headers: IncomingHttpHeaders) => headers[clientH
 
 /** The same error as the client at the other end understands it. */
 export function toErrorForClient(error: HttpError, headers: IncomingHttpHeaders, path: string): HttpError {
-  if ((error.kind === 'keyUnknown' || error.kind === 'keyMissing') && loggingPaths.test(path)) {
+  if (['keyUnknown', 'keyEnded', 'keyMissing'].includes(error.kind) && loggingPaths.test(path)) {
     return new HttpError('keyUnknownToLogger', error.message)
   }
   if (!isLoggingClient(headers) || (error.kind !== 'unavailable' && error.kind !== 'throttled')) return error

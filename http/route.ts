@@ -18,6 +18,18 @@ const permissions = ['anyone', 'reader', 'caller', 'auditor', 'admin', 'operator
 
 type Permission = (typeof permissions)[number]
 
+/**
+ * What a call that may change something is charged. A server with such a route that declares no charge does not start. A key
+ * whose scope is `read` is refused by all that are charged, but for what is personal.
+ * - `own`: the handler, or ingest, charges what is written to the experiment or model, and to the key
+ * - `call`: the server charges the key one call, before the handler
+ * - `personal`: the same, for what concerns the caller alone, such as the end of its own session
+ * - `none`: it reads only
+ */
+const charges = ['own', 'call', 'personal', 'none'] as const
+
+type Charge = (typeof charges)[number]
+
 /** The account of a key, a session or an identity that a proxy names, or an anonymous visitor with a share code. */
 export type Caller = Account & {
   shareCode?: string
@@ -53,6 +65,8 @@ export type RouteDescription = {
   /** True for a path without the prefix: monitoring clients call those. */
   atRoot?: boolean
   permission: Permission
+  /** Every route that `mayChange` has one. */
+  charge?: Charge
   /** The description on the reference page. */
   summary: string
   /** The heading on the reference page. */
@@ -77,6 +91,8 @@ export type RouteDescription = {
   /** True when the handler checks the body itself, for speed; the schema then only documents it. */
   checksOwnBody?: boolean
   bodyBytesMax?: number
+  /** True when a call without a body is one without fields. */
+  mayLackBody?: boolean
 }
 
 type Handled = RouteDescription & { handle(call: Call<unknown, unknown, unknown>): Promise<unknown> | unknown }
@@ -152,17 +168,27 @@ export const mlflowTopic = 'Clients of MLflow'
 /** True when a call may change something: the reads that are POSTs, and all calls of logging clients, count as well. */
 export const mayChange = ({ method, path }: RouteDescription) => method !== 'GET' || /^\/(write|clientlib)\//.test(path)
 
+/** True when a call writes, or manages something. */
+export const isWrite = ({ charge }: RouteDescription) => charge === 'own' || charge === 'call'
+
+/** True when the server charges a call itself. */
+export const isChargedCall = ({ charge }: RouteDescription) => charge === 'call' || charge === 'personal'
+
 /** Adds the fields that every answer has. */
 export const toEnvelope = (answer: object) => ({ msg: 'Ok', ...answer, code: 200, data: null, sdk_error_code: 0 })
 
 /**
  * Checks at run time what the types demand.
  *
- * @throws Error for a route without a known permission, or a fast route with a permission other than `caller`
+ * @throws Error for a route without a known permission, one that may change something without a charge, or a fast route with a permission other than `caller`
  */
-export function checkPermission({ method, path, permission, handleFast }: Route): void {
+export function checkDeclarations(it: Route): void {
+  const { method, path, permission, charge, handleFast } = it
   if (!permissions.includes(permission)) {
     throw new Error(`The route ${method} ${path} declares no permission: give it one of ${permissions.join(', ')}.`)
+  }
+  if (mayChange(it) && !(charge && charges.includes(charge))) {
+    throw new Error(`The route ${method} ${path} declares no charge: give it one of ${charges.join(', ')}.`)
   }
   if (handleFast && permission !== 'caller') {
     throw new Error(

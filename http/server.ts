@@ -36,7 +36,8 @@ import {
 import { createRequestWatch, type RequestWatch } from './request-watch.ts'
 import {
   type Caller,
-  checkPermission,
+  checkDeclarations,
+  isChargedCall,
   mayChange,
   prefix,
   type Route,
@@ -59,6 +60,8 @@ type Settings = {
   /** Routes that other processes serve at the same address; the reference page shows them too. */
   otherRoutes?: RouteDescription[]
   checkKey(headers: FastifyRequest['headers']): Caller | Promise<Caller>
+  /** Charges a caller for one call that changes something; without it, no call is charged. The answer gives the charge back. */
+  chargeCall?: CallCharge
   /** Absent when no reverse proxy signs people in. */
   checkProxy?: ProxyCheck | undefined
   /** Undefined for a request without the session of a browser. */
@@ -185,17 +188,17 @@ declare module 'fastify' {
   }
 }
 
-type RouteSettings = Pick<Settings, 'checkKey' | 'checkProxy' | 'checkSession' | 'unreadMsMax'> & {
+type RouteSettings = Pick<Settings, 'checkKey' | 'chargeCall' | 'checkProxy' | 'checkSession' | 'unreadMsMax'> & {
   watch: RequestWatch
   admit: PressureCheck | UploadPace['admit']
 }
 
 function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
-  const { admit, watch, unreadMsMax = unreadMsMaxDefault } = settings
+  const { admit, watch, chargeCall, unreadMsMax = unreadMsMaxDefault } = settings
   const { tracing } = watch
   const watched = watch.route(it)
   const bodyLimit = it.bodyBytesMax ?? bodyBytesMaxDefault
-  checkPermission(it)
+  checkDeclarations(it)
   const checkCaller = toCallerCheck(it, settings)
   // The bytes of an upload come only once.
   const mayWait = mayChange(it) && !it.upload
@@ -207,7 +210,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
       // Some writes are GETs: a HEAD would execute them and drop the answer, such as a new key.
       exposeHeadRoute: !mayChange(it),
       ...(hasLongAnswers(it) && { compress: {} }),
-      schema: { ...(it.body && { body: it.body }), ...(it.upload && { consumes: uploadTypes }) },
+      schema: { ...(it.body && !it.mayLackBody && { body: it.body }), ...(it.upload && { consumes: uploadTypes }) },
       validatorCompiler: () => () => true,
       serializerCompiler: () => (answer) => JSON.stringify(answer),
       onRequest: [
@@ -243,7 +246,9 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         const handleOnce = () =>
           it.method === 'GET' ? withNamesDecodedAgain(request.query as object, handleQuery) : handleQuery(request.query)
         const waitMs = mayWait ? readWaitMs(request.headers) : 0
-        const handle = waitMs === 0 ? handleOnce : () => awaitExperiment(handleOnce, waitMs)
+        const handleAll = waitMs === 0 ? handleOnce : () => awaitExperiment(handleOnce, waitMs)
+        const isCharged = chargeCall && isChargedCall(it) && it.permission !== 'anyone'
+        const handle = isCharged ? () => withCharge(chargeCall, request.caller, handleAll) : handleAll
         const answer = await (tracing ? tracing.within(request.span, handle) : handle())
         if (reply.sent) return reply
         // An idle connection is closed, and the stream with it.
@@ -256,6 +261,19 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         return toEnvelope(answer as object)
       },
     })
+  }
+}
+
+type CallCharge = (caller: Caller) => Promise<() => void>
+
+/** A call that fails costs nothing. */
+async function withCharge<T>(charge: CallCharge, caller: Caller, handle: () => T | Promise<T>): Promise<T> {
+  const giveBack = await charge(caller)
+  try {
+    return await handle()
+  } catch (error) {
+    giveBack()
+    throw error
   }
 }
 

@@ -10,7 +10,13 @@ import { cpuFields, gpuFields, loadFields, ramFields } from './points/system-met
 
 /** What the writes to experiments take and answer; `routes.ts` adds the handlers. */
 
-const common = { method: 'POST', permission: 'caller', topic: 'Experiments: the stream', shape: 'envelope' } as const
+const common = {
+  method: 'POST',
+  charge: 'own',
+  permission: 'caller',
+  topic: 'Experiments: the stream',
+  shape: 'envelope',
+} as const
 
 const savedAnswer = z.object({ msg: z.literal('Saved') })
 

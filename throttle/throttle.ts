@@ -101,6 +101,23 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
   return {
     admit,
 
+    /**
+     * Takes one token for a call that changes something which is of no experiment or model. A key has as many a minute as an
+     * experiment has of other calls. The answer gives it back.
+     *
+     * @throws Throttled with `Retry-After`
+     */
+    async call({ keyId, limits }: ChargedKey): Promise<() => void> {
+      const bucket = `call ${keyId}`
+      const limit = limits[rateLimitNames.other] ?? perExperiment.other
+      const shortage = await buckets.take(bucket, limit, 1)
+      if (shortage) {
+        const held = isEarly(bucket, shortage.retryAfterMs) ? holdMs : 0
+        throw toThrottled(shortage, { bucket, limit, whose: 'this API key' }, 'calls that change something', held)
+      }
+      return () => buckets.giveBack(bucket, 1)
+    },
+
     /** Waits as long as it takes for the tokens, and takes them: for callers that can be slowed down instead of rejected. */
     async wait(type: DataType, experiment: ChargedExperiment, key: ChargedKey, count: number, signal: AbortSignal) {
       const limit = experiment.limits[rateLimitNames[type]] ?? perExperiment[type]

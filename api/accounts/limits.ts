@@ -9,6 +9,7 @@ import { findLimits, type LimitTarget, updateLimits } from '../../store/postgres
 import { shownKinds } from '../../store/postgres/accounts/users.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { projectQuery } from '../projects/projects.ts'
+import { keyAnswer, toKeyAnswer } from './key-fields.ts'
 
 const topic = 'Administration'
 
@@ -52,6 +53,7 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
     route({
       method: 'PUT',
       path: '/admin/limits',
+      charge: 'call',
       permission: 'admin',
       topic,
       summary:
@@ -88,13 +90,10 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
       answer: z.object({
         keys: z.array(
           z.object({
-            keyId: z.uuid(),
-            shownPrefix: z.string(),
-            name: z.string().nullable().describe('what its owner calls it'),
+            ...keyAnswer,
             userName: z.string(),
             kind: z.enum(['user', 'service account']),
             limits: givenAnswer,
-            createdAt: z.int().describe('ms since the Unix epoch'),
           }),
         ),
       }),
@@ -102,11 +101,7 @@ export function createLimitRoutes({ database }: { database: Database }): Route[]
       async handle({ caller }) {
         const keys = await listKeys(database, caller.organizationId)
         return {
-          keys: keys.map(({ createdAtMs, kind, ...key }) => ({
-            ...key,
-            kind: shownKinds[kind],
-            createdAt: Math.floor(createdAtMs),
-          })),
+          keys: keys.map(({ kind, ...key }) => ({ ...toKeyAnswer(key), kind: shownKinds[kind] })),
         }
       },
     }),

@@ -56,6 +56,7 @@ export function createNotificationRoutes({ database }: { database: Database }): 
       ...common,
       method: 'POST',
       path: '/account/notifications/seen',
+      charge: 'personal',
       summary: 'Notes that the caller has seen what happened until a time; never takes it back.',
       body: object({ seenTo: integerBetween(0, Number.MAX_SAFE_INTEGER).describe('the `at` of the newest one seen') }),
       answer: z.object({ seenTo: timeMs }),

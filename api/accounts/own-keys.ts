@@ -1,32 +1,32 @@
 import { z } from 'zod'
-import { object, optional, text } from '../../http/body/fields.ts'
+import { object, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
+import { requireWholeKey } from '../../http/key-scope.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import { addOwnKey, revokeOwnKey } from '../../store/postgres/accounts/key-admin.ts'
 import { listOwnKeys } from '../../store/postgres/accounts/keys.ts'
 import type { Database } from '../../store/postgres/database.ts'
+import type { Access } from '../access.ts'
+import { checkKeyFields, keyAnswer, keyFields, toKeyAnswer, toKeyFields } from './key-fields.ts'
 
 const topic = 'Own keys'
 const timeMs = z.int().describe('ms since the Unix epoch')
 const keysMax = 100
 
 /** The keys of the caller. Those of service accounts are for admins: a leaked key must not be able to make others. */
-export function createOwnKeyRoutes({ database }: { database: Database }): Route[] {
+export function createOwnKeyRoutes({ database, access }: { database: Database; access: Access }): Route[] {
   return [
     route({
       method: 'GET',
       path: '/account/keys',
       permission: 'caller',
       topic,
-      summary: 'Lists the valid API keys of the caller, oldest first, without their secret part.',
+      summary: 'Lists the API keys of the caller that are not revoked, oldest first, without their secret part.',
       answer: z.object({
         keys: z.array(
           z.object({
-            keyId: z.uuid(),
-            name: z.string().nullable(),
-            shownPrefix: z.string().describe('the beginning of the key'),
+            ...keyAnswer,
             isCurrent: z.boolean().describe('true for the key of this call, or of its session'),
-            createdAt: timeMs,
           }),
         ),
       }),
@@ -34,11 +34,7 @@ export function createOwnKeyRoutes({ database }: { database: Database }): Route[
       async handle({ caller }) {
         const keys = await listOwnKeys(database, caller.userId)
         return {
-          keys: keys.map(({ createdAtMs, ...it }) => ({
-            ...it,
-            isCurrent: it.keyId === caller.keyId,
-            createdAt: createdAtMs,
-          })),
+          keys: keys.map((it) => ({ ...toKeyAnswer(it), isCurrent: it.keyId === caller.keyId })),
         }
       },
     }),
@@ -46,10 +42,13 @@ export function createOwnKeyRoutes({ database }: { database: Database }): Route[
     route({
       method: 'POST',
       path: '/account/keys',
+      charge: 'call',
       permission: 'caller',
       topic,
-      summary: `Creates another API key for the caller, who must be a person; at most ${keysMax}.`,
-      body: object({ name: optional(text(100, 1)) }),
+      summary:
+        `Creates another API key for the caller, who must be a person; at most ${keysMax}. A key that may do less than the ` +
+        'caller makes no keys.',
+      body: object(keyFields),
       answer: z.object({
         apiKey: z.string().describe('shown only once: the service stores its hash'),
         keyId: z.uuid(),
@@ -58,7 +57,15 @@ export function createOwnKeyRoutes({ database }: { database: Database }): Route[
       shape: 'envelope',
       async handle({ body, caller, reply }) {
         requirePerson(caller)
-        const made = await addOwnKey(database, caller, body.name, keysMax)
+        requireWholeKey(caller)
+        checkKeyFields(body)
+        // Only a place that the caller may use: this tells nothing of others.
+        const { workspaceName, projectName } = body
+        if (workspaceName !== undefined && projectName !== undefined) {
+          await access.project(caller, { workspaceName, projectName })
+        } else if (workspaceName !== undefined) await access.workspace(caller, workspaceName)
+        const fields = await toKeyFields(database, caller.organizationId, body)
+        const made = await addOwnKey(database, caller, fields, keysMax)
         if (!made)
           throw new HttpError('keysFull', `You have ${keysMax} API keys: end those that you no longer use first.`)
         reply.header('cache-control', 'no-store')
@@ -69,6 +76,7 @@ export function createOwnKeyRoutes({ database }: { database: Database }): Route[
     route({
       method: 'POST',
       path: '/account/keys/revoke',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary:
@@ -78,6 +86,7 @@ export function createOwnKeyRoutes({ database }: { database: Database }): Route[
       shape: 'envelope',
       async handle({ body, caller }) {
         requirePerson(caller)
+        requireWholeKey(caller)
         const wasThere = await revokeOwnKey(database, caller, body.keyId)
         if (!wasThere) throw new HttpError('apiKeyUnknown', 'keyId: you have no such key; see GET /account/keys')
         return { msg: 'Deleted' }

@@ -77,6 +77,7 @@ export function createRetentionRoutes({ database }: { database: Database }): Rou
     route({
       method: 'PUT',
       path: '/admin/retention',
+      charge: 'call',
       permission: 'admin',
       topic,
       summary:

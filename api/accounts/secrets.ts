@@ -49,6 +49,7 @@ export function createSecretRoutes({
     route({
       method: 'PUT',
       path: '/write/organization/{organizationId}/secrets',
+      charge: 'call',
       permission: 'admin',
       topic,
       summary: 'Adds a secret that webhooks can use by its name, or replaces its value.',
@@ -66,6 +67,7 @@ export function createSecretRoutes({
     route({
       method: 'DELETE',
       path: '/write/organization/{organizationId}/secrets/{secretName}',
+      charge: 'call',
       permission: 'admin',
       topic,
       summary: 'Deletes a secret.',

@@ -6,6 +6,7 @@ import { addKey, revokeKey, rotateKeys } from '../../store/postgres/accounts/key
 import { insertServiceAccount } from '../../store/postgres/accounts/service-accounts.ts'
 import { findOrganizationName, removeUser } from '../../store/postgres/accounts/users.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
+import { keyFields, toKeyFields } from './key-fields.ts'
 import { roleField, workspaceName } from './workspaces.ts'
 
 const topic = 'Service accounts'
@@ -34,6 +35,7 @@ export function createServiceAccountRoutes({ database }: { database: Database })
   const create = route({
     method: 'POST',
     path: '/write/service-account',
+    charge: 'call',
     permission: 'admin',
     topic,
     summary:
@@ -83,17 +85,21 @@ export function createServiceAccountRoutes({ database }: { database: Database })
   const createKey = route({
     method: 'POST',
     path: '/write/service-account/{accountName}/create-api-key',
+    charge: 'call',
     permission: 'admin',
     topic,
     summary: 'Creates another key for a service account.',
     params: accountParams,
+    body: object(keyFields),
+    mayLackBody: true,
     answer: z.object({
       apiKey: apiKeyAnswer,
       createdAt: z.number().describe('ms since the Unix epoch, with a fractional part'),
     }),
     shape: 'envelope',
-    async handle({ params, caller, reply }) {
-      const made = await addKey(database, caller, toReference(params.accountName))
+    async handle({ params, body, caller, reply }) {
+      const fields = await toKeyFields(database, caller.organizationId, body)
+      const made = await addKey(database, caller, toReference(params.accountName), fields)
       if (!made) throw unknownAccount('accountName', params.accountName)
       reply.header('cache-control', 'no-store')
       return { apiKey: made.apiKey, createdAt: withFraction(made.createdAtMs) }
@@ -103,6 +109,7 @@ export function createServiceAccountRoutes({ database }: { database: Database })
   const deleteKey = route({
     method: 'POST',
     path: '/write/service-account/{accountName}/delete-api-key',
+    charge: 'call',
     permission: 'admin',
     topic,
     summary: 'Revokes a key of a service account. Every process rejects it within a second.',
@@ -124,6 +131,7 @@ export function createServiceAccountRoutes({ database }: { database: Database })
   const remove = route({
     method: 'DELETE',
     path: '/write/service-account/{accountName}',
+    charge: 'call',
     permission: 'admin',
     topic,
     summary: 'Deletes a service account and revokes its keys. What it created stays.',
@@ -140,6 +148,7 @@ export function createServiceAccountRoutes({ database }: { database: Database })
   const rotate = route({
     method: 'GET',
     path: '/write/api/rotate',
+    charge: 'call',
     permission: 'admin',
     topic,
     summary:

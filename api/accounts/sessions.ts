@@ -71,6 +71,7 @@ export function createSessionRoutes({
     route({
       method: 'POST',
       path: '/session',
+      charge: 'own',
       atRoot: true,
       permission: 'anyone',
       topic,
@@ -121,6 +122,7 @@ export function createSessionRoutes({
     route({
       method: 'DELETE',
       path: '/session',
+      charge: 'personal',
       atRoot: true,
       permission: 'caller',
       topic,
@@ -177,6 +179,7 @@ export function createSessionRoutes({
     route({
       method: 'POST',
       path: '/account/sessions/end',
+      charge: 'personal',
       permission: 'caller',
       topic,
       summary: 'Ends a session of the caller. Every process rejects it within a second.',

@@ -9,6 +9,8 @@ type Settings = {
   database: Database
   /** Finds the caller of a key; fails when nobody has it. */
   checkKey(headers: IncomingHttpHeaders): Caller | Promise<Caller>
+  /** Charges the key for one call that changes something. */
+  chargeCall(caller: Caller): Promise<unknown>
   /** The path of this address, and whether it has TLS, are the cookie's. */
   publicUrl: string | undefined
   sessionDays: number
@@ -17,7 +19,7 @@ type Settings = {
 const daySeconds = 24 * 3_600
 
 /** Opens sessions of browsers: with a key, or with a link that works once. */
-export function createSignIn({ database, checkKey, publicUrl, sessionDays: lastsDays }: Settings) {
+export function createSignIn({ database, checkKey, chargeCall, publicUrl, sessionDays: lastsDays }: Settings) {
   const toCookie = (headers: IncomingHttpHeaders, token: string, days: number) =>
     toSessionCookie({ token, maxAgeSeconds: days * daySeconds, headers, publicUrl })
   const toSession = (headers: IncomingHttpHeaders) => ({ userAgent: headers['user-agent'] ?? '', lastsDays })
@@ -27,6 +29,7 @@ export function createSignIn({ database, checkKey, publicUrl, sessionDays: lasts
     async withKey(apiKey: string, headers: IncomingHttpHeaders): Promise<SignedIn> {
       refuseForeignPages(headers)
       const caller = await checkKey({ authorization: apiKey })
+      await chargeCall(caller)
       const opened = await openSession(database, caller, toSession(headers))
       const { sessionId: id, expiresAtMs } = opened
       return {

@@ -15,6 +15,7 @@ import {
 } from '../../store/postgres/accounts/users.ts'
 import { roles } from '../../store/postgres/accounts/visibility.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
+import { keyFields, toKeyFields } from './key-fields.ts'
 import { nameTaken, userName } from './service-accounts.ts'
 import { workspaceName } from './workspaces.ts'
 
@@ -63,6 +64,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
     route({
       method: 'POST',
       path: '/admin/users',
+      charge: 'call',
       permission: 'admin',
       topic,
       summary:
@@ -93,6 +95,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
     route({
       method: 'PUT',
       path: '/admin/users/{userName}',
+      charge: 'call',
       permission: 'admin',
       topic,
       summary:
@@ -104,7 +107,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
       shape: 'envelope',
       async handle({ params, body, caller }) {
         const { isAdmin, role = isAdmin === undefined ? undefined : toRole(isAdmin) } = body
-        if (role === undefined) throw new HttpError('badRequest', 'role: is missing')
+        if (role === undefined) throw new HttpError('badRequest', 'isAdmin: is missing')
         requireDone(await setOrganizationRole(database, caller, params.userName, role), params.userName)
         return { msg: 'Saved' }
       },
@@ -113,6 +116,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
     route({
       method: 'DELETE',
       path: '/admin/users/{userName}',
+      charge: 'call',
       permission: 'admin',
       topic,
       summary:
@@ -131,10 +135,11 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
     route({
       method: 'POST',
       path: '/admin/users/keys',
+      charge: 'call',
       permission: 'admin',
       topic,
       summary: 'Creates another key for a user.',
-      body: object({ userName }),
+      body: object({ userName, ...keyFields }),
       answer: z.object({
         apiKey: z.string().describe('shown only once: the service stores its hash'),
         keyId: z.uuid(),
@@ -142,7 +147,8 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
       }),
       shape: 'envelope',
       async handle({ body, caller, reply }) {
-        const made = await addKey(database, caller, { userName: body.userName, isService: false })
+        const fields = await toKeyFields(database, caller.organizationId, body)
+        const made = await addKey(database, caller, { userName: body.userName, isService: false }, fields)
         if (!made) throw unknownUser(body.userName)
         reply.header('cache-control', 'no-store')
         return { apiKey: made.apiKey, keyId: made.keyId, createdAt: Math.floor(made.createdAtMs) }
@@ -152,6 +158,7 @@ export function createUserRoutes({ database }: { database: Database }): Route[] 
     route({
       method: 'DELETE',
       path: '/admin/keys/{keyId}',
+      charge: 'call',
       permission: 'admin',
       topic,
       summary: 'Revokes any key of the organization. Every process rejects it within a second.',

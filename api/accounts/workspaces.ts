@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { flag, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError, restrictedAccount } from '../../http/errors.ts'
+import { requireWholeKey } from '../../http/key-scope.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
 import { administer } from '../../store/postgres/accounts/audit.ts'
 import { shownKinds } from '../../store/postgres/accounts/users.ts'
@@ -33,6 +34,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
     route({
       method: 'POST',
       path: '/write/workspace/new',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Creates a workspace; the caller becomes its owner.',
@@ -40,6 +42,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
       answer: z.object({ msg: z.string(), workspace_name: z.string(), workspace_id: z.uuid() }),
       shape: 'envelope',
       async handle({ body, caller }) {
+        requireWholeKey(caller)
         // The new workspace would not be in `authorizedWorkspaces`.
         if (caller.kind === 'restricted service') throw restrictedAccount()
         try {
@@ -63,6 +66,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
     route({
       method: 'POST',
       path: '/write/add-workspace-member',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary:
@@ -101,6 +105,7 @@ export function createWorkspaceRoutes({ database, access }: { database: Database
     route({
       method: 'POST',
       path: '/write/remove-workspace-member',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Removes a person from a workspace, which keeps at least one owner. For its owners and for admins.',

@@ -62,6 +62,7 @@ export function createArchiveRoutes(deps: Deps): Route[] {
   const importArchive = route({
     method: 'POST',
     path: '/write/project/import',
+    charge: 'call',
     permission: 'admin',
     topic,
     summary:

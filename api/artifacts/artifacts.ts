@@ -61,6 +61,7 @@ export function createArtifactRoutes({
   const upsert = route({
     method: 'POST',
     path: '/write/artifacts/upsert',
+    charge: 'own',
     permission: 'caller',
     topic: artifactTopic,
     summary:
@@ -120,6 +121,7 @@ export function createArtifactRoutes({
   const setState = route({
     method: 'POST',
     path: '/write/artifacts/state',
+    charge: 'own',
     permission: 'caller',
     topic: artifactTopic,
     summary:
@@ -148,6 +150,7 @@ export function createArtifactRoutes({
   const setLabels = route({
     method: 'POST',
     path: '/write/artifacts/version/labels',
+    charge: 'call',
     permission: 'caller',
     topic: artifactTopic,
     summary:
@@ -174,6 +177,7 @@ export function createArtifactRoutes({
   const setDetails = route({
     method: 'POST',
     path: '/write/artifacts/details',
+    charge: 'call',
     permission: 'caller',
     topic: artifactTopic,
     summary:
@@ -204,6 +208,7 @@ export function createArtifactRoutes({
   const removeVersion = route({
     method: 'GET',
     path: '/write/artifacts/version/delete',
+    charge: 'call',
     permission: 'caller',
     topic: artifactTopic,
     summary: 'Deletes a version and its files. Its number cannot be used again.',
@@ -221,6 +226,7 @@ export function createArtifactRoutes({
   const remove = route({
     method: 'GET',
     path: '/write/artifacts/delete',
+    charge: 'call',
     permission: 'caller',
     topic: artifactTopic,
     summary: 'Deletes an artifact with all its versions and their files.',

@@ -40,6 +40,7 @@ export function createAssetRoutes(deps: Deps): Route[] {
   const upload = route({
     method: 'POST',
     path: '/write/experiment/upload-asset',
+    charge: 'own',
     permission: 'caller',
     topic: assetTopic,
     summary:
@@ -55,6 +56,7 @@ export function createAssetRoutes(deps: Deps): Route[] {
   const remove = route({
     method: 'GET',
     path: '/write/experiment/asset/delete',
+    charge: 'own',
     permission: 'caller',
     topic: assetTopic,
     summary: 'Deletes an asset and its bytes.',
@@ -77,6 +79,7 @@ export function createAssetRoutes(deps: Deps): Route[] {
   const addTags = route({
     method: 'POST',
     path: '/write/experiment/asset/tag',
+    charge: 'own',
     permission: 'caller',
     topic: assetTopic,
     summary: 'Adds tags to an asset and keeps its other tags.',
@@ -96,6 +99,7 @@ export function createAssetRoutes(deps: Deps): Route[] {
   const removeTag = route({
     method: 'GET',
     path: '/write/experiment/asset/tag/delete',
+    charge: 'own',
     permission: 'caller',
     topic: assetTopic,
     summary: 'Removes a tag from an asset.',

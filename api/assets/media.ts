@@ -41,6 +41,7 @@ export function createMediaRoutes({ reads, appUrl }: Deps): Route[] {
   const names = route({
     method: 'POST',
     path: '/experiments/media/names',
+    charge: 'none',
     permission: 'reader',
     topic: assetTopic,
     summary:
@@ -86,6 +87,7 @@ export function createMediaRoutes({ reads, appUrl }: Deps): Route[] {
   const steps = route({
     method: 'POST',
     path: '/experiments/media/steps',
+    charge: 'none',
     permission: 'reader',
     topic: assetTopic,
     summary: `Lists the steps at which experiments have media, rising; the first ${stepsMax.toLocaleString('en')} if there are more.`,
@@ -110,6 +112,7 @@ export function createMediaRoutes({ reads, appUrl }: Deps): Route[] {
   const items = route({
     method: 'POST',
     path: '/experiments/media',
+    charge: 'none',
     permission: 'reader',
     topic: assetTopic,
     summary:

@@ -74,6 +74,7 @@ export function createRemoteAssetRoutes({ writer, access, heartbeats, rateLimite
     route({
       method: 'POST',
       path: '/write/experiment/assets/remote/batch',
+      charge: 'own',
       permission: 'caller',
       topic: assetTopic,
       summary: 'Stores the links of remote assets, all or none. Send the experiment key in the query or in the body.',
@@ -93,6 +94,7 @@ export function createRemoteAssetRoutes({ writer, access, heartbeats, rateLimite
     route({
       method: 'POST',
       path: '/write/artifact/assets/remote/batch',
+      charge: 'own',
       permission: 'caller',
       topic: assetTopic,
       summary: 'Stores the links of remote assets of an artifact version, all or none.',
@@ -106,6 +108,7 @@ export function createRemoteAssetRoutes({ writer, access, heartbeats, rateLimite
     route({
       method: 'POST',
       path: '/clientlib/asset/log-remote-model',
+      charge: 'own',
       atRoot: true,
       permission: 'caller',
       topic: assetTopic,

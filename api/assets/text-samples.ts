@@ -21,6 +21,7 @@ export function createTextSampleRoutes({ writer, access, heartbeats, rateLimited
     route({
       method: 'POST',
       path: '/write/experiment/upload-text-sample',
+      charge: 'own',
       permission: 'caller',
       topic: assetTopic,
       summary: 'Stores a text as an asset of type text-sample.',

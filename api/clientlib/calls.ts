@@ -32,6 +32,7 @@ export function createRunCallRoutes({ database, access, rateLimited }: Deps): Ro
       ...common,
       method: 'GET',
       path: '/clientlib/rpc/get-pending-rpcs',
+      charge: 'none',
       summary: 'The calls that wait for the run, and the request to stop as one of them.',
       query: object({ experimentKey }),
       answer: z.object({ remoteProcedureCalls: z.array(call) }),
@@ -64,6 +65,7 @@ export function createRunCallRoutes({ database, access, rateLimited }: Deps): Ro
       ...common,
       method: 'POST',
       path: '/clientlib/rpc/register-rpc',
+      charge: 'call',
       summary: 'Says which function a run can be called by. Any name may be called, so nothing is kept.',
       body: object({ experimentKey, functionName: text(1_000, 1) }),
       answer: z.object({ msg: z.string() }),
@@ -78,6 +80,7 @@ export function createRunCallRoutes({ database, access, rateLimited }: Deps): Ro
       ...common,
       method: 'POST',
       path: '/clientlib/rpc/save-rpc-result',
+      charge: 'own',
       summary: 'Stores the result or the error of a call; the first one counts.',
       body: object({
         experimentKey,

@@ -52,6 +52,7 @@ export function createLoggedRunRoutes({ database, access, appUrl }: Deps): Route
   const add = route({
     method: 'POST',
     path: '/clientlib/logger/add/run',
+    charge: 'call',
     atRoot: true,
     permission: 'caller',
     topic: clientTopic,
@@ -103,6 +104,7 @@ export function createLoggedRunRoutes({ database, access, appUrl }: Deps): Route
   const get = route({
     method: 'POST',
     path: '/clientlib/logger/get/run',
+    charge: 'call',
     atRoot: true,
     permission: 'caller',
     topic: clientTopic,

@@ -26,6 +26,7 @@ export function createRunStatusRoutes({ database, access, heartbeats, rateLimite
       ...common,
       method: 'GET',
       path: '/clientlib/health/ping',
+      charge: 'none',
       summary:
         'Answers while this process takes requests. Without an answer a client keeps what it logs, and sends it later.',
       answer: okAnswer,
@@ -36,6 +37,7 @@ export function createRunStatusRoutes({ database, access, heartbeats, rateLimite
     route({
       ...common,
       path: '/clientlib/status-report/update',
+      charge: 'own',
       summary:
         'The keep-alive of a run, and its end. The answer has the intervals, and whether there are calls to fetch.',
       body: object({ experimentKey, is_alive: flag, offline: optional(flag) }),
@@ -50,11 +52,11 @@ export function createRunStatusRoutes({ database, access, heartbeats, rateLimite
       async handle({ body, caller }) {
         const experiment = await access.writableExperiment(caller, body.experimentKey)
         const nowMs = Date.now()
-        if (body.is_alive) heartbeats.alive(experiment.id, nowMs)
-        else {
+        await rateLimited('other', experiment, caller, async () => {
+          if (body.is_alive) return heartbeats.alive(experiment.id, nowMs)
           const outcome = { isAlive: false, error: undefined, hasCrashed: undefined, nowMs }
           await updateOutcome(database, experiment.id, outcome)
-        }
+        })
         const calls = experiment.stopRequested ? [] : await listPendingCalls(database, experiment.id)
         return {
           is_alive_beat_duration_millis: beatMs,
@@ -69,6 +71,7 @@ export function createRunStatusRoutes({ database, access, heartbeats, rateLimite
     route({
       ...common,
       path: '/clientlib/status-report/offline-metadata',
+      charge: 'own',
       summary: 'Sets the times of a run whose archive was uploaded.',
       body: object({
         experimentKey,
@@ -88,6 +91,7 @@ export function createRunStatusRoutes({ database, access, heartbeats, rateLimite
     route({
       ...common,
       path: '/clientlib/asset/3d-limits',
+      charge: 'none',
       summary: 'The largest cloud of points.',
       body: object({ experimentKey: optional(experimentKey) }),
       answer: z.object({

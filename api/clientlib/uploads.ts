@@ -37,6 +37,7 @@ export function createRunUploadRoutes({ database, writer, access, heartbeats, ra
     ...common,
     method: 'POST',
     path: '/clientlib/asset/upload',
+    charge: 'own',
     summary: 'Uploads an asset, or the link of a remote one. One with the `assetId` of an earlier one replaces it.',
     query: object({ ...uploadFields, ...runQuery }),
     upload: uploadForm,
@@ -49,6 +50,7 @@ export function createRunUploadRoutes({ database, writer, access, heartbeats, ra
     ...common,
     method: 'POST',
     path: '/clientlib/visualizations/upload',
+    charge: 'own',
     summary: 'Uploads an image or a figure.',
     query: object({
       ...uploadFields,
@@ -73,6 +75,7 @@ export function createRunUploadRoutes({ database, writer, access, heartbeats, ra
     ...common,
     method: 'POST',
     path: '/clientlib/git-patch/upload',
+    charge: 'own',
     summary: 'Uploads the git patch. It replaces an earlier one.',
     query: object(runQuery),
     upload: object({ file: z.file() }),
@@ -94,6 +97,7 @@ export function createRunUploadRoutes({ database, writer, access, heartbeats, ra
     ...common,
     method: 'POST',
     path: '/clientlib/asset',
+    charge: 'own',
     summary:
       'Creates an asset of several files, which follow. The same name, type, step and metadata name the same asset: it is ' +
       'replaced.',
@@ -156,6 +160,7 @@ export function createRunUploadRoutes({ database, writer, access, heartbeats, ra
     ...common,
     method: 'POST',
     path: '/clientlib/asset/asset-item',
+    charge: 'own',
     summary: 'Uploads a file of an asset of several. It is an asset too, named after the whole.',
     upload: object({ requestParams: text(100_000), assetItemContent: z.file() }),
     answer: z.object({ msg: z.string(), assetId: z.string() }),
@@ -166,6 +171,7 @@ export function createRunUploadRoutes({ database, writer, access, heartbeats, ra
     ...common,
     method: 'PUT',
     path: '/clientlib/asset/{assetId}/thumbnail',
+    charge: 'own',
     summary: 'Uploads the picture of an asset of several files.',
     params: object({ assetId }),
     upload: object({ requestParams: text(100_000), thumbnail: z.file() }),

@@ -45,6 +45,7 @@ export function createRunValueRoutes({ database, access, heartbeats, rateLimited
     route({
       ...common,
       path: '/clientlib/batch/logger/experiment/parameter',
+      charge: 'own',
       summary: 'Logs parameters. With a wrong one the answer is 400; the others are stored.',
       body: batch,
       checksOwnBody: true,
@@ -75,6 +76,7 @@ export function createRunValueRoutes({ database, access, heartbeats, rateLimited
     route({
       ...common,
       path: '/clientlib/tags/add-tags-to-experiment',
+      charge: 'own',
       summary: 'Adds tags and keeps the others.',
       body: object({ experimentKey, addedTags }),
       answer: okAnswer,
@@ -90,6 +92,7 @@ export function createRunValueRoutes({ database, access, heartbeats, rateLimited
       ...common,
       method: 'GET',
       path: '/clientlib/symlink/new',
+      charge: 'call',
       summary: 'Symlinks an experiment into another project of its workspace.',
       query: object({ experimentKey, projectName }),
       answer: okAnswer,

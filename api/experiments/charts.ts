@@ -58,6 +58,7 @@ export function createChartRoutes({ database, clickhouse }: Deps): Route[] {
     route({
       method: 'POST',
       path: '/experiments/multi-metric-chart',
+      charge: 'none',
       permission: 'reader',
       topic: 'Experiments: reading the stream',
       summary:

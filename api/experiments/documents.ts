@@ -152,6 +152,7 @@ export function createDocumentRoutes({
     return route({
       method,
       path: `/write/experiment/${name}`,
+      charge: 'own',
       permission: 'caller',
       topic,
       summary,

@@ -62,6 +62,7 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
   const create = route({
     method: 'POST',
     path: '/write/experiment/create',
+    charge: 'call',
     permission: 'caller',
     topic,
     summary: 'Creates an experiment, and its project if it does not exist. The workspace must exist.',
@@ -107,6 +108,7 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
   const setStatus = route({
     method: 'GET',
     path: '/write/experiment/set-status',
+    charge: 'own',
     permission: 'caller',
     topic,
     summary:
@@ -122,7 +124,7 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
     shape: 'envelope',
     async handle({ query, caller }) {
       const experiment = await access.writableExperiment(caller, query.experimentKey)
-      heartbeats.alive(experiment.id, Date.now())
+      await rateLimited('other', experiment, caller, async () => heartbeats.alive(experiment.id, Date.now()))
       return {
         isAliveBeatDurationMillis: beatMs,
         gpuMonitorIntervalMillis: gpuIntervalMs,
@@ -136,6 +138,7 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
   const setTimes = route({
     method: 'POST',
     path: '/write/experiment/set-start-end-time',
+    charge: 'own',
     permission: 'caller',
     topic,
     summary: 'Sets the start and end time of an experiment. Absent fields stay the same.',

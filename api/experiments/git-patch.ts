@@ -32,6 +32,7 @@ export function createGitPatchRoutes({ database, objects, writer, access, heartb
     route({
       method: 'POST',
       path: '/write/experiment/git/patch',
+      charge: 'own',
       permission: 'caller',
       topic: assetTopic,
       summary: 'Uploads the git patch, as the part `file` of a form or as the whole body. It replaces an earlier one.',

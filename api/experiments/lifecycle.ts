@@ -22,6 +22,7 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
     return route({
       method: 'GET',
       path: `/write/experiment/${name}`,
+      charge: 'call',
       permission: 'caller',
       topic,
       summary,
@@ -52,6 +53,7 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
     route({
       method: 'POST',
       path: '/write/experiment/{experimentKey}/mark-not-throttled',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Clears the mark that limits rejected data of an experiment; the next rejected data sets it again.',
@@ -68,6 +70,7 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
     route({
       method: 'POST',
       path: '/write/experiment/move',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Moves experiments to another project, or symlinks them there. All of them or none.',
@@ -97,6 +100,7 @@ export function createLifecycleRoutes({ database, access, appUrl }: Deps): Route
     route({
       method: 'GET',
       path: '/write/project/symlink',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Symlinks an experiment into another project of its workspace.',

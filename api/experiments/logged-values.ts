@@ -80,6 +80,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
   const parameter = route({
     method: 'POST',
     path: '/write/experiment/parameter',
+    charge: 'own',
     permission: 'caller',
     topic,
     summary: 'Logs a parameter. Only the last value of each context is kept; its name is then `<context>_<name>`.',
@@ -108,6 +109,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
   const other = route({
     method: 'POST',
     path: '/write/experiment/log-other',
+    charge: 'own',
     permission: 'caller',
     topic,
     summary:
@@ -138,6 +140,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
   const deleteParameter = route({
     method: 'POST',
     path: '/write/experiment/parameter/delete',
+    charge: 'own',
     permission: 'caller',
     topic,
     summary: 'Deletes a parameter, by its name in a summary. One that is not there is no error.',
@@ -153,6 +156,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
   const deleteParameters = route({
     method: 'POST',
     path: '/write/experiments/parameters/delete',
+    charge: 'own',
     permission: 'caller',
     topic,
     summary: 'Deletes parameters of any experiments, as a list. Those that are not there are no error.',
@@ -172,6 +176,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
   const removeTags = route({
     method: 'POST',
     path: '/write/experiment/tags/delete',
+    charge: 'own',
     permission: 'caller',
     topic,
     summary: 'Removes tags. Those that are not there are no error.',
@@ -185,6 +190,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
   const addTags = route({
     method: 'POST',
     path: '/write/experiment/tags',
+    charge: 'own',
     permission: 'caller',
     topic,
     summary: 'Adds tags and keeps the others.',

@@ -83,6 +83,7 @@ export function createRangeRoutes({ database, clickhouse, findPosition }: Deps):
     route({
       method: 'POST',
       path: '/experiments/series',
+      charge: 'none',
       permission: 'reader',
       topic: 'Experiments: reading the stream',
       summary:

@@ -57,6 +57,7 @@ export function createCallRoutes({ database, access, heartbeats, rateLimited }: 
   const send = route({
     method: 'POST',
     path: '/write/experiment/rpc/send',
+    charge: 'own',
     permission: 'caller',
     topic,
     summary:
@@ -84,6 +85,7 @@ export function createCallRoutes({ database, access, heartbeats, rateLimited }: 
   const result = route({
     method: 'POST',
     path: '/write/experiment/rpc/result',
+    charge: 'own',
     permission: 'caller',
     topic,
     summary:

@@ -61,6 +61,7 @@ export function createExperimentStreamRoutes({ database, access, liveStreams, ch
     route({
       method: 'POST',
       path: '/experiments/stream',
+      charge: 'none',
       permission: 'reader',
       topic: 'Experiments: reading the stream',
       summary:

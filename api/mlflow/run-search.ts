@@ -41,6 +41,7 @@ export function createMlflowSearchRoutes({ reads, clickhouse, find, reader, awai
       ...common,
       method: 'POST',
       path: `${mlflow}/runs/search`,
+      charge: 'none',
       summary: 'Finds runs of projects by a filter, the newest first unless ordered. What has no value comes last.',
       body: object({
         experiment_ids: optional(list(text(200, 1), 1_000)),

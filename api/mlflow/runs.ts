@@ -78,6 +78,7 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
     ...common,
     method: 'POST',
     path: `${mlflow}/runs/create`,
+    charge: 'call',
     summary:
       'Creates an experiment in a project. It counts as running until its end is reported, or nothing comes for a day.',
     body: object({
@@ -119,6 +120,7 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
     ...common,
     method: 'POST',
     path: `${mlflow}/runs/update`,
+    charge: 'own',
     summary: 'Reports the status of a run, its end, or renames it.',
     body: object({
       ...runFields,
@@ -160,6 +162,7 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
       ...common,
       method: 'POST',
       path: `${mlflow}/runs/${name}`,
+      charge: 'call',
       summary,
       body: object({ run_id: runId }),
       answer: nothing,
@@ -178,6 +181,7 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
     ...common,
     method: 'POST',
     path: `${mlflow}/runs/log-parameter`,
+    charge: 'own',
     summary: 'Logs a parameter. It keeps its first value: another one is refused.',
     body: object({ ...runFields, key: valueName, value }),
     answer: nothing,
@@ -200,6 +204,7 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
     ...common,
     method: 'POST',
     path: `${mlflow}/runs/set-tag`,
+    charge: 'own',
     summary: 'Sets a tag of a run: an other. `mlflow.runName` renames the run.',
     body: object({ ...runFields, key: valueName, value }),
     answer: nothing,
@@ -211,6 +216,7 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
     ...common,
     method: 'POST',
     path: `${mlflow}/runs/delete-tag`,
+    charge: 'own',
     summary: 'Removes a tag of a run.',
     body: object({ run_id: runId, key: valueName }),
     answer: nothing,
@@ -227,6 +233,7 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
     ...common,
     method: 'POST',
     path: `${mlflow}/runs/log-model`,
+    charge: 'own',
     summary:
       'Adds a model that the run has logged to the list in the tag `mlflow.log-model.history`. Its files become a model of the ' +
       'experiment.',
@@ -252,6 +259,7 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
     ...common,
     method: 'POST',
     path: `${mlflow}/runs/log-inputs`,
+    charge: 'own',
     summary: 'Logs the datasets and models that a run read.',
     body: object({
       run_id: runId,
@@ -278,6 +286,7 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
     ...common,
     method: 'POST',
     path: `${mlflow}/runs/outputs`,
+    charge: 'own',
     summary: 'Logs the models that a run made.',
     body: object({
       run_id: runId,

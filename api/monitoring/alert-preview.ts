@@ -21,6 +21,7 @@ export function createMonitoringPreviewRoutes({ database, clickhouse, eventReade
     route({
       method: 'POST',
       path: '/mpm/v2/alerts/preview',
+      charge: 'none',
       permission: 'caller',
       topic: 'Production monitoring',
       atRoot: true,

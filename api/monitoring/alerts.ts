@@ -52,6 +52,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       ...common,
       method: 'POST',
       path: '/mpm/v2/alerts',
+      charge: 'call',
       summary:
         'Creates an alert rule. It is evaluated once for each window of time, after the window has ended and its grace has ' +
         'passed, and fires if a measure is above or below a threshold: a measure of a model (drift of each feature, missing ' +
@@ -175,6 +176,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       ...common,
       method: 'PUT',
       path: '/mpm/v2/alerts/{alertId}',
+      charge: 'call',
       summary:
         'Changes an alert rule. Absent fields stay the same. A resumed rule (paused: false) continues with the current window.',
       params: alertParams,
@@ -201,6 +203,7 @@ export function createMonitoringAlertRoutes({ database, access }: Deps): Route[]
       ...common,
       method: 'DELETE',
       path: '/mpm/v2/alerts/{alertId}',
+      charge: 'call',
       summary: 'Deletes an alert rule and its firings. Queued webhooks are still sent.',
       params: alertParams,
       query: ofWorkspace,

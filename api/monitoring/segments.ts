@@ -132,6 +132,7 @@ export function createMonitoringSegmentRoutes({ database, access }: Deps): Route
       ...common,
       method: 'POST',
       path: '/mpm/v2/segments',
+      charge: 'call',
       summary:
         'Saves a segment of a model: the events that meet all of some filters on their features or predictions, and the ' +
         'labels of these events. Reads take its name as `segment`. They compare it with the same segment of the reference, or ' +
@@ -195,6 +196,7 @@ export function createMonitoringSegmentRoutes({ database, access }: Deps): Route
       ...common,
       method: 'DELETE',
       path: '/mpm/v2/segments/{segmentId}',
+      charge: 'call',
       summary: 'Deletes a segment. Its events stay.',
       params: object({ segmentId: z.uuid('expected the segmentId of an answer') }),
       query: object({ workspaceName: text(1_000, 1) }),

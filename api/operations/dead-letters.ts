@@ -123,6 +123,7 @@ export function createDeadLetterRoutes({ database, clickhouse, backend }: Deps):
     route({
       method: 'POST',
       path: '/admin/dead-letters/replay',
+      charge: 'call',
       permission: 'operator',
       topic,
       summary:
@@ -140,6 +141,7 @@ export function createDeadLetterRoutes({ database, clickhouse, backend }: Deps):
     route({
       method: 'POST',
       path: '/admin/dead-letters/discard',
+      charge: 'call',
       permission: 'operator',
       topic,
       summary: 'Deletes dead letters with their rows, for good.',

@@ -32,6 +32,7 @@ export function createProjectDeletionRoutes({ database, access, deletedKeptForMs
     route({
       method: 'POST',
       path: '/write/project/delete',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary:
@@ -72,6 +73,7 @@ export function createProjectDeletionRoutes({ database, access, deletedKeptForMs
     route({
       method: 'POST',
       path: '/write/project/restore',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary:

@@ -27,6 +27,7 @@ export function createOutputSearchRoutes({ reads, clickhouse, access }: Deps): R
     route({
       method: 'POST',
       path: '/project/output/search',
+      charge: 'none',
       permission: 'reader',
       topic: 'Projects',
       summary: 'Finds the runs of a project that printed a text, the newest first, with the first lines that have it.',

@@ -31,6 +31,7 @@ export function createProjectPageRoutes({ database, access }: { database: Databa
     return route({
       method: 'POST',
       path,
+      charge: 'call',
       permission: 'caller',
       topic,
       summary,
@@ -49,6 +50,7 @@ export function createProjectPageRoutes({ database, access }: { database: Databa
     route({
       method: 'POST',
       path: '/write/project/notes',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Sets the notes of a project.',
@@ -80,6 +82,7 @@ export function createProjectPageRoutes({ database, access }: { database: Databa
     route({
       method: 'GET',
       path: '/write/project/add-share-link',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Creates a share code. Anyone can read the project with `shareCode` in the query, without a key.',
@@ -97,6 +100,7 @@ export function createProjectPageRoutes({ database, access }: { database: Databa
     route({
       method: 'GET',
       path: '/write/project/delete-project-share-link',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Revokes a share code.',

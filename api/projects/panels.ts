@@ -50,6 +50,7 @@ export function createPanelRoutes({ database, objects, orphanedObjects, writer, 
   const upload = route({
     method: 'POST',
     path: '/write/template/upload',
+    charge: 'call',
     permission: 'caller',
     topic,
     summary:
@@ -132,6 +133,7 @@ export function createPanelRoutes({ database, objects, orphanedObjects, writer, 
   const remove = route({
     method: 'GET',
     path: '/write/template/delete',
+    charge: 'call',
     permission: 'caller',
     topic,
     summary: 'Deletes a panel and its bytes.',

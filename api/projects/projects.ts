@@ -43,6 +43,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
     route({
       method: 'POST',
       path: '/write/project/create',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Creates a project in a workspace.',
@@ -115,6 +116,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
     route({
       method: 'POST',
       path: '/write/project/update',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Changes the name, description or visibility of a project. Absent fields stay the same.',
@@ -149,6 +151,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
     route({
       method: 'POST',
       path: '/write/project/archive',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary:
@@ -167,6 +170,7 @@ export function createProjectRoutes({ database, access }: { database: Database; 
     route({
       method: 'POST',
       path: '/write/project/update-owner',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary:

@@ -53,6 +53,7 @@ export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): R
     route({
       method: 'POST',
       path: '/project/query',
+      charge: 'none',
       permission: 'reader',
       topic: 'Projects',
       summary: `Finds the experiments of a project that match the predicates and the query, oldest first unless sorted. ${pagesDescription}`,
@@ -78,6 +79,7 @@ export function createProjectQueryRoutes({ reads, clickhouse, access }: Deps): R
     route({
       method: 'POST',
       path: '/experiments/search',
+      charge: 'none',
       permission: 'reader',
       topic: 'Projects',
       summary: 'Finds experiments as `/project/query` does, by other names of the fields.',

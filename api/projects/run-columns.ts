@@ -143,6 +143,7 @@ export function createRunColumnRoutes({ reads, clickhouse, access }: Deps): Rout
     route({
       method: 'POST',
       path: '/project/run-columns',
+      charge: 'none',
       permission: 'reader',
       topic: 'Projects',
       summary: 'Lists the columns that the runs of a project have, as `/project/runs` takes them.',

@@ -67,6 +67,7 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
     route({
       method: 'POST',
       path: '/project/runs',
+      charge: 'none',
       permission: 'reader',
       topic: 'Projects',
       summary:

@@ -78,6 +78,7 @@ export function createViewRoutes({ database, access }: { database: Database; acc
     return route({
       method: 'POST',
       path,
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: `${summary} Without templateId a new one is made.`,
@@ -142,6 +143,7 @@ export function createViewRoutes({ database, access }: { database: Database; acc
     route({
       method: 'POST',
       path: '/write/views/delete',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Deletes a saved view of either kind.',

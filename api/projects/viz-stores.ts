@@ -22,6 +22,7 @@ export function createVizStoreRoutes({ database, access }: { database: Database;
     route({
       method: 'POST',
       path: '/write/viz-instance/store/save',
+      charge: 'call',
       permission: 'caller',
       topic,
       summary: 'Saves the whole store of a visualization and replaces the earlier one.',

@@ -102,6 +102,7 @@ export function createRegistryHistoryRoutes({ database, access }: { database: Da
     route({
       method: 'POST',
       path: '/registry-model/history/item',
+      charge: 'none',
       permission: 'caller',
       topic: registryTopic,
       summary:

@@ -125,6 +125,7 @@ export function createRegistryItemRoutes({ database, appUrl }: Deps): Route[] {
     route({
       method: 'POST',
       path: '/write/registry-model/item/{registryModelItemId}/metadata',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary: 'Sets metadata of a version. Keys that are not sent stay the same.',

@@ -25,6 +25,7 @@ export function createRegistryModelRoutes({ database, orphanedObjects, appUrl }:
     route({
       method: 'POST',
       path: '/write/registry-model/update',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary: 'Changes the name, description or visibility of a registered model. Absent fields stay the same.',
@@ -52,6 +53,7 @@ export function createRegistryModelRoutes({ database, orphanedObjects, appUrl }:
     route({
       method: 'POST',
       path: '/write/registry-model/notes',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary: 'Sets the notes of a registered model.',
@@ -78,6 +80,7 @@ export function createRegistryModelRoutes({ database, orphanedObjects, appUrl }:
     route({
       method: 'GET',
       path: '/write/registry-model/delete',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary: 'Deletes a registered model and all its versions. The experiments keep their files.',

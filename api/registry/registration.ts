@@ -61,6 +61,7 @@ export function createRegistrationRoutes({ database, access, appUrl }: Deps): Ro
     route({
       method: 'POST',
       path: '/write/registry-model',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary: 'Registers a model of an experiment in the workspace of the experiment, with its first version.',
@@ -85,6 +86,7 @@ export function createRegistrationRoutes({ database, access, appUrl }: Deps): Ro
     route({
       method: 'POST',
       path: '/write/registry-model/item',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary: 'Adds a model of an experiment as a new version of a registered model in the same workspace.',
@@ -100,6 +102,7 @@ export function createRegistrationRoutes({ database, access, appUrl }: Deps): Ro
     route({
       method: 'POST',
       path: '/write/registry-model/item/create',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary:

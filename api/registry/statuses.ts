@@ -64,6 +64,7 @@ export function createRegistryStatusRoutes({
     route({
       method: 'POST',
       path: '/write/registry-model/allowed_status_values',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary: `Replaces the statuses of a workspace, for its owners. ${firstStatus} always stays.`,
@@ -81,6 +82,7 @@ export function createRegistryStatusRoutes({
     route({
       method: 'POST',
       path: '/write/registry-model/item/status',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary: 'Sets the status of a version.',
@@ -120,6 +122,7 @@ export function createRegistryStatusRoutes({
     route({
       method: 'POST',
       path: '/write/registry-model/item/{registryModelItemId}/status-configuration',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary:

@@ -30,6 +30,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
     return route({
       method: 'GET',
       path,
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary,
@@ -47,6 +48,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
     route({
       method: 'POST',
       path: '/write/registry-model/item/update',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary: 'Changes the comment of a version, or replaces its stages. Absent fields stay the same.',
@@ -74,6 +76,7 @@ export function createRegistryVersionRoutes({ database, orphanedObjects, appUrl 
     route({
       method: 'GET',
       path: '/write/registry-model/item/delete',
+      charge: 'call',
       permission: 'caller',
       topic: registryTopic,
       summary: 'Deletes a version. The model stays, even without versions.',

@@ -59,6 +59,7 @@ export function createSearchRoutes({ reads, clickhouse, access }: Deps): Route[]
     route({
       method: 'POST',
       path: '/project/query-completion',
+      charge: 'none',
       permission: 'reader',
       topic: 'Projects',
       summary:

@@ -111,6 +111,7 @@ export function createWebhookRoutes({ database, access, secrets, privateHosts }:
     route({
       method: 'POST',
       path: '/webhooks/config',
+      charge: 'call',
       permission: 'caller',
       topic: webhookTopic,
       summary:
@@ -128,6 +129,7 @@ export function createWebhookRoutes({ database, access, secrets, privateHosts }:
     route({
       method: 'PUT',
       path: '/webhooks/config',
+      charge: 'call',
       permission: 'caller',
       topic: webhookTopic,
       summary:

@@ -81,7 +81,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     everyMs: intervals.liveMs,
   })
   const { publicUrl, sessionDays } = settings
-  const signIn = createSignIn({ database, checkKey, publicUrl, sessionDays })
+  const signIn = createSignIn({ database, checkKey, chargeCall: throttle.call, publicUrl, sessionDays })
   const changeStreams = createChangeStreams({
     clickhouse,
     findPosition: liveStreams.findPosition,

@@ -8,6 +8,7 @@ import { checkFields } from '../body/fields.ts'
 import type { Cors } from '../cors.ts'
 import { logError } from '../error-answers.ts'
 import { toHttpError } from '../errors.ts'
+import { toScopeCheck } from '../key-scope.ts'
 import { toErrorForClient } from '../logging-clients.ts'
 import { toErrorAnswer } from '../mlflow-clients.ts'
 import type { BodyRoom } from '../pressure.ts'
@@ -41,16 +42,18 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
   function toFastRoute(it: FastPathRoute): FastRoute {
     const watched = watch.route(it)
     const bodyBytesMax = Math.min(it.bodyBytesMax ?? bodyBytesMaxDefault, bodyBytesMaxOfAll)
+    const checkScope = toScopeCheck(it)
     function work(headers: IncomingHttpHeaders, bytes: Buffer) {
-      return mapMaybeAsync(checkKey(headers), (caller) =>
-        mapMaybeAsync(readJsonBody(bytes, undefined, bodyBytesMax), (body) =>
+      return mapMaybeAsync(checkKey(headers), (caller) => {
+        checkScope(caller)
+        return mapMaybeAsync(readJsonBody(bytes, undefined, bodyBytesMax), (body) =>
           it.handleFast({
             body: it.checksOwnBody ? body : it.body && checkFields(it.body, body ?? {}),
             caller,
             headers,
           }),
-        ),
-      )
+        )
+      })
     }
     /** A request that is not admitted gets its error from Node's server. */
     function admit(headers: IncomingHttpHeaders, bodyBytes: number) {

@@ -5,7 +5,14 @@ import { metricName } from '../points/point.ts'
 
 /** The writes of clients of MLflow that hold metrics. `api/mlflow/` has all their other calls. */
 
-const common = { method: 'POST', atRoot: true, permission: 'caller', topic: mlflowTopic, shape: 'plain' } as const
+const common = {
+  method: 'POST',
+  charge: 'own',
+  atRoot: true,
+  permission: 'caller',
+  topic: mlflowTopic,
+  shape: 'plain',
+} as const
 
 const runId = text(200, 1)
 const valueName = indexedText(1_000)

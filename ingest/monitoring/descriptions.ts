@@ -4,12 +4,13 @@ import type { RouteDescription } from '../../http/route.ts'
 
 /** What the routes of production monitoring take and answer; `routes.ts` and `csv/upload.ts` add the handlers. */
 
-const common = { permission: 'caller', topic: 'Production monitoring', atRoot: true } as const
+const common = { charge: 'own', permission: 'caller', topic: 'Production monitoring', atRoot: true } as const
 
 export const ping = {
   ...common,
   method: 'GET',
   path: '/mpm/isAlive/ping',
+  charge: 'none',
   summary: 'Answers 200 when the service runs and the key is registered.',
   answer: z.object({ msg: z.string() }),
   shape: 'envelope',

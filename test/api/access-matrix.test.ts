@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { insertNewKey, type KeyFields } from '../../store/postgres/accounts/keys.ts'
 import { insertServiceAccount } from '../../store/postgres/accounts/service-accounts.ts'
-import { openDatabase } from '../../store/postgres/database.ts'
+import { type Database, openDatabase } from '../../store/postgres/database.ts'
 import { aPoint } from '../kit/builders.ts'
 import { anEvent } from '../kit/clients/monitoring.ts'
 import { createRegistryClient, type Source } from '../kit/clients/registry.ts'
 import { eventually } from '../kit/eventually.ts'
 import { createClient, isAtRoot, type TestClient } from '../kit/http/client.ts'
 import { createUser, openTestService, storesWith, uniqueName } from '../kit/service.ts'
+import { expectedOf, openScopedCallers, type ScopedKind, scopedKinds } from './scoped-callers.ts'
 
 /**
  * Every route that is about a project or what is in it, for every kind of caller: store/postgres/accounts/visibility.ts says who
@@ -592,10 +594,12 @@ let insiderName: string
 type KeyHolder = Exclude<Kind, 'visitor' | 'nobody'>
 let users: Record<KeyHolder, Awaited<ReturnType<typeof createUser>>>
 let clients: Record<KeyHolder, TestClient>
+let scoped: Awaited<ReturnType<typeof openScopedCallers>>
+let database: Database
 beforeAll(async () => {
-  service = await openTestService()
+  service = await openTestService({ settings: { SVC_EXPORTS_PER_USER_MAX: '100' } })
   const stores = storesWith('postgres')
-  const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
+  database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
   const inOrganization = async () => {
     const user = await createUser(stores)
     await database.row(
@@ -643,9 +647,13 @@ beforeAll(async () => {
   clients = Object.fromEntries(
     Object.entries(users).map(([kind, user]) => [kind, createClient(service.url, user)]),
   ) as typeof clients
-  await database.close()
+  const { url, workspaceName } = service
+  scoped = await openScopedCallers({ database, url, owner: service, workspaceName, otherWorkspaceName: other })
 })
-afterAll(() => service?.close())
+afterAll(async () => {
+  await database?.close()
+  await service?.close()
+})
 
 /** What a call names of the files of an experiment: making them is most of the time of this test. */
 const ofFiles = ['assetId', 'tableId', 'artifactId', 'closedVersionId', 'openVersionId'] as const
@@ -714,38 +722,40 @@ function createPlaces<P>(open: () => Promise<P>, path: string, shared?: Promise<
   }
 }
 
+/** Those with a role are answered the same in a public project: there only the others ask. */
+const concernedBy = (isPublic: boolean) =>
+  isPublic ? kinds.filter((it) => !(editors.has(it) || viewers.has(it) || it === 'owner')) : kinds
+
 /** Whoever changes the place asks alone, after the others, who ask at once. */
 async function forEachKind(right: Right, isPublic: boolean, ask: (kind: Kind) => Promise<void>) {
   const changesIt = (kind: Kind) => !isReading(right) && mayDo(right, kind, isPublic)
-  await Promise.all(kinds.filter((it) => !changesIt(it)).map(ask))
-  for (const kind of kinds.filter(changesIt)) await ask(kind)
+  const asking = concernedBy(isPublic)
+  await Promise.all(asking.filter((it) => !changesIt(it)).map(ask))
+  for (const kind of asking.filter(changesIt)) await ask(kind)
 }
 
-/** What a kind of caller is answered: the status, and the code. */
-async function call(
-  path: string,
-  { method = 'GET', params = {}, query = {}, body }: Call,
-  kind: Kind,
-  shareCode: string,
-) {
-  const search = new URLSearchParams({
-    ...(query as Record<string, string>),
-    ...(kind === 'visitor' && { shareCode }),
-  })
+function toRequest(path: string, { params = {}, query = {}, body }: Call, more: Record<string, string> = {}) {
+  const search = new URLSearchParams({ ...(query as Record<string, string>), ...more })
   const sent = typeof body === 'object' ? JSON.stringify(body) : body
   const type = typeof body === 'string' ? 'application/zip' : 'application/json'
   const headers = sent === undefined ? undefined : { 'content-type': type }
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name) => params[name] as string)
-  const address = `${filled}?${search}`
+  return { address: `${filled}?${search}`, sent, headers }
+}
+
+/** What a kind of caller is answered: the status, and the code. */
+async function call(path: string, asked: Call, kind: Kind, shareCode: string) {
+  const { method = 'GET' } = asked
+  const { address, sent, headers } = toRequest(path, asked, kind === 'visitor' ? { shareCode } : {})
   if (kind !== 'visitor' && kind !== 'nobody') {
     const answer = await clients[kind].send(method, address, sent, headers && { headers })
     return { status: answer.status, code: answer.body.sdk_error_code, answer: answer.body }
   }
-  const answer = await fetch(`${service.url}${isAtRoot(path) ? '' : '/api/rest/v2'}${address}`, {
-    method,
-    body: sent,
-    ...(headers && { headers }),
-  })
+  return await fetchAnswer(path, address, { method, body: sent, ...(headers && { headers }) })
+}
+
+async function fetchAnswer(path: string, address: string, init: RequestInit) {
+  const answer = await fetch(`${service.url}${isAtRoot(path) ? '' : '/api/rest/v2'}${address}`, init)
   const isJson = answer.headers.get('content-type') === 'application/json'
   const answered = isJson ? ((await answer.json()) as Record<string, unknown>) : {}
   return { status: answer.status, code: answered.sdk_error_code, answer: answered }
@@ -770,6 +780,51 @@ const notThere = [90210, 90211, 8000007, 90219, 624522, 624523, 8000040, 8000090
 const restricted = 7000023
 /** May be read, but not changed; for owners only. */
 const notAllowed = [90210, 8000016, 8000017, 8000050, 8000150]
+
+const needsOf = (right: Right) => (isReading(right) ? 'read' : right === 'write' ? 'write' : 'manage')
+
+/** Calls as each who has less than a whole key, those who may change the place last. */
+async function forEachScope(
+  path: string,
+  right: Right,
+  toCall: () => Call,
+  callers: Partial<Record<ScopedKind, Record<string, string>>>,
+) {
+  const ask = async (kind: ScopedKind) => {
+    const expected = expectedOf(kind, needsOf(right), isOfProject(path, right))
+    const asked = toCall()
+    const { address, sent, headers } = toRequest(path, asked)
+    const init = { method: asked.method ?? 'GET', body: sent, headers: { ...headers, ...callers[kind] } }
+    const { status, code } = await fetchAnswer(path, address, init)
+    const what = `${kind}: ${status} ${code}`
+    if (expected !== true)
+      return expect([code, expected], what).toEqual([expect.any(Number), expect.arrayContaining([code])])
+    // What is gone already is not refused for the key.
+    const outcomes = spoilsItsPlace(path) ? [200, 204, 400] : [200, 204]
+    expect(outcomes, what).toContain(status)
+  }
+  const kinds = scopedKinds.filter((it) => callers[it])
+  const isAllowed = (kind: ScopedKind) => expectedOf(kind, needsOf(right), isOfProject(path, right)) === true
+  await Promise.all(kinds.filter((it) => !isAllowed(it)).map(ask))
+  if (isReading(right)) await Promise.all(kinds.filter(isAllowed).map(ask))
+  else for (const kind of kinds.filter(isAllowed)) await ask(kind)
+}
+
+/** Whether the key of one project opens a route. */
+const isOfProject = (path: string, right: Right) => right !== 'use' && !ofWorkspace.test(path)
+const ofWorkspace =
+  /^\/((write\/|get\/)?artifacts\/|(write\/)?template\/(upload|download|delete)|write\/project\/create|mpm\/|(write\/)?registry)/
+
+let toRead: ReturnType<typeof openPlace> | undefined
+it.each(Object.entries(samples).map(([path, [right, toCall]]) => ({ path, right, toCall })))(
+  '$path ($right) by each scope of a key and by sessions',
+  async ({ path, right, toCall }) => {
+    const isShared = isReading(right) && !subjects[path]
+    if (isShared) toRead ??= openPlace(false, withFiles)
+    const place = isShared && toRead ? await toRead : await openPlace(false, path)
+    await forEachScope(path, right, () => toCall(place), await scoped.toProject(place.projectId))
+  },
+)
 
 describe.each([
   ['private', false],
@@ -847,14 +902,18 @@ it.each([
   }
 })
 
+async function listCalls(isListed: (path: string) => boolean): Promise<{ path: string; method: string }[]> {
+  const { paths } = (await (await fetch(`${service.url}/openapi.json`)).json()) as { paths: Record<string, object> }
+  return Object.entries(paths)
+    .map(([path, methods]) => ({ path: path.replace('/api/rest/v2', ''), methods: Object.keys(methods) }))
+    .filter(({ path }) => isListed(path))
+    .flatMap(({ path, methods }) => methods.map((method) => ({ path, method: method.toUpperCase() })))
+}
+
 const forOperators = /^\/admin\/(health|backups|queue|dead-letters)/
 
 it('what is for admins is refused to everybody else, whatever the request is like', async () => {
-  const { paths } = (await (await fetch(`${service.url}/openapi.json`)).json()) as { paths: Record<string, object> }
-  const calls = Object.entries(paths)
-    .map(([path, methods]) => ({ path: path.replace('/api/rest/v2', ''), methods: Object.keys(methods) }))
-    .filter(({ path }) => needsMoreThanAKey(path))
-    .flatMap(({ path, methods }) => methods.map((method) => ({ path, method: method.toUpperCase() })))
+  const calls = await listCalls(needsMoreThanAKey)
   expect(calls.length).toBeGreaterThanOrEqual(17)
   for (const { path, method } of calls) {
     const address = path.replaceAll(/\{\w+\}/g, 'x')
@@ -867,6 +926,37 @@ it('what is for admins is refused to everybody else, whatever the request is lik
     }
     const stranger = await fetch(`${service.url}/api/rest/v2${address}?shareCode=x`, { method })
     expect(stranger.status, `${method} ${path} without a key`).toBe(401)
+  }
+})
+
+it('what is for admins needs a whole key: one of scope read or write reads only, one of a place does nothing', async () => {
+  const calls = await listCalls(needsMoreThanAKey)
+  const keysOf = async (userName: string) => {
+    const row = await database.row<{ id: string }>('SELECT id FROM users WHERE user_name = $1', [userName])
+    const workspace = await database.row<{ id: string }>('SELECT id FROM workspaces LIMIT 1')
+    const make = async (fields: KeyFields) => (await insertNewKey(database, row?.id as string, fields)).apiKey
+    return {
+      read: await make({ scope: 'read' }),
+      write: await make({ scope: 'write' }),
+      placed: await make({ workspaceId: workspace?.id }),
+    }
+  }
+  const keys = await keysOf(users.admin.userName)
+  for (const { path, method } of calls.filter((it) => !forOperators.test(it.path))) {
+    const address = path.replaceAll(/\{\w+\}/g, 'x')
+    const writes = method !== 'GET' || path.startsWith('/write/')
+    for (const [scope, authorization] of Object.entries(keys)) {
+      const init = {
+        method,
+        headers: { authorization, 'content-type': 'application/json' },
+        ...(method !== 'GET' && { body: '{}' }),
+      }
+      const { status, code } = await fetchAnswer(path, address, init)
+      const what = `${scope}: ${method} ${path}: ${status} ${code}`
+      if (scope === 'placed') expect([status, code], what).toEqual([403, 8000151])
+      else if (writes && path !== '/api/mpm/v2/admin/query') expect([status, code], what).toEqual([403, 8000152])
+      else expect(status, what).not.toBe(403)
+    }
   }
 })
 
@@ -1029,6 +1119,16 @@ async function openRegistry(isPublic: boolean): Promise<Registry & { shareCode: 
 const notRegistered = [90211, 42008, 42006, 8000063, 8000066, 90219]
 /** The model may be read, but not changed; the experiment may. */
 const notToBeChanged = [8000061, 90210, 8000150]
+
+it.each(Object.entries(registrySamples).map(([path, [right, toCall]]) => ({ path, right, toCall })))(
+  '$path ($right) by each scope of a key and by sessions',
+  async ({ path, right, toCall }) => {
+    if (isReading(right)) modelToRead ??= openRegistry(false)
+    const registry = await (isReading(right) && modelToRead ? modelToRead : openRegistry(false))
+    await forEachScope(path, right, () => toCall(registry), await scoped.toWorkspace(registry.workspaceName))
+  },
+)
+let modelToRead: ReturnType<typeof openRegistry> | undefined
 
 describe.each([
   ['private', false],

@@ -389,7 +389,15 @@ const administration: Write[] = [
     ],
   },
   { path: '/admin/users/name', method: 'PUT', body: { isAdmin: true }, fields: [['isAdmin', 'flag', 'required']] },
-  { path: '/admin/users/keys', body: { userName: 'name' }, fields: [['userName', 'text', 'required']] },
+  {
+    path: '/admin/users/keys',
+    body: { userName: 'name', name: 'a', workspaceName: 'workspace', projectName: 'project' },
+    fields: [
+      ['userName', 'text', 'required'],
+      ['name', 'text', 'optional'],
+      ['workspaceName', 'text', 'optional'],
+    ],
+  },
 ]
 
 const notText = [5, true, {}, ['x']]
@@ -421,7 +429,6 @@ beforeAll(async () => {
   experimentKey = await client.createExperiment({ projectName: 'project' })
   const reads = [
     '/workspaces',
-    '/admin/keys',
     '/admin/audit',
     `/projects?workspaceName=${workspaceName}`,
     `/experiment/metadata?experimentKey=${experimentKey}`,

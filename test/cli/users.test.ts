@@ -61,6 +61,37 @@ describe('svc users', () => {
     expect(JSON.parse((await users('remove', name, '--json')).stdout)).toEqual({ removed: name })
   })
 
+  it('gives roles, in the organization and in a workspace', async () => {
+    const name = uniqueName('user')
+    const { apiKey } = JSON.parse((await users('add', name, '--role', 'auditor', '--json')).stdout)
+    expect((await as(apiKey).get('/admin/users')).status).toBe(200)
+    expect((await users('role', name, 'member')).stdout).toBe(`${name} is now member of the organization.\n`)
+    await eventually(async () => expect((await as(apiKey).get('/admin/users')).status).toBe(403))
+    const given = await users('role', name, 'viewer', '--workspace', 'default', '--json')
+    expect(JSON.parse(given.stdout)).toEqual({ userName: name, role: 'viewer', workspace: 'default' })
+    const fields = { workspaceName: 'default', projectName: uniqueName('project') }
+    expect((await as(apiKey).post('/write/experiment/create', fields)).status).toBe(403)
+    await users('role', name, 'editor', '--workspace', 'default')
+    expect((await as(apiKey).post('/write/experiment/create', fields)).status).toBe(200)
+    await users('remove', name)
+  })
+
+  it('makes keys that may do less and end, lists them, and revokes one by its id', async () => {
+    const name = uniqueName('user')
+    await users('add', name)
+    const words = ['key', name, '--scope', 'read', '--workspace', name, '--days', '30', '--name', 'a reader', '--json']
+    const { apiKey, keyId } = JSON.parse((await users(...words)).stdout) as { apiKey: string; keyId: string }
+    expect((await as(apiKey).get(`/projects?workspaceName=${name}`)).status).toBe(200)
+    expect((await as(apiKey).post('/write/workspace/new', { name: uniqueName('w') })).status).toBe(403)
+    const listed = JSON.parse((await users('keys', name, '--json')).stdout) as { keyId: string }[]
+    const found = listed.find((it) => it.keyId === keyId)
+    expect(found).toMatchObject({ name: 'a reader', scope: 'read', workspaceName: name, createdBy: 'svc users' })
+    expect((await users('keys', name)).stdout).toContain(`read of ${name}`)
+    expect((await users('revoke', keyId)).stdout).toBe(`The key ${keyId} is no longer accepted.\n`)
+    await eventually(async () => expect((await as(apiKey).get('/account-details')).status).toBe(401), 1_000)
+    await users('remove', name)
+  })
+
   it('is written in the audit log', async () => {
     const name = uniqueName('user')
     const { apiKey } = JSON.parse((await users('add', name, '--admin', '--json')).stdout)
@@ -82,7 +113,13 @@ describe('svc users', () => {
     expectPlainFailure(await users('remove', 'admin'), /admin is the only admin\. Add another one first/)
     expectPlainFailure(await users('list', '--organization', 'none'), /There is no organization "none"/)
     expectPlainFailure(await svc(['users', 'list'], {}, onClose), /POSTGRES_URL: must be set/)
-    for (const words of [[], ['add'], ['list', 'x'], ['shred', 'x'], ['key', 'a', 'b']]) {
+    expectPlainFailure(await users('role', name, 'king'), /ROLE: must be one of member, auditor, admin/)
+    expectPlainFailure(await users('role', name, 'viewer', '--workspace', 'none'), /There is no workspace "none"/)
+    expectPlainFailure(await users('key', name, '--project', 'a'), /--project needs the --workspace/)
+    expectPlainFailure(await users('key', name, '--scope', 'x'), /--scope: must be one of read, write, all/)
+    expectPlainFailure(await users('key', name, '--days', 'x'), /--days: expected a number of days/)
+    expectPlainFailure(await users('revoke', 'x'), /There is no key x\. "svc users keys" lists all/)
+    for (const words of [[], ['add'], ['list', 'x'], ['shred', 'x'], ['key', 'a', 'b'], ['role', name]]) {
       expectPlainFailure(await users(...words), /Usage: svc users list \| add NAME/)
     }
   })

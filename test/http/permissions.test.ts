@@ -28,18 +28,29 @@ it.each([undefined, null, '', 'everyone'])(
   'a server whose route declares %j for a permission does not start',
   async (it) => {
     await expect(start(it)).rejects.toThrow(
-      'The route GET /thing declares no permission: give it one of anyone, reader, caller, admin, operator.',
+      'The route GET /thing declares no permission: give it one of anyone, reader, caller, auditor, admin, operator.',
     )
   },
 )
 
-it.each(['anyone', 'reader', 'caller', 'admin', 'operator'])('one with %j does', async (it) => {
+it.each(['anyone', 'reader', 'caller', 'auditor', 'admin', 'operator'])('one with %j does', async (it) => {
   const app = await start(it)
   expect(app.hasRoute({ method: 'GET', url: '/api/rest/v2/thing' })).toBe(true)
   await app.close()
 })
 
-const write = { ...thing, method: 'POST', body: z.object({}), handle: () => '{}' } as const
+const write = { ...thing, method: 'POST', charge: 'own', body: z.object({}), handle: () => '{}' } as const
+
+it.each([
+  ['POST', '/thing'],
+  ['GET', '/write/thing'],
+] as const)('a server whose %s %s declares no charge does not start', async (method, path) => {
+  const route: Route = { ...thing, method, path, permission: 'caller', handle: () => ({}) }
+  const message = `The route ${method} ${path} declares no charge: give it one of own, call, personal, none.`
+  await expect(startWith(route)).rejects.toThrow(message)
+  const app = await startWith({ ...route, charge: 'none' })
+  await app.close()
+})
 
 it('the fast path, which checks only the key, accepts only routes for every caller', () => {
   expect(fastRoute({ ...write, permission: 'caller' }).handleFast).toBeTypeOf('function')
@@ -50,7 +61,7 @@ it('the fast path, which checks only the key, accepts only routes for every call
   expect(route.permission).toBe('reader')
 })
 
-it.each(['anyone', 'reader', 'admin', 'operator'])(
+it.each(['anyone', 'reader', 'auditor', 'admin', 'operator'])(
   'a server with one that is for %s all the same does not start',
   async (it) => {
     const route = { ...fastRoute({ ...write, permission: 'caller' }), permission: it } as Route

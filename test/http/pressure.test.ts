@@ -26,6 +26,7 @@ async function openServer(way: Way, pressure: PressureLimits) {
   const held = fastRoute({
     method: 'POST',
     path: '/held',
+    charge: 'own',
     permission: 'caller',
     summary: '',
     topic: '',

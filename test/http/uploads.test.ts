@@ -23,7 +23,14 @@ const formHead = '--x\r\nContent-Disposition: form-data; name="file"; filename="
 /** A server with a route that counts bytes, one that refuses without reading, and one that takes JSON. */
 async function openServer(uploads = limits) {
   const faults: unknown[] = []
-  const shared = { method: 'POST', permission: 'caller', summary: '', topic: '', shape: 'envelope' } as const
+  const shared = {
+    method: 'POST',
+    charge: 'own',
+    permission: 'caller',
+    summary: '',
+    topic: '',
+    shape: 'envelope',
+  } as const
   const app = await createServer({
     routes: [
       route({

@@ -96,10 +96,26 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
 
   it('keys are made, shown once and ended; admins add users, service accounts and limits; hostile names stay text', async () => {
     const hostile = '<img src=x onerror=alert(1)>'
+    await service.client.createExperiment({ projectName: 'keyed' })
     await open(async (page) => {
       await page.goto('/-/settings')
       await signIn(page)
       forgetAnswers()
+      await page.getByRole('button', { name: 'New key' }).click()
+      await expectAccessible(page)
+      await page.getByLabel('Name').fill('of a project')
+      await page.getByLabel('May', { exact: true }).selectOption('read')
+      await page.getByLabel('Workspace', { exact: true }).selectOption(service.workspaceName)
+      await page.getByLabel('Project', { exact: true }).selectOption('keyed')
+      await page.getByLabel('Ends', { exact: true }).selectOption('After 30 days')
+      await page.getByRole('button', { name: 'Make key' }).click()
+      await page.getByRole('cell', { name: `read, ${service.workspaceName}/keyed` }).waitFor()
+      const ofProject = (await page.getByRole('status').locator('pre').textContent()) as string
+      const created = { workspaceName: service.workspaceName, projectName: 'keyed' }
+      const refused = await service.client.post('/write/experiment/create', created, { apiKey: ofProject })
+      expect([refused.status, refused.body.sdk_error_code]).toEqual([403, 8000152])
+      await expectAccessible(page)
+      await page.reload()
       await page.getByRole('button', { name: 'New key' }).click()
       await page.getByLabel('Name').fill(hostile)
       await page.getByRole('button', { name: 'Make key' }).click()
@@ -132,6 +148,14 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
       await page.getByLabel('User name').fill(userName)
       await page.getByRole('button', { name: 'Add member' }).click()
       await page.getByRole('button', { name: `Remove ${userName}` }).waitFor()
+      await expectAccessible(page)
+      await page.getByLabel(`Role of ${userName}`).selectOption('viewer')
+      const roleOf = async () => {
+        const path = `/workspaces/members?workspaceName=${service.workspaceName}`
+        const { members } = (await service.client.get(path)).body as { members: { userName: string; role: string }[] }
+        return members.find((it) => it.userName === userName)?.role
+      }
+      await eventually(async () => expect(await roleOf()).toBe('viewer'))
 
       await page.goto('/-/admin/service-accounts')
       await page.getByRole('button', { name: 'New service account' }).click()

@@ -18,7 +18,7 @@ export function Clients({ reader }: { reader: Session }) {
   const snippets = toSnippets({ url, workspace, key: key ?? 'svc_...' })
   const shown = snippets[client] as (typeof snippets)[number]
   const make = () =>
-    createKey('made with a snippet')
+    createKey({ name: 'made with a snippet', scope: 'write' })
       .then(({ apiKey }) => setKey(apiKey))
       .then(() => queries.invalidateQueries(ownKeys))
       .catch(toastError)

@@ -3,8 +3,8 @@ import { useState } from 'react'
 import { createKey, type Key, ownKeys, revokeKey, type Session } from '../api/accounts.ts'
 import { Button } from '../kit/button.tsx'
 import { FormDialog } from '../kit/dialog.tsx'
-import { TextField } from '../kit/field.tsx'
 import { PlusIcon } from '../kit/icons.tsx'
+import { KeyEnd, KeyRights, MakeKey } from '../kit/keys/make-key.tsx'
 import { NewKey } from '../kit/new-key.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toAgo, toTime } from '../kit/text.ts'
@@ -15,12 +15,13 @@ export function Keys({ reader }: { reader: Session }) {
   const { data, error, refetch } = useQuery(ownKeys)
   const [made, setMade] = useState<string>()
   const [open, setOpen] = useState<'new' | Key>()
+  const client = useQueryClient()
   const close = () => setOpen(undefined)
   return (
     <>
       <p className={styles.intro}>
         Training code and other programs send a key. The service keeps only its hash. Make one for each machine, so that
-        you can end one without the others.
+        you can end one without the others, and let it do no more than it has to.
       </p>
       {reader.kind === 'user' && (
         <div className={styles.tools}>
@@ -39,7 +40,10 @@ export function Keys({ reader }: { reader: Session }) {
               <tr>
                 <th scope="col">Name</th>
                 <th scope="col">Begins with</th>
+                <th scope="col">May</th>
                 <th scope="col">Made</th>
+                <th scope="col">Last used</th>
+                <th scope="col">Ends</th>
                 <th scope="col" className={styles.end}>
                   <span className="visually-hidden">Actions</span>
                 </th>
@@ -55,8 +59,15 @@ export function Keys({ reader }: { reader: Session }) {
                   <td>
                     <code>{it.shownPrefix}…</code>
                   </td>
+                  <td className={styles.soft}>
+                    <KeyRights {...it} />
+                  </td>
                   <td className={styles.soft} title={toTime(it.createdAt)}>
                     {toAgo(it.createdAt)}
+                  </td>
+                  <td className={styles.soft}>{it.lastUsedAt === null ? 'never' : toAgo(it.lastUsedAt)}</td>
+                  <td className={styles.soft}>
+                    <KeyEnd {...it} />
                   </td>
                   <td className={styles.end}>
                     {reader.kind === 'user' && (
@@ -77,35 +88,19 @@ export function Keys({ reader }: { reader: Session }) {
       ) : (
         <LoadingPlace rows={3} />
       )}
-      {open === 'new' && <MakeKey onClose={close} onMade={setMade} />}
+      {open === 'new' && (
+        <MakeKey
+          title="New API key"
+          workspaceNames={reader.workspaceNames}
+          onClose={close}
+          make={async (fields) => {
+            setMade((await createKey(fields)).apiKey)
+            await client.invalidateQueries(ownKeys)
+          }}
+        />
+      )}
       {typeof open === 'object' && <EndKey it={open} onClose={close} />}
     </>
-  )
-}
-
-function MakeKey({ onClose, onMade }: { onClose(): void; onMade(apiKey: string): void }) {
-  const [name, setName] = useState('')
-  const client = useQueryClient()
-  return (
-    <FormDialog
-      title="New API key"
-      action="Make key"
-      onClose={onClose}
-      onSubmit={async () => {
-        const { apiKey } = await createKey(name.trim() || undefined)
-        onMade(apiKey)
-        await client.invalidateQueries(ownKeys)
-      }}
-    >
-      <TextField
-        label="Name"
-        hint="Where it is used, such as “laptop” or “cluster”. May be left empty."
-        autoFocus
-        maxLength={100}
-        value={name}
-        onChange={(event) => setName(event.target.value)}
-      />
-    </FormDialog>
   )
 }
 

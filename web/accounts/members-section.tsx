@@ -1,10 +1,12 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useId, useState } from 'react'
-import { addMember, members, removeMember, type Session } from '../api/accounts.ts'
+import { members, type Role, removeMember, roles, type Session, setMember } from '../api/accounts.ts'
 import { Button } from '../kit/button.tsx'
 import { FormDialog } from '../kit/dialog.tsx'
-import { Checkbox, Select, TextField } from '../kit/field.tsx'
+import { Select, TextField } from '../kit/field.tsx'
+import { Choice } from '../kit/keys/make-key.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
+import { toastError } from '../kit/toast.tsx'
 import styles from './settings.module.css'
 
 /** Who uses a workspace. */
@@ -13,12 +15,18 @@ export function Members({ reader }: { reader: Session }) {
   const { data, error, refetch } = useQuery({ ...members(workspaceName), enabled: workspaceName !== '' })
   const [open, setOpen] = useState<{ add: true } | { remove: string }>()
   const selectId = useId()
+  const client = useQueryClient()
   const close = () => setOpen(undefined)
+  const changeRole = (userName: string, role: Role) =>
+    setMember({ workspaceName, userName, role })
+      .catch(toastError)
+      .finally(() => client.invalidateQueries(members(workspaceName)))
   if (workspaceName === '') return <p className={styles.soft}>You are a member of no workspace.</p>
   return (
     <>
       <p className={styles.intro}>
-        Members read and write everything in the workspace. Owners also choose the members and the webhooks.
+        Viewers read everything in the workspace. Editors also log and change it. Owners also choose the members and the
+        webhooks.
       </p>
       <div className={styles.tools}>
         <label htmlFor={selectId}>Workspace</label>
@@ -51,7 +59,23 @@ export function Members({ reader }: { reader: Session }) {
               {data.members.map((it) => (
                 <tr key={it.userName}>
                   <td title={it.userName}>{it.userName}</td>
-                  <td className={styles.soft}>{it.isOwner ? 'owner' : it.kind === 'user' ? 'member' : it.kind}</td>
+                  <td className={styles.soft}>
+                    {data.mayManage ? (
+                      <Select
+                        className={styles.role}
+                        aria-label={`Role of ${it.userName}`}
+                        value={it.role}
+                        onChange={(event) => changeRole(it.userName, event.target.value as Role)}
+                      >
+                        {roles.map((role) => (
+                          <option key={role}>{role}</option>
+                        ))}
+                      </Select>
+                    ) : (
+                      it.role
+                    )}
+                    {it.kind === 'service account' && <span className={styles.badge}>service account</span>}
+                  </td>
                   <td className={styles.end}>
                     {data.mayManage && it.kind === 'user' && (
                       <Button
@@ -81,7 +105,7 @@ export function Members({ reader }: { reader: Session }) {
 
 function AddMember({ workspaceName, onClose }: { workspaceName: string; onClose(): void }) {
   const [userName, setUserName] = useState('')
-  const [admin, setAdmin] = useState(false)
+  const [role, setRole] = useState<Role>('editor')
   const client = useQueryClient()
   return (
     <FormDialog
@@ -90,7 +114,7 @@ function AddMember({ workspaceName, onClose }: { workspaceName: string; onClose(
       canSubmit={userName.trim() !== ''}
       onClose={onClose}
       onSubmit={async () => {
-        await addMember({ workspaceName, userName: userName.trim(), admin })
+        await setMember({ workspaceName, userName: userName.trim(), role })
         await client.invalidateQueries(members(workspaceName))
       }}
     >
@@ -101,9 +125,11 @@ function AddMember({ workspaceName, onClose }: { workspaceName: string; onClose(
         value={userName}
         onChange={(event) => setUserName(event.target.value)}
       />
-      <Checkbox checked={admin} onChange={(event) => setAdmin(event.target.checked)}>
-        As an owner
-      </Checkbox>
+      <Choice label="Role" value={role} onChange={(it) => setRole(it as Role)}>
+        <option value="viewer">Viewer: reads</option>
+        <option value="editor">Editor: logs and changes, too</option>
+        <option value="owner">Owner: manages the workspace, too</option>
+      </Choice>
     </FormDialog>
   )
 }

@@ -51,7 +51,7 @@ export function SettingsPage() {
           <span>{reader.organizationName}</span>
         </p>
         {sections.map(link)}
-        {reader.isAdmin && (
+        {(reader.isAdmin || reader.isAuditor) && (
           <>
             <h2>Organization</h2>
             <Link to="/-/admin" className={styles.link}>

@@ -14,15 +14,27 @@ import { RetentionSection } from './retention-section.tsx'
 import { ServiceAccounts } from './service-accounts-section.tsx'
 import { Users } from './users-section.tsx'
 
-type Section = { id: string; title: string; isOfService?: boolean; draw(reader: Session): React.ReactNode }
+/** Auditors read those that change nothing. */
+type Section = {
+  id: string
+  title: string
+  isOfService?: boolean
+  isForAuditors?: boolean
+  draw(reader: Session): React.ReactNode
+}
 
-const sections: Section[] = [
-  { id: 'users', title: 'Users', draw: (reader) => <Users reader={reader} /> },
-  { id: 'service-accounts', title: 'Service accounts', draw: (reader) => <ServiceAccounts reader={reader} /> },
-  { id: 'keys', title: 'API keys', draw: () => <KeysSection /> },
+const allSections: Section[] = [
+  { id: 'users', title: 'Users', isForAuditors: true, draw: (reader) => <Users reader={reader} /> },
+  {
+    id: 'service-accounts',
+    title: 'Service accounts',
+    isForAuditors: true,
+    draw: (reader) => <ServiceAccounts reader={reader} />,
+  },
+  { id: 'keys', title: 'API keys', isForAuditors: true, draw: (reader) => <KeysSection reader={reader} /> },
   { id: 'limits', title: 'Limits', draw: (reader) => <LimitsSection reader={reader} /> },
   { id: 'retention', title: 'Retention', draw: (reader) => <RetentionSection reader={reader} /> },
-  { id: 'audit', title: 'Audit log', draw: () => <AuditSection /> },
+  { id: 'audit', title: 'Audit log', isForAuditors: true, draw: () => <AuditSection /> },
   { id: 'health', title: 'Health', isOfService: true, draw: () => <HealthSection /> },
   { id: 'queue', title: 'Queue', isOfService: true, draw: () => <QueueSection /> },
   { id: 'dead-letters', title: 'Dead letters', isOfService: true, draw: () => <DeadLettersSection /> },
@@ -34,13 +46,15 @@ export function AdminPage() {
   const { section = 'users' } = useParams({ strict: false }) as { section?: string }
   const { data: reader } = useQuery(session)
   if (!reader) return <LoadingPlace />
-  if (!reader.isAdmin) {
+  const sections = allSections.filter((it) => reader.isAdmin || (reader.isAuditor && it.isForAuditors))
+  if (sections.length === 0) {
     return (
       <>
         <title>Administration · svc</title>
         <h1 className="visually-hidden">Administration</h1>
         <EmptyPlace title="For admins only" action={<Link to="/">All projects</Link>}>
-          These pages are for the admins of {reader.organizationName}. One of them can make you an admin, too.
+          These pages are for the admins of {reader.organizationName}. One of them can make you an admin or an auditor,
+          too.
         </EmptyPlace>
       </>
     )

@@ -1,8 +1,10 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import type { Session } from '../api/accounts.ts'
 import { endKey, keys, type ListedKey } from '../api/admin.ts'
 import { Button } from '../kit/button.tsx'
 import { FormDialog } from '../kit/dialog.tsx'
+import { KeyEnd, KeyRights } from '../kit/keys/make-key.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { SearchField } from '../kit/search-field.tsx'
 import { toAgo, toCountOf, toTime } from '../kit/text.ts'
@@ -10,7 +12,7 @@ import styles from './admin.module.css'
 import { useAdminSearch } from './use-admin-search.ts'
 
 /** The keys of everybody in the organization. Whoever has one makes it; admins end it. */
-export function KeysSection() {
+export function KeysSection({ reader }: { reader: Session }) {
   const { search, change } = useAdminSearch()
   const { data, error, refetch } = useQuery(keys)
   const [ended, setEnded] = useState<ListedKey>()
@@ -45,7 +47,10 @@ export function KeysSection() {
                 <th scope="col">Owner</th>
                 <th scope="col">Name</th>
                 <th scope="col">Begins with</th>
+                <th scope="col">May</th>
                 <th scope="col">Made</th>
+                <th scope="col">Last used</th>
+                <th scope="col">Ends</th>
                 <th scope="col">Limits</th>
                 <th scope="col" className={styles.end}>
                   <span className="visually-hidden">Actions</span>
@@ -63,20 +68,32 @@ export function KeysSection() {
                   <td>
                     <code>{it.shownPrefix}…</code>
                   </td>
-                  <td className={styles.soft} title={toTime(it.createdAt)}>
+                  <td className={styles.soft}>
+                    <KeyRights {...it} />
+                  </td>
+                  <td
+                    className={styles.soft}
+                    title={`${toTime(it.createdAt)}${it.createdBy ? ` by ${it.createdBy}` : ''}`}
+                  >
                     {toAgo(it.createdAt)}
+                  </td>
+                  <td className={styles.soft}>{it.lastUsedAt === null ? 'never' : toAgo(it.lastUsedAt)}</td>
+                  <td className={styles.soft}>
+                    <KeyEnd {...it} />
                   </td>
                   <td className={styles.soft} title={JSON.stringify(it.limits)}>
                     {Object.keys(it.limits).length === 0 ? 'as the service' : 'its own'}
                   </td>
                   <td className={styles.end}>
-                    <Button
-                      size="small"
-                      onClick={() => setEnded(it)}
-                      aria-label={`End the key ${it.shownPrefix} of ${it.userName}`}
-                    >
-                      End
-                    </Button>
+                    {reader.isAdmin && (
+                      <Button
+                        size="small"
+                        onClick={() => setEnded(it)}
+                        aria-label={`End the key ${it.shownPrefix} of ${it.userName}`}
+                      >
+                        End
+                      </Button>
+                    )}
                   </td>
                 </tr>
               ))}

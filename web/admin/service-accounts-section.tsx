@@ -1,15 +1,23 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { useId, useState } from 'react'
-import { createServiceAccount, createServiceKey, deleteServiceAccount, type Session, users } from '../api/accounts.ts'
+import { useState } from 'react'
+import {
+  createServiceAccount,
+  createServiceKey,
+  deleteServiceAccount,
+  type Role,
+  type Session,
+  users,
+} from '../api/accounts.ts'
+import { workspaces } from '../api/admin.ts'
 import { Button, IconButton } from '../kit/button.tsx'
 import { FormDialog } from '../kit/dialog.tsx'
-import { Checkbox, Select, TextField } from '../kit/field.tsx'
+import { Checkbox, TextField } from '../kit/field.tsx'
 import { DotsIcon, PlusIcon } from '../kit/icons.tsx'
+import { Choice, MakeKey } from '../kit/keys/make-key.tsx'
 import { Menu, MenuItem, MenuLine } from '../kit/menu.tsx'
 import { NewKey } from '../kit/new-key.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toAgo } from '../kit/text.ts'
-import { toastError } from '../kit/toast.tsx'
 import styles from './admin.module.css'
 
 type Made = { userName: string; apiKey: string }
@@ -17,15 +25,15 @@ type Made = { userName: string; apiKey: string }
 /** Accounts of programs, for admins. */
 export function ServiceAccounts({ reader }: { reader: Session }) {
   const { data, error, refetch } = useQuery(users)
+  const { data: everyWorkspace } = useQuery(workspaces)
   const client = useQueryClient()
   const [made, setMade] = useState<Made>()
-  const [open, setOpen] = useState<{ add: true } | { remove: string }>()
+  const [open, setOpen] = useState<{ add: true } | { remove: string } | { key: string }>()
   const close = () => setOpen(undefined)
   if (error) return <ErrorPlace error={error} onRetry={refetch} />
   if (!data) return <LoadingPlace />
   const accounts = data.filter((it) => it.kind === 'service account')
-  const makeKey = async (userName: string) => setMade({ userName, ...(await createServiceKey(userName)) })
-  const add = (
+  const add = reader.isAdmin && (
     <Button look="primary" onClick={() => setOpen({ add: true })}>
       <PlusIcon size={14} /> New service account
     </Button>
@@ -47,6 +55,7 @@ export function ServiceAccounts({ reader }: { reader: Session }) {
                 <tr>
                   <th scope="col">Name</th>
                   <th scope="col">May use</th>
+                  <th scope="col">Role</th>
                   <th scope="col">Last seen</th>
                   <th scope="col" className={styles.end}>
                     <span className="visually-hidden">Actions</span>
@@ -58,22 +67,25 @@ export function ServiceAccounts({ reader }: { reader: Session }) {
                   <tr key={it.userName}>
                     <td title={it.userName}>{it.userName}</td>
                     <td className={styles.soft}>{it.authorizedWorkspaces?.join(', ') ?? 'every workspace'}</td>
+                    <td className={styles.soft}>{it.workspaceRole ?? 'in each workspace'}</td>
                     <td className={styles.soft}>{it.lastActivityAt ? toAgo(it.lastActivityAt) : 'never'}</td>
                     <td className={styles.end}>
-                      <Menu
-                        align="end"
-                        trigger={
-                          <IconButton label={`Actions for ${it.userName}`} size="small">
-                            <DotsIcon />
-                          </IconButton>
-                        }
-                      >
-                        <MenuItem onSelect={() => makeKey(it.userName).catch(toastError)}>New key</MenuItem>
-                        <MenuLine />
-                        <MenuItem danger onSelect={() => setOpen({ remove: it.userName })}>
-                          Delete
-                        </MenuItem>
-                      </Menu>
+                      {reader.isAdmin && (
+                        <Menu
+                          align="end"
+                          trigger={
+                            <IconButton label={`Actions for ${it.userName}`} size="small">
+                              <DotsIcon />
+                            </IconButton>
+                          }
+                        >
+                          <MenuItem onSelect={() => setOpen({ key: it.userName })}>New key</MenuItem>
+                          <MenuLine />
+                          <MenuItem danger onSelect={() => setOpen({ remove: it.userName })}>
+                            Delete
+                          </MenuItem>
+                        </Menu>
+                      )}
                     </td>
                   </tr>
                 ))}
@@ -83,6 +95,14 @@ export function ServiceAccounts({ reader }: { reader: Session }) {
         </>
       )}
       {open && 'add' in open && <AddAccount reader={reader} onClose={close} onMade={setMade} />}
+      {open && 'key' in open && (
+        <MakeKey
+          title={`New key of ${open.key}`}
+          workspaceNames={everyWorkspace?.map((it) => it.workspaceName) ?? []}
+          onClose={close}
+          make={async (fields) => setMade({ userName: open.key, ...(await createServiceKey(open.key, fields)) })}
+        />
+      )}
       {open && 'remove' in open && (
         <FormDialog
           title={`Delete ${open.remove}?`}
@@ -105,8 +125,8 @@ function AddAccount({ reader, onClose, onMade }: { reader: Session; onClose(): v
   const [name, setName] = useState('')
   const [teamName, setTeamName] = useState(reader.defaultWorkspaceName ?? reader.workspaceNames[0] ?? '')
   const [isRestricted, setRestricted] = useState(true)
+  const [role, setRole] = useState<Role>('editor')
   const client = useQueryClient()
-  const selectId = useId()
   return (
     <FormDialog
       title="New service account"
@@ -118,6 +138,7 @@ function AddAccount({ reader, onClose, onMade }: { reader: Session; onClose(): v
           name: name.trim(),
           teamName,
           organizationName: reader.organizationName,
+          role,
           ...(isRestricted && { authorizedWorkspaces: [teamName] }),
         })
         onMade({ userName: name.trim(), apiKey })
@@ -131,15 +152,19 @@ function AddAccount({ reader, onClose, onMade }: { reader: Session; onClose(): v
         value={name}
         onChange={(event) => setName(event.target.value)}
       />
-      <label htmlFor={selectId}>Workspace</label>
-      <Select id={selectId} value={teamName} onChange={(event) => setTeamName(event.target.value)}>
+      <Choice label="Workspace" value={teamName} onChange={setTeamName}>
         {reader.workspaceNames.map((it) => (
           <option key={it}>{it}</option>
         ))}
-      </Select>
+      </Choice>
       <Checkbox checked={isRestricted} onChange={(event) => setRestricted(event.target.checked)}>
         Restrict it to this workspace
       </Checkbox>
+      <Choice label="Role" value={role} onChange={(it) => setRole(it as Role)}>
+        <option value="viewer">Viewer: reads</option>
+        <option value="editor">Editor: logs and changes, too</option>
+        <option value="owner">Owner: manages the workspace, too</option>
+      </Choice>
     </FormDialog>
   )
 }

@@ -1,10 +1,21 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { createUser, createUserKey, deleteUser, type Session, setAdmin, type User, users } from '../api/accounts.ts'
+import {
+  createUser,
+  createUserKey,
+  deleteUser,
+  type OrganizationRole,
+  type Session,
+  setOrganizationRole,
+  type User,
+  users,
+} from '../api/accounts.ts'
+import { workspaces } from '../api/admin.ts'
 import { Button, IconButton } from '../kit/button.tsx'
 import { FormDialog } from '../kit/dialog.tsx'
-import { Checkbox, TextField } from '../kit/field.tsx'
+import { TextField } from '../kit/field.tsx'
 import { DotsIcon, PlusIcon } from '../kit/icons.tsx'
+import { Choice, MakeKey } from '../kit/keys/make-key.tsx'
 import { Menu, MenuItem, MenuLine } from '../kit/menu.tsx'
 import { NewKey } from '../kit/new-key.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
@@ -20,9 +31,10 @@ type Made = { userName: string; apiKey: string }
 export function Users({ reader }: { reader: Session }) {
   const { search, change } = useAdminSearch()
   const { data, error, refetch } = useQuery(users)
+  const { data: everyWorkspace } = useQuery(workspaces)
   const client = useQueryClient()
   const [made, setMade] = useState<Made>()
-  const [open, setOpen] = useState<{ add: true } | { remove: string }>()
+  const [open, setOpen] = useState<{ add: true } | { remove: string } | { key: string }>()
   const close = () => setOpen(undefined)
   if (error) return <ErrorPlace error={error} onRetry={refetch} />
   if (!data) return <LoadingPlace />
@@ -30,13 +42,14 @@ export function Users({ reader }: { reader: Session }) {
   const has = (it: string | null) => it?.toLowerCase().includes(text.toLowerCase()) ?? false
   const people = data.filter((it) => it.kind === 'user' && (has(it.userName) || has(it.defaultWorkspaceName)))
   const act = (work: Promise<unknown>) => work.then(() => client.invalidateQueries(users)).catch(toastError)
-  const makeKey = async (userName: string) => setMade({ userName, ...(await createUserKey(userName)) })
   return (
     <>
       <div className={styles.tools}>
-        <Button look="primary" onClick={() => setOpen({ add: true })}>
-          <PlusIcon size={14} /> New user
-        </Button>
+        {reader.isAdmin && (
+          <Button look="primary" onClick={() => setOpen({ add: true })}>
+            <PlusIcon size={14} /> New user
+          </Button>
+        )}
         <SearchField
           label="Search users"
           placeholder="Name or workspace"
@@ -67,27 +80,33 @@ export function Users({ reader }: { reader: Session }) {
                   {it.userName}
                   {it.userName === reader.userName && <span className={styles.badge}>you</span>}
                 </td>
-                <td className={styles.soft}>{it.isAdmin ? 'admin' : 'user'}</td>
+                <td className={styles.soft}>{it.role === 'member' ? 'user' : it.role}</td>
                 <td className={styles.soft}>{it.defaultWorkspaceName}</td>
                 <td className={styles.soft}>{it.lastActivityAt ? toAgo(it.lastActivityAt) : 'never'}</td>
                 <td className={styles.end}>
-                  <Menu
-                    align="end"
-                    trigger={
-                      <IconButton label={`Actions for ${it.userName}`} size="small">
-                        <DotsIcon />
-                      </IconButton>
-                    }
-                  >
-                    <MenuItem onSelect={() => makeKey(it.userName).catch(toastError)}>New key</MenuItem>
-                    <MenuItem onSelect={() => act(setAdmin(it.userName, !it.isAdmin))}>
-                      {it.isAdmin ? 'Make a user' : 'Make an admin'}
-                    </MenuItem>
-                    <MenuLine />
-                    <MenuItem danger onSelect={() => setOpen({ remove: it.userName })}>
-                      Delete
-                    </MenuItem>
-                  </Menu>
+                  {reader.isAdmin && (
+                    <Menu
+                      align="end"
+                      trigger={
+                        <IconButton label={`Actions for ${it.userName}`} size="small">
+                          <DotsIcon />
+                        </IconButton>
+                      }
+                    >
+                      <MenuItem onSelect={() => setOpen({ key: it.userName })}>New key</MenuItem>
+                      {(['member', 'auditor', 'admin'] as const)
+                        .filter((role) => role !== it.role)
+                        .map((role) => (
+                          <MenuItem key={role} onSelect={() => act(setOrganizationRole(it.userName, role))}>
+                            {{ member: 'Make a user', auditor: 'Make an auditor', admin: 'Make an admin' }[role]}
+                          </MenuItem>
+                        ))}
+                      <MenuLine />
+                      <MenuItem danger onSelect={() => setOpen({ remove: it.userName })}>
+                        Delete
+                      </MenuItem>
+                    </Menu>
+                  )}
                 </td>
               </tr>
             ))}
@@ -95,6 +114,14 @@ export function Users({ reader }: { reader: Session }) {
         </table>
       </div>
       {open && 'add' in open && <AddUser onClose={close} onMade={setMade} />}
+      {open && 'key' in open && (
+        <MakeKey
+          title={`New key of ${open.key}`}
+          workspaceNames={everyWorkspace?.map((it) => it.workspaceName) ?? []}
+          onClose={close}
+          make={async (fields) => setMade({ userName: open.key, ...(await createUserKey(open.key, fields)) })}
+        />
+      )}
       {open && 'remove' in open && (
         <FormDialog
           title={`Delete ${open.remove}?`}
@@ -118,7 +145,7 @@ export function Users({ reader }: { reader: Session }) {
 
 function AddUser({ onClose, onMade }: { onClose(): void; onMade(made: Made): void }) {
   const [name, setName] = useState('')
-  const [isAdmin, setIsAdmin] = useState(false)
+  const [role, setRole] = useState<OrganizationRole>('member')
   const client = useQueryClient()
   return (
     <FormDialog
@@ -128,7 +155,7 @@ function AddUser({ onClose, onMade }: { onClose(): void; onMade(made: Made): voi
       onClose={onClose}
       onSubmit={async () => {
         const userName = name.trim()
-        await createUser({ userName, isAdmin })
+        await createUser({ userName, role })
         await client.invalidateQueries(users)
         onMade({ userName, ...(await createUserKey(userName)) })
       }}
@@ -141,9 +168,11 @@ function AddUser({ onClose, onMade }: { onClose(): void; onMade(made: Made): voi
         value={name}
         onChange={(event) => setName(event.target.value)}
       />
-      <Checkbox checked={isAdmin} onChange={(event) => setIsAdmin(event.target.checked)}>
-        As an admin of the organization
-      </Checkbox>
+      <Choice label="Role in the organization" value={role} onChange={(it) => setRole(it as OrganizationRole)}>
+        <option value="member">User</option>
+        <option value="auditor">Auditor: reads everything</option>
+        <option value="admin">Admin: manages everything</option>
+      </Choice>
     </FormDialog>
   )
 }

@@ -5,6 +5,8 @@ export type Session = {
   userName: string
   kind: 'user' | 'service account'
   isAdmin: boolean
+  /** Reads the administration, and changes nothing. */
+  isAuditor: boolean
   /** An admin who also looks after the service itself: its queue, dead letters, health and backups. */
   isOperator: boolean
   organizationId: string
@@ -58,13 +60,36 @@ export const signInProviders = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 })
 
-export type Key = { keyId: string; name: string | null; shownPrefix: string; isCurrent: boolean; createdAt: number }
+/** What a key may do of what its owner may, and where; times are ms since the Unix epoch. */
+export type KeyFacts = {
+  keyId: string
+  name: string | null
+  shownPrefix: string
+  scope: Scope
+  /** The only workspace, or the only project of it, that the key is for. */
+  workspaceName: string | null
+  projectName: string | null
+  createdAt: number
+  createdBy: string | null
+  expiresAt: number | null
+  lastUsedAt: number | null
+}
+export type Scope = 'read' | 'write' | 'all'
+export type Key = KeyFacts & { isCurrent: boolean }
+
+export type NewKeyFields = {
+  name?: string
+  scope?: Scope
+  workspaceName?: string
+  projectName?: string
+  expiresAt?: number
+}
 
 export const ownKeys = queryOptions({
   queryKey: ['account', 'keys'],
   queryFn: async ({ signal }) => (await read<{ keys: Key[] }>('/account/keys', {}, { signal })).keys,
 })
-export const createKey = (name: string | undefined) => post<{ apiKey: string }>('/account/keys', { name })
+export const createKey = (fields: NewKeyFields) => post<{ apiKey: string }>('/account/keys', fields)
 export const revokeKey = (keyId: string) => post('/account/keys/revoke', { keyId })
 
 export type BrowserSession = {
@@ -84,7 +109,11 @@ export const ownSessions = queryOptions({
 })
 export const endSession = (sessionId: string) => post('/account/sessions/end', { sessionId })
 
-export type Member = { userName: string; kind: Session['kind']; isOwner: boolean }
+/** Each with the rights of the one before. */
+export const roles = ['viewer', 'editor', 'owner'] as const
+export type Role = (typeof roles)[number]
+
+export type Member = { userName: string; kind: Session['kind']; role: Role }
 
 export const members = (workspaceName: string) =>
   queryOptions({
@@ -92,7 +121,8 @@ export const members = (workspaceName: string) =>
     queryFn: ({ signal }) =>
       read<{ members: Member[]; mayManage: boolean }>('/workspaces/members', { workspaceName }, { signal }),
   })
-export const addMember = (it: { workspaceName: string; userName: string; admin: boolean }) =>
+/** Adds a member, or changes the role of one. */
+export const setMember = (it: { workspaceName: string; userName: string; role: Role }) =>
   post('/write/add-workspace-member', it)
 export const removeMember = (it: { workspaceName: string; userName: string }) =>
   post('/write/remove-workspace-member', it)
@@ -102,12 +132,16 @@ export const removeMember = (it: { workspaceName: string; userName: string }) =>
 export type User = {
   userName: string
   kind: Session['kind']
-  isAdmin: boolean
+  role: OrganizationRole
+  /** Of a service account for every workspace: its role in each. */
+  workspaceRole: Role | null
   defaultWorkspaceName: string | null
   authorizedWorkspaces: string[] | null
   createdAt: number
   lastActivityAt: number | null
 }
+
+export type OrganizationRole = 'member' | 'auditor' | 'admin'
 
 export const users = queryOptions({
   queryKey: ['admin', 'users'],
@@ -117,17 +151,24 @@ export const users = queryOptions({
 const api = (path: string) => `api/rest/v2${path}`
 const named = (name: string) => encodeURIComponent(name)
 
-export const createUser = (it: { userName: string; isAdmin: boolean }) => post('/admin/users', it)
-export const createUserKey = (userName: string) => post<{ apiKey: string }>('/admin/users/keys', { userName })
-export const setAdmin = (userName: string, isAdmin: boolean) =>
-  call('PUT', api(`/admin/users/${named(userName)}`), { isAdmin })
+export const createUser = (it: { userName: string; role: OrganizationRole }) => post('/admin/users', it)
+export const createUserKey = (userName: string, fields: NewKeyFields = {}) =>
+  post<{ apiKey: string }>('/admin/users/keys', { userName, ...fields })
+export const setOrganizationRole = (userName: string, role: OrganizationRole) =>
+  call('PUT', api(`/admin/users/${named(userName)}`), { role })
 export const deleteUser = (userName: string) => call('DELETE', api(`/admin/users/${named(userName)}`))
 
-type NewAccount = { name: string; teamName: string; organizationName: string; authorizedWorkspaces?: string[] }
+type NewAccount = {
+  name: string
+  teamName: string
+  organizationName: string
+  authorizedWorkspaces?: string[]
+  role: Role
+}
 
 export const createServiceAccount = (it: NewAccount) => post<{ apiKey: string }>('/write/service-account', it)
-export const createServiceKey = (name: string) =>
-  post<{ apiKey: string }>(`/write/service-account/${named(name)}/create-api-key`, {})
+export const createServiceKey = (name: string, fields: NewKeyFields = {}) =>
+  post<{ apiKey: string }>(`/write/service-account/${named(name)}/create-api-key`, fields)
 export const deleteServiceAccount = (name: string) => call('DELETE', api(`/write/service-account/${named(name)}`))
 
 export type Limits = Record<string, number>

@@ -1,19 +1,10 @@
 import { type QueryClient, queryOptions } from '@tanstack/react-query'
-import type { Limits, Session } from './accounts.ts'
+import type { KeyFacts, Limits, Session } from './accounts.ts'
 import { baseUrl, call, post, read } from './http.ts'
 
 /** What admins see of their organization, and operators of the whole service. Times are in ms since the Unix epoch. */
 
-export type ListedKey = {
-  keyId: string
-  shownPrefix: string
-  /** What its owner calls it. */
-  name: string | null
-  userName: string
-  kind: Session['kind']
-  limits: Limits
-  createdAt: number
-}
+export type ListedKey = KeyFacts & { userName: string; kind: Session['kind']; limits: Limits }
 
 export const keys = queryOptions({
   queryKey: ['admin', 'keys'],

@@ -142,7 +142,7 @@ function ReaderMenu() {
   const isDark = useIsDark()
   return (
     <>
-      {data?.isAdmin && (
+      {(data?.isAdmin || data?.isAuditor) && (
         <Link to="/-/admin" className={styles.admin} aria-label="Administration" title="Administration">
           <ShieldIcon />
         </Link>

@@ -58,6 +58,7 @@ export function createMlflowArtifactRoutes(deps: Deps): Route[] {
     ...common,
     method: 'PUT',
     path: `${proxy}/artifacts/{path*}`,
+    charge: 'own',
     summary:
       'Uploads a file as the whole body: an asset of the experiment. A file of the same path is replaced. An interrupted ' +
       'upload stores nothing.',
@@ -82,6 +83,7 @@ export function createMlflowArtifactRoutes(deps: Deps): Route[] {
     ...common,
     method: 'DELETE',
     path: `${proxy}/artifacts/{path*}`,
+    charge: 'own',
     summary: 'Deletes a file, or a folder with all that is below it.',
     params,
     answer: nothing,
@@ -139,6 +141,7 @@ export function createMlflowArtifactRoutes(deps: Deps): Route[] {
       ...common,
       method,
       path: `${proxy}/${path}/{path*}`,
+      charge: 'none',
       summary: 'Always answers 501: files come and go through the service. Clients then send or read the whole file.',
       params,
       ...(method === 'POST' && { body: multipartFields }),

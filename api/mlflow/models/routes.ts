@@ -99,6 +99,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
     ...common,
     method: 'POST',
     path: `${mlflow}/logged-models`,
+    charge: 'own',
     summary:
       'Creates a logged model of a run: a model of the experiment, whose files are uploaded to its address. A model that ' +
       'no run made gets an experiment of its own.',
@@ -149,6 +150,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
     ...common,
     method: 'PATCH',
     path: `${mlflow}/logged-models/{model_id}`,
+    charge: 'own',
     summary: 'Sets the status of a logged model.',
     params,
     body: object({ model_id: optional(modelId), status }),
@@ -165,6 +167,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
     ...common,
     method: 'DELETE',
     path: `${mlflow}/logged-models/{model_id}`,
+    charge: 'own',
     summary: 'Deletes a logged model and its files. Registered versions of it keep theirs.',
     params,
     answer: nothing,
@@ -179,6 +182,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
     ...common,
     method: 'PATCH',
     path: `${mlflow}/logged-models/{model_id}/tags`,
+    charge: 'own',
     summary: 'Sets tags of a logged model; others stay.',
     params,
     body: object({ model_id: optional(modelId), tags: pairs }),
@@ -195,6 +199,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
     ...common,
     method: 'DELETE',
     path: `${mlflow}/logged-models/{model_id}/tags/{tag_key*}`,
+    charge: 'own',
     summary: 'Removes a tag of a logged model.',
     params: object({ model_id: modelId, tag_key: text(1_000, 1) }),
     answer: nothing,
@@ -211,6 +216,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
     ...common,
     method: 'POST',
     path: `${mlflow}/logged-models/{model_id}/params`,
+    charge: 'own',
     summary: 'Adds parameters to a logged model.',
     params,
     body: object({ model_id: optional(modelId), params: pairs }),
@@ -228,6 +234,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
     ...common,
     method: 'POST',
     path: `${mlflow}/logged-models/search`,
+    charge: 'none',
     summary:
       'Finds logged models of projects by a filter, the newest first unless ordered. What has no value comes last.',
     body: object({

@@ -73,6 +73,7 @@ export function createModelVersionRoutes({
     ...common,
     method: 'POST',
     path: `${path}/create`,
+    charge: 'call',
     summary:
       'Adds a version to a registered model: the files that a logged model, a folder of a run or another version has at ' +
       'that moment.',
@@ -121,6 +122,7 @@ export function createModelVersionRoutes({
     ...common,
     method: 'PATCH',
     path: `${path}/update`,
+    charge: 'call',
     summary: 'Changes the description of a version: its comment.',
     body: object({ ...named, description: optional(registryFields.comment) }),
     answer,
@@ -137,6 +139,7 @@ export function createModelVersionRoutes({
     ...common,
     method: 'DELETE',
     path: `${path}/delete`,
+    charge: 'call',
     summary: 'Deletes a version. Its number is not given again.',
     body: object(named),
     answer: nothing,
@@ -202,6 +205,7 @@ export function createModelVersionRoutes({
     ...common,
     method: 'POST',
     path: `${path}/transition-stage`,
+    charge: 'call',
     summary: 'Moves a version to a stage: None, Staging, Production or Archived. Stages of other names stay.',
     body: object({ ...named, stage: text(200, 1), archive_existing_versions: optional(flag) }),
     answer,
@@ -229,6 +233,7 @@ export function createModelVersionRoutes({
     ...common,
     method: 'POST',
     path: `${path}/set-tag`,
+    charge: 'call',
     summary: 'Sets a tag of a version: metadata.',
     body: object({ ...named, key: tagKey, value: text(100_000) }),
     answer: nothing,
@@ -242,6 +247,7 @@ export function createModelVersionRoutes({
     ...common,
     method: 'DELETE',
     path: `${path}/delete-tag`,
+    charge: 'call',
     summary: 'Removes a tag of a version; it need not have it.',
     body: object({ ...named, key: tagKey }),
     answer: nothing,
@@ -254,6 +260,7 @@ export function createModelVersionRoutes({
   const latest = {
     ...common,
     path: `${mlflow}/registered-models/get-latest-versions`,
+    charge: 'none' as const,
     summary: 'Reads the newest version of each stage, or of some. Versions that are no numbers are left out.',
     answer: z.object({ model_versions: z.array(versionAnswer) }),
   }

@@ -14,6 +14,7 @@ import { boundsOf } from '../windows.ts'
 
 export const readerRoute = {
   method: 'POST',
+  charge: 'none',
   permission: 'caller',
   topic: 'Production monitoring: the reader of comet_mpm',
   atRoot: true,

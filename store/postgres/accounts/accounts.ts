@@ -1,7 +1,7 @@
 import type { GivenLimits } from '../../limits.ts'
 import type { Database, Queries } from '../database.ts'
 import { type Actor, insertAudit } from './audit.ts'
-import { insertApiKey, insertNewKey } from './keys.ts'
+import { insertApiKey, insertNewKey, joinedPlace } from './keys.ts'
 import type { KeyScope, UserKind } from './visibility.ts'
 
 /** The owner of a key. */
@@ -50,11 +50,6 @@ export const accountColumns = `u.id AS "userId", u.user_name AS "userName", u.ki
   CASE WHEN kp.id IS NOT NULL THEN json_build_object('workspaceId', kw.id, 'workspaceName', kw.name, 'projectName', kp.name)
     WHEN kw.id IS NOT NULL THEN json_build_object('workspaceId', kw.id, 'workspaceName', kw.name) END AS place,
   (extract(epoch FROM k.expires_at) * 1000)::float8 AS "keyExpiresAtMs"`
-
-/** SQL: the project `kp` and the workspace `kw` that the key `k` is for. */
-export const joinedPlace = `LEFT JOIN projects kp ON kp.id = k.project_id
-  LEFT JOIN workspaces kw ON kw.id = coalesce(k.workspace_id, kp.workspace_id, kp.deleted_from)
-  LEFT JOIN workspaces w ON w.id = u.default_workspace_id`
 
 /**
  * The owner of a key, by its SHA-256 in hex; undefined when the key is unknown or revoked. That of a key that has ended is found
@@ -127,11 +122,11 @@ export async function bootstrap(database: Database, givenKey: string | undefined
     const admin = (await findFirstAdmin(queries, firstOrganization)) ?? (await ensureFirstAdmin(queries))
     const actor: Actor = { organizationId: admin.organizationId, userName: starter }
     if (givenKey !== undefined) {
-      const made = await insertApiKey(queries, admin.userId, givenKey)
+      const made = await insertApiKey(queries, admin.userId, givenKey, { createdBy: starter })
       if (made) await insertAudit(queries, actor, 'key.created', admin.userName, { keyId: made.keyId })
       return {}
     }
-    const { apiKey, keyId } = await insertNewKey(queries, admin.userId)
+    const { apiKey, keyId } = await insertNewKey(queries, admin.userId, { createdBy: starter })
     await insertAudit(queries, actor, 'key.created', admin.userName, { keyId })
     return { newKey: apiKey }
   })
@@ -144,7 +139,8 @@ const liveAdmins = `FROM users u JOIN organizations o ON o.id = u.organization_i
 
 async function hasAdminWithKey(queries: Queries): Promise<boolean> {
   const row = await queries.row(
-    `SELECT 1 ${liveAdmins} AND EXISTS (SELECT 1 FROM api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL) LIMIT 1`,
+    `SELECT 1 ${liveAdmins} AND EXISTS (SELECT 1 FROM api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL
+       AND (k.expires_at IS NULL OR k.expires_at > now())) LIMIT 1`,
     [firstOrganization],
   )
   return row !== undefined

@@ -1,18 +1,23 @@
 import type { Database } from '../database.ts'
 import { toKeyHash } from './api-key.ts'
 import { type Actor, administer } from './audit.ts'
-import { insertNewKey, listOwnKeys, type NewKey, revokeKeys } from './keys.ts'
+import { insertNewKey, type KeyFields, listOwnKeys, type NewKey, revokeKeys } from './keys.ts'
 import { findUser, type UserReference } from './users.ts'
 
 /** Admin actions on keys, each with its entry in the audit log. */
 
 /** Adds a key; undefined when there is no such user. */
-export async function addKey(database: Database, actor: Actor, reference: UserReference): Promise<NewKey | undefined> {
+export async function addKey(
+  database: Database,
+  actor: Actor,
+  reference: UserReference,
+  fields: KeyFields = {},
+): Promise<NewKey | undefined> {
   return await administer(database, actor, async (queries, note) => {
     const user = await findUser(queries, actor.organizationId, reference)
     if (!user) return undefined
-    const key = await insertNewKey(queries, user.userId)
-    await note('key.created', reference.userName, { keyId: key.keyId })
+    const key = await insertNewKey(queries, user.userId, { ...fields, createdBy: actor.userName })
+    await note('key.created', reference.userName, { keyId: key.keyId, ...toDetails(fields) })
     return key
   })
 }
@@ -22,13 +27,14 @@ export async function rotateKeys(
   database: Database,
   actor: Actor,
   reference: UserReference,
+  fields: KeyFields = {},
 ): Promise<NewKey | undefined> {
   return await administer(database, actor, async (queries, note) => {
     const user = await findUser(queries, actor.organizationId, reference)
     if (!user) return undefined
     const revoked = await revokeKeys(queries, user.userId)
-    const key = await insertNewKey(queries, user.userId)
-    await note('key.rotated', reference.userName, { keyId: key.keyId, revokedKeyIds: revoked })
+    const key = await insertNewKey(queries, user.userId, { ...fields, createdBy: actor.userName })
+    await note('key.rotated', reference.userName, { keyId: key.keyId, revokedKeyIds: revoked, ...toDetails(fields) })
     return key
   })
 }
@@ -74,13 +80,13 @@ type Owner = Actor & { userId: string }
 export async function addOwnKey(
   database: Database,
   owner: Owner,
-  name: string | undefined,
+  fields: KeyFields,
   keysMax: number,
 ): Promise<NewKey | undefined> {
   return await administer(database, owner, async (queries, note) => {
     if ((await listOwnKeys(queries, owner.userId)).length >= keysMax) return undefined
-    const key = await insertNewKey(queries, owner.userId, name)
-    await note('key.created', owner.userName, { keyId: key.keyId })
+    const key = await insertNewKey(queries, owner.userId, { ...fields, createdBy: owner.userName })
+    await note('key.created', owner.userName, { keyId: key.keyId, ...toDetails(fields) })
     return key
   })
 }
@@ -96,4 +102,14 @@ export async function revokeOwnKey(database: Database, owner: Owner, keyId: stri
     await note('key.revoked', owner.userName, { keyId })
     return true
   })
+}
+
+/** What the audit log tells of a key that may do less than its user. */
+function toDetails({ scope = 'all', workspaceId, projectId, expiresAtMs }: KeyFields) {
+  return {
+    ...(scope !== 'all' && { scope }),
+    ...(workspaceId !== undefined && { workspaceId }),
+    ...(projectId !== undefined && { projectId }),
+    ...(expiresAtMs !== undefined && { expiresAt: new Date(expiresAtMs).toISOString() }),
+  }
 }

@@ -47,7 +47,7 @@ export async function insertServiceAccount(
       'INSERT INTO workspace_members (workspace_id, user_id, role) SELECT id, $1, $3 FROM unnest($2::uuid[]) AS listed(id)',
       [userId, [...new Set(authorizedWorkspaces)].map((it) => ids.get(it)), role],
     )
-    const key = await insertNewKey(queries, userId)
+    const key = await insertNewKey(queries, userId, { createdBy: actor.userName })
     const authorized = authorizedWorkspaces ?? null
     await note('service-account.created', name, { keyId: key.keyId, authorizedWorkspaces: authorized, role })
     return key

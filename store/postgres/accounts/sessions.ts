@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { Database, Queries } from '../database.ts'
-import { type Account, accountColumns, joinedPlace } from './accounts.ts'
+import { type Account, accountColumns } from './accounts.ts'
 import { toKeyHash } from './api-key.ts'
 import { type Actor, administer, insertAudit } from './audit.ts'
+import { joinedPlace } from './keys.ts'
 
 /**
  * Sessions of browsers. A session has 256 random bits; only their SHA-256 is stored. It is opened with a key, and then ends

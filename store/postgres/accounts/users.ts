@@ -1,6 +1,7 @@
 import type { Database, Queries } from '../database.ts'
 import { type Actor, administer } from './audit.ts'
 import { revokeKeys } from './keys.ts'
+import type { Activity } from './last-seen.ts'
 import type { Role, UserKind } from './visibility.ts'
 
 /** How an admin names a person, or a service account. */
@@ -192,9 +193,6 @@ export async function findOrganizationName(queries: Queries, organizationId: str
   return (row as { name: string }).name
 }
 
-/** When a user was last active. */
-export type Activity = { userId: string; atMs: number }
-
 /** Stores the last activity of many users in one statement; a time never goes back. */
 export async function updateActivity(queries: Queries, activities: Activity[]): Promise<void> {
   // Rows are locked in one order, or else processes that update the same users deadlock.
@@ -203,6 +201,6 @@ export async function updateActivity(queries: Queries, activities: Activity[]): 
        SELECT u.id, s.at FROM users u JOIN unnest($1::uuid[], $2::bigint[]) AS s(id, at) ON s.id = u.id
        WHERE u.last_active_at_ms IS NULL OR u.last_active_at_ms < s.at ORDER BY u.id FOR NO KEY UPDATE OF u)
      UPDATE users u SET last_active_at_ms = active.at FROM active WHERE u.id = active.id`,
-    [activities.map((it) => it.userId), activities.map((it) => it.atMs)],
+    [activities.map((it) => it.id), activities.map((it) => it.atMs)],
   )
 }

@@ -38,7 +38,8 @@ export type Role = (typeof roles)[number]
 
 /** What a key may do of what its user may, each with what the one before may. */
 
-export type KeyScope = 'read' | 'write' | 'all'
+export const keyScopes = ['read', 'write', 'all'] as const
+export type KeyScope = (typeof keyScopes)[number]
 
 /** Why a caller may not write where it knows of something: it lacks the role, or is restricted to other places. */
 export type Refusal = 'role' | 'withheld'

@@ -1,4 +1,5 @@
-import { type Account, accountColumns, joinedPlace } from '../accounts/accounts.ts'
+import { type Account, accountColumns } from '../accounts/accounts.ts'
+import { joinedPlace } from '../accounts/keys.ts'
 import type { Database, Queries } from '../database.ts'
 import { endIdentity } from './endings.ts'
 import { applyGroups, type GroupRole, type Person as Member, toWorkspaceRoles } from './group-roles.ts'

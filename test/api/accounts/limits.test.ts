@@ -83,6 +83,12 @@ describe('limits', () => {
       {
         keyId: expect.any(String),
         name: null,
+        scope: 'all',
+        workspaceName: null,
+        projectName: null,
+        createdBy: null,
+        expiresAt: null,
+        lastUsedAt: expect.toSatisfy((it) => it === null || Number.isInteger(it)),
         kind: 'user',
         limits: {},
         shownPrefix: expect.stringMatching(/^svc_.{8}$/),
