@@ -100,6 +100,8 @@ it('is read from a file, with secrets from variables and files, and nothing is o
   const base = { SVC_PUBLIC_URL: 'https://svc.example.com', ...environment }
   const { singleSignOn } = parseSettings({ ...base, SVC_SSO_FILE: file })
   expect(singleSignOn.providers.map((it) => it.clientSecret)).toEqual(['from a variable', 'from a file'])
+  // With the time until the next round, who is taken away loses everything within a minute.
+  for (const { refreshMs } of singleSignOn.providers) expect(refreshMs + 5_000).toBeLessThan(60_000)
   const { provider: _, ...given } = row
   expect(singleSignOn.providers.map((it) => it.policy.groupRoles)).toEqual([[given], []])
   expect(singleSignOn.proxy).toMatchObject({

@@ -365,4 +365,52 @@ describe.skipIf(noBrowser)(`single sign-on (${noBrowser ?? 'in Chromium'})`, () 
     expect(text).toContain('a sign-in failed at the provider')
     for (const secret of ['of corp', 'of lab', 'of late', 'eyJ', 'code=']) expect(text).not.toContain(secret)
   }, 600_000)
+
+  it('behind a proxy that signs people in there is no sign-in page; whom the service does not admit is told why', async () => {
+    let target = ''
+    let groups = 'ml'
+    const user = uniqueName('lin')
+    const secret = 'a secret of the proxy only'
+    const toHeaders = () => ({ 'x-forwarded-user': user, 'x-forwarded-groups': groups, 'x-svc-proxy-secret': secret })
+    const proxy = await openSigningProxy({ toTarget: () => target, prefix: '/behind/svc', toHeaders })
+    closers.push(proxy.close)
+    const document = {
+      proxy: {
+        organization: organizationName,
+        secretEnv: 'SECRET',
+        createUsers: true,
+        allowedGroups: ['ml'],
+        signOutUrl: '/gone',
+      },
+      groups: [{ provider: 'proxy', group: 'ml', workspace: team, role: 'editor' }],
+    }
+    const behind = await openTestService({
+      organizationName,
+      roles: new Set(['api', 'ingest']),
+      settings: { SVC_PUBLIC_URL: proxy.url, SVC_SSO: JSON.stringify(document), SECRET: secret },
+    })
+    closers.push(behind.close)
+    target = behind.url
+    await open(async (page) => {
+      await page.goto(`${proxy.url}/-/settings`)
+      await page.getByRole('heading', { name: 'API keys' }).waitFor()
+      // A change, by a page of the service.
+      const { apiKey } = (await page.evaluate(async (url) => {
+        const headers = { 'content-type': 'application/json' }
+        return (await fetch(url, { method: 'POST', headers, body: JSON.stringify({ name: 'laptop' }) })).json()
+      }, `${proxy.url}/api/rest/v2/account/keys`)) as { apiKey: string }
+      const mine = await createClient(behind.url, { apiKey, workspaceName: team }).get(`${behind.url}/session`)
+      expect(mine.body).toMatchObject({ userName: user, workspaceNames: [team] })
+      expect(await page.context().cookies()).toEqual([])
+      await page.goto(`${proxy.url}/${team}`)
+      await page.getByRole('button', { name: `Signed in as ${user}` }).click()
+      await page.getByRole('menuitem', { name: 'Sign out' }).click()
+      await page.waitForURL((it) => it.pathname === '/gone')
+
+      groups = 'guests'
+      await page.goto(`${proxy.url}/${team}`)
+      await page.getByRole('status').getByText('may not use this service').waitFor()
+      await expectAccessible(page)
+    })
+  }, 300_000)
 })

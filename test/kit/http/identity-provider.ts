@@ -61,6 +61,15 @@ export async function openIdentityProvider(settings: Settings) {
     cookies: { keys: ['a key of the test'] },
     jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), use: 'sig', alg: 'RS256' }] },
     pkce: { required: () => true },
+    ttl: {
+      AccessToken: 3_600,
+      AuthorizationCode: 60,
+      Grant: 86_400,
+      IdToken: 3_600,
+      Interaction: 3_600,
+      RefreshToken: 86_400,
+      Session: 86_400,
+    },
     findAccount(_context: unknown, sub: string) {
       const person = people.get(sub)
       return person && { accountId: sub, claims: () => ({ sub, ...person }) }
