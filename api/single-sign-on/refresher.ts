@@ -3,6 +3,7 @@ import { repeat } from '../../runtime/poll.ts'
 import type { Secrets } from '../../store/postgres/accounts/secrets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
+  askAgain,
   claimDueIdentities,
   confirmIdentity,
   type DueIdentity,
@@ -25,7 +26,7 @@ type Settings = {
   now(): number
 }
 
-/** Longer than a provider may take to answer. */
+/** Longer than a provider may take to answer. Only a process that was killed leaves an identity to the end of its lease. */
 const leaseMs = 60_000
 const askedAtOnce = 8
 
@@ -49,7 +50,7 @@ export function createRefresher({ database, secrets, providers, everyMs, log, on
     // There is nothing more to ask with: the person signs in again when the session has ended.
     if (tokens.refreshToken === undefined && tokens.accessUntilMs < now()) return
     const answer = await provider.refresh(due.subject, tokens).catch((error: unknown) => ({ error }))
-    if ('error' in answer) return await take(answer.error, due, tokens)
+    if ('error' in answer) return await take(answer.error, due, tokens, provider.refreshMs)
     const stored = { tokens: JSON.stringify(answer.tokens), checkInMs: provider.refreshMs, replaced: due.tokens }
     await storeTokens({ database, secrets }, due, stored)
     if (answer.claims === undefined) return await confirmIdentity(database, due.identityId, provider.policy)
@@ -60,8 +61,9 @@ export function createRefresher({ database, secrets, providers, everyMs, log, on
       log.info({ provider: due.provider, refusal: refused.refusal }, 'a person is no longer admitted')
   }
 
-  async function take(error: unknown, due: DueIdentity, tokens: Tokens) {
+  async function take(error: unknown, due: DueIdentity, tokens: Tokens, refreshMs: number) {
     if (!isOver(error)) {
+      await askAgain(database, due, refreshMs)
       if (toFault(error) === undefined) throw error
       log.warn({ err: error, provider: due.provider }, 'a provider did not say whether somebody is still its user')
     } else if (tokens.isOffline) await endAsked(database, due, 'ended there')

@@ -61,6 +61,19 @@ export async function claimDueIdentities(
   )
 }
 
+/** The provider did not answer: it is asked again after the usual time. */
+export async function askAgain(
+  queries: Queries,
+  { identityId, tokens }: DueIdentity,
+  checkInMs: number,
+): Promise<void> {
+  await queries.row(`UPDATE identities SET check_at = now() + $3 * interval '1 ms' WHERE id = $1 AND tokens = $2`, [
+    identityId,
+    tokens,
+    checkInMs,
+  ])
+}
+
 /** The provider has said that the person is still there, and no more. */
 export async function confirmIdentity(queries: Queries, identityId: string, policy: Policy): Promise<void> {
   await queries.row(
