@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { createCors } from '../http/cors.ts'
+import { openMetricsServer } from '../http/health.ts'
 import { createKeyCheck } from '../http/key-check.ts'
 import type { Route, RouteDescription } from '../http/route.ts'
 import { createServer } from '../http/server.ts'
@@ -248,6 +249,7 @@ export async function startService(
         // load balancer would refuse all writes.
         canBeAway: new Set(roles.has('ingest') && roles.size === 1 ? ['clickhouse', 'postgres'] : []),
         metricsRegistry,
+        hasMetricsElsewhere: settings.metricsPort !== undefined,
         isDraining: () => draining,
       },
       version,
@@ -255,6 +257,13 @@ export async function startService(
       tracing,
       log,
     })
+    if (settings.metricsPort !== undefined) {
+      const { host, metricsPort: port } = settings
+      const metrics = await openMetricsServer({ host, port, metricsRegistry }).catch((error: unknown) => {
+        throw explainListenError(error, { ...settings, port })
+      })
+      closers.push(async () => void metrics.close())
+    }
     const connections = watchConnections(app.server, app.fastPath)
     closers.push(async () => {
       const closed = app.close()

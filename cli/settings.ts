@@ -123,6 +123,7 @@ function parse(
   return {
     host: it.SVC_HOST,
     port: it.SVC_PORT,
+    metricsPort: it.SVC_METRICS_PORT,
     dataFolder: it.SVC_DATA_DIR,
     publicUrl: it.SVC_PUBLIC_URL?.replace(/\/+$/, ''),
     serviceUrls: it.SVC_URL.map((address) => address.replace(/\/+$/, '')),

@@ -129,6 +129,7 @@ const httpErrors = {
   apiKeyUnknown: { status: 400, code: 8000073, title: 'the API key to delete does not exist' },
   lastAdmin: { status: 400, code: 8000074, title: 'the organization would be left without an admin' },
   secretUnknown: { status: 400, code: 8000075, title: 'the organization has no such secret' },
+  secretWithheld: { status: 403, code: 8000153, title: 'the workspace may not use this secret of the organization' },
   secretsOff: { status: 400, code: 8000076, title: 'the service has no master key to encrypt secrets with' },
   routeUnknown: { status: 404, code: 8000009, title: 'no such route' },
   pointsWrong: {

@@ -1,3 +1,4 @@
+import { createServer, type Server } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import { describeError } from '../runtime/describe-error.ts'
@@ -10,6 +11,8 @@ export type Health = {
   /** Checks that are reported, but do not make the process unready when they fail. */
   canBeAway?: ReadonlySet<string>
   metricsRegistry: Registry
+  /** True when another port serves `/metrics`. */
+  hasMetricsElsewhere?: boolean
   /** True after SIGTERM: `/readyz` then answers 503, so that load balancers send nothing new. */
   isDraining(): boolean
 }
@@ -51,10 +54,34 @@ export function addHealthRoutes(app: FastifyInstance, health: Health) {
     const ready = Object.entries(checks).every(([name, outcome]) => outcome === 'ok' || health.canBeAway?.has(name))
     return reply.code(ready ? 200 : 503).send({ status: ready ? 'ok' : 'not ready', checks })
   })
-  app.get('/metrics', { schema }, async (_request, reply) =>
-    reply.type(health.metricsRegistry.contentType).send(await health.metricsRegistry.metrics()),
-  )
+  if (!health.hasMetricsElsewhere) {
+    app.get('/metrics', { schema }, async (_request, reply) =>
+      reply.type(health.metricsRegistry.contentType).send(await health.metricsRegistry.metrics()),
+    )
+  }
   app.get('/health', { schema }, async (_request, reply) => reply.type('text/plain').send('OK'))
   app.get('/version', { schema }, async (_request, reply) => reply.type('text/plain').send(mlflowVersion))
   app.get('/clientlib/isAlive/ver', { schema }, async () => ({ version: interfaceVersion }))
+}
+
+type MetricsAddress = { host: string; port: number; metricsRegistry: Registry }
+
+/**
+ * Serves `/metrics`, and nothing else, on a port of its own: what stands before the other port cannot show it to the world.
+ *
+ * @throws the error of `listen`, such as EADDRINUSE
+ */
+export async function openMetricsServer({ host, port, metricsRegistry }: MetricsAddress): Promise<Server> {
+  const server = createServer((request, answer) => {
+    if (request.url?.split('?')[0] !== '/metrics') return void answer.writeHead(404).end()
+    metricsRegistry.metrics().then(
+      (text) => answer.writeHead(200, { 'content-type': metricsRegistry.contentType }).end(text),
+      () => answer.writeHead(500).end(),
+    )
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port }, resolve)
+  })
+  return server
 }

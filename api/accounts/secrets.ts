@@ -1,9 +1,10 @@
 import { z } from 'zod'
-import { object, text } from '../../http/body/fields.ts'
+import { list, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
-import { listSecretNames, type Secrets, WrongMasterKey } from '../../store/postgres/accounts/secrets.ts'
+import { allowSecret, listSecretNames, type Secrets, WrongMasterKey } from '../../store/postgres/accounts/secrets.ts'
 import type { Database } from '../../store/postgres/database.ts'
+import { workspaceName } from './workspaces.ts'
 
 const topic = 'Organization secrets'
 
@@ -12,6 +13,7 @@ const valueCharactersMax = 8_000
 
 const organizationId = text(100, 1)
 const secretName = text(200, 1)
+const workspacesMax = 10_000
 const done = z.literal('200 Ok')
 
 /** Secrets that webhooks use by name. They can be written and their names listed, but no value is ever read. */
@@ -33,16 +35,30 @@ export function createSecretRoutes({
       path: '/organization/{organizationId}/secrets',
       permission: 'auditor',
       topic,
-      summary: 'Lists the names of the secrets, and when each was last set. Values are never told.',
+      summary:
+        'Lists the names of the secrets, when each was last set, and which workspaces may name it in webhooks. Values are ' +
+        'never told.',
       params: object({ organizationId }),
       answer: z.object({
-        secrets: z.array(z.object({ secretName: z.string(), updatedAt: z.int().describe('ms since the Unix epoch') })),
+        secrets: z.array(
+          z.object({
+            secretName: z.string(),
+            updatedAt: z.int().describe('ms since the Unix epoch'),
+            workspaceNames: z.array(z.string()).nullable().describe('null for all workspaces'),
+          }),
+        ),
       }),
       shape: 'plain',
       async handle({ params, caller }) {
         requireOwn(caller, params.organizationId)
         const found = await listSecretNames(database, caller.organizationId)
-        return { secrets: found.map(({ name, updatedAt }) => ({ secretName: name, updatedAt: updatedAt.getTime() })) }
+        return {
+          secrets: found.map(({ name, updatedAt, workspaceNames }) => ({
+            secretName: name,
+            updatedAt: updatedAt.getTime(),
+            workspaceNames,
+          })),
+        }
       },
     }),
 
@@ -65,6 +81,35 @@ export function createSecretRoutes({
     }),
 
     route({
+      method: 'PUT',
+      path: '/write/organization/{organizationId}/secrets/{secretName}/workspaces',
+      charge: 'call',
+      permission: 'admin',
+      topic,
+      summary:
+        'Sets which workspaces may name a secret in their webhooks. Without it, all may. Webhooks of other workspaces that ' +
+        'name it fail from then on.',
+      params: object({ organizationId, secretName }),
+      body: object({
+        workspaceNames: optional(list(workspaceName, workspacesMax)).describe('absent or null: all workspaces'),
+      }),
+      answer: done,
+      shape: 'text',
+      async handle({ params, body: { workspaceNames }, caller }) {
+        requireOwn(caller, params.organizationId)
+        const outcome = await allowSecret(database, caller, params.secretName, workspaceNames ?? null)
+        if (outcome === 'unknown') throw unknownSecret(params.secretName)
+        if (outcome !== 'done') {
+          throw new HttpError(
+            'workspaceUnknown',
+            `workspaceNames: your organization has no workspace "${outcome.missingWorkspace}"`,
+          )
+        }
+        return '200 Ok' as const
+      },
+    }),
+
+    route({
       method: 'DELETE',
       path: '/write/organization/{organizationId}/secrets/{secretName}',
       charge: 'call',
@@ -77,12 +122,14 @@ export function createSecretRoutes({
       async handle({ params, caller }) {
         requireOwn(caller, params.organizationId)
         const wasThere = await requireSecrets().remove(caller, params.secretName)
-        if (!wasThere) throw new HttpError('secretUnknown', `secretName: there is no secret "${params.secretName}"`)
+        if (!wasThere) throw unknownSecret(params.secretName)
         return '200 Ok' as const
       },
     }),
   ]
 }
+
+const unknownSecret = (name: string) => new HttpError('secretUnknown', `secretName: there is no secret "${name}"`)
 
 /** The master key was replaced after this process started. */
 function refuseWrongKey(error: unknown): never {

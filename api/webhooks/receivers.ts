@@ -3,7 +3,7 @@ import { flag, isStorable, list, object, optional, text } from '../../http/body/
 import { HttpError } from '../../http/errors.ts'
 import { type PrivateHosts, parseReceiverUrl } from '../../http/outgoing/receiver-url.ts'
 import { type Caller, type Route, route } from '../../http/route.ts'
-import { type Secrets, WrongMasterKey } from '../../store/postgres/accounts/secrets.ts'
+import { listWithheldSecrets, type Secrets, WrongMasterKey } from '../../store/postgres/accounts/secrets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import {
   configureReceivers,
@@ -90,6 +90,9 @@ export function createWebhookRoutes({ database, access, secrets, privateHosts }:
     const byTarget = new Map<string, Parameters<typeof configureReceivers>[1]['groups'][number]>()
     for (const [at, { workspaceName, modelName, receivers }] of groups.entries()) {
       const { id: workspaceId } = await access.managedWorkspace(caller, workspaceName)
+      const named = receivers.flatMap(({ secretRef }) => secretRef ?? [])
+      const [withheld] = named.length === 0 ? [] : await listWithheldSecrets(database, workspaceId, named)
+      if (withheld !== undefined) throw withheldSecret(withheld, workspaceName, at)
       const target = JSON.stringify([workspaceId, modelName.toLowerCase()])
       const group = byTarget.get(target) ?? {
         workspaceId,
@@ -230,6 +233,13 @@ function toAnswer(receiver: Receiver): z.input<typeof receiverAnswer> {
     enabled: disabledReason === null,
     disabledReason,
   }
+}
+
+function withheldSecret(name: string, workspaceName: string, at: number): HttpError {
+  return new HttpError(
+    'secretWithheld',
+    `webhookConfigs[${at}].webhookUrls: the secret "${name}" is not for the workspace "${workspaceName}": an admin can allow it.`,
+  )
 }
 
 function isTrigger(text: string): text is Trigger {

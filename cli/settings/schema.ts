@@ -64,6 +64,14 @@ const addresses = {
   SVC_PORT: port
     .default(8080)
     .meta(about({ type: 'port', description: 'The port to listen on.', change: 'Several processes on one machine.' })),
+  SVC_METRICS_PORT: port.optional().meta(
+    about({
+      type: 'port',
+      description: 'A port for `/metrics` alone; the other one then has none.',
+      change: 'Anyone whose proxy shows all paths of the service to the world.',
+      unset: 'on the port of the service',
+    }),
+  ),
   SVC_PUBLIC_URL: url('https?')
     .optional()
     .meta(

@@ -28,3 +28,15 @@ it('every setting in the chart and its examples exists', () => {
   const known = readRepositoryFile('cli/settings/schema.ts')
   expect([...new Set(named)].filter((name) => !known.includes(`  ${name}: `))).toEqual([])
 })
+
+it('no way from outside leads to the port of the metrics, unless a value asks for it', () => {
+  expect(readChartFile('values.yaml')).toContain('\n  onMainPort: false\n')
+  const pods = readChartFile('templates/_pods.tpl')
+  expect(pods).toMatch(
+    /if not \$root\.Values\.monitoring\.onMainPort \}\}\{\{ \$_ := set \$own "SVC_METRICS_PORT" "9464"/,
+  )
+  for (const path of ['ingress', 'http-route', 'services', '_routing'].map((it) => `templates/${it}`)) {
+    const template = readChartFile(`${path}${path.endsWith('_routing') ? '.tpl' : '.yaml'}`)
+    expect(template, path).not.toMatch(/9464|port: metrics|name: metrics|targetPort: metrics/)
+  }
+})

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../runtime/closers.ts'
+import { findFreePort } from '../../store/embedded/free-port.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { insertDeadLetter } from '../../store/postgres/dead-letters.ts'
 import { openQueueBackend } from '../../store/queue/open-queue.ts'
@@ -144,4 +145,18 @@ it('counts the stored dead letters', async () => {
     expect(metrics.find('svc_dead_letters')).toBe(2)
     expect(metrics.find('svc_dead_letter_rows')).toBe(14)
   })
+})
+
+it('with a port of their own, metrics are there, and not at the address of the service', async () => {
+  const port = await findFreePort()
+  const service = await openTestService({ settings: { SVC_METRICS_PORT: String(port) } })
+  try {
+    const elsewhere = await fetch(`http://127.0.0.1:${port}/metrics`)
+    expect(await elsewhere.text()).toContain('svc_role_info{')
+    expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(404)
+    expect((await fetch(`${service.url}/metrics`)).status).toBe(404)
+    expect((await fetch(`${service.url}/livez`)).status).toBe(200)
+  } finally {
+    await service.close()
+  }
 })

@@ -68,6 +68,7 @@ export const acts: { about: string; acts: Record<string, string> }[] = [
       'webhook.deleted': 'deleted a webhook',
       'webhook-secret.made': 'made a signing secret',
       'secret.set': 'set a secret',
+      'secret.allowed': 'allowed a secret to workspaces',
       'secret.deleted': 'deleted a secret',
       'secrets.rewrapped': 'changed the master key',
     },

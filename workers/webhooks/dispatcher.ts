@@ -106,9 +106,13 @@ export function createDispatcher(settings: Settings) {
     }
   }
 
-  async function findAuthorization({ organizationId, secretRef }: DeliveryConfig): Promise<Record<string, string>> {
+  async function findAuthorization({
+    organizationId,
+    workspaceId,
+    secretRef,
+  }: DeliveryConfig): Promise<Record<string, string>> {
     if (secretRef === null) return {}
-    const secret = await secrets.find(organizationId, secretRef).catch(rethrowUnreadable)
+    const secret = await secrets.find(organizationId, secretRef, workspaceId).catch(rethrowUnreadable)
     if (secret === undefined) throw new Undeliverable('secret missing')
     // Node's error for a value that no header can hold would show the secret.
     if (!/^[\t\x20-\x7e]*$/.test(secret)) throw new Undeliverable('secret unreadable', 'it has more than visible ASCII')

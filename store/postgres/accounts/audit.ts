@@ -17,6 +17,7 @@ export const acts = [
   'session.ended',
   'sign-in-link.made',
   'secret.set',
+  'secret.allowed',
   'secret.deleted',
   'secrets.rewrapped',
   'limits.set',

@@ -107,17 +107,17 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
     },
 
     /**
-     * A secret in clear text; undefined when the organization has none of this name.
+     * A secret in clear text; undefined when the organization has none of this name, or the workspace may not use it.
      *
      * @throws WrongMasterKey, UnreadableSecret
      */
-    async find(organizationId: string, name: string): Promise<string | undefined> {
+    async find(organizationId: string, name: string, workspaceId?: string): Promise<string | undefined> {
       // One statement, so that no rotation of the master key can come between.
       const row = await database.row<{ encrypted: Buffer; wrapped: Buffer; fingerprint: Buffer }>(
         `SELECT s.encrypted, k.wrapped, m.fingerprint FROM organization_secrets s
          JOIN organization_data_keys k ON k.organization_id = s.organization_id CROSS JOIN master_key m
-         WHERE s.organization_id = $1 AND s.name = $2`,
-        [organizationId, name],
+         WHERE s.organization_id = $1 AND s.name = $2 AND ${isAllowed('s', '$3')}`,
+        [organizationId, name, workspaceId ?? null],
       )
       if (!row) return undefined
       return toText(name, decrypt(toDataKey(organizationId, row), placeOfSecret(organizationId, name), row.encrypted))
@@ -214,15 +214,60 @@ export function openSecrets({ database, masterKey, previousMasterKey }: Settings
   }
 }
 
+/** `workspaceNames` are those that may name it in webhooks; null for all. */
+type ListedSecret = { name: string; updatedAt: Date; workspaceNames: string[] | null }
+
 /** The secrets of an organization by name, without their values. */
-export async function listSecretNames(
-  queries: Queries,
-  organizationId: string,
-): Promise<{ name: string; updatedAt: Date }[]> {
-  return await queries.rows(
-    'SELECT name, updated_at AS "updatedAt" FROM organization_secrets WHERE organization_id = $1 ORDER BY name',
+export async function listSecretNames(queries: Queries, organizationId: string): Promise<ListedSecret[]> {
+  return await queries.rows<ListedSecret>(
+    `SELECT s.name, s.updated_at AS "updatedAt", CASE WHEN s.workspace_ids IS NOT NULL THEN
+       ARRAY(SELECT w.name FROM workspaces w WHERE w.id = ANY(s.workspace_ids) ORDER BY w.name) END AS "workspaceNames"
+     FROM organization_secrets s WHERE s.organization_id = $1 ORDER BY s.name`,
     [organizationId],
   )
+}
+
+/** SQL: whether a workspace may use the secret; any may use one that was allowed to all. */
+const isAllowed = (secret: string, workspaceId: string) =>
+  `(${secret}.workspace_ids IS NULL OR ${workspaceId}::uuid = ANY(${secret}.workspace_ids))`
+
+/** Of some names those of secrets that are there, but not for this workspace. */
+export async function listWithheldSecrets(queries: Queries, workspaceId: string, names: string[]): Promise<string[]> {
+  const rows = await queries.rows<{ name: string }>(
+    `SELECT s.name FROM organization_secrets s JOIN workspaces w ON w.organization_id = s.organization_id
+     WHERE w.id = $1 AND s.name = ANY($2) AND NOT ${isAllowed('s', '$1')} ORDER BY s.name`,
+    [workspaceId, names],
+  )
+  return rows.map((it) => it.name)
+}
+
+/**
+ * Allows a secret to some workspaces, or to all. Webhooks of the others that name it fail from then on.
+ *
+ * @returns the first of the workspaces that the organization does not have; `done`, or `unknown` for the secret
+ */
+export async function allowSecret(
+  database: Database,
+  actor: Actor,
+  name: string,
+  workspaceNames: string[] | null,
+): Promise<'done' | 'unknown' | { missingWorkspace: string }> {
+  const { organizationId } = actor
+  return await administer(database, actor, async (queries, note) => {
+    const found = await queries.rows<{ id: string; name: string }>(
+      'SELECT id, name FROM workspaces WHERE organization_id = $1 AND name = ANY($2)',
+      [organizationId, workspaceNames ?? []],
+    )
+    const missingWorkspace = workspaceNames?.find((it) => !found.some((workspace) => workspace.name === it))
+    if (missingWorkspace !== undefined) return { missingWorkspace }
+    const row = await queries.row(
+      `UPDATE organization_secrets SET workspace_ids = $3 WHERE organization_id = $1 AND name = $2 RETURNING name`,
+      [organizationId, name, workspaceNames && found.map((it) => it.id)],
+    )
+    if (!row) return 'unknown'
+    await note('secret.allowed', name, { workspaceNames })
+    return 'done'
+  })
 }
 
 /** True once something was encrypted. */

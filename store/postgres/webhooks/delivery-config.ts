@@ -5,6 +5,7 @@ import type { Queries } from '../database.ts'
 /** What the dispatcher needs to send to a receiver, decrypted. */
 export type DeliveryConfig = {
   organizationId: string
+  workspaceId: string
   url: string
   headers: Record<string, string>
   secretRef: string | null
@@ -12,7 +13,7 @@ export type DeliveryConfig = {
   signingSecrets: string[]
 }
 
-type EncryptedDeliveryConfig = Pick<DeliveryConfig, 'organizationId' | 'url' | 'secretRef'> & {
+type EncryptedDeliveryConfig = Pick<DeliveryConfig, 'organizationId' | 'workspaceId' | 'url' | 'secretRef'> & {
   headers: Buffer
   signingSecret: Buffer
   oldSigningSecret: Buffer | null
@@ -26,7 +27,7 @@ export async function findDeliveryConfig(
   nowMs: number,
 ): Promise<DeliveryConfig | undefined> {
   const row = await queries.row<EncryptedDeliveryConfig>(
-    `SELECT w.organization_id AS "organizationId", r.url, r.secret_ref AS "secretRef", r.headers,
+    `SELECT w.organization_id AS "organizationId", w.id AS "workspaceId", r.url, r.secret_ref AS "secretRef", r.headers,
        r.signing_secret AS "signingSecret", r.old_signing_secret AS "oldSigningSecret",
        r.old_signs_until_ms AS "oldSignsUntilMs"
      FROM webhook_receivers r JOIN workspaces w ON w.id = r.workspace_id
@@ -34,13 +35,13 @@ export async function findDeliveryConfig(
     [id],
   )
   if (!row) return undefined
-  const { organizationId, url, secretRef, headers, signingSecret, oldSigningSecret, oldSignsUntilMs } = row
+  const { organizationId, workspaceId, url, secretRef, headers, signingSecret, oldSigningSecret, oldSignsUntilMs } = row
   const alsoSigns = oldSigningSecret && oldSignsUntilMs !== null && oldSignsUntilMs > nowMs ? [oldSigningSecret] : []
   const [openHeaders = '{}', ...signingSecrets] = await secrets.decryptTexts(organizationId, [
     { place: placeOfHeaders(id), value: headers },
     ...[signingSecret, ...alsoSigns].map((value) => ({ place: placeOfSigningSecret(id), value })),
   ])
-  return { organizationId, url, secretRef, headers: JSON.parse(openHeaders), signingSecrets }
+  return { organizationId, workspaceId, url, secretRef, headers: JSON.parse(openHeaders), signingSecrets }
 }
 
 /** Deliveries carry signatures by the old and the new secret for so long after a rotation. */

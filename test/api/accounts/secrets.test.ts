@@ -118,3 +118,61 @@ describe('organization secrets', () => {
     await service.close()
   })
 })
+
+describe('a secret that an admin allows to some workspaces', () => {
+  const allow = (name: string, workspaceNames: unknown, client = organization.admin) =>
+    client.send('PUT', `${toPath()}/${name}/workspaces`, JSON.stringify({ workspaceNames }))
+  const name = uniqueName('allowed')
+  const url = 'https://hook.invalid/'
+  const configure = (workspaceName: string, secretName = name) => {
+    const webhookUrls = [{ url, header: { 'Authorization-Org-Secret-Ref': secretName } }]
+    return organization.admin.post('/webhooks/config', { webhookConfigs: [{ workspaceName, webhookUrls }] })
+  }
+
+  it('is named by the webhooks of these only, and listed with them', async () => {
+    const [one, two] = [await organization.createWorkspace(uniqueName('one')), uniqueName('two')]
+    await organization.createWorkspace(two)
+    await put(name, 'value')
+    expect((await configure(two)).status).toBe(204)
+    expect((await allow(name, [one])).text).toBe('200 Ok')
+    expect((await configure(one)).status).toBe(204)
+    const message = `webhookConfigs[0].webhookUrls: the secret "${name}" is not for the workspace "${two}": an admin can allow it.`
+    expectRefusal(await configure(two), 403, 8000153, message)
+    const listed = async () => {
+      const { secrets } = (await organization.admin.get(`/organization/${organization.organizationId}/secrets`)).body
+      return (secrets as { secretName: string; workspaceNames: unknown }[]).find((it) => it.secretName === name)
+    }
+    expect(await listed()).toMatchObject({ workspaceNames: [one] })
+    // A new value leaves it as it is.
+    await put(name, 'other')
+    expect(await listed()).toMatchObject({ workspaceNames: [one] })
+    const { entries } = (await organization.admin.get('/admin/audit?act=secret.allowed&pageSize=1')).body
+    expect(entries).toMatchObject([{ subject: name, details: { workspaceNames: [one] } }])
+    expect((await allow(name, null)).status).toBe(200)
+    expect((await configure(two)).status).toBe(204)
+    expect(await listed()).toMatchObject({ workspaceNames: null })
+  })
+
+  it('is refused with the field at fault', async () => {
+    await put(name, 'value')
+    expectRefusal(await allow(name, ['none']), 400, codes.workspaceUnknown, /^workspaceNames: .+ no workspace "none"/)
+    expectRefusal(await allow('none', null), 400, 8000075, /^secretName: there is no secret "none"/)
+    expectRefusal(await allow(name, 'x'), 400, codes.badRequest, /^workspaceNames: /)
+    expect((await allow(name, null, organization.stranger)).status).toBe(400)
+  })
+
+  it('is not sent to a workspace that it was taken from', async () => {
+    const workspaceName = await organization.createWorkspace(uniqueName('taken'))
+    const database = openDatabase({ url: storesWith('postgres').postgresUrl, onError: () => undefined })
+    closers.push(() => database.close())
+    const row = await database.row<{ id: string }>('SELECT id FROM workspaces WHERE name = $1', [workspaceName])
+    const secrets = openSecrets({ database, masterKey: Buffer.from(testMasterKey, 'base64') })
+    const findFor = () => secrets.find(organization.organizationId, name, row?.id)
+    await put(name, 'value')
+    expect(await findFor()).toBe('value')
+    await allow(name, [])
+    expect(await findFor()).toBeUndefined()
+    await allow(name, [workspaceName])
+    expect(await findFor()).toBe('value')
+  })
+})

@@ -18,6 +18,7 @@ capabilities: { drop: [ALL] }
   "SVC_DRAIN_SECONDS" $root.Values.drain.drainSeconds
   "SVC_SHUTDOWN_DELAY_SECONDS" $root.Values.drain.shutdownDelaySeconds
 -}}
+{{- if not $root.Values.monitoring.onMainPort }}{{ $_ := set $own "SVC_METRICS_PORT" "9464" }}{{ end -}}
 {{- with include "svc.publicUrl" $root }}{{ $_ := set $own "SVC_PUBLIC_URL" . }}{{ end -}}
 {{- range $name, $value := merge (dict) $ofRole $root.Values.settings $own }}
 - name: {{ $name }}
