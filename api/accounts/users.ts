@@ -39,6 +39,10 @@ const userAnswer = z.object({
     .describe('of a service account for all of the organization: its role in each workspace'),
   defaultWorkspaceName: z.string().nullable(),
   authorizedWorkspaces: z.array(z.string()).nullable().describe('of a restricted service account'),
+  provider: z.string().nullable().describe('of single sign-on, where the user signs in; null when nowhere'),
+  isSuspended: z
+    .boolean()
+    .describe('true when the provider does not confirm the user any more: keys work again with the next sign-in'),
   createdAt: timeMs,
   lastActivityAt: timeMs.nullable(),
 })

@@ -15,6 +15,7 @@ import {
 import { keyScopes, roles } from '../../store/postgres/accounts/visibility.ts'
 import { findOrganizationWorkspace, setRole } from '../../store/postgres/accounts/workspaces.ts'
 import { type Database, isUniqueViolation, openDatabase } from '../../store/postgres/database.ts'
+import { forgetRemoved } from '../../store/postgres/identities/endings.ts'
 import { checkPostgres } from '../../store/postgres/migrate.ts'
 import { parsePostgresSettings } from '../settings.ts'
 import { nameStoreError } from '../store-error.ts'
@@ -22,7 +23,7 @@ import { describeTerminal } from '../terminal/terminal.ts'
 
 const usage =
   'Usage: svc users list | add NAME [--role auditor | admin] [--workspace NAME]\n' +
-  '     | role NAME ROLE [--workspace NAME] | remove NAME\n' +
+  '     | role NAME ROLE [--workspace NAME] | remove NAME | readmit NAME\n' +
   '     | key NAME [--name TEXT] [--scope read | write] [--workspace NAME [--project NAME]] [--days N] [--rotate]\n' +
   '     | keys [NAME] | revoke KEY-ID      [--organization NAME] [--json]'
 
@@ -76,6 +77,7 @@ const actions: Record<string, Action> = {
   add: { words: 1, act: add },
   role: { words: 2, act: giveRole },
   remove: { words: 1, act: remove },
+  readmit: { words: 1, act: readmit },
   key: { words: 1, act: key },
   keys: { words: 0, mayHave: 1, act: showKeys },
   revoke: { words: 1, act: revoke },
@@ -87,8 +89,8 @@ async function list({ database, actor, json }: Parts) {
   if (found.length === 0) return print('There are no users.')
   const { paint } = describeTerminal(process.stdout, process.env)
   const width = Math.max(...found.map((it) => it.userName.length))
-  for (const { userName, kind, role, defaultWorkspaceName, lastActivityAt } of found) {
-    const what = role === 'member' ? kind : role
+  for (const { userName, kind, role, defaultWorkspaceName, lastActivityAt, isSuspended } of found) {
+    const what = isSuspended ? 'suspended' : role === 'member' ? kind : role
     const seen = lastActivityAt ? `last seen ${lastActivityAt}` : 'never seen'
     print(
       `${paint('bold', userName.padEnd(width))}  ${what.padEnd(15)}  ${defaultWorkspaceName ?? '-'}  ${paint('dim', seen)}`,
@@ -206,6 +208,14 @@ async function remove({ database, actor, json }: Parts, userName: string) {
   if (outcome === 'lastAdmin') throw new Error(`${userName} is the only admin. Add another one first.`)
   await requireUser(outcome === 'done' ? outcome : undefined, userName)
   print(json ? JSON.stringify({ removed: userName }) : `${userName} was removed. Its keys are no longer accepted.`)
+}
+
+/** Lets somebody who was removed sign in again at a provider. */
+async function readmit({ database, actor, json }: Parts, userName: string) {
+  if (!(await forgetRemoved(database, actor, userName))) {
+    throw new Error(`No user "${userName}" who signed in at a provider was removed.`)
+  }
+  print(json ? JSON.stringify({ readmitted: userName }) : `${userName} may sign in again, as a new user.`)
 }
 
 async function requireUser<T>(found: T | undefined | Promise<T | undefined>, userName: string): Promise<T> {

@@ -4,6 +4,7 @@ import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../runtime/closers.ts'
 import { openSecrets } from '../../store/postgres/accounts/secrets.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
+import { admitIdentity } from '../../store/postgres/identities/identities.ts'
 import { eventually } from '../kit/eventually.ts'
 import { createClient } from '../kit/http/client.ts'
 import { expectPlainFailure } from '../kit/processes/expect.ts'
@@ -101,6 +102,34 @@ describe('svc users', () => {
       expect.objectContaining({ userName: 'svc users', act: 'user.created', subject: name }),
     ])
     await users('remove', name)
+  })
+
+  it('lets somebody who was removed sign in again at a provider', async () => {
+    const [name, subject] = [uniqueName('user'), uniqueName('subject')]
+    const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
+    try {
+      const policy = {
+        provider: 'corp',
+        organizationName: 'default',
+        createsUsers: true,
+        linksByEmail: false,
+        sessionMsMax: 3_600_000,
+        keyMsMax: 3_600_000,
+        groupRoles: [],
+        allowedGroups: [],
+        allowedEmailDomains: [],
+      }
+      const claims = { issuer: name, subject, userName: name, email: undefined, isEmailVerified: false, groups: [] }
+      const signIn = () => admitIdentity(database, claims, policy)
+      expect(await signIn()).toMatchObject({ userName: name })
+      expect(await users('readmit', name)).toMatchObject({ code: 1, stderr: expect.stringContaining('No user') })
+      await users('remove', name)
+      expect(await signIn()).toEqual({ refusal: 'removed' })
+      expect((await users('readmit', name)).stdout).toBe(`${name} may sign in again, as a new user.\n`)
+      expect(await signIn()).toMatchObject({ userName: name })
+    } finally {
+      await database.close()
+    }
   })
 
   it('says in a sentence what is in the way', async () => {

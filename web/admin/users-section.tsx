@@ -79,6 +79,14 @@ export function Users({ reader }: { reader: Session }) {
                 <td title={it.userName}>
                   {it.userName}
                   {it.userName === reader.userName && <span className={styles.badge}>you</span>}
+                  {it.isSuspended && (
+                    <span
+                      className={styles.badge}
+                      title={`${it.provider} does not confirm this user any more. Keys work again with the next sign-in.`}
+                    >
+                      suspended
+                    </span>
+                  )}
                 </td>
                 <td className={styles.soft}>{it.role === 'member' ? 'user' : it.role}</td>
                 <td className={styles.soft}>{it.defaultWorkspaceName}</td>

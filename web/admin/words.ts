@@ -35,6 +35,7 @@ export const acts: { about: string; acts: Record<string, string> }[] = [
       'user.suspended': 'suspended a user',
       'user.restored': 'let a user in again',
       'identity.linked': 'linked a sign-in',
+      'identity.forgotten': 'let a removed user sign in again',
       'service-account.created': 'added a service account',
       'service-account.removed': 'removed a service account',
       'workspace-member.set': 'set a member',

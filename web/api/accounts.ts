@@ -135,6 +135,8 @@ export type User = {
   role: OrganizationRole
   /** Of a service account for every workspace: its role in each. */
   workspaceRole: Role | null
+  provider: string | null
+  isSuspended: boolean
   defaultWorkspaceName: string | null
   authorizedWorkspaces: string[] | null
   createdAt: number

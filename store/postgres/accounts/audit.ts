@@ -8,6 +8,7 @@ export const acts = [
   'user.suspended',
   'user.restored',
   'identity.linked',
+  'identity.forgotten',
   'service-account.created',
   'service-account.removed',
   'key.created',

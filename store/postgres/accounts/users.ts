@@ -156,6 +156,10 @@ export type ListedUser = {
   defaultWorkspaceName: string | null
   /** Of a restricted service account. */
   authorizedWorkspaces: string[] | null
+  /** Where the person signs in without a key; null when nowhere. */
+  provider: string | null
+  /** True when that provider does not confirm the person any more: nothing of the user works until the next sign-in. */
+  isSuspended: boolean
   createdAtMs: number
   lastActiveAtMs: bigint | null
 }
@@ -169,6 +173,8 @@ export async function listUsers(queries: Queries, organizationId: string): Promi
        CASE WHEN u.kind = 'restricted service' THEN ARRAY(SELECT mw.name FROM workspace_members m
          JOIN workspaces mw ON mw.id = m.workspace_id WHERE m.user_id = u.id ORDER BY mw.name) END
          AS "authorizedWorkspaces",
+       (SELECT max(i.provider) FROM identities i WHERE i.user_id = u.id) AS provider,
+       u.suspended_at IS NOT NULL AS "isSuspended",
        (extract(epoch FROM u.created_at) * 1000)::float8 AS "createdAtMs", u.last_active_at_ms AS "lastActiveAtMs"
      FROM users u LEFT JOIN workspaces w ON w.id = u.default_workspace_id
      WHERE u.organization_id = $1 AND u.deleted_at IS NULL ORDER BY u.user_name`,

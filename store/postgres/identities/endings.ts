@@ -1,3 +1,4 @@
+import { type Actor, administer } from '../accounts/audit.ts'
 import type { Database, Queries } from '../database.ts'
 import { createNotes, type Notes, toProviderActor } from './notes.ts'
 
@@ -36,6 +37,19 @@ export async function endUnconfirmed(database: Database): Promise<void> {
     )
     for (const ended of users) await suspend(queries, notes, ended, reason)
     await notes.insertAll(queries)
+  })
+}
+
+/** Forgets who the removed users of a name were at their providers, so that they may sign in anew; false when there are none. */
+export async function forgetRemoved(database: Database, actor: Actor, userName: string): Promise<boolean> {
+  return await administer(database, actor, async (queries, note) => {
+    const forgotten = await queries.rows<{ provider: string }>(
+      `DELETE FROM identities i USING users u WHERE u.id = i.user_id AND u.organization_id = $1 AND u.user_name = $2
+         AND u.deleted_at IS NOT NULL RETURNING i.provider`,
+      [actor.organizationId, userName],
+    )
+    for (const { provider } of forgotten) await note('identity.forgotten', userName, { provider })
+    return forgotten.length > 0
   })
 }
 

@@ -40,6 +40,8 @@ describe('admin/users', () => {
       role: 'member',
       isAdmin: false,
       workspaceRole: null,
+      provider: null,
+      isSuspended: false,
       defaultWorkspaceName: userName,
       authorizedWorkspaces: null,
       createdAt: expect.any(Number),
