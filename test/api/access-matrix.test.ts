@@ -1190,6 +1190,32 @@ it('a restricted account may use what is for every key, and sees only what it wa
   expect((await clients.outsider.get(projects)).body.sdk_error_code).toBe(restricted)
 })
 
+it('alert rules and segments are changed by editors, whoever made them', async () => {
+  const { workspaceName } = service
+  const rule = { workspaceName, name: 'a', modelName: 'monitored', measure: 'events', windowMs: 86_400_000 }
+  const { alertId } = (await clients.owner.post('/mpm/v2/alerts', rule)).body
+  const filters = [{ feature: 'age', operator: 'present' }]
+  const segment = { workspaceName, modelName: 'monitored', name: uniqueName('segment'), filters }
+  const { segmentId } = (await clients.owner.post('/mpm/v2/segments', segment)).body
+  const query = `?${new URLSearchParams({ workspaceName })}`
+  const calls = [
+    ['PUT', `/mpm/v2/alerts/${alertId}`, JSON.stringify({ workspaceName, name: 'b' })],
+    ['DELETE', `/mpm/v2/alerts/${alertId}${query}`, undefined],
+    ['DELETE', `/mpm/v2/segments/${segmentId}${query}`, undefined],
+  ] as const
+  for (const [method, path, body] of calls) {
+    for (const kind of ['viewer', 'auditor', 'reader'] as const) {
+      const { status, body: answer } = await clients[kind].send(method, path, body)
+      expect([status, answer.sdk_error_code], `${kind}: ${method} ${path}`).toEqual([403, 8000150])
+    }
+    for (const kind of ['colleague', 'admin', 'stranger'] as const) {
+      expect((await clients[kind].send(method, path, body)).status, `${kind}: ${method} ${path}`).toBe(400)
+    }
+    expect((await clients.outsider.send(method, path, body)).status).toBe(403)
+    expect((await clients.editor.send(method, path, body)).status, `editor: ${method} ${path}`).toBe(200)
+  }
+})
+
 const hook = { url: 'https://hook.invalid/' }
 /** What the owner makes again after each who may delete it. */
 const otherHook = { url: 'https://other.invalid/' }

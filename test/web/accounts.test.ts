@@ -109,7 +109,7 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
       await page.getByLabel('Project', { exact: true }).selectOption('keyed')
       await page.getByLabel('Ends', { exact: true }).selectOption('After 30 days')
       await page.getByRole('button', { name: 'Make key' }).click()
-      await page.getByRole('cell', { name: `read, ${service.workspaceName}/keyed` }).waitFor()
+      await page.getByRole('cell', { name: `${service.workspaceName}/keyed` }).waitFor()
       const ofProject = (await page.getByRole('status').locator('pre').textContent()) as string
       const created = { workspaceName: service.workspaceName, projectName: 'keyed' }
       const refused = await service.client.post('/write/experiment/create', created, { apiKey: ofProject })

@@ -106,6 +106,28 @@ describe.skipIf(noBrowser)(`the administration (${noBrowser ?? 'in Chromium'})`,
     await page.getByRole('heading', { name: 'There is no such page' }).waitFor()
   })
 
+  it('an auditor sees users, accounts, keys and the audit log, and no way to change them', async () => {
+    const userName = uniqueName('auditor')
+    await service.client.post('/admin/users', { userName, role: 'auditor' })
+    const { apiKey } = (await service.client.post('/admin/users/keys', { userName })).body as { apiKey: string }
+    const context = await browser.get().openContext(service.url, apiKey)
+    const own = await context.newPage()
+    try {
+      for (const section of ['users', 'service-accounts', 'keys', 'audit']) {
+        await own.goto(`/-/admin/${section}`)
+        await own.getByRole('heading', { level: 1 }).waitFor()
+        await own.getByRole('status', { name: 'Loading' }).waitFor({ state: 'detached' })
+        await expectAccessible(own)
+        const main = own.getByRole('main')
+        expect(await main.getByRole('button', { name: /^(New|Actions for|End the key)/ }).count(), section).toBe(0)
+      }
+      const links = own.getByRole('navigation', { name: 'Administration' }).getByRole('link')
+      expect(await links.allTextContents()).toEqual(['Users', 'Service accounts', 'API keys', 'Audit log'])
+    } finally {
+      await context.close()
+    }
+  })
+
   it('users, service accounts and keys of hostile names are text; keys are found and ended', async () => {
     await open('users')
     await page.getByRole('button', { name: 'New user' }).click()

@@ -51,7 +51,6 @@ export function KeysSection({ reader }: { reader: Session }) {
                 <th scope="col">Made</th>
                 <th scope="col">Last used</th>
                 <th scope="col">Ends</th>
-                <th scope="col">Limits</th>
                 <th scope="col" className={styles.end}>
                   <span className="visually-hidden">Actions</span>
                 </th>
@@ -64,7 +63,14 @@ export function KeysSection({ reader }: { reader: Session }) {
                     {it.userName}
                     {it.kind === 'service account' && <span className={styles.badge}>service account</span>}
                   </td>
-                  <td title={it.name ?? undefined}>{it.name ?? <span className={styles.soft}>no name</span>}</td>
+                  <td title={it.name ?? undefined}>
+                    {it.name ?? <span className={styles.soft}>no name</span>}
+                    {Object.keys(it.limits).length > 0 && (
+                      <span className={styles.badge} title={JSON.stringify(it.limits)}>
+                        own limits
+                      </span>
+                    )}
+                  </td>
                   <td>
                     <code>{it.shownPrefix}…</code>
                   </td>
@@ -80,9 +86,6 @@ export function KeysSection({ reader }: { reader: Session }) {
                   <td className={styles.soft}>{it.lastUsedAt === null ? 'never' : toAgo(it.lastUsedAt)}</td>
                   <td className={styles.soft}>
                     <KeyEnd {...it} />
-                  </td>
-                  <td className={styles.soft} title={JSON.stringify(it.limits)}>
-                    {Object.keys(it.limits).length === 0 ? 'as the service' : 'its own'}
                   </td>
                   <td className={styles.end}>
                     {reader.isAdmin && (

@@ -111,11 +111,15 @@ export function Choice({ label, value, onChange, children }: ChoiceProps) {
   )
 }
 
-/** What a key may do and where, as tables tell it: `read and log, vision/resnet`. */
+/** What a key may do, and where. */
 export function KeyRights({ scope, workspaceName, projectName }: KeyFacts) {
   const place = [workspaceName, projectName].filter(Boolean).join('/')
-  const text = { read: 'read', write: 'read and log', all: 'everything' }[scope]
-  return <span title={place || 'every workspace'}>{place ? `${text}, ${place}` : text}</span>
+  return (
+    <span className={styles.rights}>
+      {{ read: 'read', write: 'read and log', all: 'everything' }[scope]}
+      {place && <span title={place}>{place}</span>}
+    </span>
+  )
 }
 
 /** When a key ends. */
