@@ -68,6 +68,7 @@ describe.skipIf(noBrowser)(`single sign-on (${noBrowser ?? 'in Chromium'})`, () 
           clientSecretEnv: 'LAB_SECRET',
           createUsers: true,
           allowedEmailDomains: ['lab.example'],
+          refreshSeconds: 5,
         },
         { ...of, id: 'late', name: 'A late clock', issuer: late.issuer, clientSecretEnv: 'LATE_SECRET' },
         // At a private address that no setting allows.
@@ -299,22 +300,47 @@ describe.skipIf(noBrowser)(`single sign-on (${noBrowser ?? 'in Chromium'})`, () 
 
       // Whoever is taken in again signs in again, and the keys work.
       corp.people.set(name, { preferred_username: name, groups: ['ml'] })
-      await page.goto(`${publicUrl}/`)
-      await choose(page, 'Example Corp')
-      await page.waitForURL((it) => !it.href.startsWith(publicUrl)).catch(() => undefined)
-      const field = page.getByLabel('Name')
-      const signedIn = page.getByRole('button', { name: `Signed in as ${name}` })
-      await field
-        .or(signedIn)
-        .or(page.getByRole('button', { name: 'Continue' }))
-        .first()
-        .waitFor()
-      if (await field.count()) await signInThere(page, name)
-      else if (!(await signedIn.count())) await press(page, 'Continue')
-      await signedIn.waitFor()
+      await open(async (another) => {
+        await another.goto(`${publicUrl}/`)
+        await choose(another, 'Example Corp')
+        await signInThere(another, name)
+        await another.getByRole('button', { name: `Signed in as ${name}` }).waitFor()
+      })
       await eventually(async () => expect((await byKey.get(`${service.url}/session`)).status).toBe(200), waitMs)
       expect((await readAudit(name)).map((it) => it.act)).toContain('user.restored')
     })
+  }, 600_000)
+
+  it('a provider without offline tokens is asked by its profile: it ends sessions, and keys of whom it does not admit', async () => {
+    const name = `${uniqueName('m')}@lab.example`
+    lab.people.set(name, { email: name, email_verified: true })
+    /** Each time in a browser that the provider does not know. */
+    const signIn = (work: (page: Page) => Promise<void>) =>
+      open(async (page) => {
+        await page.goto(`${publicUrl}/`)
+        await choose(page, 'The Lab')
+        await signInThere(page, name)
+        await page.getByRole('button', { name: `Signed in as ${name}` }).waitFor()
+        await work(page)
+      })
+    let apiKey = ''
+    const status = async () => (await service.client.get(`${service.url}/session`, { apiKey })).status
+    await signIn(async (page) => {
+      apiKey = (await service.client.post('/admin/users/keys', { userName: name })).body.apiKey as string
+      lab.people.delete(name)
+      await eventually(async () => expect(await whoAmI(page)).toMatchObject({ sdk_error_code: 8000110 }), waitMs)
+      // Its session there may have ended by itself: that is no reason to stop what trains.
+      expect(await status()).toBe(200)
+    })
+    lab.people.set(name, { email: name, email_verified: true })
+    await signIn(async (page) => {
+      lab.people.set(name, { email: 'm@elsewhere.example', email_verified: true })
+      await eventually(async () => {
+        expect(await whoAmI(page)).toMatchObject({ sdk_error_code: 8000110 })
+        expect(await status()).toBe(401)
+      }, waitMs)
+    })
+    expect((await readAudit(name)).at(-1)).toMatchObject({ act: 'user.suspended', details: { reason: 'not allowed' } })
   }, 600_000)
 
   it('a session that the provider has not confirmed in time ends, and its keys stay until they are too old', async () => {
