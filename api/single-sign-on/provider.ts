@@ -148,6 +148,14 @@ export function createProvider(settings: ProviderSettings, { fetch, publicUrl, n
     policy,
     refreshMs: settings.refreshMs,
 
+    /** Reads how the provider describes itself, and answers in words what it offers. */
+    async check(): Promise<string> {
+      const metadata = (await describe()).serverMetadata()
+      const scopes = toScopes(metadata)
+      const leaving = metadata.end_session_endpoint === undefined ? 'no page to sign out' : 'a page to sign out'
+      return `${metadata.issuer}, asked for ${scopes.join(' ')}; ${leaving}`
+    },
+
     /** The address at the provider where the person signs in. */
     async toSignInUrl({ state, nonce, verifier }: Checks): Promise<string> {
       const configuration = await describe()

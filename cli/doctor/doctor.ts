@@ -11,6 +11,7 @@ import { openSecrets } from '../../store/postgres/accounts/secrets.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { openQueueBackend } from '../../store/queue/open-queue.ts'
 import { warnOfExampleSecrets } from '../example-secrets.ts'
+import { providerChecks } from '../identity-providers.ts'
 import { toUrlHost } from '../service.ts'
 import { parseSettings, type Settings, toClickHouse } from '../settings.ts'
 import { type Colour, describeTerminal } from '../terminal/terminal.ts'
@@ -36,7 +37,12 @@ export async function examine(environment: Record<string, string | undefined>): 
   const closers = createClosers()
   try {
     const settings = parseSettings(environment)
-    const checks = [...openStoreChecks(settings, closers.push), ...folderCheck(settings), ...serviceChecks(settings)]
+    const checks = [
+      ...openStoreChecks(settings, closers.push),
+      ...folderCheck(settings),
+      ...providerChecks(settings),
+      ...serviceChecks(settings),
+    ]
     const exampleWarning = warnOfExampleSecrets(environment)
     const secrets = exampleWarning === undefined ? [] : [wrong('example secrets', exampleWarning)]
     return [ok('settings'), ...secrets, ...(await runChecks(checks))]

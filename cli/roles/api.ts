@@ -3,12 +3,9 @@ import { createOrphanedObjects } from '../../api/assets/orphaned-objects.ts'
 import { createChangeStreams } from '../../api/live/changes.ts'
 import { createLiveStreams } from '../../api/live/streams.ts'
 import { createApiRoutes } from '../../api/routes.ts'
-import { createProvider } from '../../api/single-sign-on/provider.ts'
 import { createRefresher } from '../../api/single-sign-on/refresher.ts'
 import { createSingleSignOn } from '../../api/single-sign-on/single-sign-on.ts'
 import type { KeyCheck } from '../../http/key-check.ts'
-import { createResolver, resolveLocally } from '../../http/outgoing/addresses.ts'
-import { createGuardedFetch } from '../../http/outgoing/guarded-fetch.ts'
 import type { Route } from '../../http/route.ts'
 import { repeat } from '../../runtime/poll.ts'
 import { storeChecks } from '../../store/checks/stores.ts'
@@ -20,14 +17,12 @@ import type { Policy } from '../../store/postgres/identities/identities.ts'
 import { openReadReplica } from '../../store/postgres/read-replica.ts'
 import type { Producer, QueueBackend } from '../../store/queue/queue.ts'
 import { type QueueName, queueNames } from '../../store/queue/queues.ts'
+import { openProviders } from '../identity-providers.ts'
 import { version } from '../version.ts'
 import type { RouteParts } from './parts.ts'
 
 const orphanedObjectsEveryMs = 60_000
 const identitiesEveryMs = 5_000
-/** How long a provider may take to answer, and how long its answer may be. */
-const providerMsMax = 10_000
-const providerBytesMax = 4 * 1024 * 1024
 
 /** Answers all calls but the writes of the stream. @param appUrl the address of the service in links */
 export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCheck) {
@@ -134,21 +129,13 @@ export type Api = Awaited<ReturnType<typeof openApi>>
 
 /** Signs people in at OpenID Connect providers, and asks these again and again; undefined when the settings name none. */
 function openSingleSignOn({ settings, intervals, database, secrets, closers, onStoreError, log }: RouteParts) {
-  const { singleSignOn, publicUrl, masterKey, sessionDays, identityPrivateHosts, identityExtraCa } = settings
+  const { singleSignOn, publicUrl, masterKey, sessionDays } = settings
   if (singleSignOn.providers.length === 0 || publicUrl === undefined) return undefined
   if (!secrets || !masterKey) {
     throw new Error('SVC_MASTER_KEY must be set: it encrypts what the providers in SVC_SSO are asked with.')
   }
-  const fetch = createGuardedFetch({
-    privateHosts: identityPrivateHosts,
-    extraCa: identityExtraCa,
-    resolvePublic: createResolver({ timeoutMs: providerMsMax }),
-    resolvePrivate: resolveLocally,
-    answerMsMax: providerMsMax,
-    answerBytesMax: providerBytesMax,
-  })
   const now = () => Date.now()
-  const providers = singleSignOn.providers.map((it) => createProvider(it, { fetch, publicUrl, now }))
+  const providers = openProviders(settings)
   const refresher = createRefresher({
     database,
     secrets,

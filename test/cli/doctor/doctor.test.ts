@@ -16,6 +16,7 @@ import { migratePostgres } from '../../../store/postgres/migrate.ts'
 import { openQueueBackend } from '../../../store/queue/open-queue.ts'
 import { openOrganization } from '../../api/accounts/organization.ts'
 import { eventually } from '../../kit/eventually.ts'
+import { openIdentityProvider } from '../../kit/http/identity-provider.ts'
 import { aFolder, startUp, svc } from '../../kit/processes/svc.ts'
 import { openOwnStores, openTestService, storesWith, testMasterKey } from '../../kit/service.ts'
 import { insertParts } from '../../kit/stores/parts.ts'
@@ -191,6 +192,30 @@ describe('svc doctor', () => {
       state: 'wrong',
       message: expect.stringMatching(/another program answers there/),
     })
+  })
+
+  it('asks the identity providers to describe themselves', async () => {
+    const publicUrl = 'https://svc.example.com'
+    const provider = await openIdentityProvider({ clientId: 'svc', clientSecret: 'x', publicUrl, id: 'corp' })
+    onClose(provider.close)
+    const of = { name: 'Corp', clientId: 'svc' }
+    const providers = [
+      { ...of, id: 'corp', issuer: provider.issuer },
+      { ...of, id: 'inside', issuer: provider.issuer.replace('localhost', '127.0.0.1') },
+      { ...of, id: 'other', issuer: `${provider.issuer}/nothing-here` },
+    ]
+    const SVC_SSO = JSON.stringify({ providers })
+    const env = { SVC_PUBLIC_URL: publicUrl, SVC_SSO, SVC_SSO_PRIVATE_HOSTS: 'localhost', ...(await givenStores()) }
+    const findings = (await examine(env)).filter((it) => it.name.startsWith('identity provider'))
+    expect(findings.map((it) => [it.name, it.state])).toEqual([
+      ['identity provider corp', 'ok'],
+      ['identity provider inside', 'wrong'],
+      ['identity provider other', 'wrong'],
+    ])
+    const [corp, inside, other] = findings.map((it) => it.message)
+    expect(corp).toBe(`${provider.issuer}, asked for openid profile email groups offline_access; a page to sign out`)
+    expect(inside).toContain('SVC_SSO_PRIVATE_HOSTS')
+    expect(other).toContain('does not describe itself')
   })
 
   it('tells wrong settings, as JSON too', async () => {
