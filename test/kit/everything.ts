@@ -29,6 +29,7 @@ const neverRead = new Set([
   '/mpm/isAlive/ping',
   // About the caller, below no prefix.
   '/session',
+  '/session/providers',
   '/clientlib/health/ping',
   // They list every workspace, also those that somebody writes to meanwhile; `findModelId` reads the first.
   '/api/mpm/v3/workspaces',
@@ -389,6 +390,8 @@ const changesByItself: [path: string, part: RegExp][] = [
   ['/export/manifest', /"until":\d+|"part":"[^"]*"/g],
   ['/export/audit', /\{"time":"[^"]*","user_name":"svc up","act":"sign-in-link\.made"[^\n]*\n/g],
   ['/admin/users', /"lastActivityAt":(\d+|null)/g],
+  ['/admin/keys', /"lastUsedAt":(\d+|null)/g],
+  ['/account/keys', /"lastUsedAt":(\d+|null)/g],
   ['/admin/audit', /\{"at":\d+,"userName":"svc up","act":"sign-in-link\.made"[^{}]*\{\}\},?/g],
 ]
 
