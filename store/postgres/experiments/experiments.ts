@@ -83,15 +83,22 @@ export async function findWritableExperiments(
   viewerId: string,
   keys: string[],
 ): Promise<Map<string, SoughtExperiment>> {
-  const rows = await queries.rows<SoughtExperiment & { key: string }>(
+  // Each rule is asked for once: to plan them is most of the time.
+  const rows = await queries.rows<
+    WritableExperiment & { key: string; workspaceName: string; refusal: Refusal | 'foreign' | null }
+  >(
     `SELECT e.key, e.id, w.limits || p.limits AS limits, w.name AS "workspaceName",
-       CASE WHEN ${mayWriteProject('p', 'w')} THEN NULL WHEN ${hasProject('p', 'w')} THEN 'role' ELSE 'withheld' END
-         AS refusal FROM experiments e
-     JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
-     WHERE (${hasProject('p', 'w')} OR ${isWithheld('w')}) AND e.key = ANY($2) AND e.deleted_at IS NULL`,
+       CASE WHEN ${mayWriteProject('p', 'w')} THEN NULL WHEN ${hasProject('p', 'w')} THEN 'role'
+         WHEN ${isWithheld('w')} THEN 'withheld' ELSE 'foreign' END AS refusal
+     FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
+     WHERE e.key = ANY($2) AND e.deleted_at IS NULL`,
     [viewerId, keys],
   )
-  return new Map(rows.map(({ key, ...experiment }) => [key, experiment]))
+  return new Map(
+    rows.flatMap(({ key, refusal, ...experiment }) =>
+      refusal === 'foreign' ? [] : [[key, { ...experiment, refusal }]],
+    ),
+  )
 }
 
 /** An experiment that the viewer may see; absent, deleted and foreign look the same. */
