@@ -199,7 +199,11 @@ export async function clearPostgres(url: string, backupId: string): Promise<void
            AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')
        UNION ALL
        SELECT format('DROP COLLATION %I CASCADE', collname) FROM pg_collation
-         WHERE collnamespace = current_schema()::regnamespace`,
+         WHERE collnamespace = current_schema()::regnamespace
+       UNION ALL
+       SELECT format('DROP TYPE %I CASCADE', typname) FROM pg_type t
+         WHERE typnamespace = current_schema()::regnamespace AND typtype = 'e'
+           AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = t.oid AND d.deptype = 'e')`,
     )
     for (const { statement } of rows) await client.query(statement)
     await client.query(
