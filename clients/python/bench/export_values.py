@@ -32,8 +32,8 @@ def line_of(reader: str, format: str) -> str:
     blocks = re.findall(r"^```python\n# (\w+)[^\n]*\n(.*?)^```", PAGE.read_text(), re.S | re.M)
     _recipe, formats = (code for name, code in blocks if name == reader)
     (line,) = (it for it in formats.splitlines() if f'"metrics.{FORMATS[format]}"' in it)
-    imports = [it for it in formats.splitlines() if it.startswith("import ")]
-    return "\n".join([*imports, line])
+    before = [it for it in formats.splitlines() if not it.startswith("points = ")]
+    return "\n".join([*before, line])
 
 
 def read(reader: str, format: str, file: str) -> pa.Table:
@@ -42,6 +42,8 @@ def read(reader: str, format: str, file: str) -> pa.Table:
     if file.startswith(("output", "runs")):
         # What the lines say of the column value: these tables have none.
         line = re.sub(r"\.cast\(.*?\)|\.select\(.*\)", "", line)
+    if file.startswith("runs"):
+        line = line.replace("schema_overrides=types", "infer_schema_length=None")
     exec(line, names)
     points = names["points"]
     if reader == "pandas":

@@ -76,15 +76,15 @@ def test_recipes_read_what_was_logged(service: Service, tmp_path: Path, monkeypa
 
 
 def lines_of_page() -> list[tuple[str, str, str]]:
-    """The lines that read a format, each with its library, its format and the imports that stand above it."""
+    """The lines that read a format, each with its library, its format and the lines that stand above it."""
     found = []
     for block in BLOCKS[3:]:
         reader = block.split()[1]
-        imports = [it for it in block.splitlines() if it.startswith("import ")]
         lines = [it for it in block.splitlines() if it.startswith("points = ")]
+        before = [it for it in block.splitlines() if it not in lines]
         for format, line in zip(FORMATS, lines):
             assert f'"metrics.{FORMATS[format]}"' in line
-            found.append((reader, format, "\n".join([*imports, line])))
+            found.append((reader, format, "\n".join([*before, line])))
     assert len(found) == 12
     return found
 
