@@ -70,6 +70,7 @@ await runCommand(async (closers) => {
   await tellPeak(source, 'start')
   say(`Making ${count} experiments`)
   const { runs, projectId } = await createRuns(source, stores, count)
+  await tellPeak(source, 'the experiments')
   say(`Making ${(count * ofRun).toLocaleString('en')} points`)
   const { ids } = await listRuns(stores)
   const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl, readTimeoutMs: 300_000 })

@@ -42,8 +42,11 @@ def read(reader: str, format: str, file: str) -> pa.Table:
     if file.startswith(("output", "runs")):
         # What the lines say of the column value: these tables have none.
         line = re.sub(r"\.cast\(.*?\)|\.select\(.*\)", "", line)
+    if file.startswith("output"):
+        line = line.replace(", dtype=types", "")
     if file.startswith("runs"):
         line = line.replace("schema_overrides=types", "infer_schema_length=None")
+        line = line.replace("sample_size=-1, dtype=types", "all_varchar=True")
     exec(line, names)
     points = names["points"]
     if reader == "pandas":
