@@ -1,4 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
+import type { MediaKind } from './artifacts/media.ts'
 import { post, read } from './http.ts'
 import type { Column } from './runs.ts'
 
@@ -7,13 +8,39 @@ export type RunChoice = { view?: string; query?: string }
 
 export type Metric = { name: string; context?: string }
 
+/** Which events of a model in production a panel is about; of all versions and segments when absent. */
+export type ModelChoice = { modelName: string; modelVersion?: string; segment?: string }
+
+/** The last windows until the last event, so many of so many ms. */
+export type Windows = { windows: number; interval: number }
+
+/** What of a feature a panel shows. `values` are those of the last window with a verdict, against the reference. */
+export const featureViews = ['values', 'distance', 'quantiles', 'missing'] as const
+export type FeatureView = (typeof featureViews)[number]
+
+/** What of the labels of a model a panel shows. */
+export const labelViews = ['quality', 'coverage', 'delay'] as const
+export type LabelView = (typeof labelViews)[number]
+
 /** What a panel shows. */
 export type Content =
   | ({ kind: 'chart'; metric: Metric; top: number; charts?: Record<string, unknown> } & RunChoice)
   | ({ kind: 'runs'; columns: Column[]; sort?: { column: Column; order: 'asc' | 'desc' }; top: number } & RunChoice)
   | { kind: 'value'; metric: Metric; of: 'min' | 'max'; query?: string }
   | { kind: 'file'; experimentKey: string; fileName: string }
+  | ({ kind: 'media'; media: { kind: MediaKind; name: string }; top: number } & RunChoice)
+  | { kind: 'model'; modelName: string }
+  | ({ kind: 'drift' } & ModelChoice & Windows)
+  | ({ kind: 'feature'; feature: string; part?: 'prediction'; show: FeatureView } & ModelChoice & Windows)
+  | ({ kind: 'labels'; show: LabelView } & ModelChoice & Windows)
+  /** What the rules on a model found; without one, those on the runs of the project. */
+  | { kind: 'firings'; modelName?: string }
+  | { kind: 'artifact'; artifactName: string }
+  | { kind: 'versions'; modelName: string }
   | { kind: 'text'; text: string }
+
+/** What a panel of one kind shows. */
+export type ContentOf<Kind extends Content['kind']> = Extract<Content, { kind: Kind }>
 
 /** A panel in the grid, in the order of reading. */
 export type Panel = {

@@ -73,6 +73,41 @@ export const versionsOf = (name: Name) =>
     },
   })
 
+/** The models of a workspace that report from production, by name. */
+export const modelNames = (workspaceName: string) =>
+  queryOptions({
+    queryKey: ['monitoring-models', workspaceName, 'names'],
+    queryFn: async ({ signal }) => {
+      type Page = { models: { modelName: string; versions: VersionCounts[] }[]; nextPage: string | null }
+      const names: string[] = []
+      let page: string | undefined
+      do {
+        const found: Page = await readAtRoot<Page>(`${root}/models`, { workspaceName, page }, { signal })
+        // A reference has training events and no others.
+        names.push(
+          ...found.models.filter((it) => it.versions.some(({ events }) => events > 0)).map((it) => it.modelName),
+        )
+        page = found.nextPage ?? undefined
+      } while (page !== undefined)
+      return names
+    },
+  })
+
+const recentMs = 7 * 86_400_000
+
+/** What the events of a model's last week have, by name. */
+export const featureNames = (name: Name) =>
+  queryOptions({
+    queryKey: keyOf(name, 'feature names'),
+    queryFn: async ({ client, signal }) => {
+      const model = await client.ensureQueryData(monitored(name))
+      const from = model?.lastEventAt == null ? undefined : model.lastEventAt - recentMs
+      const asked = { ...name, from }
+      type Answer = { features: { name: string; part: Part }[] }
+      return (await readAtRoot<Answer>(`${root}/features`, asked, { signal })).features
+    },
+  })
+
 export type Part = 'feature' | 'prediction' | 'label'
 
 export type MapFeature = {

@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
-import { getRouteApi, Link } from '@tanstack/react-router'
-import { type ArtifactDetails, artifact as artifactQuery } from '../api/artifacts/artifacts.ts'
+import { getRouteApi } from '@tanstack/react-router'
+import { artifact as artifactQuery } from '../api/artifacts/artifacts.ts'
 import { PageLink, toPagePath } from '../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
-import { toAgo, toBytes, toCountOf, toTime } from '../kit/text.ts'
+import { toBytes, toCountOf } from '../kit/text.ts'
 import styles from './artifacts.module.css'
-import { Labels, Metadata, RunName } from './parts.tsx'
+import { Metadata } from './parts.tsx'
+import { Versions } from './versions.tsx'
 
 const route = getRouteApi('/$workspace/-/artifacts/$artifact')
 
@@ -41,7 +42,7 @@ export function ArtifactPage() {
             {data.versions.length === 0 ? (
               <EmptyPlace title="No version">All of them were deleted.</EmptyPlace>
             ) : (
-              <Versions artifact={data} workspace={workspace} name={name} />
+              <Versions versions={data.versions} workspace={workspace} name={name} />
             )}
           </section>
         </div>
@@ -78,62 +79,6 @@ export function ArtifactPage() {
           <Metadata text={data.metadata} />
         </div>
       </div>
-    </div>
-  )
-}
-
-type VersionsProps = { artifact: ArtifactDetails; workspace: string; name: string }
-
-function Versions({ artifact, workspace, name }: VersionsProps) {
-  return (
-    <div className={styles.frame}>
-      <table className={styles.table}>
-        <thead>
-          <tr>
-            <th scope="col">Version</th>
-            <th scope="col">State</th>
-            <th scope="col">Aliases</th>
-            <th scope="col" className={styles.number}>
-              Size
-            </th>
-            <th scope="col">Run</th>
-            <th scope="col">Made</th>
-          </tr>
-        </thead>
-        <tbody>
-          {artifact.versions.map((it) => (
-            <tr key={it.artifactVersionId}>
-              <td className={styles.name}>
-                {it.state === 'CLOSED' ? (
-                  <Link
-                    to="/$workspace/-/artifacts/$artifact/$version"
-                    params={{ workspace, artifact: name, version: it.artifactVersion }}
-                  >
-                    {it.artifactVersion}
-                  </Link>
-                ) : (
-                  it.artifactVersion
-                )}
-              </td>
-              <td>
-                <span className={styles.state} data-state={it.state}>
-                  {it.state.toLowerCase()}
-                </span>
-              </td>
-              <td>
-                <Labels aliases={it.alias} tags={it.tags} />
-              </td>
-              <td className={styles.number}>{toBytes(it.sizeInBytes)}</td>
-              <td>
-                <RunName experimentKey={it.experimentKey} />
-              </td>
-              <td className={styles.soft} title={toTime(it.added)}>
-                {`${toAgo(it.added)} by ${it.owner}`}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
     </div>
   )
 }

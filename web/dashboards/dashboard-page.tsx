@@ -5,13 +5,13 @@ import { type Content, dashboards, type Panel } from '../api/dashboards.ts'
 import { isEmbedded, shareCode } from '../api/http.ts'
 import { project as projectQuery } from '../api/projects.ts'
 import { Button } from '../kit/button.tsx'
-import { PlusIcon } from '../kit/icons.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toast, toastError } from '../kit/toast.tsx'
+import { AddPanel } from './add-panel.tsx'
 import styles from './dashboards.module.css'
 import { Grid } from './grid.tsx'
 import { PanelDialog } from './panel-dialog.tsx'
-import { toPanel, toTitle } from './panel-kinds.ts'
+import { type Kind, toPanel, toPath, toTitle } from './panel-kinds.ts'
 import { PanelContent } from './panels.tsx'
 import type { Slots } from './slots.ts'
 import { useDashboard } from './use-dashboard.ts'
@@ -47,7 +47,8 @@ function Shown({ projectId, id, slots }: { projectId: string; id: string; slots:
   const { edit } = route.useSearch()
   const navigate = route.useNavigate()
   const { data, error, refetch, change } = useDashboard(projectId, id)
-  const [open, setOpen] = useState<'add' | Panel>()
+  /** The panel that is edited, or the kind of a new one. */
+  const [open, setOpen] = useState<{ kind: Kind; panel?: Panel }>()
   const mayEdit = shareCode() === undefined && !isEmbedded
   const isEditing = mayEdit && edit === true
   const changePanels = (work: (panels: Panel[]) => Panel[]) => change((now) => ({ ...now, panels: work(now.panels) }))
@@ -84,11 +85,7 @@ function Shown({ projectId, id, slots }: { projectId: string; id: string; slots:
         <Link to="/$workspace/$project/-/dashboards" params={{ workspace, project }}>
           All dashboards
         </Link>
-        {isEditing && (
-          <Button onClick={() => setOpen('add')}>
-            <PlusIcon size={14} /> Add a panel
-          </Button>
-        )}
+        {isEditing && <AddPanel onAdd={(kind) => setOpen({ kind })} />}
         {mayEdit && (
           <Button
             look={isEditing ? 'primary' : 'plain'}
@@ -102,7 +99,9 @@ function Shown({ projectId, id, slots }: { projectId: string; id: string; slots:
       </header>
       {data.panels.length === 0 && (
         <EmptyPlace title="No panel">
-          {mayEdit ? 'Press Edit, then add charts, best values, tables of runs, files and text.' : undefined}
+          {mayEdit
+            ? 'Press Edit, then add charts, tables of runs, media, models in production, artifacts and text.'
+            : undefined}
         </EmptyPlace>
       )}
       <Grid
@@ -114,8 +113,9 @@ function Shown({ projectId, id, slots }: { projectId: string; id: string; slots:
             toastError,
           )
         }
-        onEdit={setOpen}
+        onEdit={(panel) => setOpen({ kind: panel.content.kind, panel })}
         onRemove={(panel) => remove(panel).catch(toastError)}
+        toPath={({ content }) => toPath(content, workspace, project)}
       >
         {(panel) => <PanelContent workspace={workspace} project={project} content={panel.content} slots={slots} />}
       </Grid>
@@ -124,10 +124,11 @@ function Shown({ projectId, id, slots }: { projectId: string; id: string; slots:
           workspace={workspace}
           project={project}
           projectId={projectId}
-          panel={open === 'add' ? undefined : open}
+          kind={open.kind}
+          panel={open.panel}
           onSave={(content, title) => {
             const made = toPanel(content, title)
-            return changePanels(open === 'add' ? (panels) => [...panels, made] : replace(open, content, title))
+            return changePanels(open.panel ? replace(open.panel, content, title) : (panels) => [...panels, made])
           }}
           onClose={() => setOpen(undefined)}
         />

@@ -50,8 +50,8 @@ export function DashboardsPage() {
       </header>
       {list.data.length === 0 ? (
         <EmptyPlace title="No dashboard" action={add || undefined}>
-          A dashboard has charts, best values, tables of runs, files and text side by side, for everybody who can see
-          the project; a share link of the project shows it to others.
+          A dashboard has charts, tables of runs, media, models in production, artifacts and text side by side, for
+          everybody who can see the project; a share link of the project shows what is of the project to others.
         </EmptyPlace>
       ) : (
         <div className={styles.frame}>

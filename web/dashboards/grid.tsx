@@ -3,8 +3,9 @@ import type { Panel } from '../api/dashboards.ts'
 import { IconButton } from '../kit/button.tsx'
 import { DotsIcon, MoveIcon, PencilIcon, TrashIcon } from '../kit/icons.tsx'
 import { Menu, MenuItem } from '../kit/menu.tsx'
+import { PageLink } from '../kit/page-link.tsx'
 import styles from './dashboards.module.css'
-import { columnsMax, heightMax, toTitle, widthMin } from './panel-kinds.ts'
+import { columnsMax, heightMax, kinds, toTitle, widthMin } from './panel-kinds.ts'
 
 type Size = Pick<Panel, 'width' | 'height'>
 type Props = {
@@ -15,11 +16,13 @@ type Props = {
   onResize(id: string, work: (size: Size) => Size): void
   onEdit(panel: Panel): void
   onRemove(panel: Panel): void
+  /** The page that has more of what a panel shows. */
+  toPath(panel: Panel): string | undefined
   children(panel: Panel): ReactNode
 }
 
 /** The panels in twelve columns, in the order of reading. They are moved and resized by pointer or with the arrow keys. */
-export function Grid({ panels, isEditing, onMove, onResize, onEdit, onRemove, children }: Props) {
+export function Grid({ panels, isEditing, onMove, onResize, onEdit, onRemove, toPath, children }: Props) {
   const grid = useRef<HTMLDivElement>(null)
   const [dragged, setDragged] = useState<{ id: string; to: string }>()
   const [sized, setSized] = useState<{ id: string } & Size>()
@@ -101,8 +104,9 @@ export function Grid({ panels, isEditing, onMove, onResize, onEdit, onRemove, ch
       {shown.map((it) => {
         const title = toTitle(it)
         const name = title || 'text'
-        // A chart has the name of its metric itself.
-        const heading = it.content.kind === 'chart' ? it.title : title
+        // A chart and media have their names themselves.
+        const heading = it.content.kind === 'chart' || it.content.kind === 'media' ? it.title : title
+        const path = toPath(it)
         const { width, height } = sized?.id === it.id ? sized : it
         return (
           <article
@@ -128,7 +132,11 @@ export function Grid({ panels, isEditing, onMove, onResize, onEdit, onRemove, ch
                     <MoveIcon size={14} />
                   </IconButton>
                 )}
-                {heading === '' ? <span className={styles.gap} /> : <h2 title={heading}>{heading}</h2>}
+                {heading === '' ? (
+                  <span className={styles.gap} />
+                ) : (
+                  <h2 title={heading}>{path === undefined ? heading : <PageLink path={path}>{heading}</PageLink>}</h2>
+                )}
                 {isEditing && (
                   <Menu
                     align="end"
@@ -138,7 +146,7 @@ export function Grid({ panels, isEditing, onMove, onResize, onEdit, onRemove, ch
                       </IconButton>
                     }
                   >
-                    <MenuItem icon={<PencilIcon />} onSelect={() => onEdit(it)}>
+                    <MenuItem icon={<PencilIcon />} disabled={!(it.content.kind in kinds)} onSelect={() => onEdit(it)}>
                       Edit
                     </MenuItem>
                     <MenuItem icon={<TrashIcon />} danger onSelect={() => onRemove(it)}>

@@ -1,21 +1,38 @@
-import type { Content, Metric, Panel } from '../api/dashboards.ts'
+import type { Content, FeatureView, LabelView, Metric, Panel } from '../api/dashboards.ts'
 import type { Column, KnownColumn } from '../api/runs.ts'
+import { toPagePath } from '../kit/page-link.tsx'
 
 /** The columns of the grid. */
 export const columnsMax = 12
 export const widthMin = 2
 export const heightMax = 8
 
-type Kind = Content['kind']
+export type Kind = Content['kind']
 
 /** What each kind of panel is called, and how large it is at first. */
 export const kinds: Record<Kind, { label: string; about: string; width: number; height: number }> = {
-  chart: { label: 'Chart', about: 'a metric over the runs of a query or view', width: 6, height: 3 },
-  value: { label: 'Best value', about: 'the best value of a metric, and the run that has it', width: 3, height: 1 },
+  chart: { label: 'Chart', about: 'a metric of many runs', width: 6, height: 3 },
+  value: { label: 'Best value', about: 'of a metric, and its run', width: 3, height: 1 },
   runs: { label: 'Table of runs', about: 'chosen columns, sorted', width: 12, height: 3 },
+  media: { label: 'Media', about: 'images, audio, tables by step', width: 6, height: 4 },
   file: { label: 'File', about: 'an image or a text of a run', width: 4, height: 3 },
+  model: { label: 'Model in production', about: 'events, verdict, alerts', width: 4, height: 2 },
+  drift: { label: 'Heat map', about: 'drift of all features', width: 8, height: 4 },
+  feature: { label: 'Feature', about: 'against the reference, or over time', width: 6, height: 2 },
+  labels: { label: 'Labels', about: 'quality, coverage and delay', width: 6, height: 2 },
+  firings: { label: 'Alerts', about: 'what fired, and who was told', width: 6, height: 3 },
+  artifact: { label: 'Artifact', about: 'its last versions', width: 6, height: 2 },
+  versions: { label: 'Registered model', about: 'its last versions and stages', width: 6, height: 2 },
   text: { label: 'Text', about: 'in Markdown', width: 6, height: 2 },
 }
+
+/** The kinds as a menu offers them. */
+export const kindGroups: { label?: string; kinds: Kind[] }[] = [
+  { label: 'Runs', kinds: ['chart', 'value', 'runs', 'media', 'file'] },
+  { label: 'Production', kinds: ['model', 'drift', 'feature', 'labels', 'firings'] },
+  { label: 'Artifacts and models', kinds: ['artifact', 'versions'] },
+  { kinds: ['text'] },
+]
 
 export function toPanel(content: Content, title = ''): Panel {
   const { width, height } = kinds[content.kind]
@@ -25,6 +42,14 @@ export function toPanel(content: Content, title = ''): Panel {
 }
 
 export const toMetricName = ({ name, context }: Metric) => (context ? `${name} (${context})` : name)
+
+export const featureWords: Record<FeatureView, string> = {
+  values: 'values against the reference',
+  distance: 'distance from the reference',
+  quantiles: 'quantiles',
+  missing: 'missing values',
+}
+export const labelWords: Record<LabelView, string> = { quality: 'quality', coverage: 'coverage', delay: 'delay' }
 
 /** What stands above a panel that has no title of its own. */
 export function toTitle({ title, content }: Panel): string {
@@ -36,10 +61,66 @@ export function toTitle({ title, content }: Panel): string {
       return `${content.of === 'min' ? 'Least' : 'Highest'} ${toMetricName(content.metric)}`
     case 'runs':
       return 'Runs'
+    case 'media':
+      return content.media.name
     case 'file':
       return content.fileName
-    case 'text':
+    case 'model':
+      return content.modelName
+    case 'drift':
+      return `Drift of ${toModelName(content)}`
+    case 'feature':
+      return `${content.feature} of ${toModelName(content)}: ${featureWords[content.show]}`
+    case 'labels':
+      return `Labels of ${toModelName(content)}: ${labelWords[content.show]}`
+    case 'firings':
+      return content.modelName === undefined ? 'Alerts of the project' : `Alerts of ${content.modelName}`
+    case 'artifact':
+      return content.artifactName
+    case 'versions':
+      return `Versions of ${content.modelName}`
+    default:
       return ''
+  }
+}
+
+const toModelName = ({ modelName, modelVersion }: { modelName: string; modelVersion?: string }) =>
+  modelVersion === undefined ? modelName : `${modelName} ${modelVersion}`
+
+/** The page that has more of what a panel shows; undefined where its content has the links. */
+export function toPath(content: Content, workspace: string, project: string): string | undefined {
+  const root = toPagePath(workspace)
+  const inProduction = (name: string, search: Record<string, string | undefined>) => {
+    const present = Object.entries(search).filter(([, it]) => it !== undefined) as [string, string][]
+    return `${root}/-/production/${toPagePath(name)}?${new URLSearchParams(present)}`
+  }
+  const scope = ({ modelVersion: version, segment, windows, interval }: Extract<Content, { windows: number }>) => ({
+    ...{ version: version && JSON.stringify(version), segment: segment && JSON.stringify(segment) },
+    ...{ windows: String(windows), interval: String(interval) },
+  })
+  switch (content.kind) {
+    case 'model':
+      return inProduction(content.modelName, {})
+    case 'drift':
+      return inProduction(content.modelName, scope(content))
+    case 'feature':
+      return inProduction(content.modelName, {
+        ...scope(content),
+        feature: JSON.stringify(content.feature),
+        part: content.part,
+      })
+    case 'labels':
+      return inProduction(content.modelName, { tab: 'labels', ...scope(content) })
+    case 'firings':
+      return content.modelName === undefined
+        ? `${toPagePath(workspace, project)}/-/alerts`
+        : inProduction(content.modelName, { tab: 'alerts' })
+    case 'artifact':
+      return `${root}/-/artifacts/${toPagePath(content.artifactName)}`
+    case 'versions':
+      return `${root}/-/models/${toPagePath(content.modelName)}`
+    default:
+      return undefined
   }
 }
 

@@ -1,14 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { lazy, Suspense, useEffect, useState } from 'react'
+import { type ComponentType, lazy, Suspense, useEffect, useState } from 'react'
 import { fileBytes } from '../api/artifacts/files.ts'
-import type { Content } from '../api/dashboards.ts'
+import type { Content, ContentOf } from '../api/dashboards.ts'
+import { shareCode } from '../api/http.ts'
 import { type Asset, assets } from '../api/run.ts'
 import { readRuns } from '../api/runs.ts'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toNumber } from '../kit/text.ts'
 import styles from './dashboards.module.css'
-import { toColumn } from './panel-kinds.ts'
+import { type Kind, toColumn } from './panel-kinds.ts'
 import type { Slots } from './slots.ts'
 
 const Markdown = lazy(() => import('../kit/notes/markdown.tsx').then((it) => ({ default: it.Markdown })))
@@ -16,14 +17,12 @@ const Markdown = lazy(() => import('../kit/notes/markdown.tsx').then((it) => ({ 
 type Props = { workspace: string; project: string; content: Content; slots: Slots }
 
 /** What a panel shows. */
-export function PanelContent({ workspace, project, content, slots: { Chart, Runs } }: Props) {
+export function PanelContent({ workspace, project, content, slots }: Props) {
   const place = { workspace, project }
+  if (shareCode() !== undefined && forMembers.has(content.kind)) {
+    return <p className={styles.note}>This is for the members of the workspace.</p>
+  }
   switch (content.kind) {
-    case 'chart':
-      // Another metric or other runs begin with how the dashboard has them.
-      return <Chart key={JSON.stringify(content)} {...place} content={content} />
-    case 'runs':
-      return <Runs {...place} content={content} />
     case 'value':
       return <Value {...place} content={content} />
     case 'file':
@@ -34,20 +33,29 @@ export function PanelContent({ workspace, project, content, slots: { Chart, Runs
           <Markdown text={content.text} />
         </Suspense>
       )
-    default:
+    default: {
+      const Slot = slots[content.kind] as ComponentType<typeof place & { content: Content }> | undefined
+      if (!Slot) {
+        return (
+          <p className={styles.note}>
+            This page does not know such a panel. Load it again: it may be older than the service.
+          </p>
+        )
+      }
       return (
-        <p className={styles.note}>
-          This page does not know such a panel. Load it again: it may be older than the service.
-        </p>
+        <Suspense fallback={<LoadingPlace rows={3} />}>
+          {/* Another metric or other runs begin with how the dashboard has them. */}
+          <Slot key={JSON.stringify(content)} {...place} content={content} />
+        </Suspense>
       )
+    }
   }
 }
 
-type Of<Kind extends Content['kind']> = {
-  workspace: string
-  project: string
-  content: Extract<Content, { kind: Kind }>
-}
+/** What belongs to the workspace: a share link of the project does not open it. */
+const forMembers = new Set<Kind>(['model', 'drift', 'feature', 'labels', 'firings', 'artifact', 'versions'])
+
+type Of<It extends Kind> = { workspace: string; project: string; content: ContentOf<It> }
 
 const againMs = 5_000
 

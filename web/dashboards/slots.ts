@@ -1,10 +1,10 @@
 import type { ComponentType } from 'react'
-import type { Content } from '../api/dashboards.ts'
+import type { ContentOf } from '../api/dashboards.ts'
+import type { Kind } from './panel-kinds.ts'
 
 type Place = { workspace: string; project: string }
 
-/** Panels that other rooms draw. They fill the height of their place. */
+/** Panels that other rooms draw, by kind. They fill the height of their place. */
 export type Slots = {
-  Chart: ComponentType<Place & { content: Extract<Content, { kind: 'chart' }> }>
-  Runs: ComponentType<Place & { content: Extract<Content, { kind: 'runs' }> }>
+  [Of in Exclude<Kind, 'value' | 'file' | 'text'>]: ComponentType<Place & { content: ContentOf<Of> }>
 }

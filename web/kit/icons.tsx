@@ -76,3 +76,8 @@ export const ShieldIcon = toIcon(
   <path d="M8 1.8 13 3.6v4c0 3.2-2 5.4-5 6.6-3-1.2-5-3.4-5-6.6v-4zM5.8 8l1.6 1.6 3-3.2" />,
 )
 export const BoxIcon = toIcon(<path d="M8 1.8 13.5 5v6L8 14.2 2.5 11V5zM2.5 5 8 8.2 13.5 5M8 8.2v6" />)
+export const LineIcon = toIcon(<path d="M2 2v12h12M4.5 10.5l3-4 2.5 2L14 4" />)
+export const HistogramIcon = toIcon(<path d="M2 14h12M3.5 14V9.5M6.5 14V4M9.5 14V6.5M12.5 14v-3" />)
+export const GridIcon = toIcon(<path d="M2 2h12v12H2zM2 6h12M2 10h12M6 2v12M10 2v12" />)
+export const PulseIcon = toIcon(<path d="M1.5 8.5h3l2-5 3 9 2-4h3" />)
+export const FileIcon = toIcon(<path d="M3.5 2h6l3 3v9h-9zM9.5 2v3h3" />)

@@ -4,12 +4,20 @@ import styles from './histogram.module.css'
 import { toShare, toShort } from './words.ts'
 
 type Side = { window: DistributionWindow | undefined; counts: number[] }
-type Props = { feature: string; bins: { name: string; isNew: boolean }[]; reference: Side; current: Side; when: string }
+type Props = {
+  feature: string
+  bins: { name: string; isNew: boolean }[]
+  reference: Side
+  current: Side
+  when: string
+  /** As high as its place. */
+  isFilling?: boolean
+}
 
 const height = 140
 
 /** The shares of bins or categories of the reference and of a time, one over the other. */
-export function Histogram({ feature, bins, reference, current, when }: Props) {
+export function Histogram({ feature, bins, reference, current, when, isFilling }: Props) {
   const shares = ({ window, counts }: Side) => counts.map((it) => it / Math.max(1, window?.values ?? 0))
   const [before, now] = [shares(reference), shares(current)]
   const most = Math.max(0.01, ...before, ...now)
@@ -18,7 +26,7 @@ export function Histogram({ feature, bins, reference, current, when }: Props) {
       ? ''
       : `M${x + inset} ${height}v-${((share / most) * (height - 4)).toFixed(1)}h${1 - 2 * inset}V${height}z`
   return (
-    <figure className={styles.histogram}>
+    <figure className={styles.histogram} data-fill={isFilling || undefined}>
       <figcaption>
         Values
         <ul className={styles.legend}>
@@ -31,7 +39,7 @@ export function Histogram({ feature, bins, reference, current, when }: Props) {
         aria-label={`The distribution of ${feature} in the reference and ${when}`}
         viewBox={`0 0 ${Math.max(1, bins.length)} ${height}`}
         preserveAspectRatio="none"
-        style={{ height }}
+        style={isFilling ? undefined : { height }}
       >
         <path className={styles.reference} d={before.map((it, x) => bar(it, x, 0.04)).join('')} />
         <path className={styles.current} d={now.map((it, x) => bar(it, x, 0.24)).join('')} />

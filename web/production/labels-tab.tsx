@@ -1,5 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import {
+  type DelayWindow,
   delays as delaysQuery,
   type Quality,
   quality as qualityQuery,
@@ -31,41 +32,54 @@ export function LabelsTab({ scope, time }: { scope: Scope; time: Time }) {
       </EmptyPlace>
     )
   }
-  const { interval } = time
-  const delay = (q: string) => delays.data.windows.map((it) => it.delays[q] ?? null)
   return (
     <div className={styles.column}>
       <p
         className={styles.soft}
       >{`The prediction ${prediction} against the label ${label}, by the time of the prediction.`}</p>
-      <TimeChart title="Quality" windows={windows} intervalMs={interval} series={toSeries(quality.data)} height={180} />
-      <TimeChart
-        title="Coverage"
-        windows={delays.data.windows}
-        intervalMs={interval}
-        series={[
-          {
-            name: 'share with a label',
-            values: delays.data.windows.map((it) => it.coverage),
-            look: 'first',
-            toText: toShare,
-          },
-        ]}
-        range={[0, 1]}
-        height={80}
-      />
-      <TimeChart
-        title="Delay of labels"
-        windows={delays.data.windows}
-        intervalMs={interval}
-        series={[
-          { name: 'half within', values: delay('0.5'), look: 'first', toText: toDuration },
-          { name: '90 % within', values: delay('0.9'), look: 'second', toText: toDuration },
-        ]}
-        range={[0, 1]}
-      />
+      <QualityChart quality={quality.data} intervalMs={time.interval} height={180} />
+      <CoverageChart windows={delays.data.windows} intervalMs={time.interval} height={80} />
+      <DelayChart windows={delays.data.windows} intervalMs={time.interval} />
       {task === 'classification' && <Classes scope={scope} time={time} />}
     </div>
+  )
+}
+
+type Size = { intervalMs: number; height?: number; isFilling?: boolean }
+
+/** How often a model is right, or how far it is from the truth. */
+export function QualityChart({ quality, ...size }: Size & { quality: Quality }) {
+  return <TimeChart title="Quality" windows={quality.windows} series={toSeries(quality)} {...size} />
+}
+
+/** The share of predictions that have a label. */
+export function CoverageChart({ windows, ...size }: Size & { windows: DelayWindow[] }) {
+  const values = windows.map((it) => it.coverage)
+  return (
+    <TimeChart
+      title="Coverage"
+      windows={windows}
+      series={[{ name: 'share with a label', values, look: 'first', toText: toShare }]}
+      range={[0, 1]}
+      {...size}
+    />
+  )
+}
+
+/** How long labels take to come. */
+export function DelayChart({ windows, ...size }: Size & { windows: DelayWindow[] }) {
+  const values = (q: string) => windows.map((it) => it.delays[q] ?? null)
+  return (
+    <TimeChart
+      title="Delay of labels"
+      windows={windows}
+      series={[
+        { name: 'half within', values: values('0.5'), look: 'first', toText: toDuration },
+        { name: '90 % within', values: values('0.9'), look: 'second', toText: toDuration },
+      ]}
+      range={[0, 1]}
+      {...size}
+    />
   )
 }
 

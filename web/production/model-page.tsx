@@ -15,7 +15,7 @@ import { LabelsTab } from './labels-tab.tsx'
 import styles from './production.module.css'
 import { type ProductionSearch, tabs } from './production-search.ts'
 import { ScopeTools } from './scope-tools.tsx'
-import { dayMs } from './words.ts'
+import { dayMs, toWindows } from './words.ts'
 
 const route = getRouteApi('/$workspace/-/production/$model')
 
@@ -36,9 +36,8 @@ export function ProductionModelPage() {
   if (error && model === undefined) return <ErrorPlace error={error} onRetry={refetch} />
   if (model === undefined) return <LoadingPlace />
   const scope: Scope = { ...name, modelVersion: version, segment }
-  const end = Math.floor((model?.lastEventAt ?? 0) / interval) * interval + interval
   const hasReference = model?.datasetName != null
-  const time = { from: end - count * interval, to: end, interval }
+  const time = toWindows(model?.lastEventAt, count, interval)
   return (
     <div className={styles.page}>
       <title>{`${modelName} · Production · ${workspace} · svc`}</title>

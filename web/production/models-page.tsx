@@ -1,20 +1,19 @@
-import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { driftMap, type ListedModel, readOverview } from '../api/monitoring.ts'
+import { type ListedModel, readOverview } from '../api/monitoring.ts'
 import { Button } from '../kit/button.tsx'
 import { PageLink, toPagePath } from '../kit/page-link.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toAgo, toCount, toCountOf, toTime } from '../kit/text.ts'
-import { toWindowLevel } from './drift-level.ts'
 import { EmptyProduction } from './empty.tsx'
 import styles from './production.module.css'
 import { Legend, Strip, Volume } from './strip.tsx'
-import { dayMs, toMeasure } from './words.ts'
+import { stripDays, useMonthOfDrift } from './use-month-of-drift.ts'
+import { toMeasure } from './words.ts'
 
 const route = getRouteApi('/$workspace/-/production')
 
 const againMs = 15_000
-const stripDays = 30
 
 /** The models of a workspace that report from production, with what is up with each. */
 export function ProductionPage() {
@@ -85,21 +84,7 @@ export function ProductionPage() {
 
 function ModelRow({ workspace, model }: { workspace: string; model: ListedModel }) {
   const { modelName, lastEventAt, volume, firing, rules } = model
-  const end = lastEventAt === null ? undefined : Math.floor(lastEventAt / dayMs) * dayMs + dayMs
-  const { data: map } = useQuery({
-    ...driftMap(
-      {
-        ...{ workspaceName: workspace, modelName, interval: dayMs },
-        from: (end ?? 0) - stripDays * dayMs,
-        to: end,
-      },
-      { hasReference: model.datasetName !== null },
-    ),
-    enabled: end !== undefined,
-  })
-  // Today may have few events yet.
-  const last = map?.windows.findLast((it) => it.drifted !== null)
-  const drifted = map?.windows.filter((it) => it.drifted).length ?? 0
+  const month = useMonthOfDrift(workspace, model)
   return (
     <tr>
       <td className={styles.name}>
@@ -120,16 +105,11 @@ function ModelRow({ workspace, model }: { workspace: string; model: ListedModel 
         {model.datasetName === null ? (
           <span className={styles.faint}>no reference</span>
         ) : (
-          map && (
+          month && (
             <div className={styles.with}>
-              <Strip
-                levels={map.windows.map(toWindowLevel)}
-                label={`Drifted on ${toCountOf(drifted, 'day')} of ${stripDays}`}
-              />
-              <span className={styles.verdict} data-drifted={last?.drifted ?? undefined}>
-                {last === undefined
-                  ? 'no verdict'
-                  : `${last.driftedFeatures} of ${toCountOf(last.judgedFeatures, 'feature')} drifted`}
+              <Strip levels={month.levels} label={month.label} />
+              <span className={styles.verdict} data-drifted={month.drifted}>
+                {month.verdict}
               </span>
             </div>
           )

@@ -24,12 +24,15 @@ type Props = {
   /** The least range of the axis. */
   range?: [least: number, most: number]
   height?: number
+  /** As high as its place. */
+  isFilling?: boolean
 }
 
 const width = 600
 
 /** Lines over windows of time. Arrow keys or the pointer tell the values of a window. */
-export function TimeChart({ title, windows, intervalMs, series, lines = [], marked, range, height = 120 }: Props) {
+export function TimeChart(props: Props) {
+  const { title, windows, intervalMs, series, lines = [], marked, range, height = 120, isFilling } = props
   const [at, setAt] = useState<number>()
   const id = useId()
   const numbers = [
@@ -52,7 +55,7 @@ export function TimeChart({ title, windows, intervalMs, series, lines = [], mark
   const toText = (it: Series, value: number | null | undefined) =>
     value === null || value === undefined ? '–' : (it.toText ?? toShortNumber)(value)
   return (
-    <figure className={styles.chart}>
+    <figure className={styles.chart} data-fill={isFilling || undefined}>
       <figcaption id={id}>
         {title}
         <ul className={styles.legend}>
@@ -97,7 +100,12 @@ export function TimeChart({ title, windows, intervalMs, series, lines = [], mark
             onPointerLeave={() => setAt(undefined)}
             onBlur={() => setAt(undefined)}
           >
-            <svg aria-hidden="true" viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" style={{ height }}>
+            <svg
+              aria-hidden="true"
+              viewBox={`0 0 ${width} ${height}`}
+              preserveAspectRatio="none"
+              style={isFilling ? undefined : { height }}
+            >
               {marked && <path className={styles.mark} d={toMarks(marked, width / windows.length, height)} />}
               {lines.map((it) => (
                 <path key={it.name} data-look="line" d={`M0 ${toY(it.value)}H${width}`} />

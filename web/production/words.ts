@@ -43,6 +43,12 @@ const minutes = new Intl.DateTimeFormat('en', {
 })
 export const dayMs = 86_400_000
 
+/** So many whole windows until the one of the last event. */
+export function toWindows(lastEventAt: number | null | undefined, windows: number, interval: number) {
+  const to = Math.floor((lastEventAt ?? 0) / interval) * interval + interval
+  return { from: to - windows * interval, to, interval }
+}
+
 /** A window by its beginning, in UTC as windows are: `Nov 3`, `Nov 3, 14:00`. */
 export const toWindow = (from: number, intervalMs: number) => (intervalMs % dayMs === 0 ? days : minutes).format(from)
 

@@ -7,7 +7,6 @@ import {
   model as modelQuery,
   readHistory,
   saveModelNotes,
-  type Version,
   versions as versionsQuery,
 } from '../api/registry.ts'
 import { Button, IconButton } from '../kit/button.tsx'
@@ -21,7 +20,7 @@ import { History } from './history.tsx'
 import { DeleteModel, EditModel } from './model-dialogs.tsx'
 import { toProductionPath } from './paths.ts'
 import styles from './registry.module.css'
-import { Stages } from './stages.tsx'
+import { Versions } from './versions.tsx'
 
 const route = getRouteApi('/$workspace/-/models/$model')
 
@@ -134,53 +133,6 @@ export function ModelPage() {
 }
 
 type OfModel = { workspaceName: string; modelName: string; isWritable: boolean }
-
-function Versions({ versions, workspaceName, modelName, isWritable }: OfModel & { versions: Version[] }) {
-  return (
-    <div className={styles.frame}>
-      <table className={styles.table}>
-        <thead>
-          <tr>
-            <th scope="col">Version</th>
-            <th scope="col">Stages</th>
-            <th scope="col">Status</th>
-            <th scope="col">Registered</th>
-            <th scope="col">By</th>
-          </tr>
-        </thead>
-        <tbody>
-          {versions.map((it) => (
-            <tr key={it.registryModelItemId}>
-              <td>
-                <div className={styles.name}>
-                  <Link
-                    to="/$workspace/-/models/$model/$version"
-                    params={{ workspace: workspaceName, model: modelName, version: it.version }}
-                  >
-                    {it.version}
-                  </Link>
-                </div>
-                {it.comment && (
-                  <p className={styles.second} title={it.comment}>
-                    {it.comment}
-                  </p>
-                )}
-              </td>
-              <td>
-                <Stages workspaceName={workspaceName} modelName={modelName} version={it} isWritable={isWritable} />
-              </td>
-              <td className={styles.soft}>{it.status}</td>
-              <td className={styles.soft} title={toTime(it.createdAt)}>
-                {toAgo(it.createdAt)}
-              </td>
-              <td className={styles.soft}>{it.userName}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  )
-}
 
 function ModelNotes({ workspaceName, modelName, isWritable }: OfModel) {
   const name = { workspaceName, modelName }

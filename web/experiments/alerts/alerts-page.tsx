@@ -19,10 +19,11 @@ import { FormDialog } from '../../kit/dialog.tsx'
 import { PlusIcon, TrashIcon } from '../../kit/icons.tsx'
 import { PageLink, toPagePath } from '../../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
-import { toAgo, toNumber, toTime } from '../../kit/text.ts'
+import { toAgo } from '../../kit/text.ts'
 import { toastError } from '../../kit/toast.tsx'
 import { AddAlert } from './add-alert.tsx'
 import styles from './alerts.module.css'
+import { RunFirings } from './run-firings.tsx'
 import { toCondition, toLength } from './words.ts'
 
 const route = getRouteApi('/$workspace/$project/-/alerts')
@@ -174,48 +175,14 @@ function RuleRow({ rule, path, last, onPause, onDelete }: RowProps) {
   )
 }
 
-const shownRuns = 5
+type FiringsProps = { firings: TrainingFiring[]; isCut: boolean; path: string }
 
-function Firings({ firings, isCut, path }: { firings: TrainingFiring[]; isCut: boolean; path: string }) {
+function Firings({ firings, isCut, path }: FiringsProps) {
   if (firings.length === 0) return <p className={styles.soft}>None has fired yet.</p>
   return (
     <section aria-labelledby="fired">
       <h2 id="fired">{isCut ? 'The last 100 that fired' : 'What fired'}</h2>
-      <div className={styles.frame}>
-        <table className={styles.table} aria-label="What fired">
-          <thead>
-            <tr>
-              <th scope="col">Fired</th>
-              <th scope="col">Alert</th>
-              <th scope="col">Runs</th>
-              <th scope="col">Told</th>
-            </tr>
-          </thead>
-          <tbody>
-            {firings.map((it) => (
-              <tr key={`${it.alertId} ${it.windowFrom}`}>
-                <td title={toTime(it.firedAt)}>{toAgo(it.firedAt)}</td>
-                <td title={it.name}>{it.name}</td>
-                <td className={styles.wrap}>
-                  {it.found.slice(0, shownRuns).map(({ experimentKey, experimentName, value }) => (
-                    <div key={experimentKey}>
-                      <PageLink path={`${path}/${experimentKey}`}>{experimentName || experimentKey}</PageLink>
-                      {it.measure === 'metric' && <span className={styles.soft}> {toNumber(value)}</span>}
-                    </div>
-                  ))}
-                  {it.found.length > shownRuns && `and ${it.found.length - shownRuns} more`}
-                </td>
-                <td className={styles.soft}>
-                  {it.told.length === 0 && 'nobody'}
-                  {it.told.map(({ deliveryId, host, state, status }) => (
-                    <div key={deliveryId}>{`${host} ${state}${status === null ? '' : ` (${status})`}`}</div>
-                  ))}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <RunFirings firings={firings} path={path} listedMax={firings.length} />
     </section>
   )
 }

@@ -17,16 +17,16 @@ import { FormDialog } from '../../kit/dialog.tsx'
 import { PlusIcon, TrashIcon } from '../../kit/icons.tsx'
 import { PageLink, toPagePath } from '../../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
-import { toAgo, toCountOf, toTime } from '../../kit/text.ts'
+import { toCountOf } from '../../kit/text.ts'
 import { toastError } from '../../kit/toast.tsx'
 import type { Level } from '../drift-level.ts'
 import styles from '../production.module.css'
 import { Strip } from '../strip.tsx'
-import { toLength, toMeasure, toValue, toWindow } from '../words.ts'
+import { toLength, toMeasure, toValue } from '../words.ts'
 import { AddRule } from './add-rule.tsx'
+import { ModelFirings } from './model-firings.tsx'
 
 const againMs = 5_000
-const listedMax = 50
 
 type On = { feature?: string; part?: 'prediction' }
 type Props = {
@@ -169,70 +169,13 @@ function RuleRow({ rule, firings, time, onPause, onDelete }: RowProps) {
 }
 
 function Firings({ firings }: { firings: Firing[] }) {
-  const [isAll, setAll] = useState(false)
-  const shown = isAll ? firings : firings.slice(0, listedMax)
   return (
     <section className={styles.section} aria-labelledby="firings">
       <div className={styles.sectionHeader}>
         <h2 id="firings">Firings</h2>
         <span className={styles.faint}>{firings.length > 0 && `the last ${firings.length}`}</span>
       </div>
-      {firings.length === 0 ? (
-        <p className={styles.soft}>No rule has fired.</p>
-      ) : (
-        <div className={styles.frame}>
-          <table className={styles.table} aria-label="Firings">
-            <thead>
-              <tr>
-                <th scope="col">Window</th>
-                <th scope="col">Rule</th>
-                <th scope="col">Found</th>
-                <th scope="col">Fired</th>
-                <th scope="col">Told</th>
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map((it) => (
-                <tr key={`${it.alertId} ${it.windowFrom}`}>
-                  <td>{toWindow(it.windowFrom, it.windowTo - it.windowFrom)}</td>
-                  <td title={it.name}>{it.name}</td>
-                  <td className={styles.wrap}>
-                    {it.found
-                      .slice(0, 3)
-                      .map(
-                        ({ feature, value }) => `${feature === null ? '' : `${feature} `}${toValue(it.measure, value)}`,
-                      )
-                      .join(', ')}
-                    {it.found.length > 3 && ` and ${it.found.length - 3} more`}
-                  </td>
-                  <td className={styles.soft} title={toTime(it.firedAt)}>
-                    {toAgo(it.firedAt)}
-                  </td>
-                  <td>
-                    {it.told.length === 0 && <span className={styles.faint}>nobody</span>}
-                    {it.told.map((told) => (
-                      <div key={told.deliveryId} title={told.at === null ? undefined : toTime(told.at)}>
-                        {told.host}{' '}
-                        <span className={styles.state} data-state={told.state}>
-                          {told.state}
-                          {told.status !== null && ` (${told.status})`}
-                        </span>
-                      </div>
-                    ))}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-      {firings.length > shown.length && (
-        <p>
-          <Button size="small" onClick={() => setAll(true)}>
-            Show all {firings.length}
-          </Button>
-        </p>
-      )}
+      {firings.length === 0 ? <p className={styles.soft}>No rule has fired.</p> : <ModelFirings firings={firings} />}
     </section>
   )
 }
