@@ -63,6 +63,10 @@ describe.skipIf(noBrowser)(`panels of models, media and artifacts (${noBrowser ?
     await run(process.execPath, args, { cwd: root })
     const query = new URLSearchParams({ workspaceName, projectName: 'demo' })
     projectId = (await service.client.get(`/project?${query}`)).body.projectId as string
+    const experimentKey = await service.client.createExperiment({ projectName: 'demo' })
+    const asked = { experimentKey, artifactName: 'scans', artifactType: 'dataset' }
+    const { artifactVersionId } = (await service.client.post('/write/artifacts/upsert', asked)).body
+    await service.client.post('/write/artifacts/state', { experimentKey, artifactVersionId, state: 'CLOSED' })
     const dashboard = { projectId, templateName: 'All of it', v3: { dashboard: { panels: [] } } }
     const made = await service.client.post('/write/views/upsert', dashboard)
     expect(made.status, made.text).toBe(200)
@@ -167,8 +171,7 @@ describe.skipIf(noBrowser)(`panels of models, media and artifacts (${noBrowser ?
     await add(/^Artifact/)
     await dialog().getByLabel('Artifact', { exact: true }).waitFor()
     await done()
-    const { artifactName } = (await panels()).find((it) => it.kind === 'artifact') as { artifactName: string }
-    await panel(artifactName).getByRole('link', { name: '1.0.0' }).waitFor()
+    await panel('scans').getByRole('link', { name: '1.0.0' }).waitFor()
     await add(/^Registered model/)
     await dialog().getByLabel('Model', { exact: true }).waitFor()
     await done()

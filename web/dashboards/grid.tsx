@@ -156,7 +156,15 @@ export function Grid({ panels, isEditing, onMove, onResize, onEdit, onRemove, to
                 )}
               </header>
             )}
-            <div className={styles.content} data-kind={it.content.kind}>
+            <div
+              className={styles.content}
+              data-kind={it.content.kind}
+              {...(withoutLinks.has(it.content.kind) && {
+                tabIndex: 0,
+                role: 'region',
+                'aria-label': `${name}, content`,
+              })}
+            >
               {children(it)}
             </div>
             {isEditing && (
@@ -174,6 +182,9 @@ export function Grid({ panels, isEditing, onMove, onResize, onEdit, onRemove, to
     </div>
   )
 }
+
+/** What may be scrolled and has nothing that takes the focus: it is scrolled by keyboard itself. */
+const withoutLinks = new Set<Panel['content']['kind']>(['model', 'firings'])
 
 /** A row of the grid and the space after it. */
 const rowPixels = 124
