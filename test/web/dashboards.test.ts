@@ -51,17 +51,20 @@ describe.skipIf(noBrowser)(`dashboards (${noBrowser ?? 'in Chromium'})`, () => {
     await dialog().getByRole('button', { name: 'Make dashboard' }).click()
     await page.getByRole('heading', { name: 'Overview' }).waitFor()
     await page.locator('canvas').first().waitFor()
-    expect(await page.getByRole('region', { name: 'Runs', exact: true }).last().getByRole('row').count()).toBe(4)
+    const rows = page.getByRole('region', { name: 'Runs', exact: true }).last().getByRole('row')
+    await eventually(async () => expect(await rows.count()).toBe(4))
     await page
       .getByRole('article', { name: /^Least/ })
       .first()
       .getByRole('link', { name: /resnet/ })
       .waitFor()
-    expect((await panels()).map((it) => it.content.kind)).toEqual([
-      ...['value', 'value', 'value'],
-      ...['chart', 'chart', 'chart'],
-      'runs',
-    ])
+    await eventually(async () =>
+      expect((await panels()).map((it) => it.content.kind)).toEqual([
+        ...['value', 'value', 'value'],
+        ...['chart', 'chart', 'chart'],
+        'runs',
+      ]),
+    )
     await expectAccessible(page)
   })
 
