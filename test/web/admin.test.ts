@@ -78,7 +78,7 @@ describe.skipIf(noBrowser)(`the administration (${noBrowser ?? 'in Chromium'})`,
         await other.goto('/-/admin')
         await other.getByRole('heading', { name: 'Users', level: 1 }).waitFor()
         const links = other.getByRole('navigation', { name: 'Administration' }).getByRole('link')
-        expect(await links.count()).toBe(sections.length)
+        await eventually(async () => expect(await links.count()).toBe(sections.length))
         await other.goto('/-/admin/dead-letters')
         await other.getByRole('heading', { name: 'For those who look after the service' }).waitFor()
       } else {
