@@ -19,3 +19,12 @@ export class Undeliverable extends Error {
     this.failure = failure
   }
 }
+
+/** Decides by code: TLS errors have codes that are not an errno, parser errors begin with HPE. */
+export function toUndeliverable(error: unknown): Undeliverable {
+  if (error instanceof Undeliverable) return error
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (code.startsWith('HPE_')) return new Undeliverable('answer not understood', error)
+  if (/CERT|SELF_SIGNED|ISSUER|ALTNAME|CRL/.test(code)) return new Undeliverable('certificate not trusted', error)
+  return new Undeliverable('connection failed', error)
+}

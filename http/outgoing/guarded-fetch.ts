@@ -1,10 +1,10 @@
 import { type RequestOptions, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'
-import { isIP, type LookupFunction } from 'node:net'
+import { isIP } from 'node:net'
 import { getCACertificates } from 'node:tls'
-import { type Address, findAddresses, type Resolve } from './addresses.ts'
-import { Undeliverable } from './failure.ts'
-import { isPublicAddress } from './public-address.ts'
+import { findAddresses, type Resolve } from './addresses.ts'
+import { lookUpIn, refuseNonPublic, untilStopped } from './checked-connection.ts'
+import { toUndeliverable, Undeliverable } from './failure.ts'
 import { isAllowedPrivate, type PrivateHosts, toHost } from './receiver-url.ts'
 
 /**
@@ -40,7 +40,11 @@ export function createGuardedFetch(settings: Settings) {
     const isAllowed = isAllowedPrivate(url, privateHosts)
     const deadline = AbortSignal.timeout(answerMsMax)
     const stop = signal ? AbortSignal.any([signal, deadline]) : deadline
-    const addresses = await findAddresses(url, privateHosts, settings)
+    const toFailure = (error: unknown) =>
+      deadline.aborted ? new Undeliverable('no answer in time', error) : toUndeliverable(error)
+    const addresses = await untilStopped(findAddresses(url, privateHosts, settings), stop).catch((error: unknown) => {
+      throw toFailure(error)
+    })
     const host = toHost(url)
     const sent = body === undefined || body === null ? undefined : String(body)
     const isTls = url.protocol === 'https:'
@@ -62,15 +66,12 @@ export function createGuardedFetch(settings: Settings) {
     const tls = { rejectUnauthorized: true, ...(ca && { ca }), ...(isIP(host) === 0 && { servername: host }) }
     return await new Promise<Response>((resolve, reject) => {
       const outgoing = isTls ? requestTls({ ...options, ...tls }) : requestPlain(options)
-      const fail = (error: unknown) =>
-        reject(deadline.aborted ? new Undeliverable('no answer in time', error) : toUndeliverable(error))
+      const fail = (error?: unknown) => reject(toFailure(error))
       outgoing.on('error', fail)
+      // Also for a close without an error, as after an answer that would switch protocols.
+      outgoing.on('close', () => fail())
       outgoing.on('socket', (socket) => {
-        socket.on('connect', () => {
-          if (!isAllowed && !isPublicAddress(socket.remoteAddress ?? '')) {
-            socket.destroy(new Undeliverable('address not public'))
-          }
-        })
+        if (!isAllowed) refuseNonPublic(socket)
       })
       outgoing.on('response', (response) => {
         const chunks: Buffer[] = []
@@ -104,20 +105,4 @@ function toAllowedUrl(text: string, privateHosts: PrivateHosts): URL {
   const isAllowed = url.protocol === 'https:' || (url.protocol === 'http:' && isAllowedPrivate(url, privateHosts))
   if (!isAllowed) throw new Undeliverable('url not allowed', text)
   return url
-}
-
-/** A lookup that returns the checked addresses. */
-function lookUpIn(addresses: Address[]): LookupFunction {
-  return (_host, { all }, done) => {
-    const [first] = addresses as [Address]
-    if (all) done(null, addresses)
-    else done(null, first.address, first.family)
-  }
-}
-
-function toUndeliverable(error: unknown): Undeliverable {
-  if (error instanceof Undeliverable) return error
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  if (/CERT|SELF_SIGNED|ISSUER|ALTNAME/.test(code)) return new Undeliverable('certificate not trusted', error)
-  return new Undeliverable('connection failed', error)
 }

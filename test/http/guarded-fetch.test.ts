@@ -86,4 +86,22 @@ describe('the fetch for addresses that others choose', () => {
     expect(await failure(open({ privateHosts, answerMsMax: 300 })(`${base}/slow`))).toBe('no answer in time')
     expect(await failure(fetch('http://inside.example:9/'))).toBe('connection failed')
   })
+
+  it('ends when a name server does not answer, and when the connection ends or turns into another protocol', async () => {
+    const port = await serve((request, response) => {
+      if (request.url === '/gone') return void request.socket.destroy()
+      if (request.url === '/half') {
+        response.writeHead(200, { 'content-length': '10' }).write('{')
+        return void setImmediate(() => request.socket.destroy())
+      }
+      request.socket.end('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n')
+    })
+    const privateHosts = new Set(['inside.example'])
+    const base = `http://inside.example:${port}`
+    const silent = open({ privateHosts, resolvePrivate: () => new Promise(() => undefined), answerMsMax: 300 })
+    expect(await failure(silent(`${base}/`))).toBe('no answer in time')
+    for (const path of ['/gone', '/half', '/other']) {
+      expect(await failure(open({ privateHosts })(base + path)), path).toBe('connection failed')
+    }
+  })
 })

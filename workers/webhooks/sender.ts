@@ -1,9 +1,9 @@
 import { Agent, type RequestOptions, request } from 'node:https'
-import { isIP, type LookupFunction } from 'node:net'
+import { isIP } from 'node:net'
 import { getCACertificates } from 'node:tls'
 import { type Address, findAddresses, type Resolve } from '../../http/outgoing/addresses.ts'
-import { Undeliverable } from '../../http/outgoing/failure.ts'
-import { isPublicAddress } from '../../http/outgoing/public-address.ts'
+import { lookUpIn, refuseNonPublic, untilStopped } from '../../http/outgoing/checked-connection.ts'
+import { toUndeliverable, Undeliverable } from '../../http/outgoing/failure.ts'
 import { isAllowedPrivate, type PrivateHosts, parseReceiverUrl, toHost } from '../../http/outgoing/receiver-url.ts'
 
 /**
@@ -101,11 +101,7 @@ function post(url: URL, addresses: Address[], posting: Posting): Promise<SendAns
     // Also for a close without an error, as after an answer that would switch protocols.
     outgoing.on('close', () => fail())
     outgoing.on('socket', (socket) => {
-      socket.on('connect', () => {
-        const { remoteAddress = '' } = socket
-        if (isAllowed || isPublicAddress(remoteAddress)) return
-        socket.destroy(new Undeliverable('address not public'))
-      })
+      if (!isAllowed) refuseNonPublic(socket)
       socket.on('secureConnect', onConnected)
     })
     outgoing.on('response', (response) => {
@@ -122,36 +118,4 @@ function post(url: URL, addresses: Address[], posting: Posting): Promise<SendAns
     })
     outgoing.end(body)
   })
-}
-
-/** A lookup that returns the checked addresses. */
-function lookUpIn(addresses: Address[]): LookupFunction {
-  return (_host, { all }, done) => {
-    const [first] = addresses as [Address]
-    if (all) done(null, addresses)
-    else done(null, first.address, first.family)
-  }
-}
-
-/** Rejects when `stop` is aborted: a DNS query itself cannot be cancelled. */
-async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T> {
-  const stopped = Promise.withResolvers<never>()
-  const end = () => stopped.reject(stop.reason)
-  if (stop.aborted) end()
-  stop.addEventListener('abort', end, { once: true })
-  try {
-    return await Promise.race([work, stopped.promise])
-  } finally {
-    stop.removeEventListener('abort', end)
-    work.catch(() => undefined)
-  }
-}
-
-/** Decides by code: TLS errors have codes that are not an errno, parser errors begin with HPE. */
-function toUndeliverable(error: unknown): Undeliverable {
-  if (error instanceof Undeliverable) return error
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  if (code.startsWith('HPE_')) return new Undeliverable('answer not understood', error)
-  if (/CERT|SELF_SIGNED|ISSUER|ALTNAME|CRL/.test(code)) return new Undeliverable('certificate not trusted', error)
-  return new Undeliverable('connection failed', error)
 }
