@@ -76,8 +76,8 @@ const commands: Record<string, Command> = {
     },
     run: async ({ to, keep, json }, words) =>
       (await import('./backup/backup.ts')).backup(words, {
-        place: to === undefined ? undefined : String(to),
-        keep: keep === undefined ? undefined : String(keep),
+        place: toText(to),
+        keep: toText(keep),
         json: json === true,
       }),
   },
@@ -91,7 +91,7 @@ const commands: Record<string, Command> = {
     },
     run: async ({ from, replace, json }, words) =>
       (await import('./backup/restore.ts')).restore(words, {
-        place: from === undefined ? undefined : String(from),
+        place: toText(from),
         replace: replace === true,
         json: json === true,
       }),
@@ -105,7 +105,7 @@ const commands: Record<string, Command> = {
   },
   users: {
     summary: 'List, add and remove users; give them roles; make, list and revoke keys',
-    words: 'list | add NAME | role NAME ROLE | remove NAME | key NAME | keys [NAME] | revoke KEY-ID',
+    words: 'list | add NAME | role NAME ROLE | remove NAME | readmit NAME | key NAME | keys [NAME] | revoke KEY-ID',
     options: {
       organization: { type: 'string', value: 'NAME', help: 'The organization (default: default)' },
       workspace: {
@@ -168,9 +168,9 @@ const commands: Record<string, Command> = {
     },
     run: async ({ organization, against, out, json }, words) =>
       (await import('./admin/audit.ts')).audit(words, {
-        organization: organization === undefined ? undefined : String(organization),
-        against: against === undefined ? undefined : String(against),
-        out: out === undefined ? undefined : String(out),
+        organization: toText(organization),
+        against: toText(against),
+        out: toText(out),
         json: json === true,
       }),
   },

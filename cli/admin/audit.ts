@@ -3,13 +3,11 @@ import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { z } from 'zod'
-import { createClosers } from '../../runtime/closers.ts'
 import { type ChainedEntry, checkChain, readChain } from '../../store/postgres/accounts/audit-chain.ts'
 import { listOrganizations } from '../../store/postgres/accounts/users.ts'
-import { type Database, openDatabase } from '../../store/postgres/database.ts'
-import { checkPostgres } from '../../store/postgres/migrate.ts'
+import type { Database } from '../../store/postgres/database.ts'
 import { parsePostgresSettings } from '../settings.ts'
-import { nameStoreError } from '../store-error.ts'
+import { withDatabase } from './with-database.ts'
 
 const usage =
   'Usage: svc audit verify [FILE] [--against FILE] [--organization NAME] [--json]\n' +
@@ -42,7 +40,7 @@ export async function audit([action, file, ...more]: string[], options: Options)
 
 async function exportChain({ organization = 'default', out, against, json }: Options) {
   if (against !== undefined || json) throw new Error(usage)
-  await withDatabase(async (database) => {
+  await withDatabase(parsePostgresSettings(process.env).postgresUrl, async (database) => {
     const [{ organizationId }] = await choose(database, (it) => it.name === organization, `"${organization}"`)
     await readChain(database, organizationId, async (entries) => {
       const target = out === undefined ? process.stdout : createWriteStream(out, { flags: 'wx' })
@@ -62,7 +60,7 @@ async function verifyFile(file: string): Promise<Verdict> {
 
 async function verifyStored({ organization, against }: Options): Promise<Verdict[]> {
   const earlier = against === undefined ? undefined : { file: against, ...(await checkEarlier(against)) }
-  return await withDatabase(async (database) => {
+  return await withDatabase(parsePostgresSettings(process.env).postgresUrl, async (database) => {
     const chosen = earlier
       ? await choose(database, (it) => it.organizationId === earlier.organizationId, earlier.organizationId)
       : await choose(database, (it) => organization === undefined || it.name === organization, `"${organization}"`)
@@ -152,19 +150,6 @@ async function choose(database: Database, isWanted: (it: Organization) => boolea
   const [first, ...others] = (await listOrganizations(database)).filter(isWanted)
   if (!first) throw new Error(`There is no organization ${called}. Choose one with --organization.`)
   return [first, ...others] as const
-}
-
-async function withDatabase<T>(work: (database: Database) => Promise<T>): Promise<T> {
-  const { postgresUrl } = parsePostgresSettings(process.env)
-  const closers = createClosers()
-  try {
-    const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
-    closers.push(() => database.close())
-    await nameStoreError('Postgres', postgresUrl, checkPostgres(database))
-    return await work(database)
-  } finally {
-    await closers.closeAll()
-  }
 }
 
 function render({ organization, entries, first, last, faults }: Verdict): string {

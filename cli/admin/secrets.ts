@@ -1,8 +1,6 @@
 import { openSecrets } from '../../store/postgres/accounts/secrets.ts'
-import { openDatabase } from '../../store/postgres/database.ts'
-import { checkPostgres } from '../../store/postgres/migrate.ts'
 import { parsePostgresSettings } from '../settings.ts'
-import { nameStoreError } from '../store-error.ts'
+import { withDatabase } from './with-database.ts'
 
 const usage = 'Usage: svc secrets rotate'
 
@@ -19,9 +17,7 @@ export async function secrets(words: string[], { json }: { json: boolean }): Pro
   if (!masterKey || !previousMasterKey) {
     throw new Error('Set the new master key as SVC_MASTER_KEY and the old one as SVC_MASTER_KEY_PREVIOUS.')
   }
-  const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
-  try {
-    await nameStoreError('Postgres', postgresUrl, checkPostgres(database))
+  await withDatabase(postgresUrl, async (database) => {
     const count = await openSecrets({ database, masterKey, previousMasterKey }).rotate('svc secrets')
     const rotated = count !== undefined
     if (json) return print(JSON.stringify({ rotated, dataKeys: count ?? 0 }))
@@ -30,9 +26,7 @@ export async function secrets(words: string[], { json }: { json: boolean }): Pro
         ? `The new master key is in use (data keys re-encrypted: ${count}). You can remove SVC_MASTER_KEY_PREVIOUS.`
         : 'The new master key is already in use. You can remove SVC_MASTER_KEY_PREVIOUS.',
     )
-  } finally {
-    await database.close()
-  }
+  })
 }
 
 function print(line: string) {

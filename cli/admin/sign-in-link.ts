@@ -1,12 +1,9 @@
-import { createClosers } from '../../runtime/closers.ts'
 import { findFirstAdmin } from '../../store/postgres/accounts/accounts.ts'
 import { insertSignInLink } from '../../store/postgres/accounts/sessions.ts'
 import { findOrganization, findUser } from '../../store/postgres/accounts/users.ts'
-import { openDatabase } from '../../store/postgres/database.ts'
-import { checkPostgres } from '../../store/postgres/migrate.ts'
 import { toUrlHost } from '../service.ts'
 import { parsePostgresSettings } from '../settings.ts'
-import { nameStoreError } from '../store-error.ts'
+import { withDatabase } from './with-database.ts'
 
 const usage = 'Usage: svc sign-in-link [NAME] [--organization NAME] [--json]'
 
@@ -30,11 +27,7 @@ type Wanted = { postgresUrl: string; url: string; organization: string; userName
 
 /** Makes a link for a user of an organization, or for its first admin. */
 export async function makeSignInLink({ postgresUrl, url, organization, userName, actor }: Wanted): Promise<string> {
-  const closers = createClosers()
-  try {
-    const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
-    closers.push(() => database.close())
-    await nameStoreError('Postgres', postgresUrl, checkPostgres(database))
+  return await withDatabase(postgresUrl, async (database) => {
     const found = await findOrganization(database, organization)
     if (!found) throw new Error(`There is no organization "${organization}". Choose one with --organization.`)
     const user =
@@ -46,7 +39,5 @@ export async function makeSignInLink({ postgresUrl, url, organization, userName,
       insertSignInLink(queries, { ...found, userName: actor }, { userName: userName ?? '', ...user }),
     )
     return `${url}/?token=${token}`
-  } finally {
-    await closers.closeAll()
-  }
+  })
 }

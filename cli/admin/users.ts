@@ -1,4 +1,3 @@
-import { createClosers } from '../../runtime/closers.ts'
 import { type Actor, administer } from '../../store/postgres/accounts/audit.ts'
 import { addKey, revokeKeyById, rotateKeys } from '../../store/postgres/accounts/key-admin.ts'
 import { findKeyPlace, type KeyFields, type ListedKey, listKeys } from '../../store/postgres/accounts/keys.ts'
@@ -14,12 +13,11 @@ import {
 } from '../../store/postgres/accounts/users.ts'
 import { keyScopes, roles } from '../../store/postgres/accounts/visibility.ts'
 import { findOrganizationWorkspace, setRole } from '../../store/postgres/accounts/workspaces.ts'
-import { type Database, isUniqueViolation, openDatabase } from '../../store/postgres/database.ts'
+import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
 import { forgetRemoved } from '../../store/postgres/identities/endings.ts'
-import { checkPostgres } from '../../store/postgres/migrate.ts'
 import { parsePostgresSettings } from '../settings.ts'
-import { nameStoreError } from '../store-error.ts'
 import { describeTerminal } from '../terminal/terminal.ts'
+import { withDatabase } from './with-database.ts'
 
 const usage =
   'Usage: svc users list | add NAME [--role auditor | admin] [--workspace NAME]\n' +
@@ -49,20 +47,13 @@ type Parts = Options & { database: Database; actor: Actor }
 export async function users([action, ...words]: string[], options: Options): Promise<void> {
   const found = action && Object.hasOwn(actions, action) ? actions[action as keyof typeof actions] : undefined
   if (!found || words.length < found.words || words.length > found.words + (found.mayHave ?? 0)) throw new Error(usage)
-  const { postgresUrl } = parsePostgresSettings(process.env)
-  const closers = createClosers()
-  try {
-    const database = openDatabase({ url: postgresUrl, connectionsMax: 1, onError: () => undefined })
-    closers.push(() => database.close())
-    await nameStoreError('Postgres', postgresUrl, checkPostgres(database))
+  await withDatabase(parsePostgresSettings(process.env).postgresUrl, async (database) => {
     const organization = await findOrganization(database, options.organization)
     if (!organization)
       throw new Error(`There is no organization "${options.organization}". Choose one with --organization.`)
     const parts = { ...options, database, actor: { ...organization, userName: 'svc users' } }
     await found.act(parts, words[0] ?? '', words[1] ?? '')
-  } finally {
-    await closers.closeAll()
-  }
+  })
 }
 
 type Action = {

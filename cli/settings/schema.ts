@@ -33,6 +33,11 @@ const url = (schemes: string) =>
   z.url({ protocol: new RegExp(`^(${schemes})$`), error: `must be a URL (${schemes.replaceAll('|', ', ')}://...)` })
 const name = z.string().regex(/^[\w-]+$/, 'must have letters, digits, _ and - only')
 
+const privateHosts = z
+  .string()
+  .default('')
+  .transform((hosts) => hosts.split(/[\s,]+/).filter(Boolean))
+  .pipe(z.array(z.string().transform(toPrivateHost)))
 const objectsUrls = 'file:///folder, or s3://access:secret@host:port/bucket?region=us-east-1'
 
 export const defaultDataFolder = 'data'
@@ -313,19 +318,13 @@ const security = {
         change: 'Anyone who starts the service often.',
       }),
     ),
-  SVC_WEBHOOK_PRIVATE_HOSTS: z
-    .string()
-    .default('')
-    .transform((hosts) => hosts.split(/[\s,]+/).filter(Boolean))
-    .pipe(z.array(z.string().transform(toPrivateHost)))
-    .meta(
-      about({
-        type: 'host or host:port, separated by commas',
-        description:
-          'Private webhook receivers that the service may connect to. All others must have public addresses.',
-        change: 'Operators with receivers inside their network.',
-      }),
-    ),
+  SVC_WEBHOOK_PRIVATE_HOSTS: privateHosts.meta(
+    about({
+      type: 'host or host:port, separated by commas',
+      description: 'Private webhook receivers that the service may connect to. All others must have public addresses.',
+      change: 'Operators with receivers inside their network.',
+    }),
+  ),
   SVC_WEBHOOK_CA_FILE: z
     .string()
     .transform(readCertificates)
@@ -376,19 +375,14 @@ const signingIn = {
         unset: '`SVC_SSO`',
       }),
     ),
-  SVC_SSO_PRIVATE_HOSTS: z
-    .string()
-    .default('')
-    .transform((hosts) => hosts.split(/[\s,]+/).filter(Boolean))
-    .pipe(z.array(z.string().transform(toPrivateHost)))
-    .meta(
-      about({
-        type: 'host or host:port, separated by commas',
-        description:
-          'Identity providers at private addresses, or without TLS. All others must have public addresses and TLS.',
-        change: 'Operators with a provider inside their network.',
-      }),
-    ),
+  SVC_SSO_PRIVATE_HOSTS: privateHosts.meta(
+    about({
+      type: 'host or host:port, separated by commas',
+      description:
+        'Identity providers at private addresses, or without TLS. All others must have public addresses and TLS.',
+      change: 'Operators with a provider inside their network.',
+    }),
+  ),
   SVC_SSO_CA_FILE: z
     .string()
     .transform(readCertificates)
