@@ -21,37 +21,19 @@ type Checks = {
 export function toCallerCheck(route: RouteDescription, { checkKey, checkProxy, checkSession }: Checks): CallerCheck {
   const changes = mayChange(route)
   const checkScope = toScopeCheck(route)
-  function find(request: FastifyRequest): Caller | Promise<Caller> {
-    const { headers } = request
-    const bySession = (error: unknown) => {
-      const caller =
-        isKind(error, 'keyMissing') || isKind(error, 'identityUnknown') ? checkSession?.(headers, changes) : undefined
-      if (caller === undefined) throw error
-      return caller
-    }
-    const byProxy = (error: unknown) => {
-      const caller = isKind(error, 'keyMissing') ? checkProxy?.(request, changes) : undefined
-      if (caller === undefined) return bySession(error)
-      return caller instanceof Promise ? caller.catch(bySession) : caller
-    }
-    try {
-      return checkKey(headers)
-    } catch (error) {
-      try {
-        return byProxy(error)
-      } catch (refusal) {
-        if (refusal === error) throw error
-        return bySession(refusal)
-      }
-    }
-  }
-  const check: CallerCheck = (request) => mapMaybeAsync(find(request), checkScope)
-  if (route.permission === 'auditor')
-    return (request) => mapMaybeAsync(mapMaybeAsync(find(request), requireAuditor), checkScope)
-  if (route.permission === 'admin')
-    return (request) => mapMaybeAsync(mapMaybeAsync(find(request), requireAdmin), checkScope)
-  if (route.permission === 'operator')
-    return (request) => mapMaybeAsync(mapMaybeAsync(find(request), requireOperator), checkScope)
+  const find: CallerCheck = (request) =>
+    orElse(
+      () => checkKey(request.headers),
+      ['keyMissing'],
+      (noKey) =>
+        orElse(
+          () => checkProxy?.(request, changes) ?? refuse(noKey),
+          ['keyMissing', 'identityUnknown'],
+          (noIdentity) => checkSession?.(request.headers, changes) ?? refuse(noIdentity),
+        ),
+    )
+  const requireRole = requiredRoles[route.permission]
+  const check: CallerCheck = (request) => mapMaybeAsync(mapMaybeAsync(find(request), requireRole), checkScope)
   if (route.permission !== 'reader') return check
   return (request) => {
     const { shareCode } = request.query as { shareCode?: unknown }
@@ -76,19 +58,35 @@ const withoutCaller = ['keyMissing', 'sessionEnded', 'identityUnknown'] as const
 
 const isKind = (error: unknown, kind: HttpError['kind']) => error instanceof HttpError && error.kind === kind
 
-function requireAuditor(caller: Caller): Caller {
-  if (caller.isAuditor || caller.isAdmin) return caller
-  throw auditorOnly()
+const refuse = (error: unknown): never => {
+  throw error
 }
 
-function requireAdmin(caller: Caller): Caller {
-  if (caller.isAdmin) return caller
-  throw adminOnly()
+/** What `check` finds; `next` goes on from an error of one of these kinds. */
+function orElse(
+  check: () => Caller | Promise<Caller>,
+  kinds: HttpError['kind'][],
+  next: (error: unknown) => Caller | Promise<Caller>,
+): Caller | Promise<Caller> {
+  const goOn = (error: unknown) => (kinds.some((kind) => isKind(error, kind)) ? next(error) : refuse(error))
+  try {
+    const found = check()
+    return found instanceof Promise ? found.catch(goOn) : found
+  } catch (error) {
+    return goOn(error)
+  }
 }
 
-function requireOperator(caller: Caller): Caller {
-  if (caller.isOperator) return caller
-  throw operatorOnly()
+type RoleCheck = (caller: Caller) => Caller
+
+const anyRole: RoleCheck = (caller) => caller
+const requiredRoles: Record<RouteDescription['permission'], RoleCheck> = {
+  anyone: anyRole,
+  reader: anyRole,
+  caller: anyRole,
+  auditor: (caller) => (caller.isAuditor || caller.isAdmin ? caller : refuse(auditorOnly())),
+  admin: (caller) => (caller.isAdmin ? caller : refuse(adminOnly())),
+  operator: (caller) => (caller.isOperator ? caller : refuse(operatorOnly())),
 }
 
 const nilId = '00000000-0000-0000-0000-000000000000'
