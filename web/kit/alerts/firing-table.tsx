@@ -1,6 +1,5 @@
 import { type ReactNode, useState } from 'react'
 import { Button } from '../button.tsx'
-import sheet from '../sheet.module.css'
 import { toAgo, toCount, toTime } from '../text.ts'
 import styles from './firing-table.module.css'
 
@@ -40,8 +39,8 @@ export function FiringTable<Firing extends ShownFiring>({
   const shown = isAll ? firings : firings.slice(0, listedMax)
   return (
     <>
-      <div className={sheet.frame}>
-        <table className={sheet.table} aria-label={label}>
+      <div className={styles.frame}>
+        <table className={styles.table} aria-label={label}>
           <thead>
             <tr>
               {[toWindow && 'Window', words.rule, words.found, 'Fired', 'Told'].map(
@@ -59,12 +58,12 @@ export function FiringTable<Firing extends ShownFiring>({
               <tr key={`${it.alertId} ${it.windowFrom}`}>
                 {toWindow && <td>{toWindow(it)}</td>}
                 <td title={it.name}>{it.name}</td>
-                <td className={sheet.wrap}>{toFound(it)}</td>
-                <td className={sheet.soft} title={toTime(it.firedAt)}>
+                <td className={styles.wrap}>{toFound(it)}</td>
+                <td className={styles.soft} title={toTime(it.firedAt)}>
                   {toAgo(it.firedAt)}
                 </td>
                 <td>
-                  {it.told.length === 0 && <span className={sheet.faint}>nobody</span>}
+                  {it.told.length === 0 && <span className={styles.faint}>nobody</span>}
                   {it.told.map(({ deliveryId, host, state, at, status }) => (
                     <div key={deliveryId} title={at === null ? undefined : toTime(at)}>
                       {host}{' '}
