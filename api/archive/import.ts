@@ -17,7 +17,7 @@ import {
   linesBytesMax,
   linesNamePattern,
   objectNamePattern,
-  parseLines,
+  openLines,
   sumsBytesMax,
   sumsMember,
   tablesBytesMax,
@@ -104,7 +104,8 @@ export async function readArchive(
     if (folder === 'logged' && Object.hasOwn(loggedTables, table as string)) {
       const ids = await prepare()
       await target.goOn()
-      return await insertLogged(clickhouse, table as LoggedTable, await readLines(entry), ids)
+      const rows = await openLines(await readWhole(entry, linesBytesMax))
+      return await insertLogged(clickhouse, table as LoggedTable, rows, ids)
     }
     const [, number] = objectNamePattern.exec(name) ?? []
     if (number === undefined) throw new WrongArchive('is no member of this version of archives')
@@ -122,11 +123,13 @@ export async function readArchive(
     const bytes = await readWhole(entry, linesBytesMax)
     tablesBytes += bytes.length
     if (tablesBytes > tablesBytesMax) throw new WrongArchive(`all tables must have ${tablesBytesMax} bytes or fewer`)
-    for (const [at, row] of (await parse(bytes)).entries()) {
+    let at = 0
+    for (const row of await openLines(bytes)) {
+      at++
       try {
         check.checkRow(table, row)
       } catch (error) {
-        throw error instanceof WrongArchive ? new WrongArchive(`line ${at + 1}: ${error.message}`) : error
+        throw error instanceof WrongArchive ? new WrongArchive(`line ${at}: ${error.message}`) : error
       }
     }
     members.push({ name, table, content: bytes })
@@ -136,8 +139,6 @@ export async function readArchive(
     experimentIds ??= await target.prepare(members, check)
     return experimentIds
   }
-
-  const readLines = async (entry: Readable) => await parse(await readWhole(entry, linesBytesMax))
 
   async function readWhole(entry: Readable, bytesMax: number): Promise<Buffer> {
     const chunks: Buffer[] = []
@@ -217,14 +218,6 @@ function parseHead(content: Buffer): ArchiveHead {
   if (read.success) return read.data
   const [issue] = read.error.issues
   throw new WrongArchive(`${issue?.path.join('.')}: ${issue?.message}`)
-}
-
-async function parse(content: Buffer): Promise<unknown[]> {
-  try {
-    return await parseLines(content)
-  } catch (error) {
-    throw new WrongArchive(`is damaged: it is not compressed lines of JSON (${(error as Error).message.slice(0, 100)})`)
-  }
 }
 
 /** The members in their order. Each must be read before the next one comes. */

@@ -1,5 +1,6 @@
 import { promisify } from 'node:util'
 import { gunzip, gzip } from 'node:zlib'
+import { WrongArchive } from './rows.ts'
 
 /**
  * The archive of a project is a tar file. Its members, in this order:
@@ -37,11 +38,34 @@ const decompress = promisify(gunzip)
 
 export const toLines = (lines: string | Buffer) => compress(lines, { level: 4 })
 
-/** @throws Error for what is not compressed lines of JSON, or too long */
-export async function parseLines(content: Buffer): Promise<unknown[]> {
-  const text = (await decompress(content, { maxOutputLength: linesBytesMax })).toString()
-  return text
-    .split('\n')
-    .filter((it) => it !== '')
-    .map((it) => JSON.parse(it) as unknown)
+/**
+ * The rows of a member, parsed one by one: a list of all of them takes several times the memory of their text.
+ *
+ * @throws WrongArchive for what is not compressed lines, or too long; and while it is read, for a line that is not JSON
+ */
+export async function openLines(content: Buffer): Promise<Iterable<unknown>> {
+  return parseLines(await decompress(content, { maxOutputLength: linesBytesMax }).catch(refuseLines))
+}
+
+function* parseLines(text: Buffer): Generator<unknown> {
+  for (let from = 0; from < text.length; ) {
+    const end = text.indexOf(lineEnd, from)
+    const to = end < 0 ? text.length : end
+    if (to > from) yield parseLine(text.toString('utf8', from, to))
+    from = to + 1
+  }
+}
+
+const lineEnd = '\n'.charCodeAt(0)
+
+function parseLine(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch (error) {
+    return refuseLines(error)
+  }
+}
+
+function refuseLines(error: unknown): never {
+  throw new WrongArchive(`is damaged: it is not compressed lines of JSON (${(error as Error).message.slice(0, 100)})`)
 }

@@ -136,13 +136,14 @@ const compress = promisify(zlib.zstdCompress)
 export async function insertLogged(
   clickhouse: ClickHouse,
   name: LoggedTable,
-  rows: unknown[],
+  rows: Iterable<unknown>,
   experimentIds: bigint[],
 ): Promise<void> {
   const { table, columns } = loggedTables[name]
   const block = createNativeBlock(table) as NativeBlock
   const writers = columns.map((it) => block.columns[it.name as keyof typeof block.columns] as unknown as Writer)
-  for (const [at, row] of rows.entries()) {
+  let at = 0
+  for (const row of rows) {
     if (!Array.isArray(row) || row.length !== columns.length)
       throw new WrongRow(at, `must be a list of ${columns.length}`)
     for (const [index, column] of columns.entries()) {
@@ -151,6 +152,7 @@ export async function insertLogged(
       writers[index]?.push(column === experiment ? (experimentIds[read as number] as bigint) : read)
     }
     block.endRow()
+    at++
   }
   if (block.rows > 0) await clickhouse.insertBlocks(table, [await compress(block.take())])
 }
