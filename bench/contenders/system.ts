@@ -3,7 +3,7 @@ import type { Role } from '../../cli/service.ts'
 import type { Closers } from '../../runtime/closers.ts'
 import { type Server, startServer } from '../../test/kit/processes/server.ts'
 import { svcScript, toStoreSettings } from '../../test/kit/processes/svc.ts'
-import { readCpuSeconds, readPeakMemory } from '../../test/kit/processes/usage.ts'
+import { forgetPeakMemory, readCpuSeconds, readPeakMemory } from '../../test/kit/processes/usage.ts'
 import type { QueueKind, Target } from './scenarios.ts'
 import type { BenchStores } from './stores.ts'
 
@@ -31,6 +31,8 @@ export type System = {
   readCpu(): Promise<Record<string, number> | undefined>
   /** Peak memory of each of our processes in MiB; undefined without /proc. */
   readPeakMiB(): Promise<Record<string, number> | undefined>
+  /** Peaks count from now on. */
+  forgetPeaks(): Promise<void>
   /** Kills the process of a role and starts a new one, whose CPU counts from 0. */
   replace(name: Role): Promise<void>
 }
@@ -72,6 +74,7 @@ export async function startSystem(options: Settings): Promise<System> {
       const peaks = await readPeakMemory(pids())
       return peaks && byName(peaks.map((it) => it / 2 ** 20))
     },
+    forgetPeaks: () => forgetPeakMemory(pids()),
     async replace(name) {
       const found = servers.find((it) => it.name === name)
       if (!found) throw new Error(`There is no ${name}.`)

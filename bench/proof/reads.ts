@@ -5,7 +5,10 @@ type Place = { url: string; apiKey: string }
 
 type Read = { path: string; body?: object }
 
-/** Every read of a project of which an answer is made of many runs, and those of each run. */
+/**
+ * Every read of a project of which an answer is made of many runs, and those of each run. Parquet and Arrow are left out: the
+ * same rows may be cut into blocks elsewhere.
+ */
 export function listReads(projectId: string, runs: { key: string; assetIds: string[] }[]): Read[] {
   const get = (path: string, query: Record<string, string>): Read => ({ path: `${path}?${new URLSearchParams(query)}` })
   const metric = (name: string) => ({ source: 'metric', name })
@@ -14,7 +17,7 @@ export function listReads(projectId: string, runs: { key: string; assetIds: stri
     ...['', '/notes', '/column-names'].map((it) => get(`/project${it}`, { projectId })),
     get('/experiments', { projectId }),
     ...['metrics', 'system-metrics', 'output', 'runs'].flatMap((what) =>
-      ['parquet', 'arrow', 'csv', 'jsonl'].map((format) => get(`/export/${what}`, { projectId, format })),
+      ['csv', 'jsonl'].map((format) => get(`/export/${what}`, { projectId, format })),
     ),
     { path: '/project/runs', body: { projectId, columns, size: 1_000 } },
     {
@@ -45,7 +48,10 @@ export function listReads(projectId: string, runs: { key: string; assetIds: stri
 
 const readsAtOnce = 2
 
-/** A checksum of each answer, without the id of the workspace, which is the server's own. */
+/**
+ * A checksum of each answer, without the id of the workspace, which is the server's own. Where several points of a thinned series
+ * have the least or the greatest value, any of them may stand for it: of these series the values count.
+ */
 export async function readAll({ url, apiKey }: Place, reads: Read[]): Promise<Map<string, string>> {
   const sums = new Map<string, string>()
   const work = reads.values()
@@ -58,7 +64,10 @@ export async function readAll({ url, apiKey }: Place, reads: Read[]): Promise<Ma
   async function sumOf(path: string, body: object | undefined): Promise<string> {
     const answer = await ask(path, body)
     const hash = createHash('sha256').update(answer.headers.get('content-type') ?? '')
-    if (answer.headers.get('content-type')?.startsWith('application/json')) {
+    if (path.includes('maxPoints=')) {
+      const { metrics } = (await answer.json()) as { metrics: { metricValue: unknown }[] }
+      hash.update(JSON.stringify(metrics.map((it) => String(it.metricValue)).sort()))
+    } else if (answer.headers.get('content-type')?.startsWith('application/json')) {
       hash.update((await answer.text()).replaceAll(/"workspaceId":"[^"]+"/g, ''))
     } else for await (const chunk of answer.body as AsyncIterable<Uint8Array>) hash.update(chunk)
     return hash.digest('hex')

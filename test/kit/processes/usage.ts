@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 
 /** What processes use, read from /proc; undefined on systems without it (only Linux has it). */
 
@@ -22,15 +22,28 @@ export async function readCpuSeconds(pids: number[]): Promise<number[] | undefin
  * pages they share count in each.
  */
 export async function readPeakMemory(pids: number[]): Promise<number[] | undefined> {
+  return await ofFamilies(pids, async (pid) => (await readMemory(pid))?.peak ?? 0)
+}
+
+/** Peaks count from now on: see `clear_refs` in proc_pid_clear_refs(5). */
+export async function forgetPeakMemory(pids: number[]): Promise<void> {
+  await ofFamilies(pids, async (pid) => {
+    await writeFile(`/proc/${pid}/clear_refs`, '5').catch(() => undefined)
+    return 0
+  })
+}
+
+/** A sum over each process and its present descendants. */
+async function ofFamilies(pids: number[], read: (pid: number) => Promise<number>): Promise<number[] | undefined> {
   if (process.platform !== 'linux') return undefined
   const stats = await readStats()
   const children = Map.groupBy(stats.keys(), (pid) => (stats.get(pid) as Stat).parent)
   const family = (pid: number): number[] => [pid, ...(children.get(pid) ?? []).flatMap(family)]
-  const peaks = pids.map(async (pid) => {
-    const memory = await Promise.all(family(pid).map(readMemory))
-    return memory.reduce((sum, it) => sum + (it?.peak ?? 0), 0)
+  const sums = pids.map(async (pid) => {
+    const values = await Promise.all(family(pid).map(read))
+    return values.reduce((sum, it) => sum + it, 0)
   })
-  return await Promise.all(peaks)
+  return await Promise.all(sums)
 }
 
 /** Resident memory of one process in bytes, now and at its peak. */
