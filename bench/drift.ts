@@ -77,10 +77,11 @@ async function main() {
     const isThere = async (modelId: bigint, count: number) =>
       (
         await clickhouse.rows<{ n: string }>(
-          `SELECT count() AS n FROM ${into}.events WHERE model_id = ${modelId} AND kind < 3`,
+          `SELECT count() AS n FROM ${into}.event_values WHERE model_id = ${modelId} AND kind < 3 AND part = 1`,
         )
-      )[0]?.n === String(count)
-    if ((await isThere(id, events)) && (await isThere(dataSetId, reference))) say('Reading the events of the folder')
+      )[0]?.n === String(count * features)
+    const isMade = async () => (await isThere(id, events)) && (await isThere(dataSetId, reference))
+    if (await isMade()) say('Reading the events of the folder')
     else {
       say(`Making ${events} events of ${features} features, and a reference of ${reference}`)
       const made = { run, database: into, features, everyMs, events }
@@ -90,6 +91,7 @@ async function main() {
         const to = Math.min(events, from + eventsPerInsert)
         await makeEvents({ ...made, id, kind: 1, from, to })
       }
+      if (!(await isMade())) throw new Error(`There are not ${features} features of each event.`)
     }
     say('Waiting for the worker to sum them up')
     for (const [modelId, kind] of [
@@ -194,7 +196,7 @@ type Made = {
 async function makeEvents({ run, database, id, kind, features, events, everyMs, from, to }: Made) {
   const numbers = `numbers(${from}, ${to - from})`
   // Feature by feature, as the table is sorted.
-  const values = `(SELECT ${from} + number % ${to - from} AS number, intDiv(number, ${to - from}) AS f FROM numbers(${(to - from) * features}))`
+  const values = `(SELECT ${from} + n.number % ${to - from} AS number, intDiv(n.number, ${to - from}) AS f FROM numbers(${(to - from) * features}) AS n)`
   const number = (at: string) => `1000 + intDiv(${at}, ${eventsPerClaim}), ${at} % ${eventsPerClaim}`
   const version = `if(intDiv(number, 1000) % 2 = 0, '1.0.0', '1.1.0')`
   await run(
