@@ -119,6 +119,8 @@ class SpooledQueue:
     def close(self) -> None:
         self._closing.set()
         self._memory.close()
+        # The writer does so only when it has begun.
+        self._wake()
 
     def finish(self) -> None:
         """Deletes the folder when all of it was sent, and leaves it to others when not."""

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +212,21 @@ def test_what_is_meant_for_another_service_and_what_a_process_still_writes_is_le
         still_open.end()
     expect_counts(service, busy, events=1)
     assert len(folders(tmp_path)) == 1
+
+
+def test_a_logger_that_logged_nothing_ends_at_once(service: Service, tmp_path: Path) -> None:
+    def is_idle() -> bool:
+        (sender,) = [it for it in threading.enumerate() if it.name == "svc-mpm-sender"]
+        frame = sys._current_frames()[sender.ident or 0]
+        assert "_step" in [it.name for it in traceback.extract_stack(frame)]
+        return True
+
+    with open_logger(service, unique("model"), spool_directory=tmp_path) as mpm:
+        assert eventually(is_idle), "the key is checked, and nothing is there to send"
+        ending = threading.Thread(target=mpm.end, args=(3_600,), daemon=True)
+        ending.start()
+        ending.join(120)
+        assert not ending.is_alive()
 
 
 @pytest.mark.parametrize("kind", ["unwritable", "full"])
