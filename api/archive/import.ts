@@ -17,7 +17,7 @@ import {
   linesBytesMax,
   linesNamePattern,
   objectNamePattern,
-  openLines,
+  readRows,
   sumsBytesMax,
   sumsMember,
   tablesBytesMax,
@@ -104,8 +104,7 @@ export async function readArchive(
     if (folder === 'logged' && Object.hasOwn(loggedTables, table as string)) {
       const ids = await prepare()
       await target.goOn()
-      const rows = await openLines(await readWhole(entry, linesBytesMax))
-      return await insertLogged(clickhouse, table as LoggedTable, rows, ids)
+      return await insertLogged(clickhouse, table as LoggedTable, readRows(read(entry, linesBytesMax)), ids)
     }
     const [, number] = objectNamePattern.exec(name) ?? []
     if (number === undefined) throw new WrongArchive('is no member of this version of archives')
@@ -124,12 +123,14 @@ export async function readArchive(
     tablesBytes += bytes.length
     if (tablesBytes > tablesBytesMax) throw new WrongArchive(`all tables must have ${tablesBytesMax} bytes or fewer`)
     let at = 0
-    for (const row of await openLines(bytes)) {
-      at++
-      try {
-        check.checkRow(table, row)
-      } catch (error) {
-        throw error instanceof WrongArchive ? new WrongArchive(`line ${at}: ${error.message}`) : error
+    for await (const rows of readRows([bytes])) {
+      for (const row of rows) {
+        at++
+        try {
+          check.checkRow(table, row)
+        } catch (error) {
+          throw error instanceof WrongArchive ? new WrongArchive(`line ${at}: ${error.message}`) : error
+        }
       }
     }
     members.push({ name, table, content: bytes })
@@ -142,16 +143,21 @@ export async function readArchive(
 
   async function readWhole(entry: Readable, bytesMax: number): Promise<Buffer> {
     const chunks: Buffer[] = []
+    for await (const chunk of read(entry, bytesMax)) chunks.push(chunk)
+    return Buffer.concat(chunks)
+  }
+
+  /** The bytes of a member, whose checksum is known once they have been read. */
+  async function* read(entry: Readable, bytesMax: number): AsyncGenerator<Buffer> {
     let bytes = 0
     const hash = createHash('sha256')
     for await (const chunk of entry as AsyncIterable<Buffer>) {
       bytes += chunk.length
       if (bytes > bytesMax) throw new WrongArchive(`must have ${bytesMax} bytes or fewer`)
       hash.update(chunk)
-      chunks.push(chunk)
+      yield chunk
     }
     sums.set(name, hash.digest('hex'))
-    return Buffer.concat(chunks)
   }
 
   async function readObject(number: number, entry: Readable) {

@@ -1,5 +1,6 @@
+import { pipeline, Readable } from 'node:stream'
 import { promisify } from 'node:util'
-import { gunzip, gzip } from 'node:zlib'
+import { createGunzip, gzip } from 'node:zlib'
 import { WrongArchive } from './rows.ts'
 
 /**
@@ -34,17 +35,31 @@ export const linesNamePattern = /^(tables|logged)\/([a-z_-]+)-\d{5,9}\.jsonl\.gz
 export const objectNamePattern = /^objects\/(\d{8,12})$/
 
 const compress = promisify(gzip)
-const decompress = promisify(gunzip)
 
 export const toLines = (lines: string | Buffer) => compress(lines, { level: 4 })
 
 /**
- * The rows of a member, parsed one by one: a list of all of them takes several times the memory of their text.
+ * The rows of a member while it arrives, some at a time: all of them together take several times the memory of the member.
  *
- * @throws WrongArchive for what is not compressed lines, or too long; and while it is read, for a line that is not JSON
+ * @throws WrongArchive for what is not compressed lines of JSON, or too long; and what the content throws
  */
-export async function openLines(content: Buffer): Promise<Iterable<unknown>> {
-  return parseLines(await decompress(content, { maxOutputLength: linesBytesMax }).catch(refuseLines))
+export async function* readRows(content: AsyncIterable<Buffer> | Iterable<Buffer>): AsyncGenerator<Iterable<unknown>> {
+  const gunzip = createGunzip({ chunkSize: 64 * 1024 })
+  pipeline(Readable.from(content, { objectMode: false }), gunzip, () => undefined)
+  let bytes = 0
+  const pending: Buffer[] = []
+  try {
+    for await (const chunk of gunzip as AsyncIterable<Buffer>) {
+      bytes += chunk.length
+      if (bytes > linesBytesMax) throw new WrongArchive(`must have ${linesBytesMax} bytes or fewer when it is unpacked`)
+      const end = chunk.lastIndexOf(lineEnd) + 1
+      if (end > 0) yield parseLines(Buffer.concat([...pending.splice(0), chunk.subarray(0, end)]))
+      pending.push(chunk.subarray(end))
+    }
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code?.startsWith('Z_') ? notLines(error) : error
+  }
+  yield parseLines(Buffer.concat(pending))
 }
 
 function* parseLines(text: Buffer): Generator<unknown> {
@@ -62,10 +77,15 @@ function parseLine(line: string): unknown {
   try {
     return JSON.parse(line)
   } catch (error) {
-    return refuseLines(error)
+    throw notLines(error)
   }
 }
 
-function refuseLines(error: unknown): never {
-  throw new WrongArchive(`is damaged: it is not compressed lines of JSON (${(error as Error).message.slice(0, 100)})`)
+const notLines = (error: unknown) =>
+  new WrongArchive(`is damaged: it is not compressed lines of JSON (${(error as Error).message.slice(0, 100)})`)
+
+export async function collectRows(content: Buffer): Promise<unknown[]> {
+  const found: unknown[] = []
+  for await (const rows of readRows([content])) found.push(...rows)
+  return found
 }

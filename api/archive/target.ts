@@ -20,7 +20,7 @@ import {
 } from '../../store/postgres/archive/write.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
 import type { ArchiveHead, Import, TableMember } from './import.ts'
-import { openLines } from './members.ts'
+import { collectRows } from './members.ts'
 import type { RowCheck } from './rows.ts'
 
 type Deps = {
@@ -66,7 +66,7 @@ export function createTarget({ database, caller, workspace, projectName, checkRo
 
     async prepare(members, check) {
       for (const { table, content } of members) {
-        const rows = [...(await openLines(content))] as ArchiveRow[]
+        const rows = (await collectRows(content)) as ArchiveRow[]
         const taken = await findTakenId(database, table, rows)
         if (taken) throw exists(`${table.name} with ${table.name === 'experiments' ? 'key' : 'id'} ${taken}`)
         if (table.name !== 'artifacts') continue
@@ -122,7 +122,7 @@ export function createTarget({ database, caller, workspace, projectName, checkRo
     await administer(database, caller, async (queries, note) => {
       await insertProject(queries, targets, project())
       for (const { table, content } of members) {
-        await insertRows(queries, table, [...(await openLines(content))] as ArchiveRow[], targets)
+        await insertRows(queries, table, (await collectRows(content)) as ArchiveRow[], targets)
       }
       if (!(await keepObjects(queries, [...objectKeys.values()]))) throw takenOver()
       if (!(await finishImport(queries, importId as string, projectId))) throw takenOver()

@@ -136,14 +136,22 @@ const compress = promisify(zlib.zstdCompress)
 export async function insertLogged(
   clickhouse: ClickHouse,
   name: LoggedTable,
-  rows: Iterable<unknown>,
+  parts: AsyncIterable<Iterable<unknown>>,
   experimentIds: bigint[],
 ): Promise<void> {
   const { table, columns } = loggedTables[name]
   const block = createNativeBlock(table) as NativeBlock
   const writers = columns.map((it) => block.columns[it.name as keyof typeof block.columns] as unknown as Writer)
+  const compressed: Buffer[] = []
   let at = 0
-  for (const row of rows) {
+  for await (const rows of parts) {
+    for (const row of rows) add(row, at++)
+    if (block.rows >= rowsOfBlock) compressed.push(await compress(block.take()))
+  }
+  if (block.rows > 0) compressed.push(await compress(block.take()))
+  if (compressed.length > 0) await clickhouse.insertBlocks(table, compressed)
+
+  function add(row: unknown, at: number) {
     if (!Array.isArray(row) || row.length !== columns.length)
       throw new WrongRow(at, `must be a list of ${columns.length}`)
     for (const [index, column] of columns.entries()) {
@@ -152,10 +160,11 @@ export async function insertLogged(
       writers[index]?.push(column === experiment ? (experimentIds[read as number] as bigint) : read)
     }
     block.endRow()
-    at++
   }
-  if (block.rows > 0) await clickhouse.insertBlocks(table, [await compress(block.take())])
 }
+
+/** Memory for rows that are not compressed yet is little, and stays little. */
+const rowsOfBlock = 8_192
 
 type Writer = { push(value: number | bigint | string): void }
 
