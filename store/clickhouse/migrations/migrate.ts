@@ -28,6 +28,7 @@ import { addEventIndexes } from './0005-event-indexes.ts'
 import { addSqlViews } from './0006-sql-views.ts'
 import { createReceivedIndexes } from './0007-received-indexes.ts'
 import { orderByMetric } from './0008-points-by-metric.ts'
+import { countValuesOfClaims } from './0009-claim-counts.ts'
 import type { Migration } from './migration.ts'
 
 /** The migrations of this version, in their order. */
@@ -40,6 +41,7 @@ export const migrations: readonly Migration[] = [
   addSqlViews,
   createReceivedIndexes,
   orderByMetric,
+  countValuesOfClaims,
 ]
 
 export const migrationsTable = 'svc_migrations'

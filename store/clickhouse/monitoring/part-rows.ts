@@ -20,6 +20,11 @@ const knownMax = 200_000
 /** Small parts are read together. A large one is read alone: naming the part of each row costs more than reading the row. */
 const aloneRowsMin = 1_000_000
 
+/** Each claim with its rows. Those of values are counted in advance (`claim_counts`), which only a query of this form makes use of. */
+export const selectClaims = (clickhouse: ClickHouse, table: Table, where: string, part: string) =>
+  `SELECT ${part} AS part_name, ${shardOf(clickhouse)} AS shard, claim, count() AS n
+   FROM ${clickhouse.database}.${table.name} WHERE ${where} GROUP BY part_name, shard, claim`
+
 /** Finds the ranges of claims in parts, and counts their rows in rollups. Reads each part once per condition. */
 export function createPartRows(clickhouse: ClickHouse) {
   const cache = new LRUCache<string, PartRows>({ maxSize: knownMax, sizeCalculation: (it) => it.inRollups.size + 1 })
@@ -38,9 +43,9 @@ export function createPartRows(clickhouse: ClickHouse) {
     const rows = await clickhouse.rows<Row>(
       unread
         .map(
-          ({ table, whole, parts }, at) => `SELECT ${at} AS at, ${shardOf(clickhouse)} AS shard, _part AS part_name,
-            toString(min(claim)) AS low, toString(max(claim)) AS high, count() AS n
-          FROM ${clickhouse.database}.${table.name} WHERE ${whole} AND ${isAmong(parts)} GROUP BY shard, _part`,
+          ({ table, whole, parts }, at) => `SELECT ${at} AS at, shard, part_name,
+            toString(min(claim)) AS low, toString(max(claim)) AS high, sum(claims.n) AS n
+          FROM (${selectClaims(clickhouse, table, `${whole} AND ${isAmong(parts)}`, '_part')}) AS claims GROUP BY shard, part_name`,
         )
         .join(' UNION ALL '),
     )
@@ -61,9 +66,10 @@ export function createPartRows(clickhouse: ClickHouse) {
     )
     const [only] = parts.length === 1 ? parts : []
     const rows = await clickhouse.rows<Record<'name' | 'bound' | 'n' | 'low' | 'high', string> & { shard: number }>(
-      `SELECT ${only ? `'${only.name}'` : '_part'} AS name, ${only ? only.shard : shardOf(clickhouse)} AS shard,
-         roundDown(claim, [${bounds}]::Array(UInt64)) AS bound, count() AS n, min(claim) AS low, max(claim) AS high
-       FROM ${clickhouse.database}.${table.name} WHERE ${where} AND ${isAmong(parts)} GROUP BY name, shard, bound`,
+      `SELECT part_name AS name, shard, roundDown(claim, [${bounds}]::Array(UInt64)) AS bound, sum(claims.n) AS n,
+         min(claim) AS low, max(claim) AS high
+       FROM (${selectClaims(clickhouse, table, `${where} AND ${isAmong(parts)}`, only ? `'${only.name}'` : '_part')}) AS claims
+       GROUP BY name, shard, bound`,
     )
     const byName = new Map(parts.map((it) => [`${it.shard} ${it.name}`, it]))
     const buckets = rows.map(({ name, shard, bound, n, low, high }) => ({

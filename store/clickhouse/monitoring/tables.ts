@@ -104,6 +104,20 @@ export const addClaimIndex = (layout: Layout) =>
   `ALTER TABLE ${layout.database}.${toLocal(layout, eventValuesTable.name)}${onCluster(layout)} ADD INDEX IF NOT EXISTS claims claim TYPE minmax GRANULARITY 1`
 
 /**
+ * How many rows each part has of each claim: what rollups are compared with (`rollups/current.ts`), so that a reader that has
+ * just started reads thousands of rows instead of every claim of every value. Merges and deletions count anew. Parts of earlier
+ * versions are counted in the background, and are read as a whole until then.
+ */
+export function addClaimCounts(layout: Layout): string[] {
+  const alter = `ALTER TABLE ${layout.database}.${toLocal(layout, eventValuesTable.name)}${onCluster(layout)}`
+  return [
+    `${alter} MODIFY SETTING deduplicate_merge_projection_mode = 'rebuild', lightweight_mutation_projection_mode = 'rebuild'`,
+    `${alter} ADD PROJECTION IF NOT EXISTS claim_counts (SELECT model_id, kind, claim, count() GROUP BY model_id, kind, claim)`,
+    `${alter} MATERIALIZE PROJECTION claim_counts`,
+  ]
+}
+
+/**
  * Predictions and their labels are joined by this hash: an eighth of the ids to read and to compare. It is computed on
  * insert, and on read for rows of earlier versions. With ten million ids and a million labels, one read in two million has
  * a collision.
