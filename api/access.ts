@@ -1,6 +1,8 @@
 import { HttpError, needsEditor, unknownExperiment, withheldFrom } from '../http/errors.ts'
 import { wrongScope } from '../http/key-scope.ts'
 import type { Caller } from '../http/route.ts'
+import type { TenantLimits } from '../store/limits.ts'
+import { findTenantOf, findTenantUsage, type TenantOf } from '../store/postgres/accounts/limits.ts'
 import { isPlaceWithheld, type Place } from '../store/postgres/accounts/restrictions.ts'
 import type { Viewer } from '../store/postgres/accounts/visibility.ts'
 import {
@@ -12,16 +14,20 @@ import {
 import type { Queries } from '../store/postgres/database.ts'
 import { type Experiment, findExperiment } from '../store/postgres/experiments/experiments.ts'
 import { findProject, type Project, type ProjectReference } from '../store/postgres/projects/projects.ts'
+import type { Tenants } from '../throttle/tenants.ts'
 
 /**
  * Finds what a caller may see or change; `store/postgres/accounts/visibility.ts` has the rules. A foreign thing gets the same
  * answer as an absent one. A thing that is read-only for the caller gets its own error.
  */
-export function createAccess(queries: Queries) {
+export function createAccess(queries: Queries, tenants: Pick<Tenants, 'note'>, perTenant: TenantLimits) {
   async function project(caller: Caller, query: ProjectQuery): Promise<Project> {
     const reference = toReference(query)
     const found = await findProject(queries, toViewer(caller), reference)
-    if (found) return found
+    if (found) {
+      tenants.note(found.workspaceName)
+      return found
+    }
     await refuseWithheld(
       queries,
       caller,
@@ -33,7 +39,10 @@ export function createAccess(queries: Queries) {
 
   async function experiment(caller: Caller, key: string): Promise<Experiment> {
     const found = await findExperiment(queries, toViewer(caller), key)
-    if (found) return found
+    if (found) {
+      tenants.note(found.workspaceName)
+      return found
+    }
     await refuseWithheld(queries, caller, 'experimentKey', key)
     throw unknownExperiment(key)
   }
@@ -41,7 +50,10 @@ export function createAccess(queries: Queries) {
   /** A workspace that the caller may use: what is of it may be read. */
   async function workspace(caller: Caller, name: string): Promise<Workspace> {
     const found = await findWorkspace(queries, caller.viewerId, name)
-    if (found) return found
+    if (found) {
+      tenants.note(found.name)
+      return found
+    }
     await refuseWithheld(queries, caller, 'workspaceName', name)
     throw unknownWorkspace(name)
   }
@@ -69,6 +81,7 @@ export function createAccess(queries: Queries) {
     async namedWorkspace(caller: Caller, name: string): Promise<Pick<Workspace, 'id' | 'name'>> {
       const { place } = caller
       if (place?.projectName === undefined || place.workspaceName !== name) return await workspace(caller, name)
+      tenants.note(name)
       return { id: place.workspaceId, name }
     },
 
@@ -85,10 +98,33 @@ export function createAccess(queries: Queries) {
       return { id: place.workspaceId, name: place.workspaceName }
     },
 
+    /**
+     * Checks that a workspace has room for more experiments. Those that are made at the same moment may exceed its limit by a few.
+     *
+     * @throws HttpError `experimentsFull`
+     */
+    async roomForExperiments(of: TenantOf, more = 1): Promise<void> {
+      const { name, organizationId, workspace, organization } = await findTenantOf(queries, of)
+      const check = async (whose: string, workspaceName: string | null, max: number | undefined) => {
+        if (max === undefined) return
+        const { experiments } = await findTenantUsage(queries, { organizationId, workspaceName })
+        if (experiments + more <= max) return
+        throw new HttpError(
+          'experimentsFull',
+          `${whose} has ${experiments} experiments; the limit is ${max} (experimentsMax): delete some, or ask an admin for more.`,
+        )
+      }
+      await check(`The workspace "${name}"`, name, workspace.experimentsMax ?? perTenant.workspace.experimentsMax)
+      await check('This organization', null, organization.experimentsMax ?? perTenant.organization.experimentsMax)
+    },
+
     /** A workspace that the caller manages. */
     async managedWorkspace(caller: Caller, name: string): Promise<Pick<Workspace, 'id' | 'name'>> {
       const found = await findManagedWorkspace(queries, caller.viewerId, name)
-      if (found?.mayManage) return found
+      if (found?.mayManage) {
+        tenants.note(found.name)
+        return found
+      }
       if (found) {
         if (caller.scope !== 'all') throw wrongScope(caller.scope, 'all')
         throw new HttpError('ownerOnly', `Only an owner of the workspace "${found.name}", or an admin, may do this.`)

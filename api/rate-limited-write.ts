@@ -22,7 +22,7 @@ export function createRateLimitedWrite({ throttle, counters }: Deps) {
     try {
       result = await write()
     } catch (error) {
-      throttle.giveBack({ type, experimentId: experiment.id, keyId: caller.keyId, count })
+      throttle.giveBack({ type, experiment, keyId: caller.keyId, count })
       throw error
     }
     counters.accepted(type, experiment.id, count)

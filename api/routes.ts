@@ -4,6 +4,7 @@ import type { Check } from '../store/checks/finding.ts'
 import type { ClickHouse } from '../store/clickhouse/connection.ts'
 import type { EventReader } from '../store/clickhouse/monitoring/reader.ts'
 import type { Sandbox } from '../store/clickhouse/monitoring/sql/sandbox.ts'
+import type { TenantLimits } from '../store/limits.ts'
 import type { ObjectStore } from '../store/objects/object-store.ts'
 import type { Secrets } from '../store/postgres/accounts/secrets.ts'
 import type { Database, Queries } from '../store/postgres/database.ts'
@@ -11,6 +12,7 @@ import type { Heartbeats } from '../store/postgres/experiments/heartbeats.ts'
 import type { QueueBackend } from '../store/queue/queue.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 import type { Counters } from '../throttle/counters.ts'
+import type { Tenants } from '../throttle/tenants.ts'
 import type { RateLimits, Throttle } from '../throttle/throttle.ts'
 import { createAccess } from './access.ts'
 import { createAuditRoutes } from './accounts/audit.ts'
@@ -22,6 +24,7 @@ import { createSecretRoutes } from './accounts/secrets.ts'
 import { createServiceAccountRoutes } from './accounts/service-accounts.ts'
 import { createSessionRoutes } from './accounts/sessions.ts'
 import type { SignIn } from './accounts/sign-in.ts'
+import { createTenantUsageRoutes } from './accounts/tenant-usage.ts'
 import { createUsageRoutes } from './accounts/usage.ts'
 import { createUserRoutes } from './accounts/users.ts'
 import { createWorkspaceRoutes } from './accounts/workspaces.ts'
@@ -116,6 +119,8 @@ type Deps = {
   /** For long reads that no write depends on; as recent as `database`, see `store/postgres/read-replica.ts`. */
   reads: Queries
   clickhouse: ClickHouse
+  tenants: Tenants
+  tenantLimits: TenantLimits
   eventReader: EventReader
   /** Undefined when callers may send no SQL. */
   sandbox: Sandbox | undefined
@@ -162,6 +167,8 @@ export function createApiRoutes({
   database,
   reads,
   clickhouse,
+  tenants,
+  tenantLimits,
   eventReader,
   sandbox,
   objects,
@@ -190,15 +197,15 @@ export function createApiRoutes({
   proxySignOutUrl,
   version,
 }: Deps): Route[] {
-  const access = createAccess(database)
+  const access = createAccess(database, tenants, tenantLimits)
   const rateLimited = createRateLimitedWrite({ throttle, counters })
-  const limits = createAssetLimits({ database, limits: assetLimits })
+  const limits = createAssetLimits({ database, limits: assetLimits, perTenant: tenantLimits })
   const writer = createAssetWriter({ database, objects, orphanedObjects, limits })
   const artifacts = createArtifactAccess({ queries: database, access })
   const findAsset = createAssetFinder({ database, access, artifacts })
   const models = createMonitoredModels({ queries: database, access })
   const segments = createSegmentReaders({ database, eventReader })
-  const exportSlots = createExportSlots(exportsPerUserMax)
+  const exportSlots = createExportSlots(exportsPerUserMax, tenants)
   const assets = {
     database,
     reads,
@@ -258,8 +265,8 @@ export function createApiRoutes({
     ...createRunUploadRoutes(assets),
     ...createRunCallRoutes({ database, access, rateLimited }),
     ...createMlflowRoutes({ ...assets, clickhouse, oldestQueuedMs }),
-    ...createChartRoutes({ database, clickhouse }),
-    ...createRangeRoutes({ database, clickhouse, findPosition: liveStreams.findPosition }),
+    ...createChartRoutes({ database, clickhouse, tenants }),
+    ...createRangeRoutes({ database, clickhouse, tenants, findPosition: liveStreams.findPosition }),
     ...createExportRoutes({
       reads,
       clickhouse,
@@ -280,7 +287,7 @@ export function createApiRoutes({
     ...createWebhookDeliveryRoutes({ database, reads, access, secrets, appUrl }),
     ...createStreamReadRoutes({ clickhouse, access }),
     ...createOutputRoutes({ clickhouse, access }),
-    ...createExperimentStreamRoutes({ database, access, liveStreams, changeStreams }),
+    ...createExperimentStreamRoutes({ database, access, tenants, liveStreams, changeStreams }),
     ...createMonitoringModelRoutes({ database, clickhouse, access, models, segments }),
     ...createMonitoringOverviewRoutes({ database, eventReader, access }),
     ...createMonitoringEventRoutes({ database, clickhouse, models }),
@@ -297,12 +304,13 @@ export function createApiRoutes({
     ...createReaderSqlRoutes({ eventReader, sandbox, models }),
     ...createCounterRoutes({ database, clickhouse, access, queueDepth }),
     ...createLimitRoutes({ database }),
+    ...createTenantUsageRoutes({ database, access, tenants, tenantLimits }),
     ...createUsageRoutes({
       database,
       clickhouse,
       rateLimits,
       seriesLimits,
-      workspaceBytesMax: assetLimits.workspaceBytesMax,
+      workspaceBytesMax: tenantLimits.workspace.fileBytesMax,
     }),
     ...createRetentionRoutes({ database }),
     ...createSessionRoutes({ database, signIn, singleSignOn, publicUrl, proxySignOutUrl, version }),

@@ -41,6 +41,7 @@ import type { Intervals, Parts, RouteParts } from './roles/parts.ts'
 import { tracesProtocol } from './settings/schema.ts'
 import { type Settings, type StoreUrls, toClickHouse } from './settings.ts'
 import { nameStoreError } from './store-error.ts'
+import { openTenants } from './tenants.ts'
 import { version } from './version.ts'
 import { watchConnections } from './watch-connections.ts'
 
@@ -95,7 +96,13 @@ export async function startService(
     if (tracing) closers.push(() => tracing.close())
     const database = openDatabase({ url: stores.postgresUrl, onError: onStoreError('postgres') })
     closers.push(() => database.close())
-    const clickhouse = openClickHouse(toClickHouse(stores))
+    const { tenants, onThrottled } = openTenants({
+      database,
+      settings,
+      metricsRegistry,
+      onError: onStoreError('postgres'),
+    })
+    const clickhouse = openClickHouse({ ...toClickHouse(stores), admit: tenants.query })
     closers.push(() => clickhouse.close())
     await Promise.all([
       nameStoreError('Postgres', stores.postgresUrl, checkPostgres(database)),
@@ -138,6 +145,7 @@ export async function startService(
       intervals,
       database,
       clickhouse,
+      tenants,
       eventReader: createEventReader(clickhouse),
       sandbox,
       backend,
@@ -191,7 +199,14 @@ export async function startService(
       onError: onStoreError('postgres'),
     })
     closers.push(() => counters.close())
-    const throttle = createThrottle({ buckets: await openBuckets(), ...settings.rateLimits, counters, now })
+    const throttle = createThrottle({
+      buckets: await openBuckets(),
+      ...settings.rateLimits,
+      perTenant: settings.tenantLimits,
+      onTenantThrottled: onThrottled,
+      counters,
+      now,
+    })
 
     const onCaller = ({ userId, keyId }: { userId: string; keyId: string }) => {
       const nowMs = Date.now()
@@ -230,6 +245,7 @@ export async function startService(
       hasFastPath: settings.hasFastPath,
       cors: createCors({ origins: settings.corsOrigins, authHeaders: settings.authHeaders }),
       checkKey,
+      tenants,
       checkProxy,
       chargeCall: throttle.call,
       checkSession: createSessionCheck({

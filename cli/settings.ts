@@ -2,6 +2,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { z } from 'zod'
 import { findPublishedStores } from '../store/embedded/data-folder.ts'
+import type { TenantLimitName } from '../store/limits.ts'
 import type { RateLimits } from '../throttle/throttle.ts'
 import { defaultDataFolder, fields, tracesProtocol } from './settings/schema.ts'
 import { parseSingleSignOn } from './settings/single-sign-on.ts'
@@ -154,6 +155,17 @@ function parse(
       perExperiment: toRateLimits(it.SVC_POINTS_PER_MINUTE, it.SVC_VALUES_PER_MINUTE, it.SVC_EVENTS_PER_MINUTE),
       perKey: toRateLimits(it.SVC_KEY_POINTS_PER_MINUTE, it.SVC_KEY_VALUES_PER_MINUTE, it.SVC_KEY_EVENTS_PER_MINUTE),
     },
+    tenantLimits: {
+      workspace: onlyGiven({
+        pointsPerMinute: it.SVC_WORKSPACE_POINTS_PER_MINUTE,
+        fileBytesMax: it.SVC_WORKSPACE_BYTES_MAX,
+        experimentsMax: it.SVC_WORKSPACE_EXPERIMENTS_MAX,
+        streamsMax: it.SVC_WORKSPACE_STREAMS_MAX,
+        exportsMax: it.SVC_WORKSPACE_EXPORTS_MAX,
+        queriesMax: it.SVC_WORKSPACE_QUERIES_MAX,
+      }),
+      organization: {},
+    },
     eventLeaseMs: it.SVC_EVENT_LEASE_MS,
     auditKeptDays: it.SVC_AUDIT_KEPT_DAYS,
     ingestionErrorsKeptDays: it.SVC_INGESTION_ERRORS_KEPT_DAYS,
@@ -168,7 +180,6 @@ function parse(
     assetLimits: {
       fileBytesMax: it.SVC_ASSET_BYTES_MAX,
       ofTypeMax: it.SVC_ASSETS_OF_TYPE_MAX,
-      workspaceBytesMax: it.SVC_WORKSPACE_BYTES_MAX,
     },
     sessionDays: it.SVC_SESSION_DAYS,
     singleSignOn: singleSignOn.value,
@@ -203,6 +214,13 @@ function toTracing(it: z.output<typeof fields>) {
 
 function toKey(text: string | undefined): Buffer | undefined {
   return text === undefined ? undefined : Buffer.from(text, text.length === 64 ? 'hex' : 'base64')
+}
+
+/** Without those that are not set. */
+function onlyGiven(
+  limits: Partial<Record<TenantLimitName, number | undefined>>,
+): Partial<Record<TenantLimitName, number>> {
+  return Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined))
 }
 
 function toRateLimits(points: number, values: number, events: number): RateLimits {

@@ -138,6 +138,21 @@ const commands: Record<string, Command> = {
         json: json === true,
       }),
   },
+  limits: {
+    summary: 'Show what workspaces use of their limits, and set limits of one or of the organization',
+    words: '[show] | set LIMIT=VALUE...',
+    options: {
+      organization: { type: 'string', value: 'NAME', help: 'The organization (default: default)' },
+      workspace: { type: 'string', value: 'NAME', help: 'The workspace (show: all; set: the organization)' },
+      json: { type: 'boolean', help: 'Print the result as JSON' },
+    },
+    run: async ({ organization, workspace, json }, words) =>
+      (await import('./admin/limits.ts')).limits(words, {
+        organization: String(organization ?? 'default'),
+        workspace: toText(workspace),
+        json: json === true,
+      }),
+  },
   'sign-in-link': {
     summary: 'Print a link that signs a browser in once, as the first admin or as a user',
     words: '[NAME]',

@@ -24,6 +24,11 @@ const httpErrors = {
   adminOnly: { status: 403, code: 8000015, title: 'only an admin may do this' },
   experimentKeyMissing: { status: 400, code: 90998, title: 'the experiment key is missing' },
   experimentUnknown: { status: 400, code: 90211, title: 'the experiment does not exist' },
+  experimentsFull: {
+    status: 403,
+    code: 8000154,
+    title: 'the workspace or the organization has reached the limit of experiments',
+  },
   experimentReadOnly: { status: 403, code: 90210, title: 'the experiment may be read, but not written to' },
   experimentNotToResume: {
     status: 400,

@@ -10,6 +10,7 @@ import fastify, {
 } from 'fastify'
 import type { Logger } from 'pino'
 import type { Span, Tracing } from '../runtime/tracing.ts'
+import type { Tenants } from '../throttle/tenants.ts'
 import { awaitExperiment, readWaitMs } from './await-experiment.ts'
 import { bodyBytesMaxDefault, createBodyReader } from './body/body.ts'
 import { checkFields } from './body/fields.ts'
@@ -64,6 +65,8 @@ type Settings = {
   chargeCall?: CallCharge
   /** Absent when no reverse proxy signs people in. */
   checkProxy?: ProxyCheck | undefined
+  /** Runs a call of the api for its tenant, whose limits hold for what it does. */
+  tenants?: Pick<Tenants, 'within'>
   /** Undefined for a request without the session of a browser. */
   checkSession?(headers: FastifyRequest['headers'], mayChange: boolean): Caller | Promise<Caller> | undefined
   /** Opens a session with the token of a sign-in link; answers its cookie, or undefined when the link no longer works. */
@@ -188,7 +191,10 @@ declare module 'fastify' {
   }
 }
 
-type RouteSettings = Pick<Settings, 'checkKey' | 'chargeCall' | 'checkProxy' | 'checkSession' | 'unreadMsMax'> & {
+type RouteSettings = Pick<
+  Settings,
+  'checkKey' | 'chargeCall' | 'checkProxy' | 'checkSession' | 'tenants' | 'unreadMsMax'
+> & {
   watch: RequestWatch
   admit: PressureCheck | UploadPace['admit']
 }
@@ -249,7 +255,11 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         const handleAll = waitMs === 0 ? handleOnce : () => awaitExperiment(handleOnce, waitMs)
         const isCharged = chargeCall && isChargedCall(it) && it.permission !== 'anyone'
         const handle = isCharged ? () => withCharge(chargeCall, request.caller, handleAll) : handleAll
-        const answer = await (tracing ? tracing.within(request.span, handle) : handle())
+        const handleTraced = () => (tracing ? tracing.within(request.span, handle) : handle())
+        const { userId, organizationId } = request.caller ?? {}
+        const answer = await (it.tier === 'api' && settings.tenants && userId !== undefined
+          ? settings.tenants.within({ userId, organizationId: organizationId ?? null }, handleTraced)
+          : handleTraced())
         if (reply.sent) return reply
         // An idle connection is closed, and the stream with it.
         if (isStream(answer)) endUnread(reply.raw, unreadMsMax)

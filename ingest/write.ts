@@ -93,7 +93,7 @@ export function createWriteHandlers({
         try {
           await committer.commit(origin.receivedMs, (block) => parts.append(block, origin, rows))
         } catch (error) {
-          throttle.giveBack({ type, experimentId, keyId, count: claimed })
+          throttle.giveBack({ type, experiment, keyId, count: claimed })
           throw error
         }
         heartbeats.active(experimentId, origin.receivedMs)

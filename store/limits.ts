@@ -23,10 +23,35 @@ export const limitNames = [
   'pointsPerMetricMax',
 ] as const
 
-type LimitName = (typeof limitNames)[number]
+/**
+ * The limits of a tenant: of a workspace, or of an organization with all of its workspaces. Points are those of all its
+ * experiments and models together: metric points, resource usage, lines of output and events. What is limited at once is so in
+ * each process of the api.
+ */
+export const tenantLimitNames = [
+  'pointsPerMinute',
+  'fileBytesMax',
+  'experimentsMax',
+  'streamsMax',
+  'exportsMax',
+  'queriesMax',
+] as const
+
+export type TenantLimitName = (typeof tenantLimitNames)[number]
+
+type LimitName = (typeof limitNames)[number] | TenantLimitName
 
 /** Limits that somebody set; what is absent is inherited. */
 export type GivenLimits = Partial<Record<LimitName, number>>
+
+/** The limits of tenants that the settings give. */
+export type TenantLimits = {
+  workspace: Partial<Record<TenantLimitName, number>>
+  organization: Partial<Record<TenantLimitName, number>>
+}
+
+/** What a tenant's points are: these data types are charged to it together. */
+export const isPoints = (type: DataType) => type !== 'parameters' && type !== 'other'
 
 /** The limit by rate of a data type. */
 export const rateLimitNames = {

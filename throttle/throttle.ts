@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLruCache } from '../runtime/lru-cache.ts'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
-import { type DataType, type GivenLimits, rateLimitNames } from '../store/limits.ts'
+import { type DataType, type GivenLimits, isPoints, rateLimitNames, type TenantLimits } from '../store/limits.ts'
 import type { Counters } from './counters.ts'
 import type { Shortage, TokenBuckets } from './token-buckets.ts'
 
@@ -13,20 +13,29 @@ type Settings = {
   /** The defaults. */
   perExperiment: RateLimits
   perKey: RateLimits
+  /** For all of a workspace, and of an organization, together; nothing is charged to them without a limit. */
+  perTenant?: TenantLimits
+  onTenantThrottled?(): void
   counters: Pick<Counters, 'throttled'>
   now: () => number
 }
 
 /**
  * The experiment that is charged, with the limits set for its project and workspace; for events the monitored model, with the
- * limits of its workspace.
+ * limits of its workspace. With it, its workspace and its organization.
  */
-export type ChargedExperiment = { id: bigint; limits: GivenLimits }
+export type ChargedExperiment = {
+  id: bigint
+  limits: GivenLimits
+  workspaceId?: string
+  organizationId?: string
+  organizationLimits?: GivenLimits
+}
 /** The key that is charged. */
 export type ChargedKey = { keyId: string; limits: GivenLimits }
 
 /** The tokens taken for a request; they are given back if the request fails for another reason. */
-type RateLimitedWrite = { type: DataType; experimentId: bigint; keyId: string; count: number }
+type RateLimitedWrite = { type: DataType; experiment: ChargedExperiment; keyId: string; count: number }
 
 /** Slows a client that never waits down to a few requests a second, and stays below the time-outs of proxies. */
 const holdMs = 500
@@ -36,12 +45,20 @@ const waitMsMax = 1_000
 
 /**
  * Limits by rate. Every data type of every experiment and of every key has its own bucket, so a runaway client does not slow
- * others down.
+ * others down. A workspace and an organization may have one for all of their points.
  *
  * A request must be read before it can be rejected, which takes CPU time. So a client that retries before its `Retry-After`
  * gets a delayed answer.
  */
-export function createThrottle({ buckets, perExperiment, perKey, counters, now }: Settings) {
+export function createThrottle({
+  buckets,
+  perExperiment,
+  perKey,
+  perTenant,
+  onTenantThrottled,
+  counters,
+  now,
+}: Settings) {
   /** By bucket: the end of the latest `Retry-After` that was answered. */
   const retryTimes = createLruCache<number>(throttledBucketsMax)
 
@@ -49,6 +66,22 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
     const retryAtMs = retryTimes.get(bucket) ?? Number.NEGATIVE_INFINITY
     retryTimes.set(bucket, Math.max(retryAtMs, now() + retryAfterMs))
     return now() < retryAtMs
+  }
+
+  /** The limits of the workspace and of the organization, if there are any. */
+  function toTenantBounds(type: DataType, experiment: ChargedExperiment): Bound[] {
+    const ofWorkspace = experiment.limits.pointsPerMinute ?? perTenant?.workspace.pointsPerMinute
+    const ofOrganization = experiment.organizationLimits?.pointsPerMinute ?? perTenant?.organization.pointsPerMinute
+    if ((ofWorkspace === undefined && ofOrganization === undefined) || !isPoints(type)) return none
+    const bounds: Bound[] = []
+    const { workspaceId, organizationId } = experiment
+    if (ofWorkspace !== undefined && workspaceId !== undefined) {
+      bounds.push({ bucket: `points ${workspaceId}`, limit: ofWorkspace, whose: 'this workspace' })
+    }
+    if (ofOrganization !== undefined && organizationId !== undefined) {
+      bounds.push({ bucket: `points ${organizationId}`, limit: ofOrganization, whose: 'this organization' })
+    }
+    return bounds
   }
 
   /**
@@ -72,13 +105,25 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
       limit: key.limits[rateLimitNames[type]] ?? perKey[type],
       whose: 'this API key',
     }
+    const ofTenant = toTenantBounds(type, experiment)
     const reject = (shortage: Shortage, bound: Bound): never => {
+      if (ofTenant.includes(bound)) onTenantThrottled?.()
       counters.throttled(type, experiment.id, count, `${labels[type]}: over ${bound.limit} a minute for ${bound.whose}`)
       const held = isEarly(bound.bucket, shortage.retryAfterMs) ? holdMs : 0
       throw toThrottled(shortage, bound, labels[type], held)
     }
-    const finish = (shortage: Shortage | undefined): undefined => {
-      if (!shortage) return undefined
+    /** Admits to what remains; what was taken before a shortage is given back. */
+    const admitTenant = (at: number): undefined | Promise<undefined> => {
+      const bound = ofTenant[at]
+      if (!bound) return undefined
+      return mapMaybeAsync(buckets.take(bound.bucket, bound.limit, count), (shortage) => {
+        if (!shortage) return admitTenant(at + 1)
+        for (const taken of [ofExperiment, ofKey, ...ofTenant.slice(0, at)]) buckets.giveBack(taken.bucket, count)
+        return reject(shortage, bound)
+      })
+    }
+    const finish = (shortage: Shortage | undefined): undefined | Promise<undefined> => {
+      if (!shortage) return ofTenant.length === 0 ? undefined : admitTenant(0)
       buckets.giveBack(ofExperiment.bucket, count)
       reject(shortage, ofKey)
     }
@@ -128,12 +173,15 @@ export function createThrottle({ buckets, perExperiment, perKey, counters, now }
         count,
         signal,
       )
+      for (const { bucket, limit } of toTenantBounds(type, experiment))
+        await takeWhenFilled(bucket, limit, count, signal)
     },
 
     /** Gives back the tokens of a request that was not stored. */
-    giveBack({ type, experimentId, keyId, count }: RateLimitedWrite) {
-      buckets.giveBack(toExperimentBucket(type, experimentId), count)
+    giveBack({ type, experiment, keyId, count }: RateLimitedWrite) {
+      buckets.giveBack(toExperimentBucket(type, experiment.id), count)
       buckets.giveBack(toKeyBucket(type, keyId), count)
+      for (const { bucket } of toTenantBounds(type, experiment)) buckets.giveBack(bucket, count)
     },
   }
 }
@@ -142,6 +190,8 @@ export type Throttle = ReturnType<typeof createThrottle>
 
 /** A limit that applies to a request. */
 type Bound = { bucket: string; limit: number; whose: string }
+
+const none: Bound[] = []
 
 /** The names of data types in messages. */
 const labels: Record<DataType, string> = {

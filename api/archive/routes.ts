@@ -50,7 +50,7 @@ export function createArchiveRoutes(deps: Deps): Route[] {
     async handle({ query, caller, reply }) {
       const found = await access.project(caller, query)
       const { name: workspaceName } = await access.managedWorkspace(caller, found.workspaceName)
-      const signal = slots.take(caller.userId, reply.raw)
+      const signal = await slots.take(caller.userId, reply.raw)
       if (!(await findPosition())) throw unavailable('The service is catching up with what was accepted.', undefined, 5)
       const tables = await readTables(database, found.projectId)
       const fileName = `${workspaceName}-${found.projectName}.tar`.replaceAll(/[/\\]/g, '_')
@@ -83,7 +83,8 @@ export function createArchiveRoutes(deps: Deps): Route[] {
       if (isImporting) throw unavailable('This process is importing another archive.', undefined, 10)
       isImporting = true
       const checkRoom = (bytes: number) => limits.checkRoom(workspace, bytes)
-      const target = createTarget({ database, caller, workspace, projectName: newName, checkRoom })
+      const checkExperiments = (count: number) => access.roomForExperiments({ workspaceId: workspace.id }, count)
+      const target = createTarget({ database, caller, workspace, projectName: newName, checkRoom, checkExperiments })
       try {
         const { file } = await readUpload(request.raw, {
           keep: async ({ content }) => {

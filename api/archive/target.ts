@@ -31,12 +31,13 @@ type Deps = {
   projectName: string | undefined
   /** @throws HttpError when the workspace has no room for so many bytes of assets */
   checkRoom(bytes: number): Promise<void>
+  checkExperiments(count: number): Promise<void>
 }
 
 type Imported = { projectId: string; projectName: string; experiments: number; unknownUsers: string[] }
 
 /** The workspace that an archive goes to. */
-export function createTarget({ database, caller, workspace, projectName, checkRoom }: Deps) {
+export function createTarget({ database, caller, workspace, projectName, checkRoom, checkExperiments }: Deps) {
   let head: ArchiveHead | undefined
   let importId: string | undefined
   let experimentIds: bigint[] = []
@@ -77,6 +78,7 @@ export function createTarget({ database, caller, workspace, projectName, checkRo
         )
         if (artifact !== undefined) throw exists(`artifact "${artifact}" in the workspace "${workspace.name}"`)
       }
+      await checkExperiments(check.experiments())
       await checkRoom([...check.objects.values()].reduce((sum, it) => sum + it.bytes, 0))
       await findUsers(check)
       const { id: archiveId } = head as ArchiveHead

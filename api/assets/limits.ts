@@ -1,4 +1,6 @@
 import { HttpError } from '../../http/errors.ts'
+import type { TenantLimits } from '../../store/limits.ts'
+import { findTenantOf, findTenantUsage, type TenantOf } from '../../store/postgres/accounts/limits.ts'
 import { sumWorkspaceBytes } from '../../store/postgres/assets/assets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Experiment } from '../../store/postgres/experiments/experiments.ts'
@@ -7,8 +9,6 @@ export type AssetLimits = {
   fileBytesMax: number
   /** How many assets of each limited type an experiment may have. */
   ofTypeMax: number
-  /** All files of a workspace together. */
-  workspaceBytesMax: number | undefined
 }
 
 /** The limited asset types, with the error and the name for its message. */
@@ -28,7 +28,9 @@ type LimitedType = keyof typeof limitedTypes
 
 const isLimited = (type: string): type is LimitedType => Object.hasOwn(limitedTypes, type)
 
-export function createAssetLimits({ database, limits }: { database: Database; limits: AssetLimits }) {
+type Deps = { database: Database; limits: AssetLimits; perTenant: TenantLimits }
+
+export function createAssetLimits({ database, limits, perTenant }: Deps) {
   return {
     fileBytesMax: limits.fileBytesMax,
 
@@ -46,24 +48,32 @@ export function createAssetLimits({ database, limits }: { database: Database; li
      * @param bytes the size of the new assets
      * @throws HttpError `workspaceFull`
      */
-    async checkWorkspace({ projectId, workspaceName }: Experiment, bytes: number): Promise<void> {
-      await checkRoom({ projectId }, workspaceName, bytes)
+    async checkWorkspace({ projectId }: Experiment, bytes: number): Promise<void> {
+      await checkRoom({ projectId }, bytes)
     },
 
     /** The same for the assets of an archive, whose project is not there yet. */
-    async checkRoom({ id, name }: { id: string; name: string }, bytes: number): Promise<void> {
-      await checkRoom({ workspaceId: id }, name, bytes)
+    async checkRoom({ id }: { id: string }, bytes: number): Promise<void> {
+      await checkRoom({ workspaceId: id }, bytes)
     },
   }
 
-  async function checkRoom(of: Parameters<typeof sumWorkspaceBytes>[1], workspaceName: string, bytes: number) {
-    const { workspaceBytesMax } = limits
-    if (workspaceBytesMax === undefined) return
-    const used = Number(await sumWorkspaceBytes(database, of))
-    if (used + bytes <= workspaceBytesMax) return
-    throw new HttpError(
-      'workspaceFull',
-      `The workspace "${workspaceName}" has ${used} bytes of assets; the limit is ${workspaceBytesMax}: delete some.`,
-    )
+  async function checkRoom(of: TenantOf, bytes: number) {
+    const { name, organizationId, workspace, organization } = await findTenantOf(database, of)
+    const refuse = (whose: string, used: number, max: number) => {
+      throw new HttpError(
+        'workspaceFull',
+        `${whose} has ${used} bytes of files; the limit is ${max} (fileBytesMax): delete some, or ask an admin for more.`,
+      )
+    }
+    const ofWorkspace = workspace.fileBytesMax ?? perTenant.workspace.fileBytesMax
+    if (ofWorkspace !== undefined) {
+      const used = Number(await sumWorkspaceBytes(database, of))
+      if (used + bytes > ofWorkspace) refuse(`The workspace "${name}"`, used, ofWorkspace)
+    }
+    const ofOrganization = organization.fileBytesMax ?? perTenant.organization.fileBytesMax
+    if (ofOrganization === undefined) return
+    const { fileBytes } = await findTenantUsage(database, { organizationId, workspaceName: null })
+    if (fileBytes + bytes > ofOrganization) refuse('This organization', fileBytes, ofOrganization)
   }
 }

@@ -78,6 +78,14 @@ export function createLoggedRunRoutes({ database, access, appUrl }: Deps): Route
       }
       const name = body.projectName || defaultProjectName
       const workspace = await access.workspaceOfNewRun(caller, workspaceName, name)
+      // Whoever goes on with an experiment needs no room for another.
+      const full = await access.roomForExperiments({ workspaceId: workspace.id }).catch((error: unknown) => ({ error }))
+      if (full && !body.getOrCreateEnabled) throw full.error
+      if (full) {
+        return await resume(caller, key).catch(() => {
+          throw full.error
+        })
+      }
       try {
         await createExperiment(database, {
           key,

@@ -7,6 +7,7 @@ import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { type Chart, countChartPoints, streamChart } from '../../store/clickhouse/points/charts.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { type ChartExperiment, listChartExperiments } from '../../store/postgres/experiments/chart-experiments.ts'
+import type { Tenants } from '../../throttle/tenants.ts'
 import { toViewer } from '../access.ts'
 
 const experimentsMax = 1_000
@@ -50,10 +51,10 @@ const chartAnswer = z.object({
   empty: z.boolean().describe('true when there is nothing to show'),
 })
 
-type Deps = { database: Database; clickhouse: ClickHouse }
+type Deps = { database: Database; clickhouse: ClickHouse; tenants: Pick<Tenants, 'note'> }
 
 /** Reads metrics and parameters of many experiments. */
-export function createChartRoutes({ database, clickhouse }: Deps): Route[] {
+export function createChartRoutes({ database, clickhouse, tenants }: Deps): Route[] {
   return [
     route({
       method: 'POST',
@@ -84,6 +85,7 @@ export function createChartRoutes({ database, clickhouse }: Deps): Route[] {
         const keys = [...new Set(body.targetedExperiments)]
         refuseTooMany(keys, metricNames)
         const experiments = await listChartExperiments(database, toViewer(caller), keys, parameterNames)
+        if (experiments[0]) tenants.note(experiments[0].workspaceName)
         const chart: Chart = {
           experiments,
           names: metricNames,

@@ -84,6 +84,7 @@ export function createExperimentRoutes({ database, reads, access, heartbeats, ra
       const workspace = await access.workspaceOfNewRun(caller, body.workspaceName, body.projectName)
       const key = requireNewKey(body.experimentKey || randomBytes(newKeyBytes).toString('hex'))
       const name = body.experimentName || createReadableName()
+      await access.roomForExperiments({ workspaceId: workspace.id })
       try {
         const { projectName } = body
         await createExperiment(database, { key, workspaceId: workspace.id, projectName, userId: caller.userId, name })

@@ -9,6 +9,7 @@ import { type Bound, findSeries, type Range, type RangeSeries } from '../../stor
 import { type Extent, findExtent, type ReadRange, readRanges } from '../../store/clickhouse/points/ranges.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import { listChartExperiments } from '../../store/postgres/experiments/chart-experiments.ts'
+import type { Tenants } from '../../throttle/tenants.ts'
 import { toViewer } from '../access.ts'
 import { type LivePosition, toEventId } from '../live/position.ts'
 
@@ -73,12 +74,13 @@ const rangesAnswer = z.object({
 type Deps = {
   database: Queries
   clickhouse: ClickHouse
+  tenants: Pick<Tenants, 'note'>
   /** The position until which everything accepted is stored; undefined while the queue is behind. */
   findPosition(): Promise<LivePosition | undefined>
 }
 
 /** Reads many series over a range of x, thinned to what a chart can show. */
-export function createRangeRoutes({ database, clickhouse, findPosition }: Deps): Route[] {
+export function createRangeRoutes({ database, clickhouse, tenants, findPosition }: Deps): Route[] {
   return [
     route({
       method: 'POST',
@@ -118,6 +120,7 @@ export function createRangeRoutes({ database, clickhouse, findPosition }: Deps):
         const position = live ? await findPosition() : undefined
         const keys = [...new Set(body.series.map((it) => it.experimentKey))]
         const experiments = await listChartExperiments(database, toViewer(caller), keys, [])
+        if (experiments[0]) tenants.note(experiments[0].workspaceName)
         const otherMetric = typeof x === 'object' ? { metric: x.metricName, context: x.context } : undefined
         const range: Range = {
           x: otherMetric ?? (x as (typeof axes)[number]),

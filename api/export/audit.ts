@@ -40,7 +40,7 @@ export function createAuditExportRoutes({ reads, clickhouse, slots }: Deps): Rou
       answer: z.string(),
       shape: 'bytes',
       async handle({ query: { format = 'parquet', ...asked }, caller, reply }) {
-        const signal = slots.take(caller.userId, reply.raw)
+        const signal = await slots.take(caller.userId, reply.raw)
         const given = toGivenAudit(listPages(caller.organizationId, toAuditFilter(asked)))
         const { stream, rows } = await clickhouse.streamExport(`${selectAudit} ${formatClause(format)}`, {
           isWhole: true,

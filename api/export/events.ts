@@ -36,8 +36,8 @@ export function createEventExportRoutes({ clickhouse, models, slots }: Deps): Ro
     { query, caller, reply }: Call<unknown, z.output<typeof labelQuery>, unknown>,
   ) {
     const { format = 'parquet', modelVersion: version, from, to } = query
-    const signal = slots.take(caller.userId, reply.raw)
     const model = await models.find(caller, query)
+    const signal = await slots.take(caller.userId, reply.raw)
     if (from !== undefined && to !== undefined && from >= to) {
       throw new HttpError('badRequest', 'to: must be later than from')
     }

@@ -65,8 +65,8 @@ export function createExportRoutes({ reads, clickhouse, access, findPosition, sl
       answer: z.string(),
       shape: 'bytes',
       async handle({ query: { format = 'parquet', part, ...named }, caller, reply }) {
-        const signal = slots.take(caller.userId, reply.raw)
         const { runs, name } = await findScope({ reads, clickhouse, access }, caller, named)
+        const signal = await slots.take(caller.userId, reply.raw)
         const { untilMs, between } =
           part === undefined ? { untilMs: Date.now(), between: undefined } : parsePartId(part)
         const scope = { what, runs, untilMs, between }
@@ -94,8 +94,8 @@ export function createExportRoutes({ reads, clickhouse, access, findPosition, sl
       answer: z.string(),
       shape: 'bytes',
       async handle({ query: { format = 'parquet', ...named }, caller, reply }) {
-        const signal = slots.take(caller.userId, reply.raw)
         const { runs, name } = await findScope({ reads, clickhouse, access }, caller, named)
+        const signal = await slots.take(caller.userId, reply.raw)
         const { query, given } = await selectWideRuns({ reads, clickhouse }, runs)
         const { stream, rows } = await clickhouse.streamExport(`${query} ${formatClause(format)}`, {
           isWhole: true,
@@ -125,8 +125,8 @@ export function createExportRoutes({ reads, clickhouse, access, findPosition, sl
       answer: manifestAnswer,
       shape: 'plain',
       async handle({ query: { what, rowsOfPart = rowsOfPartDefault, ...named }, caller, reply }) {
-        const signal = slots.take(caller.userId, reply.raw)
         const { runs } = await findScope({ reads, clickhouse, access }, caller, named)
+        const signal = await slots.take(caller.userId, reply.raw)
         const position = await findPosition()
         if (!position) throw unavailable('The service is catching up with what was accepted.', undefined, 5)
         const { receivedMs } = what === 'output' ? position.lines : position.points

@@ -28,6 +28,8 @@ type Settings = {
   streamsMax?: number
   heartbeatMs?: number
   everyMs?: number | undefined
+  /** Runs what is of no single request. */
+  outside?: <T>(work: () => T) => T
   /** How often is looked for what was just stored. */
   lookEveryMs?: number
 }
@@ -58,9 +60,9 @@ type Reader = {
 
 export function createChangeStreams(settings: Settings) {
   const { clickhouse, findPosition, onError } = settings
-  const { streamsMax, heartbeatMs, everyMs = everyMsDefault } = settings
+  const { streamsMax, heartbeatMs, outside, everyMs = everyMsDefault } = settings
   const lookEveryMs = Math.min(settings.lookEveryMs ?? lookEveryMsDefault, everyMs)
-  const readers = createReaders<Reader>({ streamsMax, heartbeatMs, beginsSilent: true, poll: look })
+  const readers = createReaders<Reader>({ streamsMax, heartbeatMs, beginsSilent: true, poll: look, outside })
   let toldAtMs = 0
 
   async function look(): Promise<number> {

@@ -56,6 +56,8 @@ type Settings = {
   beginsSilent?: boolean
   /** Looks for all readers, as long as there are any. @returns the pause until the next look */
   poll(): Promise<number>
+  /** Runs what is of no single request. */
+  outside?: (<T>(work: () => T) => T) | undefined
 }
 
 const streamsMaxDefault = 100
@@ -64,6 +66,7 @@ const heartbeatMsDefault = 15_000
 /** The open streams of this process. Whoever reads, one look serves all of them. */
 export function createReaders<Reader extends { events: Events }>(settings: Settings) {
   const { streamsMax = streamsMaxDefault, heartbeatMs = heartbeatMsDefault, beginsSilent = false, poll } = settings
+  const { outside = (work) => work() } = settings
   const readers = new Set<Reader>()
   const closing = new AbortController()
   let polling: Promise<void> | undefined
@@ -93,7 +96,7 @@ export function createReaders<Reader extends { events: Events }>(settings: Setti
       if (readers.size >= streamsMax) throw unavailable('This process has too many streams open.', undefined, 10)
       const reader = toReader()
       readers.add(reader)
-      polling ??= pollWhileRead().finally(() => {
+      polling ??= outside(pollWhileRead).finally(() => {
         polling = undefined
       })
       async function* events() {

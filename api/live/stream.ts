@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { experimentKey, list, object, optional, text } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
@@ -8,13 +9,20 @@ import type { Database } from '../../store/postgres/database.ts'
 import { listChartExperiments } from '../../store/postgres/experiments/chart-experiments.ts'
 import { listExperimentsById } from '../../store/postgres/experiments/experiments.ts'
 import { listActiveRuns } from '../../store/postgres/experiments/runs.ts'
+import type { Tenants } from '../../throttle/tenants.ts'
 import { type Access, type ProjectQuery, toViewer } from '../access.ts'
 import { projectQuery } from '../projects/projects.ts'
 import type { ChangeStreams } from './changes.ts'
 import { parseEventId, toStart } from './position.ts'
 import type { LiveStreams } from './streams.ts'
 
-type Deps = { database: Database; access: Access; liveStreams: LiveStreams; changeStreams: ChangeStreams }
+type Deps = {
+  database: Database
+  access: Access
+  tenants: Tenants
+  liveStreams: LiveStreams
+  changeStreams: ChangeStreams
+}
 
 const keysMax = 1_000
 
@@ -26,7 +34,7 @@ const eventStream = {
 }
 
 /** Streams updates of an experiment to subscribers. */
-export function createExperimentStreamRoutes({ database, access, liveStreams, changeStreams }: Deps): Route[] {
+export function createExperimentStreamRoutes({ database, access, tenants, liveStreams, changeStreams }: Deps): Route[] {
   return [
     route({
       method: 'GET',
@@ -47,14 +55,9 @@ export function createExperimentStreamRoutes({ database, access, liveStreams, ch
         const lastId = request.headers['last-event-id']
         const position = lastId === undefined ? toStart(Date.now()) : parseEventId(String(lastId))
         const experiment = await access.experiment(caller, query.experimentKey)
-        const { events, leave } = liveStreams.open(experiment, position, () =>
-          mayRead(caller, access.experiment(caller, query.experimentKey)),
+        return await open(reply, () =>
+          liveStreams.open(experiment, position, () => mayRead(caller, access.experiment(caller, query.experimentKey))),
         )
-        reply.raw.once('close', leave)
-        // The reader may have disconnected during the lookup.
-        if (reply.raw.destroyed) leave()
-        reply.headers(eventStream)
-        return Readable.from(events, { objectMode: false })
       },
     }),
 
@@ -86,15 +89,32 @@ export function createExperimentStreamRoutes({ database, access, liveStreams, ch
           experimentKeys === undefined
             ? await toProjectScope(caller, project)
             : await toKeysScope(caller, [...new Set(experimentKeys)])
-        const { events, leave } = changeStreams.open(scope, after)
-        reply.raw.once('close', leave)
-        // The reader may have disconnected during the lookup.
-        if (reply.raw.destroyed) leave()
-        reply.headers(eventStream)
-        return Readable.from(events, { objectMode: false })
+        return await open(reply, () => changeStreams.open(scope, after))
       },
     }),
   ]
+
+  /** Sends the events of a stream, within the limit of the tenant, until the reader leaves. */
+  async function open(reply: FastifyReply, openEvents: () => ReturnType<LiveStreams['open']>) {
+    const release = await tenants.hold('streamsMax')
+    let stream: ReturnType<LiveStreams['open']>
+    try {
+      stream = openEvents()
+    } catch (error) {
+      release()
+      throw error
+    }
+    const { events, leave } = stream
+    const end = () => {
+      leave()
+      release()
+    }
+    reply.raw.once('close', end)
+    // The reader may have disconnected during the lookup.
+    if (reply.raw.destroyed) end()
+    reply.headers(eventStream)
+    return Readable.from(events, { objectMode: false })
+  }
 
   async function toProjectScope(caller: Caller, project: ProjectQuery) {
     const { projectId } = await access.project(caller, project)
@@ -107,7 +127,11 @@ export function createExperimentStreamRoutes({ database, access, liveStreams, ch
 
   /** The experiments that the caller may see; looked up again with the permission. */
   async function toKeysScope(caller: Caller, keys: string[]) {
-    const find = async () => (await listChartExperiments(database, toViewer(caller), keys, [])).map((it) => it.id)
+    const find = async () => {
+      const found = await listChartExperiments(database, toViewer(caller), keys, [])
+      if (found[0]) tenants.note(found[0].workspaceName)
+      return found.map((it) => it.id)
+    }
     let ids = await find()
     return {
       isNamed: true,

@@ -33,6 +33,8 @@ type Settings = {
   streamsMax?: number
   heartbeatMs?: number
   everyMs?: number | undefined
+  /** Runs what is of no single request. */
+  outside?: <T>(work: () => T) => T
 }
 
 const everyMsDefault = 1_000
@@ -60,9 +62,9 @@ type Reader = {
 
 export function createLiveStreams(settings: Settings) {
   const { database, clickhouse, queueDepth, onError } = settings
-  const { streamsMax, heartbeatMs, everyMs = everyMsDefault } = settings
+  const { streamsMax, heartbeatMs, outside, everyMs = everyMsDefault } = settings
   const watermark = createWatermark(queueDepth)
-  const readers = createReaders<Reader>({ streamsMax, heartbeatMs, poll: look })
+  const readers = createReaders<Reader>({ streamsMax, heartbeatMs, poll: look, outside })
 
   async function look(): Promise<number> {
     const beganAt = performance.now()

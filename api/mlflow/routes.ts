@@ -58,12 +58,12 @@ export function createMlflowRoutes({
   return [
     ...createMlflowServerRoutes({ queries: database, access }),
     ...createMlflowExperimentRoutes({ database, access, find }),
-    ...createMlflowRunRoutes({ database, find, reader, heartbeats, rateLimited }),
+    ...createMlflowRunRoutes({ database, access, find, reader, heartbeats, rateLimited }),
     ...createMlflowSearchRoutes({ reads, clickhouse, find, reader, awaitStored }),
     ...createMlflowMetricRoutes({ clickhouse, find, awaitStored }),
     ...createMlflowArtifactRoutes({ ...deps, database, find, places, heartbeats, rateLimited }),
     ...createRegisteredModelRoutes({ ...deps, database, access, registry }),
     ...createModelVersionRoutes({ ...deps, database, access, registry, sources }),
-    ...createLoggedModelRoutes({ ...deps, database, find, models, heartbeats, rateLimited }),
+    ...createLoggedModelRoutes({ ...deps, database, access, find, models, heartbeats, rateLimited }),
   ]
 }

@@ -23,6 +23,7 @@ import {
   upsertRunModels,
 } from '../../store/postgres/mlflow/runs.ts'
 import { toOtherName } from '../../store/postgres/mlflow/tag-names.ts'
+import type { Access } from '../access.ts'
 import { createReadableName } from '../experiments/readable-name.ts'
 import type { RateLimitedWrite } from '../rate-limited-write.ts'
 import { runAnswer, runInfoAnswer, toRunInfo } from './answers.ts'
@@ -51,6 +52,7 @@ const datasetFields = object({
 
 type Deps = {
   database: Database
+  access: Access
   find: ExperimentFinder
   reader: RunReader
   heartbeats: Heartbeats
@@ -58,7 +60,7 @@ type Deps = {
 }
 
 /** Runs of MLflow: our experiments. */
-export function createMlflowRunRoutes({ database, find, reader, heartbeats, rateLimited }: Deps): Route[] {
+export function createMlflowRunRoutes({ database, access, find, reader, heartbeats, rateLimited }: Deps): Route[] {
   /** A write to a run that is charged as so many parameters or others. */
   async function save(
     type: 'parameters' | 'other',
@@ -99,6 +101,7 @@ export function createMlflowRunRoutes({ database, find, reader, heartbeats, rate
       const named = tags.find((it) => toOtherName(it.key) === 'Name')?.value
       const key = randomBytes(16).toString('hex')
       const name = body.run_name || named || createReadableName()
+      await access.roomForExperiments({ projectId: project.id })
       await insertExperiment(database, {
         key,
         projectId: project.id,

@@ -31,6 +31,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     settings,
     database,
     clickhouse,
+    tenants,
     eventReader,
     sandbox,
     backend,
@@ -74,6 +75,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     queueDepth,
     onError: onStoreError('live streams'),
     everyMs: intervals.liveMs,
+    outside: tenants.outside,
   })
   const { publicUrl, sessionDays } = settings
   const signIn = createSignIn({ database, checkKey, chargeCall: throttle.call, publicUrl, sessionDays })
@@ -82,10 +84,13 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     findPosition: liveStreams.findPosition,
     onError: onStoreError('live streams'),
     everyMs: intervals.liveMs,
+    outside: tenants.outside,
   })
   const routes = createApiRoutes({
     database,
     clickhouse,
+    tenants,
+    tenantLimits: settings.tenantLimits,
     eventReader,
     sandbox,
     objects,

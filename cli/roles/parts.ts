@@ -10,6 +10,7 @@ import type { Database } from '../../store/postgres/database.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { QueueBackend } from '../../store/queue/queue.ts'
 import type { Counters } from '../../throttle/counters.ts'
+import type { Tenants } from '../../throttle/tenants.ts'
 import type { Throttle } from '../../throttle/throttle.ts'
 import type { Settings, StoreUrls } from '../settings.ts'
 
@@ -30,6 +31,7 @@ export type Parts = {
   intervals: Intervals
   database: Database
   clickhouse: ClickHouse
+  tenants: Tenants
   eventReader: EventReader
   /** Undefined when callers may send no SQL. */
   sandbox: Sandbox | undefined

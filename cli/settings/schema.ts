@@ -606,6 +606,57 @@ const limits = {
         change: 'Operators whose runs log more images.',
       }),
     ),
+  SVC_WORKSPACE_POINTS_PER_MINUTE: count(1)
+    .optional()
+    .meta(
+      about({
+        type: 'points per minute',
+        description:
+          'Limit of one workspace for the points, lines and events of all its experiments and models together. Admins can override ' +
+          'this and the other limits of workspaces: [operating](operating.md#limits).',
+        change: 'Operators who share the service between teams.',
+        unset: 'no limit',
+      }),
+    ),
+  SVC_WORKSPACE_EXPERIMENTS_MAX: count(1)
+    .optional()
+    .meta(
+      about({
+        type: 'experiments',
+        description: 'The most experiments that a workspace may have.',
+        change: 'Operators who share the service between teams.',
+        unset: 'no limit',
+      }),
+    ),
+  SVC_WORKSPACE_STREAMS_MAX: count(1)
+    .default(50)
+    .meta(
+      about({
+        type: 'number',
+        description: 'How many live streams of a workspace an api process has open; a further one gets HTTP 429.',
+        change: 'Operators with many people in one workspace.',
+      }),
+    ),
+  SVC_WORKSPACE_EXPORTS_MAX: count(1)
+    .default(8)
+    .meta(
+      about({
+        type: 'number',
+        description: 'How many exports of a workspace an api process runs at a time; a further one gets HTTP 429.',
+        change: 'Operators with many people in one workspace.',
+      }),
+    ),
+  SVC_WORKSPACE_QUERIES_MAX: count(1)
+    .default(8)
+    .meta(
+      about({
+        type: 'number',
+        description:
+          'How many queries of a workspace an api process runs at a time in ClickHouse. Further ones wait for their turn, for half a ' +
+          'minute at most.',
+        change: 'Operators with a large ClickHouse and few workspaces.',
+      }),
+    ),
   SVC_WORKSPACE_BYTES_MAX: count(1)
     .optional()
     .meta(

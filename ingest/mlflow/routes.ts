@@ -48,7 +48,7 @@ export function createMlflowWriteRoutes({ database, writePoints, ...deps }: Deps
       try {
         await store()
       } catch (error) {
-        deps.throttle.giveBack({ type, experimentId: experiment.id, keyId, count })
+        deps.throttle.giveBack({ type, experiment, keyId, count })
         throw error instanceof ParameterChanged ? toChanged(error) : error
       }
       deps.counters.accepted(type, experiment.id, count)

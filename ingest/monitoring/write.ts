@@ -3,7 +3,7 @@ import { HttpError, needsEditor, withheldFrom } from '../../http/errors.ts'
 import type { Caller } from '../../http/route.ts'
 import type { SoughtWorkspace } from '../../store/postgres/accounts/workspaces.ts'
 import type { Counters } from '../../throttle/counters.ts'
-import type { Throttle } from '../../throttle/throttle.ts'
+import type { ChargedExperiment, Throttle } from '../../throttle/throttle.ts'
 import { type Batch, describeItemError, rejectItem } from './batch.ts'
 import type { ClaimBatches } from './claim-batches.ts'
 import type { ErrorLog } from './error-log.ts'
@@ -41,6 +41,15 @@ type Group = { workspaceName: string; modelName: string; items: Item[]; indexes:
 type WorkspaceGroup = Group & { workspace: SoughtWorkspace }
 
 type ModelGroup = WorkspaceGroup & { modelId: bigint }
+
+/** What a model's items are charged to. */
+export const toCharged = ({ modelId, workspace }: Pick<ModelGroup, 'modelId' | 'workspace'>): ChargedExperiment => ({
+  id: modelId,
+  limits: workspace.limits,
+  workspaceId: workspace.id,
+  organizationId: workspace.organizationId,
+  organizationLimits: workspace.organizationLimits,
+})
 
 type EventWrite = {
   batch: Batch
@@ -90,8 +99,7 @@ export function createEventWrite({ models, throttle, claimBatches, counters, err
     const admitted: ModelGroup[] = []
     try {
       for (const group of groups) {
-        const charged = { id: group.modelId, limits: group.workspace.limits }
-        const waiting = throttle.admit('events', charged, caller, group.items.length)
+        const waiting = throttle.admit('events', toCharged(group), caller, group.items.length)
         if (waiting) await waiting
         admitted.push(group)
       }
@@ -102,8 +110,8 @@ export function createEventWrite({ models, throttle, claimBatches, counters, err
   }
 
   function giveBack(groups: ModelGroup[], { keyId }: Caller) {
-    for (const { modelId, items } of groups) {
-      throttle.giveBack({ type: 'events', experimentId: modelId, keyId, count: items.length })
+    for (const group of groups) {
+      throttle.giveBack({ type: 'events', experiment: toCharged(group), keyId, count: group.items.length })
     }
   }
 

@@ -12,14 +12,26 @@ type Settings = {
   insertQuorum?: string | undefined
   /** Longest time a read may take; inserts and migrations get ten times as long. */
   readTimeoutMs?: number
+  /** Runs each read when it is its turn, with its priority: 1 goes before 2, 0 takes no part. */
+  admit?: Admit
 }
+
+type Admit = <T>(run: (priority: number) => Promise<T>) => Promise<T>
+
+const admitAtOnce: Admit = (run) => run(0)
 
 export type ClickHouse = ReturnType<typeof openClickHouse>
 
 /**
  * A connection to ClickHouse: one client for reads, with a time limit, and one for inserts. It connects with the first query.
  */
-export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeoutMs = 30_000 }: Settings) {
+export function openClickHouse({
+  url,
+  cluster,
+  insertQuorum = 'auto',
+  readTimeoutMs = 30_000,
+  admit = admitAtOnce,
+}: Settings) {
   const address = new URL(url)
   const database = decodeURIComponent(address.pathname.replace(/^\//, '')) || 'svc'
   address.pathname = ''
@@ -59,6 +71,7 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
   return {
     database,
     cluster,
+    admit,
 
     /** Runs a statement without an answer. */
     async command(query: string, settings: Record<string, string | number> = {}) {
@@ -67,8 +80,17 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
 
     /** Reads rows as objects; 64-bit integers come as strings. For small answers. */
     async rows<Row>(query: string, params: Record<string, unknown> = {}): Promise<Row[]> {
-      const answer = await nameTemporary(reads.query({ query, query_params: params, format: 'JSONEachRow' }))
-      return await answer.json<Row>()
+      return await admit(async (priority) => {
+        const answer = await nameTemporary(
+          reads.query({
+            query,
+            query_params: params,
+            format: 'JSONEachRow',
+            clickhouse_settings: toPriority(priority),
+          }),
+        )
+        return await answer.json<Row>()
+      })
     },
 
     /**
@@ -76,10 +98,11 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
      * a query that fails is an error here, never a truncated answer.
      */
     async stream(query: string, params: Record<string, unknown> = {}): Promise<Readable> {
-      const answer = await nameTemporary(
-        reads.exec({ query, query_params: params, clickhouse_settings: { wait_end_of_query: 1 } }),
-      )
-      return answer.stream as Readable
+      return await admit(async (priority) => {
+        const clickhouse_settings = { wait_end_of_query: 1 as const, ...toPriority(priority) }
+        const answer = await nameTemporary(reads.exec({ query, query_params: params, clickhouse_settings }))
+        return answer.stream as Readable
+      })
     },
 
     /**
@@ -162,6 +185,8 @@ export function openClickHouse({ url, cluster, insertQuorum = 'auto', readTimeou
     },
   }
 }
+
+const toPriority = (priority: number) => (priority === 0 ? {} : { priority: String(priority) })
 
 export type GivenRows = { structure: string; lines: Readable }
 

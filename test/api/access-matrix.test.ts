@@ -26,7 +26,15 @@ const kinds = [
  * What is read with a key only is closed to those who come with a share code. `use` reads what is of the workspace. Admins of the
  * organization may `administer`, and `manage and read` what they may read; only owners of the workspace may `manage`.
  */
-type Right = 'read' | 'read with a key' | 'use' | 'write' | 'administer' | 'manage and read' | 'manage'
+type Right =
+  | 'read'
+  | 'read with a key'
+  | 'use'
+  | 'use or administer'
+  | 'write'
+  | 'administer'
+  | 'manage and read'
+  | 'manage'
 type Place = {
   workspaceName: string
   projectName: string
@@ -356,6 +364,7 @@ const samples: Record<string, Sample> = {
     ({ workspaceName }) => ({ method: 'POST', body: { workspaceName, allowedStatus: ['QA'] } }),
   ],
   '/workspaces/members': ['use', ({ workspaceName }) => ({ query: { workspaceName } })],
+  '/workspace/usage': ['use or administer', ({ workspaceName }) => ({ query: { workspaceName } })],
   '/api/mpm/v2/model/details': ['use', ({ subjectId }) => ({ query: { modelId: subjectId } })],
   '/api/mpm/v2/model/numberOfPredictions': ['use', byModelId()],
   '/api/mpm/v2/features/drift': ['use', byModelId({ name: 'age' })],
@@ -573,13 +582,13 @@ const withoutKey = (path: string) => (path.startsWith('/clientlib/') ? 400 : 401
 
 const editors = new Set<Kind>(['editor', 'account', 'insider'])
 const viewers = new Set<Kind>(['viewer', 'auditor', 'reader'])
-const isReading = (right: Right) => right.startsWith('read') || right === 'use'
+const isReading = (right: Right) => right.startsWith('read') || right.startsWith('use')
 /** Whoever has a role in the workspace knows that it is there; so does its admin. */
 const knowsWorkspace = (kind: Kind) => kind === 'owner' || editors.has(kind) || viewers.has(kind)
 
 function mayDo(right: Right, kind: Kind, isPublic: boolean): boolean {
   if (kind === 'owner') return true
-  if (kind === 'admin' && right === 'administer') return true
+  if (kind === 'admin' && right.endsWith('administer')) return true
   if (kind === 'admin' && right === 'manage and read') return isPublic
   if (editors.has(kind)) return isReading(right) || right === 'write'
   if (viewers.has(kind)) return isReading(right)

@@ -23,6 +23,7 @@ const neverRead = new Set([
   '/admin/backups',
   // What is sent in this minute.
   '/admin/usage',
+  '/workspace/usage',
   // Their answers have no end.
   '/experiment/stream',
   '/experiments/stream',

@@ -50,7 +50,7 @@ function openThrottle({ perExperiment = 60, perKey = 6_000 } = {}) {
       }
     },
     giveBack(count: number) {
-      throttle.giveBack({ type: 'metrics', experimentId: 1n, keyId: 'key', count })
+      throttle.giveBack({ type: 'metrics', experiment: { id: 1n, limits: {} }, keyId: 'key', count })
     },
     pass(seconds: number) {
       nowMs += seconds * 1_000

@@ -171,7 +171,7 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
       const { body } = await service.client.get(`/admin/limits?workspaceName=${service.workspaceName}`)
       expect(body.limits).toEqual({ pointsPerMetricMax: 1000 })
 
-      for (const section of ['clients', 'sessions', 'members', 'theme']) {
+      for (const section of ['clients', 'sessions', 'members', 'usage', 'theme']) {
         for (const colorScheme of ['light', 'dark'] as const) {
           await page.emulateMedia({ colorScheme })
           await page.goto(`/-/settings?section=${section}`)

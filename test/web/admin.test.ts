@@ -177,6 +177,12 @@ describe.skipIf(noBrowser)(`the administration (${noBrowser ?? 'in Chromium'})`,
     await page.getByLabel('Points of metrics a minute').fill('50')
     await page.getByRole('button', { name: 'Save limits' }).click()
     await page.getByText('The limits are saved.').waitFor()
+    await page.getByLabel('Experiments', { exact: true }).first().fill('1000')
+    await page.getByRole('button', { name: 'Save limits' }).click()
+    await table('Usage of the workspace').getByText('1,000').waitFor()
+    await page.getByLabel('Exports at once').last().fill('77')
+    await page.getByRole('button', { name: 'Save for the organization' }).click()
+    await table('Usage of the organization').getByText('77').waitFor()
     const send = (count: number) =>
       client.post('/write/experiment/metrics/batch', {
         experimentKey,
@@ -194,7 +200,12 @@ describe.skipIf(noBrowser)(`the administration (${noBrowser ?? 'in Chromium'})`,
     await expectInBothThemes()
     await table('Held back in the last hour').getByRole('link', { name: attack }).first().click()
     await page.waitForURL(`**/${workspaceName}/${projectName}/${experimentKey}`)
-    await client.send('PUT', '/admin/limits', JSON.stringify({ workspaceName, limits: { metricsPerMinute: null } }))
+    await client.send(
+      'PUT',
+      '/admin/limits',
+      JSON.stringify({ workspaceName, limits: { metricsPerMinute: null, experimentsMax: null } }),
+    )
+    await client.send('PUT', '/admin/limits', JSON.stringify({ organization: true, limits: { exportsMax: null } }))
   })
 
   it('a shorter retention is asked for once more, and says what it deletes', async () => {

@@ -8,6 +8,7 @@ import { Members } from './members-section.tsx'
 import { Sessions } from './sessions-section.tsx'
 import styles from './settings.module.css'
 import { ThemeSection } from './theme-section.tsx'
+import { Usage } from './usage-section.tsx'
 
 type Section = { id: string; title: string; draw(reader: Session): React.ReactNode }
 
@@ -16,6 +17,7 @@ const sections: Section[] = [
   { id: 'clients', title: 'Connect a client', draw: (reader) => <Clients reader={reader} /> },
   { id: 'sessions', title: 'Sessions', draw: () => <Sessions /> },
   { id: 'members', title: 'Workspace members', draw: (reader) => <Members reader={reader} /> },
+  { id: 'usage', title: 'Usage', draw: (reader) => <Usage reader={reader} /> },
   { id: 'theme', title: 'Appearance', draw: () => <ThemeSection /> },
 ]
 

@@ -3,6 +3,7 @@ import { type Sender, usage } from '../api/admin.ts'
 import { PageLink, toPagePath } from '../kit/page-link.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toAgo, toBytes, toCount, toTime } from '../kit/text.ts'
+import { Share } from '../kit/usage/share.tsx'
 import styles from './admin.module.css'
 import { toTypeName } from './words.ts'
 
@@ -133,21 +134,4 @@ function Name({ sender, workspaceName }: { sender: Sender; workspaceName: string
   const { experimentKey, projectName, name } = sender
   if (experimentKey === null || projectName === null) return name
   return <PageLink path={toPagePath(workspaceName, projectName, experimentKey)}>{name}</PageLink>
-}
-
-const high = 0.8
-
-function Share({ used }: { used: number }) {
-  const percent = used > 0 && used < 0.01 ? '< 1 %' : `${Math.round(used * 100)} %`
-  return (
-    <div className={styles.share}>
-      <span className={styles.bar} aria-hidden="true">
-        <span
-          data-state={used >= 1 ? 'wrong' : used > high ? 'warning' : 'ok'}
-          style={{ width: `${Math.min(100, used * 100)}%` }}
-        />
-      </span>
-      {percent}
-    </div>
-  )
 }

@@ -183,3 +183,22 @@ export const limits = (workspaceName: string) =>
   })
 export const setLimits = (workspaceName: string, given: Record<string, number | null>) =>
   call('PUT', api('/admin/limits'), { workspaceName, limits: given })
+
+/** Those of all workspaces together. */
+export const organizationLimits = queryOptions({
+  queryKey: ['admin', 'limits'],
+  queryFn: async ({ signal }) =>
+    (await read<{ limits: Limits }>('/admin/limits', { organization: 'true' }, { signal })).limits,
+})
+export const setOrganizationLimits = (given: Record<string, number | null>) =>
+  call('PUT', api('/admin/limits'), { organization: true, limits: given })
+
+export type Used = { name: string; used: number; max: number | null }
+
+/** What a workspace, and its organization, use of their limits. */
+export const tenantUsage = (workspaceName: string) =>
+  queryOptions({
+    queryKey: ['usage', workspaceName],
+    queryFn: ({ signal }) =>
+      read<{ workspace: Used[]; organization: Used[] }>('/workspace/usage', { workspaceName }, { signal }),
+  })

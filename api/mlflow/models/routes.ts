@@ -17,6 +17,7 @@ import {
   updateLoggedModel,
 } from '../../../store/postgres/mlflow/logged-models.ts'
 import { type MlflowRun, updateRunStatus } from '../../../store/postgres/mlflow/runs.ts'
+import type { Access } from '../../access.ts'
 import type { OrphanedObjects } from '../../assets/orphaned-objects.ts'
 import { createReadableName } from '../../experiments/readable-name.ts'
 import type { RateLimitedWrite } from '../../rate-limited-write.ts'
@@ -48,6 +49,7 @@ const status = z
 
 type Deps = {
   database: Database
+  access: Access
   find: ExperimentFinder
   models: LoggedModelFinder
   orphanedObjects: OrphanedObjects
@@ -57,7 +59,7 @@ type Deps = {
 
 /** Models that runs log, as newer clients keep them. Their files are a model of the experiment. */
 export function createLoggedModelRoutes(deps: Deps): Route[] {
-  const { database, find, models, orphanedObjects, heartbeats, rateLimited } = deps
+  const { database, access, find, models, orphanedObjects, heartbeats, rateLimited } = deps
 
   async function read(call: MlflowCall, id: string, orDeleted = false) {
     const model = await models.readable(call, id, { orDeleted })
@@ -88,6 +90,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
       if (run.projectId === project.id) return run
       throw new HttpError('badRequest', `source_run_id: the run ${runId} is of the experiment ${run.projectId}.`)
     }
+    await access.roomForExperiments({ projectId: project.id })
     const [key, nowMs] = [randomBytes(16).toString('hex'), Date.now()]
     await insertExperiment(database, { key, projectId: project.id, userId: call.caller.userId, name, nowMs })
     const made = await find.activeRun(call, key)

@@ -10,7 +10,7 @@ import { csvEvents, csvLabels, csvTrainingEvents } from '../descriptions.ts'
 import type { FieldError } from '../event.ts'
 import { tooManyModels } from '../models.ts'
 import { type ModelItem, storeItems } from '../store-items.ts'
-import { type EventDeps, toRefusal, unknownWorkspace } from '../write.ts'
+import { type EventDeps, toCharged, toRefusal, unknownWorkspace } from '../write.ts'
 import { type CsvKind, type CsvQuery, readForm, refuseLateFields } from './form.ts'
 import { readHead } from './head.ts'
 import { type Header, readHeader, readLine } from './lines.ts'
@@ -189,7 +189,7 @@ function createBatchStore(
   { progress, signal }: Incoming,
   { workspace, modelId }: Target,
 ) {
-  const charged = { id: modelId, limits: workspace.limits }
+  const charged = toCharged({ modelId, workspace })
   return async function store(batch: ModelItem[]): Promise<void> {
     await deps.throttle.wait('events', charged, caller, batch.length, signal)
     const { isNew, labels } = await retryWhileUnavailable(

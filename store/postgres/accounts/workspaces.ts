@@ -159,7 +159,14 @@ export async function deleteMember(
 }
 
 /** A workspace to write to with its limits, or why not. */
-export type SoughtWorkspace = { id: string; name: string; limits: GivenLimits; refusal: Refusal | null }
+export type SoughtWorkspace = {
+  id: string
+  name: string
+  limits: GivenLimits
+  organizationId: string
+  organizationLimits: GivenLimits
+  refusal: Refusal | null
+}
 
 /** A workspace to write to by name; absent and foreign look the same. */
 export async function findWritableWorkspace(
@@ -168,9 +175,10 @@ export async function findWritableWorkspace(
   name: string,
 ): Promise<SoughtWorkspace | undefined> {
   return await queries.row<SoughtWorkspace>(
-    `SELECT w.id, w.name, w.limits,
+    `SELECT w.id, w.name, w.limits, o.id AS "organizationId", o.limits AS "organizationLimits",
        CASE WHEN ${mayWrite('w')} THEN NULL WHEN ${mayUse('w')} THEN 'role' ELSE 'withheld' END AS refusal
-     FROM workspaces w WHERE (${mayUse('w')} OR ${isWithheld('w')}) AND w.name = $2`,
+     FROM workspaces w JOIN organizations o ON o.id = w.organization_id
+     WHERE (${mayUse('w')} OR ${isWithheld('w')}) AND w.name = $2`,
     [viewerId, name],
   )
 }

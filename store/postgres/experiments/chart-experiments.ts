@@ -1,7 +1,13 @@
 import { mayReadExperiment, toViewerValues, type Viewer } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
 
-export type ChartExperiment = { id: bigint; key: string; startTimeMs: bigint; parameters: Record<string, string> }
+export type ChartExperiment = {
+  id: bigint
+  key: string
+  workspaceName: string
+  startTimeMs: bigint
+  parameters: Record<string, string>
+}
 
 /**
  * Experiments that the viewer may see, each with the parameters asked for. Absent, deleted and foreign experiments are left
@@ -14,7 +20,7 @@ export async function listChartExperiments(
   parameterNames: string[],
 ): Promise<ChartExperiment[]> {
   const rows = await queries.rows<Omit<ChartExperiment, 'parameters'> & { names: string[]; values: string[] }>(
-    `SELECT e.id, e.key, e.start_time_ms AS "startTimeMs",
+    `SELECT e.id, e.key, w.name AS "workspaceName", e.start_time_ms AS "startTimeMs",
        ARRAY(SELECT v.name ${parametersOf}) AS names, ARRAY(SELECT v.value ${parametersOf}) AS values
      FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
      WHERE e.key = ANY($4) AND e.deleted_at IS NULL AND ${mayReadExperiment('e', 'p', 'w')}`,

@@ -72,7 +72,11 @@ export async function insertExperiment(queries: Queries, experiment: NewExperime
 }
 
 /** The fields that a write needs of its experiment. */
-export type WritableExperiment = Pick<Experiment, 'id' | 'limits'>
+export type WritableExperiment = Pick<Experiment, 'id' | 'limits'> & {
+  workspaceId?: string
+  organizationId?: string
+  organizationLimits?: GivenLimits
+}
 
 /** An experiment that the caller may write to, or why not. */
 export type SoughtExperiment = WritableExperiment & { workspaceName: string; refusal: Refusal | null }
@@ -87,10 +91,12 @@ export async function findWritableExperiments(
   const rows = await queries.rows<
     WritableExperiment & { key: string; workspaceName: string; refusal: Refusal | 'foreign' | null }
   >(
-    `SELECT e.key, e.id, w.limits || p.limits AS limits, w.name AS "workspaceName",
+    `SELECT e.key, e.id, w.limits || p.limits AS limits, w.name AS "workspaceName", w.id AS "workspaceId",
+       o.id AS "organizationId", o.limits AS "organizationLimits",
        CASE WHEN ${mayWriteProject('p', 'w')} THEN NULL WHEN ${hasProject('p', 'w')} THEN 'role'
          WHEN ${isWithheld('w')} THEN 'withheld' ELSE 'foreign' END AS refusal
      FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
+       JOIN organizations o ON o.id = w.organization_id
      WHERE e.key = ANY($2) AND e.deleted_at IS NULL`,
     [viewerId, keys],
   )

@@ -133,9 +133,12 @@ describe('limits', () => {
       [{ ...own, limits: { metricsPerMinutes: 5 } }, /^limits: there are only metricsPerMinute, /],
       [{ ...own, limits: [] }, /^limits: expected an object of limits$/],
       [own, /^limits: /],
-      [{ limits: {} }, /^Name a workspace by workspaceName/],
-      [{ ...own, keyId: 'x', limits: {} }, /^Name a workspace by workspaceName/],
-      [{ projectId: 'x', projectName: 'one', limits: {} }, /^Name a workspace by workspaceName/],
+      [{ limits: {} }, /^Name the organization by organization=true, a workspace by workspaceName/],
+      [{ ...own, keyId: 'x', limits: {} }, /^Name the organization by organization=true, a workspace by workspaceName/],
+      [
+        { projectId: 'x', projectName: 'one', limits: {} },
+        /^Name the organization by organization=true, a workspace by workspaceName/,
+      ],
     ]
     for (const [body, message] of wrong) expectRefusal(await put(body), 400, 8000001, message)
     const { body } = await admin.get('/admin/keys')

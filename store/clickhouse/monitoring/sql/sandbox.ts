@@ -78,19 +78,22 @@ export function openSandbox({
   async function run(query: string, more: RunOptions & { models?: bigint[]; params?: Record<string, unknown> } = {}) {
     const tokens = await Promise.all((more.models ?? []).map(ensureToken))
     try {
-      const answer = await client.query({
-        query,
-        format: 'JSONCompact',
-        query_params: more.params ?? {},
-        clickhouse_settings: {
-          ...settings,
-          [tokensSetting]: tokens.join(','),
-          ...(more.rows !== undefined && { limit: String(more.rows) }),
-          ...(more.isNullForEmpty && { aggregate_functions_null_for_empty: 1 }),
-        },
+      return await clickhouse.admit(async (priority) => {
+        const answer = await client.query({
+          query,
+          format: 'JSONCompact',
+          query_params: more.params ?? {},
+          clickhouse_settings: {
+            ...settings,
+            [tokensSetting]: tokens.join(','),
+            ...(more.rows !== undefined && { limit: String(more.rows) }),
+            ...(more.isNullForEmpty && { aggregate_functions_null_for_empty: 1 }),
+            ...(priority > 0 && { priority: String(priority) }),
+          },
+        })
+        const { meta = [], data } = await answer.json<unknown[]>()
+        return { columns: meta, rows: data }
       })
-      const { meta = [], data } = await answer.json<unknown[]>()
-      return { columns: meta, rows: data }
     } catch (error) {
       throw toSqlError(error)
     }

@@ -1,0 +1,154 @@
+import { describe, expect, it } from 'vitest'
+import type { GivenLimits, TenantLimits } from '../../store/limits.ts'
+import { createTenants } from '../../throttle/tenants.ts'
+import { Throttled } from '../../throttle/throttle.ts'
+
+type Options = { workspace?: GivenLimits; organization?: GivenLimits; defaults?: TenantLimits }
+
+function openTenants({ workspace = {}, organization = {}, defaults = { workspace: {}, organization: {} } }: Options) {
+  const refused: string[] = []
+  const tenants = createTenants({
+    find: async ({ workspaceName }) => ({ workspace: workspaceName === 'own' ? workspace : {}, organization }),
+    defaults,
+    onRefused: (limit) => refused.push(limit),
+    onError: (error) => {
+      throw error
+    },
+  })
+  /** Runs as a request that is about a workspace. */
+  const as = <T>(workspaceName: string, work: () => T, userId = 'user') =>
+    tenants.within({ organizationId: 'organization', userId }, () => {
+      tenants.note(workspaceName)
+      return work()
+    })
+  return { tenants, refused, as }
+}
+
+/** A query that runs until it is told to end. */
+function aQuery() {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const priorities: number[] = []
+  return {
+    priorities,
+    end: resolve,
+    run: async (priority: number) => {
+      priorities.push(priority)
+      await promise
+    },
+  }
+}
+
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+describe('queries at once', () => {
+  it('wait for their turn in the lane of their workspace, in order, and those of another do not', async () => {
+    const { tenants, as } = openTenants({ defaults: { workspace: { queriesMax: 2 }, organization: {} } })
+    const greedy = Array.from({ length: 5 }, aQuery)
+    const running = greedy.map((it) => as('own', () => tenants.query(it.run)))
+    const quiet = aQuery()
+    const other = as('other', () => tenants.query(quiet.run))
+    await settled()
+    expect(greedy.map((it) => it.priorities)).toEqual([[1], [2], [], [], []])
+    expect(quiet.priorities).toEqual([1])
+    expect(tenants.queriesWaiting()).toBe(3)
+    expect(tenants.inUse({ organizationId: 'organization', userId: null, workspaceName: 'own' }, 'queriesMax')).toBe(5)
+
+    greedy[1]?.end()
+    await running[1]
+    await settled()
+    expect(greedy.map((it) => it.priorities.length)).toEqual([1, 1, 1, 0, 0])
+    for (const it of [...greedy, quiet]) it.end()
+    await Promise.all([...running, other])
+    expect(greedy.every((it) => it.priorities.length === 1)).toBe(true)
+    expect(tenants.queriesWaiting()).toBe(0)
+    expect(tenants.inUse({ organizationId: 'organization', userId: null, workspaceName: 'own' }, 'queriesMax')).toBe(0)
+  })
+
+  it('a query that fails gives its place to the next', async () => {
+    const { tenants, as } = openTenants({ workspace: { queriesMax: 1 } })
+    const failing = as('own', () => tenants.query(() => Promise.reject(new Error('broken'))))
+    const next = as('own', () => tenants.query(async () => 'done'))
+    await expect(failing).rejects.toThrow('broken')
+    expect(await next).toBe('done')
+  })
+
+  it('of an organization are those of all its workspaces', async () => {
+    const { tenants, as } = openTenants({ organization: { queriesMax: 1 } })
+    const first = aQuery()
+    const second = aQuery()
+    const running = [as('own', () => tenants.query(first.run)), as('other', () => tenants.query(second.run))]
+    await settled()
+    expect(second.priorities).toEqual([])
+    first.end()
+    second.end()
+    await Promise.all(running)
+    expect(second.priorities).toEqual([1])
+  })
+
+  it('too many that wait are refused with the limit and what to do', async () => {
+    const { tenants, refused, as } = openTenants({ workspace: { queriesMax: 1 } })
+    const first = aQuery()
+    const running = Array.from({ length: 201 }, () => as('own', () => tenants.query(first.run)))
+    await settled()
+    const error = await as('own', () => tenants.query(first.run)).catch((error: unknown) => error)
+    expect(error).toBeInstanceOf(Throttled)
+    expect((error as Throttled).message).toBe(
+      'The workspace "own" has 1 queries at once, the most that it may have in one process (the limit queriesMax): wait until one ' +
+        'has ended, or ask an admin for more.',
+    )
+    expect((error as Throttled).headers).toEqual({ 'retry-after': '2' })
+    expect(refused).toEqual(['queriesMax'])
+    first.end()
+    await Promise.all(running)
+  })
+
+  it('of no tenant run at once, also when a request began them', async () => {
+    const { tenants, as } = openTenants({ workspace: { queriesMax: 1 } })
+    const priorities: number[] = []
+    const run = async (priority: number) => void priorities.push(priority)
+    await tenants.query(run)
+    await as('own', () => tenants.outside(() => tenants.query(run)))
+    expect(priorities).toEqual([0, 0])
+  })
+
+  it('of a request without a workspace stand in the lane of its user', async () => {
+    const { tenants } = openTenants({ defaults: { workspace: { queriesMax: 1 }, organization: {} } })
+    const first = aQuery()
+    const within = (userId: string, run: (priority: number) => Promise<unknown>) =>
+      tenants.within({ organizationId: 'organization', userId }, () => tenants.query(run))
+    const running = [within('one', first.run), within('one', first.run)]
+    await within('another', async () => undefined)
+    expect(tenants.queriesWaiting()).toBe(1)
+    first.end()
+    await Promise.all(running)
+  })
+})
+
+describe('streams and exports', () => {
+  it('are refused over the limit of the workspace, and let in when one has ended', async () => {
+    const { tenants, refused, as } = openTenants({ workspace: { streamsMax: 2, exportsMax: 1 } })
+    const hold = (workspaceName: string) => as(workspaceName, () => tenants.hold('streamsMax'))
+    const releases = [await hold('own'), await hold('own')]
+    await expect(hold('own')).rejects.toThrow('The workspace "own" has 2 streams open at once')
+    // Each kind, and each workspace, for itself.
+    await as('own', () => tenants.hold('exportsMax'))
+    await hold('other')
+    // Twice is once.
+    releases[0]?.()
+    releases[0]?.()
+    await hold('own')
+    await expect(hold('own')).rejects.toThrow(Throttled)
+    expect(refused).toEqual(['streamsMax', 'streamsMax'])
+  })
+
+  it('are refused over the limit of the organization, whichever workspace they are of', async () => {
+    const { tenants, as } = openTenants({ organization: { exportsMax: 1 } })
+    const release = await as('own', () => tenants.hold('exportsMax'))
+    await expect(as('other', () => tenants.hold('exportsMax'))).rejects.toThrow(
+      'This organization has 1 exports at once',
+    )
+    expect(tenants.inUse({ organizationId: 'organization', userId: null }, 'exportsMax')).toBe(1)
+    release()
+    await as('other', () => tenants.hold('exportsMax'))
+  })
+})
