@@ -820,7 +820,7 @@ async function forEachScope(
 }
 
 /** Whether the key of one project opens a route. */
-const isOfProject = (path: string, right: Right) => right !== 'use' && !ofWorkspace.test(path)
+const isOfProject = (path: string, right: Right) => !right.startsWith('use') && !ofWorkspace.test(path)
 const ofWorkspace =
   /^\/((write\/|get\/)?artifacts\/|(write\/)?template\/(upload|download|delete)|write\/project\/create|mpm\/|(write\/)?registry)/
 

@@ -24,10 +24,9 @@ beforeAll(async () => {
   const user = { userName: 'somebody', workspaceName: 'vision', isAdmin: true }
   ;({ organizationId } = await ensureUser(database, { ...user, organizationName: 'default' }))
   acts = async () =>
-    (await listAudit(database, { organizationId, beforeId: undefined, limit: 10 })).map(({ act, subject }) => [
-      act,
-      subject,
-    ])
+    (await listAudit(database, { organizationId, act: 'limits.set', beforeId: undefined, limit: 10 })).map(
+      ({ act, subject }) => [act, subject],
+    )
 })
 
 const run = (...words: string[]) => svc(['limits', ...words], { POSTGRES_URL: stores.postgresUrl }, onClose)
