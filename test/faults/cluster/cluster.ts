@@ -13,6 +13,7 @@ import { createClient } from '../../kit/http/client.ts'
 import { type SupervisedRole, superviseRole } from '../../kit/processes/supervised-role.ts'
 import type { QueueKind } from '../../kit/service.ts'
 import { openSupervisedStores } from '../../kit/stores/supervised-stores.ts'
+import { migrateWith, type Version, workingTree } from '../rolling/revision.ts'
 
 /** An experiment: its key over HTTP, its id in ClickHouse. */
 export type Experiment = { key: string; id: string }
@@ -27,6 +28,8 @@ type Settings = {
   settings?: Record<string, string>
   /** Which roles to start, each as often as it is listed. */
   roles?: Role[]
+  /** The version that makes the tables and runs at first; the working tree by default. */
+  version?: Version
 }
 
 const queuePrefix = 'faults'
@@ -37,13 +40,21 @@ const usualRoles: Role[] = ['ingest', 'ingest', 'worker', 'worker', 'api']
  * The service as in production: every role and every store is a process of its own and is started again when it ends. Two
  * ingest, two workers and one api unless `roles` says otherwise; everything lives in a temporary folder.
  */
-export async function startCluster({ queue, closers, diskBytes, settings = {}, roles: wanted = usualRoles }: Settings) {
+export async function startCluster({
+  queue,
+  closers,
+  diskBytes,
+  settings = {},
+  roles: wanted = usualRoles,
+  version = workingTree,
+}: Settings) {
   if (process.platform !== 'linux') throw new Error('Killing and watching processes needs Linux (/proc).')
   const folder = await mkdtemp(path.join(tmpdir(), 'svc-faults-'))
   closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }))
   const stores = await openSupervisedStores({ folder, queue, closers, diskBytes })
   const apiKey = createApiKey()
-  await migrateStores(stores.urls, apiKey)
+  if (version === workingTree) await migrateStores(stores.urls, apiKey)
+  else await migrateWith(version, stores.urls, { ...settings, SVC_BOOTSTRAP_API_KEY: apiKey })
 
   const numberOf = (index: number) => wanted.slice(0, index + 1).filter((it) => it === wanted[index]).length
   const roles = await Promise.all(wanted.map((role, index) => startOne(role, `${role} ${numberOf(index)}`)))
@@ -77,9 +88,9 @@ export async function startCluster({ queue, closers, diskBytes, settings = {}, r
     },
   }
 
-  async function startOne(role: Role, name: string): Promise<SupervisedRole> {
+  async function startOne(role: Role, name: string, { script } = version): Promise<SupervisedRole> {
     const own = { SVC_LOG_LEVEL: 'warn', SVC_QUEUE_PREFIX: queuePrefix, ...settings }
-    return await superviseRole({ role, name, stores: stores.urls, settings: own, closers })
+    return await superviseRole({ role, name, stores: stores.urls, settings: own, closers, script })
   }
 
   /** Counts the blocks in all queues, waiting or in work; undefined while the queue does not answer. */

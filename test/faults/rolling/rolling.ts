@@ -6,10 +6,14 @@ import { listDifferences } from '../verify/verification.ts'
 import { renderRolling } from './report.ts'
 import { chartPace, listRefusals, runRolling } from './run.ts'
 
-/** `npm run rolling`: replaces every process of every role under load and compares the stored rows with the acknowledged ones. */
+/**
+ * `npm run rolling`: replaces every process of every role under load and compares the stored rows with the acknowledged ones.
+ * With `--from` it is an upgrade, a rollback of the application, and the upgrade again.
+ */
 const usage = `Usage: npm run rolling -- [options]
 
   --rounds N       how often each process is replaced (default 3)
+  --from REVISION  begin with this version out of git, upgrade to the working tree, go back, and upgrade again
   --clients N      how many clients write (default 20)
   --seed N         which sequence of writes to draw (default: from the clock)
   --queue KIND     redis or postgres (default: redis when there is a redis-server on the PATH)
@@ -20,6 +24,7 @@ function readOptions() {
   const { values } = parseArgs({
     options: {
       rounds: { type: 'string', default: '3' },
+      from: { type: 'string' },
       clients: { type: 'string', default: '20' },
       seed: { type: 'string', default: String(Date.now() % 1_000_000) },
       queue: { type: 'string' },
@@ -37,12 +42,12 @@ function readOptions() {
 }
 
 await runTool('rolling', async (tool) => {
-  const { rounds, clients, seed, queue, json, help } = readOptions()
+  const { rounds, from, clients, seed, queue, json, help } = readOptions()
   if (help) {
     process.stdout.write(usage)
     return 0
   }
-  const result = await runRolling({ rounds, clients, seed, queue, pace: chartPace, ...tool })
+  const result = await runRolling({ rounds, from, clients, seed, queue, pace: chartPace, ...tool })
   await writeJson(json, result)
   process.stdout.write(renderRolling(result, describeTerminal(process.stdout, process.env)))
   const isWell = listRefusals(result).length + listDifferences(result.verified, []).length === 0

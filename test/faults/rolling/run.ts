@@ -12,6 +12,7 @@ import { runReaders } from '../load/readers.ts'
 import { createTally } from '../load/tally.ts'
 import { createLedger } from '../verify/ledger.ts'
 import { verify, waitUntilEmpty } from '../verify/verification.ts'
+import { migrateWith, openRevision, type Version, workingTree } from './revision.ts'
 
 type RollingOptions = {
   rounds: number
@@ -20,6 +21,8 @@ type RollingOptions = {
   clients: number
   /** How long an old process waits before it gets SIGTERM, and then before it takes no more requests. */
   pace: { preStopMs: number; shutdownDelaySeconds: number }
+  /** A git revision to begin with: it is upgraded to the working tree, rolled back, and upgraded again. */
+  from?: string | undefined
 }
 
 type Settings = RollingOptions & { closers: Closers; status: StatusLine; signal: AbortSignal }
@@ -36,17 +39,31 @@ const experimentCount = 5
 const readyMsMax = 120_000
 const emptyMsMax = 180_000
 
+/** What the processes of a round are replaced by, and whether its `svc migrate` runs before, under load. */
+type Round = { version: Version; migrates: boolean }
+
 /**
  * Replaces every process of every role under load, one at a time, as Kubernetes does: a new one starts and is ready, then
  * the old one gets SIGTERM while balancers still send to it. Afterwards compares stored and acknowledged rows.
+ *
+ * With `from` the processes are of that version at first. They are replaced by those of the working tree after its `svc
+ * migrate`, by the old ones again on the new schema, and once more by the new ones.
  */
-export async function runRolling({ rounds, seed, queue, clients, pace, closers, status, signal }: Settings) {
+export async function runRolling({ rounds, seed, queue, clients, pace, from, closers, status, signal }: Settings) {
+  const old = from === undefined ? undefined : await openRevision(from, closers)
+  const plan: Round[] = old
+    ? [
+        { version: workingTree, migrates: true },
+        { version: old, migrates: false },
+        { version: workingTree, migrates: false },
+      ]
+    : Array.from({ length: rounds }, () => ({ version: workingTree, migrates: false }))
   status.say(`Seed ${seed}, queue in ${queue}: starting stores and two of each role in a temporary folder`)
   const settings = {
     SVC_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
     SVC_SHUTDOWN_DELAY_SECONDS: String(pace.shutdownDelaySeconds),
   }
-  const cluster = await startCluster({ queue, closers, settings, roles })
+  const cluster = await startCluster({ queue, closers, settings, roles, ...(old && { version: old }) })
   const endpoints = { ingest: createEndpoints(closers), api: createEndpoints(closers) }
   const balanced = (role: Role): Endpoints | undefined =>
     role === 'ingest' || role === 'api' ? endpoints[role] : undefined
@@ -72,23 +89,33 @@ export async function runRolling({ rounds, seed, queue, clients, pace, closers, 
   closers.push(async () => void (await readers.finish()))
 
   const replaced: Record<string, number> = {}
-  for (let round = 0; round < rounds; round++) {
-    for (const old of [...pods]) {
+  let migratedSeconds: number | undefined
+  for (const [round, { version, migrates }] of plan.entries()) {
+    if (old) status.say(`Round ${round + 1}: to ${version.name}${migrates ? ', after its svc migrate' : ''}`)
+    if (migrates) {
+      const migratedFrom = performance.now()
+      await migrateWith(version, cluster.stores.urls, settings)
+      migratedSeconds = (performance.now() - migratedFrom) / 1_000
+      await sleep(pace.preStopMs)
+    }
+    for (const pod of [...pods]) {
       signal.throwIfAborted()
       const { points, lines } = ledger.counts()
       status.show(
-        `round ${round + 1} of ${rounds}: ${old.name}  ${toText(points + lines)} rows acknowledged, ` +
+        `round ${round + 1} of ${plan.length}: ${pod.name}  ${toText(points + lines)} rows acknowledged, ` +
           `${toText(readers.report().answered)} reads`,
       )
-      await replace(old, round)
-      replaced[old.kind] = (replaced[old.kind] ?? 0) + 1
+      await replace(pod, round, version)
+      replaced[pod.kind] = (replaced[pod.kind] ?? 0) + 1
     }
   }
   signal.throwIfAborted()
   await load.finish()
   const reads = await readers.finish()
   const seconds = (performance.now() - startedAt) / 1_000
-  status.say(`${pods.length * rounds} processes replaced in ${toText(seconds)} s; waiting until the queue is empty`)
+  status.say(
+    `${pods.length * plan.length} processes replaced in ${toText(seconds)} s; waiting until the queue is empty`,
+  )
   await waitUntilEmpty(depth, emptyMsMax)
   const verified = await verify(
     { ...cluster, apiUrl: ingress } as Cluster,
@@ -96,18 +123,32 @@ export async function runRolling({ rounds, seed, queue, clients, pace, closers, 
     (experiment) => ledger.page(experiment),
     (share) => status.show(`comparing: ${toText(share * 100)} %`),
   )
-  return { seed, queue, seconds, replaced, acknowledged: ledger.counts(), answers: tally.report(), reads, verified }
+  const unexpectedEnds = cluster.processes.flatMap((it) => it.unexpectedEnds().map((how) => `${it.name}: ${how}`))
+  return {
+    seed,
+    queue,
+    from: old?.commit,
+    seconds,
+    migratedSeconds,
+    replaced,
+    acknowledged: ledger.counts(),
+    answers: tally.report(),
+    reads,
+    unexpectedEnds,
+    verified,
+  }
 
-  async function replace(old: (typeof pods)[number], round: number) {
-    const next = await cluster.startRole(old.kind, `${old.kind} of round ${round + 1}`)
-    const service = balanced(old.kind)
+  async function replace(pod: (typeof pods)[number], round: number, version: Version) {
+    const next = await cluster.startRole(pod.kind, `${pod.kind} of round ${round + 1}`, version)
+    const service = balanced(pod.kind)
     service?.add(next.url)
     await untilReady(service, next.url)
-    pods[pods.indexOf(old)] = next
+    pods[pods.indexOf(pod)] = next
+    cluster.processes.push(next)
 
-    const heard = sleep(Math.random() * heardAfterMax * pace.preStopMs).then(() => service?.remove(old.url))
+    const heard = sleep(Math.random() * heardAfterMax * pace.preStopMs).then(() => service?.remove(pod.url))
     if (service) await sleep(pace.preStopMs)
-    await old.hold('SIGTERM')
+    await pod.hold('SIGTERM')
     await heard
   }
 }
@@ -118,8 +159,12 @@ async function untilReady(endpoints: Endpoints | undefined, url: string) {
   }, readyMsMax)
 }
 
-/** Every write and read that was rejected or failed; empty when there is none. */
-export function listRefusals({ answers, reads }: Pick<RollingResult, 'answers' | 'reads'>): string[] {
+/** Every write and read that was rejected or failed, and every process that ended by itself; empty when there is none. */
+export function listRefusals({
+  answers,
+  reads,
+  unexpectedEnds,
+}: Pick<RollingResult, 'answers' | 'reads' | 'unexpectedEnds'>): string[] {
   const { statuses, refusals, unanswered, unexpected } = answers
   const { 200: _, ...others } = statuses
   return [
@@ -128,5 +173,6 @@ export function listRefusals({ answers, reads }: Pick<RollingResult, 'answers' |
     ...Object.entries(unanswered).map(([said, count]) => `${count} writes were not answered: ${said}`),
     ...unexpected,
     ...Object.entries(reads.failures).map(([said, count]) => `${count} reads failed: ${said}`),
+    ...unexpectedEnds,
   ]
 }

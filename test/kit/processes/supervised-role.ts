@@ -9,11 +9,19 @@ import { svcScript, toStoreSettings } from './svc.ts'
 
 export type SupervisedRole = SupervisedProcess<Role> & { url: string }
 
-type Settings = { role: Role; name?: string; stores: StoreUrls; settings: Record<string, string>; closers: Closers }
+type Settings = {
+  role: Role
+  name?: string
+  stores: StoreUrls
+  settings: Record<string, string>
+  closers: Closers
+  /** The path of another version's `cli/svc.ts`. */
+  script?: string | undefined
+}
 
 /** Starts a role that is started again whenever it ends, and waits until it is ready. */
 export async function superviseRole(options: Settings): Promise<SupervisedRole> {
-  const { role, name = role, stores, settings, closers } = options
+  const { role, name = role, stores, settings, closers, script = fileURLToPath(svcScript) } = options
   const port = String(await findFreePort())
   const url = `http://127.0.0.1:${port}`
   const supervised = supervise({
@@ -21,7 +29,7 @@ export async function superviseRole(options: Settings): Promise<SupervisedRole> 
     name,
     command: {
       file: process.execPath,
-      args: [fileURLToPath(svcScript), role],
+      args: [script, role],
       environment: { ...toStoreSettings(stores), ...settings, SVC_PORT: port },
     },
     checkReady: () => checkAnswers(`${url}/readyz`),
