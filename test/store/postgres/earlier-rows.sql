@@ -223,3 +223,6 @@ INSERT INTO api_keys (user_id, key_hash, shown_prefix, scope, project_id, expire
   ('00000000-0000-4000-8000-0000000000b2', '\x14', 'svc_read', 'read', 'p1', '2027-01-01Z', 'ada');
 INSERT INTO api_key_uses SELECT id, 1760000000000 FROM api_keys WHERE shown_prefix = 'svc_read';
 UPDATE organization_secrets SET workspace_ids = '{00000000-0000-4000-8000-0000000000a1}';
+
+-- 0035
+UPDATE organizations SET limits = '{"points": 5}';
