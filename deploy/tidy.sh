@@ -7,7 +7,7 @@ if [ "$1" = node_modules ]; then
   chmod -R u=rwX,go=rX node_modules
   find node_modules -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 else
-  rm -f .npmrc deploy/tidy.sh
+  rm -f .npmrc deploy/tidy.sh deploy/sbom.ts
   find . -path ./node_modules -prune -o ! -type l -exec chmod u=rwX,go=rX {} +
   chmod 755 cli/svc.ts
   find . -path ./node_modules -prune -o -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +

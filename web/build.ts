@@ -58,10 +58,22 @@ rmSync(draft, { recursive: true, force: true })
 mkdirSync(path.join(draft, 'static'), { recursive: true })
 const sizes = await Promise.all(files.map(writeCompressed))
 writeFileSync(path.join(draft, 'index.html'), toIndex())
+// For the bill of materials of the images: these packages are in no image by themselves.
+writeFileSync(path.join(draft, 'packages.json'), `${JSON.stringify(listPackages(metafile), null, 2)}\n`)
 rmSync(dist, { recursive: true, force: true })
 renameSync(draft, dist)
 
 report()
+
+/** The names of the npm packages whose code is in the files, in order. */
+function listPackages({ outputs }: Metafile): string[] {
+  const taken = Object.values(outputs).flatMap(({ inputs }) =>
+    Object.entries(inputs)
+      .filter(([, { bytesInOutput }]) => bytesInOutput > 0)
+      .map(([file]) => /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1]),
+  )
+  return [...new Set(taken.filter((it) => it !== undefined))].toSorted()
+}
 
 /** The entry and what it imports statically, by file name. */
 function collectImports(meta: Metafile, output: string, seen = new Set<string>()): Set<string> {
