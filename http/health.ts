@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import { describeError } from '../runtime/describe-error.ts'
 import { withTimeout } from '../runtime/timeout.ts'
+import { HttpError } from './errors.ts'
 
 /** The health checks and metrics of a process. */
 export type Health = {
@@ -55,9 +56,11 @@ export function addHealthRoutes(app: FastifyInstance, health: Health) {
     return reply.code(ready ? 200 : 503).send({ status: ready ? 'ok' : 'not ready', checks })
   })
   if (!health.hasMetricsElsewhere) {
-    app.get('/metrics', { schema }, async (_request, reply) =>
-      reply.type(health.metricsRegistry.contentType).send(await health.metricsRegistry.metrics()),
-    )
+    app.get('/metrics', { schema }, async (request, reply) => {
+      // A proxy that closes `/metrics` may let `/metrics/` or `/%6detrics` through, which the router reads as the same.
+      if (request.raw.url?.split('?')[0] !== '/metrics') throw new HttpError('routeUnknown', 'There is /metrics only.')
+      return reply.type(health.metricsRegistry.contentType).send(await health.metricsRegistry.metrics())
+    })
   }
   app.get('/health', { schema }, async (_request, reply) => reply.type('text/plain').send('OK'))
   app.get('/version', { schema }, async (_request, reply) => reply.type('text/plain').send(mlflowVersion))

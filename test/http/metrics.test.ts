@@ -147,6 +147,16 @@ it('counts the stored dead letters', async () => {
   })
 })
 
+it('are at their one address only: a proxy that closes it closes them', async () => {
+  const { url } = await openService()
+  expect((await readMetrics(url)).samples.length).toBeGreaterThan(10)
+  expect((await fetch(`${url}/metrics?a=b`)).status).toBe(200)
+  for (const path of ['/metrics/', '/%6detrics', '/metric%73', '/%6Detrics/', '/metrics/?a']) {
+    const answer = await fetch(url + path)
+    expect([answer.status, (await answer.text()).includes('svc_http_requests_total')], path).toEqual([404, false])
+  }
+})
+
 it('with a port of their own, metrics are there, and not at the address of the service', async () => {
   const port = await findFreePort()
   const service = await openTestService({ settings: { SVC_METRICS_PORT: String(port) } })
