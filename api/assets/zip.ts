@@ -73,18 +73,29 @@ function gather() {
   }
 }
 
-/** A path that stays inside the target folder on any system. */
+/**
+ * A path that stays inside the target folder on any system. Windows drops dots and spaces at the end of a step, so `.. ` would lead up there,
+ * and it opens a device for `NUL` and `nul.txt` alike.
+ */
 function toSafeName(name: string): string {
-  const steps = name.split(/[/\\]/).map((it) => it.replace(/[:\0]/g, '_'))
-  return steps.filter((it) => it !== '' && it !== '.' && it !== '..').join('/') || 'file'
+  const steps = name.split(/[/\\]/).map((it) => it.replace(/[:\p{Cc}]/gu, '_').replace(/[. ]+$/, ''))
+  return (
+    steps
+      .filter((it) => it !== '')
+      .map((it) => (device.test(it) ? `_${it}` : it))
+      .join('/') || 'file'
+  )
 }
 
-/** Assets may share a name; entries of a zip may not. */
+const device = /^(con|prn|aux|nul|com\d|lpt\d)(\.| *$)/i
+
+/** Assets may share a name; entries of a zip may not, nor may two that differ in capitals only: they are one file for many systems. */
 function toUniqueName(name: string, taken: Map<string, number>): string {
+  const toKey = (it: string) => it.toLowerCase()
   let unique = name
-  let count = taken.get(name) ?? 0
-  while (taken.has(unique)) unique = name.replace(/(\.[^./]+)?$/, ` (${++count})$1`)
-  taken.set(name, Math.max(count, 1))
-  if (unique !== name) taken.set(unique, 1)
+  let count = taken.get(toKey(name)) ?? 0
+  while (taken.has(toKey(unique))) unique = name.replace(/(\.[^./]+)?$/, ` (${++count})$1`)
+  taken.set(toKey(name), Math.max(count, 1))
+  if (unique !== name) taken.set(toKey(unique), 1)
   return unique
 }

@@ -57,12 +57,32 @@ describe('a model of an experiment', () => {
   })
 
   it('unpacks into its folder, whatever the names of its files', async () => {
-    for (const name of ['../../etc/passwd', '/abs', 'C:\\x', 'a/../b', '..', 'same', 'same', 'same']) {
-      await addFile('unsafe', name, Buffer.from(name))
+    const inZip: Record<string, string> = {
+      ...{ '../../etc/passwd': 'etc/passwd', '/abs': 'abs', 'C:\\x': 'C_/x', 'a/../b': 'a/b', '..': 'file' },
+      // Windows drops dots and spaces at an end, and opens devices by their names.
+      ...{
+        '.. /.. /c': 'c',
+        'a/... /d. ': 'a/d',
+        'e::$DATA': 'e__$DATA',
+        CON: '_CON',
+        'a/nul.txt': 'a/_nul.txt',
+        'console.log': 'console.log',
+      },
+      ...{
+        '\\\\host\\share\\f': 'host/share/f',
+        'g\nh\r': 'g_h_',
+        same: 'same',
+        Same: 'Same (2)',
+        'same ': 'same (3)',
+      },
     }
+    for (const name of Object.keys(inZip)) await addFile('unsafe', name, Buffer.from(name))
     const { bytes } = await assets.readPath(`/experiment/model/download?${about('unsafe')}`)
     const names = readZip(bytes).map((it) => it.name)
-    expect(names).toEqual(['etc/passwd', 'abs', 'C_/x', 'a/b', 'file', 'same', 'same (2)', 'same (3)'])
+    expect(names).toEqual(Object.values(inZip))
+    for (const name of ['twice', 'twice']) await addFile('repeated', name, Buffer.from(name))
+    const { bytes: repeated } = await assets.readPath(`/experiment/model/download?${about('repeated')}`)
+    expect(readZip(repeated).map((it) => it.name)).toEqual(['twice', 'twice (2)'])
   })
 
   it('leaves remote files out of its zip', async () => {
