@@ -156,6 +156,21 @@ describe.skipIf(noBrowser)(`the registry (${noBrowser ?? 'in Chromium'})`, () =>
     await dialog().getByLabel('Name').fill('deploy-token')
     await dialog().getByLabel('Value').fill('Bearer hidden-value')
     await dialog().getByRole('button', { name: 'Add secret' }).click()
+    await page.getByRole('button', { name: 'Workspaces of deploy-token' }).click()
+    await dialog().getByLabel('Every workspace, those to come too').uncheck()
+    await dialog().getByLabel(service.workspaceName, { exact: true }).check()
+    await expectAccessible(page)
+    await dialog().getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('row', { name: `deploy-token ${service.workspaceName}` }).waitFor()
+    const { organizationId } = (await page.request.get('/session').then((it) => it.json())) as {
+      organizationId: string
+    }
+    const { secrets } = (await service.client.get(`/organization/${organizationId}/secrets`)).body
+    expect(secrets).toMatchObject([{ secretName: 'deploy-token', workspaceNames: [service.workspaceName] }])
+    await page.getByRole('button', { name: 'Workspaces of deploy-token' }).click()
+    await dialog().getByLabel('Every workspace, those to come too').check()
+    await dialog().getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('row', { name: 'deploy-token every workspace' }).waitFor()
     await page.getByRole('cell', { name: 'deploy-token', exact: true }).waitFor()
     await page.getByRole('button', { name: 'Add a webhook' }).click()
     await dialog().getByLabel('Address').fill(receiver.url)

@@ -90,18 +90,20 @@ export const refreshWebhooks = (client: QueryClient, workspaceName: string) =>
     client.invalidateQueries({ queryKey: ['webhook-deliveries', workspaceName] }),
   ])
 
-/** Names only: no call tells a value. */
+/** A secret by its name: no call tells its value. */
+export type Secret = {
+  secretName: string
+  updatedAt: number
+  /** Null: webhooks of every workspace may name it. */
+  workspaceNames: string[] | null
+}
+
 export const secrets = (organizationId: string) =>
   queryOptions({
     queryKey: ['secrets', organizationId],
     queryFn: async ({ signal }) =>
-      (
-        await read<{ secrets: { secretName: string; updatedAt: number }[] }>(
-          `/organization/${encodeURIComponent(organizationId)}/secrets`,
-          {},
-          { signal },
-        )
-      ).secrets,
+      (await read<{ secrets: Secret[] }>(`/organization/${encodeURIComponent(organizationId)}/secrets`, {}, { signal }))
+        .secrets,
   })
 
 const toSecretsPath = (organizationId: string) =>
@@ -109,6 +111,10 @@ const toSecretsPath = (organizationId: string) =>
 
 export const saveSecret = (organizationId: string, secretName: string, secretValue: string) =>
   call('PUT', toSecretsPath(organizationId), { secretName, secretValue })
+
+/** Null: every workspace. */
+export const allowSecret = (organizationId: string, secretName: string, workspaceNames: string[] | null) =>
+  call('PUT', `${toSecretsPath(organizationId)}/${encodeURIComponent(secretName)}/workspaces`, { workspaceNames })
 
 export const deleteSecret = (organizationId: string, secretName: string) =>
   call('DELETE', `${toSecretsPath(organizationId)}/${encodeURIComponent(secretName)}`)

@@ -1,14 +1,15 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { deleteSecret, saveSecret, secrets } from '../../api/webhooks.ts'
+import { deleteSecret, type Secret, saveSecret, secrets } from '../../api/webhooks.ts'
 import { Button } from '../../kit/button.tsx'
 import { FormDialog } from '../../kit/dialog.tsx'
 import { TextField } from '../../kit/field.tsx'
 import { ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
 import { toAgo, toTime } from '../../kit/text.ts'
 import styles from '../registry.module.css'
+import { AllowSecret } from './allow-secret.tsx'
 
-type Open = { set: string | undefined } | { remove: string }
+type Open = { set: string | undefined } | { remove: string } | { allow: Secret }
 
 /** The secrets of the organization by name, for admins. Values go in and never come out. */
 export function Secrets({ organizationId }: { organizationId: string }) {
@@ -37,6 +38,7 @@ export function Secrets({ organizationId }: { organizationId: string }) {
               <thead>
                 <tr>
                   <th scope="col">Name</th>
+                  <th scope="col">For webhooks of</th>
                   <th scope="col">Last set</th>
                   <th scope="col" className={styles.end}>
                     <span className="visually-hidden">Actions</span>
@@ -44,30 +46,45 @@ export function Secrets({ organizationId }: { organizationId: string }) {
                 </tr>
               </thead>
               <tbody>
-                {data.map(({ secretName: name, updatedAt }) => (
-                  <tr key={name}>
-                    <td title={name}>{name}</td>
-                    <td className={styles.soft} title={toTime(updatedAt)}>
-                      {toAgo(updatedAt)}
-                    </td>
-                    <td className={styles.end}>
-                      <div className={styles.actions}>
-                        <Button size="small" aria-label={`Replace ${name}`} onClick={() => setOpen({ set: name })}>
-                          Replace
-                        </Button>
-                        <Button size="small" aria-label={`Delete ${name}`} onClick={() => setOpen({ remove: name })}>
-                          Delete
-                        </Button>
-                      </div>
-                    </td>
-                  </tr>
-                ))}
+                {data.map((secret) => {
+                  const { secretName: name, updatedAt, workspaceNames } = secret
+                  const allowed = workspaceNames === null ? 'every workspace' : workspaceNames.join(', ')
+                  return (
+                    <tr key={name}>
+                      <td title={name}>{name}</td>
+                      <td className={styles.soft} title={allowed}>
+                        {allowed || 'no workspace'}
+                      </td>
+                      <td className={styles.soft} title={toTime(updatedAt)}>
+                        {toAgo(updatedAt)}
+                      </td>
+                      <td className={styles.end}>
+                        <div className={styles.actions}>
+                          <Button
+                            size="small"
+                            aria-label={`Workspaces of ${name}`}
+                            onClick={() => setOpen({ allow: secret })}
+                          >
+                            Workspaces
+                          </Button>
+                          <Button size="small" aria-label={`Replace ${name}`} onClick={() => setOpen({ set: name })}>
+                            Replace
+                          </Button>
+                          <Button size="small" aria-label={`Delete ${name}`} onClick={() => setOpen({ remove: name })}>
+                            Delete
+                          </Button>
+                        </div>
+                      </td>
+                    </tr>
+                  )
+                })}
               </tbody>
             </table>
           </div>
         )
       )}
       {open && 'set' in open && <SetSecret organizationId={organizationId} name={open.set} onClose={close} />}
+      {open && 'allow' in open && <AllowSecret organizationId={organizationId} secret={open.allow} onClose={close} />}
       {open && 'remove' in open && <DeleteSecret organizationId={organizationId} name={open.remove} onClose={close} />}
     </section>
   )
