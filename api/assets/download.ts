@@ -77,7 +77,7 @@ function toRange({ headers }: FastifyRequest, tag: string, size: number): ByteRa
   // The bytes may have changed since the caller read the first part.
   const since = headers['if-range']
   if (since !== undefined && since !== tag) return undefined
-  const ranges = parseRange(size, headers.range)
+  const ranges = parseRange(size, toShortSuffix(headers.range, size))
   if (ranges === -1) {
     throw new HttpError('rangeUnsatisfiable', `The asset has ${size} bytes: ask for a range within them.`, {
       headers: { 'content-range': `bytes */${size}` },
@@ -85,4 +85,10 @@ function toRange({ headers }: FastifyRequest, tag: string, size: number): ByteRa
   }
   const [range, ...more] = ranges === -2 || ranges.type !== 'bytes' ? [] : ranges
   return more.length === 0 ? range : undefined
+}
+
+/** The last bytes of a file that has fewer are the whole file; the parser takes them for a range beyond its end. */
+function toShortSuffix(range: string, size: number): string {
+  const [, suffix] = /^bytes=-(\d+)$/.exec(range.trim()) ?? []
+  return size > 0 && Number(suffix) > size ? 'bytes=0-' : range
 }

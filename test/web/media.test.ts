@@ -1,11 +1,13 @@
+import { buffer } from 'node:stream/consumers'
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { toPng } from '../../cli/demo/media/png.ts'
 import { toSound } from '../../cli/demo/media/sound.ts'
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { noBrowser } from '../kit/browser.ts'
 import { createAssetClient } from '../kit/clients/assets.ts'
 import { eventually } from '../kit/eventually.ts'
-import { openTestService, uniqueName } from '../kit/service.ts'
+import { openTestService, storesWith, uniqueName } from '../kit/service.ts'
 import { expectAccessible } from './kit/accessible.ts'
 import { useBrowser } from './kit/use-browser.ts'
 
@@ -246,5 +248,56 @@ describe.skipIf(noBrowser)(`media (${noBrowser ?? 'in Chromium'})`, () => {
     // A block of rows is some ten kilobytes, and the file has forty megabytes.
     expect(bytes.reduce((a, b) => a + b, 0)).toBeLessThan(2_000_000)
     await expectAccessible(page)
+  })
+
+  it('in Parquet files are read as tables by ranges, of every compression, and a broken one says so', async () => {
+    const key = await service.client.createExperiment({ projectName, experimentName: 'parquet' })
+    const clickhouse = openClickHouse({ url: storesWith('postgres').clickhouseUrl })
+    const toParquet = async (select: string, compression: string) => {
+      const settings = `output_format_parquet_compression_method = '${compression}'`
+      return await buffer(await clickhouse.stream(`${select} FORMAT Parquet SETTINGS ${settings}`))
+    }
+    const long = await toParquet(
+      "SELECT number AS at, concat('row ', toString(cityHash64(number))) AS text FROM numbers(1000000)",
+      'zstd',
+    )
+    const mixed = `SELECT {text:String} AS text, [1, 2] AS list, CAST(NULL AS Nullable(Int8)) AS none, toDate('2026-11-25') AS day, 18446744073709551615 AS big`
+    const select = mixed.replace('{text:String}', `'${attack.replaceAll("'", "\\'")}'`)
+    const kinds = ['none', 'snappy', 'lz4', 'brotli', 'zstd', 'gzip']
+    for (const kind of kinds) await upload(key, `${kind}.parquet`, 'dataframe', await toParquet(select, kind))
+    const hash = await clickhouse.rows<{ text: string }>("SELECT concat('row ', toString(cityHash64(765431))) AS text")
+    await clickhouse.close()
+    await upload(key, 'long.parquet', 'dataframe', long)
+    await upload(key, 'cut.parquet', 'dataframe', long.subarray(0, 5000))
+    await upload(key, 'nothing.parquet', 'dataframe', '')
+    await open(key, `?tab=media&media=${encodeURIComponent('{"kind":"table"}')}`)
+    for (const kind of kinds) {
+      const row = page
+        .getByRole('region', { name: `Rows of ${kind}.parquet` })
+        .getByRole('row')
+        .nth(1)
+      await row.getByRole('cell', { name: '[1,2]' }).waitFor()
+      expect(await row.getByRole('cell').allTextContents()).toEqual(
+        expect.arrayContaining([attack, '18446744073709551615', expect.stringContaining('2026-11-25')]),
+      )
+    }
+    for (const name of ['cut.parquet', 'nothing.parquet']) {
+      await group(name).getByText('It cannot be read as a Parquet file').waitFor()
+    }
+    await expectAccessible(page)
+    let bytes = 0
+    page.on('response', (it) => {
+      if (it.status() === 206) bytes += Number(it.headers()['content-length'])
+    })
+    await page.goto(`/${service.workspaceName}/${projectName}/${key}?tab=files`)
+    await page.getByRole('link', { name: /^long\.parquet/ }).click()
+    const rows = page.getByRole('region', { name: 'Rows of long.parquet' })
+    await page.getByText('1,000,000 rows, 2 columns').waitFor()
+    await page.getByLabel('Go to row').fill('765432')
+    await page.keyboard.press('Enter')
+    await rows.getByRole('cell', { name: hash[0]?.text as string }).waitFor()
+    expect(bytes).toBeLessThan(long.length / 2)
+    await expectAccessible(page)
+    browser.get().faults.length = 0
   })
 })

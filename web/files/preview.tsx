@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { type File, type FilesOf, fileBytes, file as fileQuery, fileUrl, pageUrl } from '../api/artifacts/files.ts'
+import { isParquet } from '../api/artifacts/parquet.ts'
 import { CodeView } from '../kit/code/code-view.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { FileTable } from '../kit/table/file-table.tsx'
@@ -60,6 +61,7 @@ function Content({ of, file }: ContentProps) {
   const imageType = imageTypes[ending] ?? (type === 'image' ? 'image/png' : undefined)
   const isTable = ending === 'csv' || ending === 'tsv' || (ending === 'json' && type === 'dataframe')
   const isPage = contentType === 'text/html'
+  if (isParquet(fileName)) return <FileTable of={of} assetId={assetId} fileName={fileName} height={560} />
   if (imageType) return <Picture of={of} file={file} type={imageType} />
   if (type === 'audio' || contentType.startsWith('audio/')) {
     return (

@@ -69,13 +69,7 @@ export function Shown({ medium }: { medium: Medium }) {
       <iframe sandbox="allow-scripts" src={pageUrl(of, assetId)} title={label} loading="lazy" className={styles.html} />
     )
   }
-  if (kind === 'table') {
-    return fileName.toLowerCase().endsWith('.parquet') ? (
-      <Unshown medium={medium} />
-    ) : (
-      <FileTable of={of} assetId={assetId} fileName={label} />
-    )
-  }
+  if (kind === 'table') return <FileTable of={of} assetId={assetId} fileName={fileName} label={label} />
   if (kind === 'text') return <Words medium={medium} />
   return <Drawn medium={medium} label={label} />
 }

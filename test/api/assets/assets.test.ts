@@ -292,6 +292,7 @@ describe('get-asset', () => {
     ['bytes=2-4', '234', 'bytes 2-4/10'],
     ['bytes=7-', '789', 'bytes 7-9/10'],
     ['bytes=-3', '789', 'bytes 7-9/10'],
+    ['bytes=-1000', '0123456789', 'bytes 0-9/10'],
     ['bytes=5-1000', '56789', 'bytes 5-9/10'],
   ])('sends the range %s', async (range, part, contentRange) => {
     const { status, headers, bytes: sent } = await read({ range })

@@ -83,11 +83,8 @@ export type Rows = {
   cut: { row: number; column: number; characters: number }[]
 }
 
-type RowsAsked = { from: number; count: number; header?: boolean; cellCharactersMax?: number }
+export type RowsAsked = { from: number; count: number; header?: boolean; cellCharactersMax?: number }
 
-export const rows = (of: FilesOf, assetId: string, asked: RowsAsked) =>
-  queryOptions({
-    queryKey: ['rows', of, assetId, asked],
-    queryFn: ({ signal }) => read<Rows>('/experiment/asset/rows', { ...toQuery(of, assetId), ...asked }, { signal }),
-    staleTime: Number.POSITIVE_INFINITY,
-  })
+/** Rows of a table of text. The service reads them out of the file. */
+export const readRows = (of: FilesOf, assetId: string, asked: RowsAsked, signal?: AbortSignal) =>
+  read<Rows>('/experiment/asset/rows', { ...toQuery(of, assetId), ...asked }, { signal })

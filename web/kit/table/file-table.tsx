@@ -1,6 +1,7 @@
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
-import { type FilesOf, type Rows, rows as rowsOf } from '../../api/artifacts/files.ts'
+import type { FilesOf, Rows } from '../../api/artifacts/files.ts'
+import { isParquet, tableRows } from '../../api/artifacts/parquet.ts'
 import { Checkbox, Input } from '../field.tsx'
 import { ErrorPlace, LoadingPlace } from '../places.tsx'
 import { toCount, toCountOf } from '../text.ts'
@@ -12,12 +13,16 @@ const blockRows = 200
 const heightMax = 8_000_000
 const columnsShown = 200
 
-type Props = { of: FilesOf; assetId: string; fileName: string; height?: number }
+type Props = { of: FilesOf; assetId: string; fileName: string; label?: string; height?: number }
 
 /** A table that a file holds. Only the rows on the screen are read and drawn. */
-export function FileTable({ of, assetId, fileName, height = 320 }: Props) {
+export function FileTable({ of, assetId, fileName, label = fileName, height = 320 }: Props) {
   const [header, setHeader] = useState<boolean>()
-  const first = useQuery(rowsOf(of, assetId, toAsked(0, header)))
+  const namesColumns = isParquet(fileName)
+  const file = { of, assetId, fileName, columnsMax: columnsShown }
+  const rowsFrom = (from: number) =>
+    tableRows(file, { from, count: blockRows, ...(header !== undefined && { header }) })
+  const first = useQuery(rowsFrom(0))
   const frame = useRef<HTMLDivElement>(null)
   const [top, setTop] = useState(0)
   const [room, setRoom] = useState(height)
@@ -37,7 +42,7 @@ export function FileTable({ of, assetId, fileName, height = 320 }: Props) {
   const begin = all === drawn ? Math.floor(top / rowHeight) : Math.round(Math.min(1, top / range) * last)
   const end = Math.min(total, begin + seen + 1)
   const blocks = toBlocks(begin, end)
-  const read = useQueries({ queries: blocks.map((it) => rowsOf(of, assetId, toAsked(it, header))) })
+  const read = useQueries({ queries: blocks.map(rowsFrom) })
   if (first.error) return <ErrorPlace error={first.error} onRetry={first.refetch} />
   if (!first.data) return <LoadingPlace rows={4} />
   const { columns } = first.data
@@ -55,9 +60,11 @@ export function FileTable({ of, assetId, fileName, height = 320 }: Props) {
           {columns.length > columnsShown && `; the first ${columnsShown} columns are shown, download it to see all`}
         </span>
         <span className={styles.gap} />
-        <Checkbox checked={header ?? first.data.header} onChange={(event) => setHeader(event.target.checked)}>
-          First row has names
-        </Checkbox>
+        {!namesColumns && (
+          <Checkbox checked={header ?? first.data.header} onChange={(event) => setHeader(event.target.checked)}>
+            First row has names
+          </Checkbox>
+        )}
         <form
           onSubmit={(event) => {
             event.preventDefault()
@@ -81,7 +88,7 @@ export function FileTable({ of, assetId, fileName, height = 320 }: Props) {
         className={styles.frame}
         style={{ height: Math.min(height, all + 16) }}
         role="region"
-        aria-label={`Rows of ${fileName}`}
+        aria-label={`Rows of ${label}`}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it is scrolled by keyboard
         tabIndex={0}
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}
@@ -142,12 +149,6 @@ function TableRow({ row, data, columns }: { row: number; data: Rows | undefined;
     </tr>
   )
 }
-
-const toAsked = (from: number, header: boolean | undefined) => ({
-  from,
-  count: blockRows,
-  ...(header !== undefined && { header }),
-})
 
 function toBlocks(begin: number, end: number): number[] {
   const first = Math.floor(begin / blockRows)
