@@ -306,8 +306,9 @@ function readHead(text: string, routes: ReadonlyMap<string, FastRoute>): Head | 
   for (const line of text.slice(lineEnd + requestLineEnd.length).split('\r\n')) {
     const colon = line.indexOf(':')
     const rawName = line.slice(0, Math.max(0, colon))
+    // Before it is trimmed, which would also remove a lone line feed: what follows that is a header of its own for some proxies.
+    if (!headerName.test(rawName) || !headerValue.test(line.slice(colon + 1))) return undefined
     const value = line.slice(colon + 1).trim()
-    if (!headerName.test(rawName) || !headerValue.test(value)) return undefined
     const name = rawName.toLowerCase()
     if (headers[name] !== undefined || (specialHeaders.has(name) && !isHarmless(name, value))) return undefined
     headers[name] = value

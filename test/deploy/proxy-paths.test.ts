@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
+import { get } from 'node:http'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { openTestService } from '../kit/service.ts'
 
@@ -9,10 +11,11 @@ beforeAll(async () => {
 })
 afterAll(() => ingest?.close())
 
+const readCaddyfile = () => readFile(new URL('../../deploy/compose/Caddyfile', import.meta.url), 'utf8')
+
 /** The paths after `path` in the matcher `@ingest`. */
 async function readProxyPaths(): Promise<string[]> {
-  const text = await readFile(new URL('../../deploy/compose/Caddyfile', import.meta.url), 'utf8')
-  const matcher = /@ingest \{\n([^}]*)\}/.exec(text)?.[1] ?? ''
+  const matcher = /@ingest \{\n([^}]*)\}/.exec(await readCaddyfile())?.[1] ?? ''
   return matcher
     .split('\n')
     .filter((line) => line.trim().startsWith('path '))
@@ -31,4 +34,31 @@ it('the proxy of the compose file sends to ingest exactly what ingest has routes
   const ofPages = documented.filter((it) => it.startsWith('/api/2.0/')).map((it) => `/ajax${it.replace('/', '-')}`)
   expect(documented.length).toBeGreaterThan(10)
   expect((await readProxyPaths()).sort()).toEqual([...documented, ...older, ...ofPages].sort())
+})
+
+it('the proxy of the compose file passes on no spelling of /metrics that a role answers', async () => {
+  const kept = /@metrics path (.*)/.exec(await readCaddyfile())?.[1]?.split(' ') ?? []
+  const { hostname, port } = new URL(ingest.url)
+  const ask = async (path: string) => {
+    const [answer] = await once(get({ hostname, port, path }), 'response')
+    answer.resume()
+    return answer.statusCode as number
+  }
+  const odd = [
+    '//metrics',
+    '/./metrics',
+    '/x/../metrics',
+    '/METRICS',
+    '/metrics;x',
+    '/metrics%2f',
+    '/metrics//',
+    '/metrics%00',
+  ]
+  const spellings = ['/metrics', '/metrics/', '/%6detrics', '/%6Detrics/', '/metric%73?a=1', ...odd]
+  const answered: string[] = []
+  for (const path of spellings) if ((await ask(path)) === 200) answered.push(path)
+  expect(answered).toEqual(expect.arrayContaining(['/metrics', '/metrics/']))
+  // Caddy compares the decoded path, without regard to case.
+  const toCompared = (path: string) => decodeURIComponent(path.split('?')[0] as string).toLowerCase()
+  expect(answered.filter((it) => !kept.includes(toCompared(it)))).toEqual([])
 })
