@@ -1,0 +1,39 @@
+import { parseArgs } from 'node:util'
+import { readNumber } from '../kit/command-line/options.ts'
+import { runTool } from '../kit/command-line/run-tool.ts'
+import { openFolder } from '../kit/folder.ts'
+import { renderReport } from './report.ts'
+import { runAttacks } from './run.ts'
+
+/** `npm run attacks`: tries what attackers use against a service of its own. */
+const usage = `Usage: npm run attacks -- [options]
+
+Starts the whole service (svc up on embedded stores, in a temporary folder) and, if there is one, nginx in front of it, on this
+machine only, and tries attacks of every class against it. Exits with 1 when one does not hold.
+
+  --class TEXT   only classes whose name contains TEXT
+  --seconds N    begin no attack after so long (default 300)
+  --short        of many attacks alike only some, as the test does
+  --json         print the result as JSON
+`
+
+await runTool('attacks', async ({ closers }) => {
+  const { values } = parseArgs({
+    options: {
+      class: { type: 'string', default: '' },
+      seconds: { type: 'string', default: '300' },
+      short: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  })
+  if (values.help) {
+    process.stdout.write(usage)
+    return 0
+  }
+  const environment = { SVC_DATA_DIR: await openFolder(closers) }
+  const secondsMax = readNumber('seconds', values.seconds, 1)
+  const report = await runAttacks({ only: values.class, secondsMax, isShort: values.short, environment, closers })
+  process.stdout.write(values.json ? `${JSON.stringify(report, null, 2)}\n` : renderReport(report))
+  return report.violations.length > 0 ? 1 : 0
+})
