@@ -37,7 +37,7 @@ it('the proxy of the compose file sends to ingest exactly what ingest has routes
 })
 
 it('the proxy of the compose file passes on no spelling of /metrics that a role answers', async () => {
-  const kept = /@metrics path (.*)/.exec(await readCaddyfile())?.[1]?.split(' ') ?? []
+  const kept = /handle (\/metrics) \{/.exec(await readCaddyfile())?.slice(1) ?? []
   const { hostname, port } = new URL(ingest.url)
   const ask = async (path: string) => {
     const [answer] = await once(get({ hostname, port, path }), 'response')
@@ -57,7 +57,7 @@ it('the proxy of the compose file passes on no spelling of /metrics that a role 
   const spellings = ['/metrics', '/metrics/', '/%6detrics', '/%6Detrics/', '/metric%73?a=1', ...odd]
   const answered: string[] = []
   for (const path of spellings) if ((await ask(path)) === 200) answered.push(path)
-  expect(answered).toEqual(expect.arrayContaining(['/metrics', '/metrics/']))
+  expect(answered).toContain('/metrics')
   // Caddy compares the decoded path, without regard to case.
   const toCompared = (path: string) => decodeURIComponent(path.split('?')[0] as string).toLowerCase()
   expect(answered.filter((it) => !kept.includes(toCompared(it)))).toEqual([])
