@@ -69,7 +69,7 @@ export async function createPipelining(target: Target): Promise<AttackClass> {
           const all = names.map((metricName) =>
             toWrite(innerPath, apiKey, { experimentKey, metricName, metricValue: 1 }),
           )
-          const answers = await exchange(url, Buffer.concat(all), { count: names.length })
+          const answers = await exchange(url, Buffer.concat(all), { count: names.length, silenceMs: 0 })
           const statuses = answers.map((it) => it.status).join()
           return statuses === '200,200,200' ? undefined : `answered ${statuses}`
         },
