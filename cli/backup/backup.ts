@@ -50,7 +50,7 @@ async function make(
   closers: ReturnType<typeof createClosers>,
 ): Promise<void> {
   const step = createSteps(process.stdout, describeTerminal(process.stdout, process.env), { json })
-  const reach = { placeUrl: url, mayRun: true, progress: step, closers }
+  const reach = { place: { url }, mayRun: true, progress: step, closers }
   const { stores, route } = await reachStores(settings, reach)
   const manifest = await makeBackup({ stores, target, targetUrl: url, route, version, step })
   const pruned = keep === undefined ? undefined : await pruneBackups(target, keep)

@@ -28,26 +28,36 @@ export async function openPlace(given: string | undefined, settings: Settings, c
   return { url, target }
 }
 
+/** @property isByRows of a backup: that it has the rows of ClickHouse in files */
+type Place = { url: string; isByRows?: boolean }
+
 /**
  * Opens the stores to copy or to fill: those given by address, else those of the service that runs on the data folder, else
  * embedded ones on that folder, for the duration of the command.
  */
 export async function reachStores(
   settings: Settings,
-  { placeUrl, mayRun, progress, closers }: { placeUrl: string; mayRun: boolean; progress: Step; closers: Closers },
+  { place, mayRun, progress, closers }: { place: Place; mayRun: boolean; progress: Step; closers: Closers },
 ): Promise<{ stores: Stores; route: ClickHouseRoute }> {
-  const { clickhouseUrl, postgresUrl, redisUrl, objectsUrl, queuePrefix } = settings
+  const { clickhouseCluster, clickhouseInsertQuorum, clickhouseUrl, postgresUrl, redisUrl, objectsUrl, queuePrefix } =
+    settings
   if (clickhouseUrl && postgresUrl) {
-    const stores = { clickhouseUrl, postgresUrl, redisUrl, objectsUrl, queuePrefix }
-    return { stores, route: chooseRoute(settings, undefined, placeUrl) }
+    const clickhouse = { clickhouseUrl, clickhouseCluster, clickhouseInsertQuorum }
+    const stores = { ...clickhouse, postgresUrl, redisUrl, objectsUrl, queuePrefix }
+    return { stores, route: chooseRoute(settings, undefined, place) }
   }
   const folder = path.resolve(settings.dataFolder)
   const running = mayRun ? findPublishedStores(folder) : undefined
   if (running) {
     const { backupsFolder, ...stores } = running
     return {
-      stores: { ...stores, redisUrl: stores.redisUrl, queuePrefix },
-      route: chooseRoute(settings, backupsFolder, placeUrl),
+      stores: {
+        ...stores,
+        ...(clickhouseUrl && { clickhouseCluster, clickhouseInsertQuorum }),
+        redisUrl: stores.redisUrl,
+        queuePrefix,
+      },
+      route: chooseRoute(settings, backupsFolder, place),
     }
   }
   if (mayRun && !existsSync(path.join(folder, 'postgres')) && !existsSync(path.join(folder, 'clickhouse'))) {
@@ -57,21 +67,25 @@ export async function reachStores(
     )
   }
   const { backupsFolder, ...stores } = await openStores(settings, progress, closers, openLog('error', 'backup'))
-  return { stores: { ...stores, queuePrefix }, route: chooseRoute(settings, backupsFolder, placeUrl) }
+  return { stores: { ...stores, queuePrefix }, route: chooseRoute(settings, backupsFolder, place) }
 }
 
 function chooseRoute(
-  { backupClickhouse }: Settings,
+  { backupClickhouse, clickhouseCluster }: Settings,
   embeddedFolder: string | undefined,
-  placeUrl: string,
+  { url, isByRows }: Place,
 ): ClickHouseRoute {
+  if (clickhouseCluster !== undefined && backupClickhouse !== undefined && backupClickhouse !== 'rows') {
+    throw new Error('SVC_BACKUP_CLICKHOUSE: must be rows, or not set, for a cluster (CLICKHOUSE_CLUSTER).')
+  }
+  if (isByRows || clickhouseCluster !== undefined || backupClickhouse === 'rows') return { byRows: true }
   if (backupClickhouse?.startsWith('disk:')) return { disk: backupClickhouse.slice('disk:'.length) }
   if (backupClickhouse) return { folder: fileURLToPath(backupClickhouse) }
   if (embeddedFolder) return { folder: embeddedFolder }
-  if (placeUrl.startsWith('s3:')) return { bucketUrl: placeUrl }
+  if (url.startsWith('s3:')) return { bucketUrl: url }
   throw new Error(
     'ClickHouse writes its part of a backup itself, and cannot write to this folder. Keep backups in S3 (s3://...), or set ' +
       'SVC_BACKUP_CLICKHOUSE to a place that it can write to: file:///folder, which this command must be able to read, or ' +
-      'disk:NAME. docs/backups.md has the configuration of ClickHouse.',
+      'disk:NAME. Or set it to rows: then the command reads them. docs/backups.md has the configuration of ClickHouse.',
   )
 }

@@ -40,7 +40,8 @@ export async function restore([id = 'latest', ...more]: string[], { place, repla
       verifyBackup(target, manifest, (bytes) => say(`${(bytes / 1e6).toFixed(1)} MB`)),
     )
     if (damages.length > 0) throw new Error(`${describeDamage(manifest.id, damages)} Nothing was restored.`)
-    const reach = { placeUrl: url, mayRun: false, progress: step, closers }
+    const isByRows = manifest.clickhouse.place.kind === 'rows'
+    const reach = { place: { url, isByRows }, mayRun: false, progress: step, closers }
     const { stores, route } = await reachStores(settings, reach)
     await restoreBackup({ stores, target, route, manifest, replace, storeBlocks, step })
     const text = json

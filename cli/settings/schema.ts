@@ -244,14 +244,17 @@ const stores = {
     ),
   SVC_BACKUP_CLICKHOUSE: z
     .string()
-    .regex(/^(file:\/\/\/|disk:).+/, 'must be file:///folder, or disk:NAME')
+    .regex(/^((file:\/\/\/|disk:).+|rows)$/, 'must be file:///folder, disk:NAME, or rows')
     .optional()
     .meta(
       about({
-        type: '`file:///folder`, or `disk:NAME`',
-        description: 'Where a ClickHouse server writes its part of a backup. Its configuration must allow that place.',
-        change: 'Anyone with a ClickHouse server that does not write into the backup bucket.',
-        unset: 'the bucket of `SVC_BACKUP_URL`; for an embedded server the data folder',
+        type: '`file:///folder`, `disk:NAME`, or `rows`',
+        description:
+          'Where a ClickHouse server writes its part of a backup; its configuration must allow that place. `rows`: the command ' +
+          'reads the rows instead, as it always does of a cluster.',
+        change:
+          'Anyone with a ClickHouse server that does not write into the backup bucket, or who moves to a cluster.',
+        unset: 'the bucket of `SVC_BACKUP_URL`; for an embedded server the data folder; for a cluster `rows`',
       }),
     ),
 }

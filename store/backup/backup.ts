@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import pg from 'pg'
 import { createClosers } from '../../runtime/closers.ts'
+import { checkLayout } from '../clickhouse/cluster/check.ts'
 import { openClickHouse } from '../clickhouse/connection.ts'
 import type { ObjectStore } from '../objects/object-store.ts'
 import { openObjects } from '../objects/open-objects.ts'
@@ -36,6 +37,9 @@ import { checkSpace } from './space.ts'
  */
 export type Stores = {
   clickhouseUrl: string
+  /** The cluster that the server belongs to. */
+  clickhouseCluster?: string | undefined
+  clickhouseInsertQuorum?: string | undefined
   postgresUrl: string
   redisUrl: string | undefined
   objectsUrl: string
@@ -55,6 +59,9 @@ type Settings = {
   step: Step
 }
 
+export const openStoredRows = ({ clickhouseUrl: url, clickhouseCluster: cluster, clickhouseInsertQuorum }: Stores) =>
+  openClickHouse({ url, cluster, insertQuorum: clickhouseInsertQuorum })
+
 /** Allows one backup of a service at a time. */
 const backupLock = 7_392_005
 
@@ -64,8 +71,9 @@ export async function makeBackup({ stores, target, targetUrl, route, version, st
   const onError = () => undefined
   try {
     closers.push(await holdLocks(stores.postgresUrl))
-    const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
+    const clickhouse = openStoredRows(stores)
     closers.push(() => clickhouse.close())
+    await checkLayout(clickhouse)
     await checkSpace(clickhouse, route, targetUrl)
     const { postgresUrl, queuePrefix: prefix } = stores
     const backend = openQueueBackend({ ...stores, prefix, onError })

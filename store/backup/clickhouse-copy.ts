@@ -8,6 +8,7 @@ import type { ClickHouse } from '../clickhouse/connection.ts'
 import { tablesNotBackedUp } from '../clickhouse/derived-tables.ts'
 import type { ObjectStore } from '../objects/object-store.ts'
 import { parseS3Url } from '../objects/s3-url.ts'
+import { copyRows, restoreRows } from './clickhouse-rows.ts'
 import type { Files } from './files.ts'
 import { type ClickHousePlace, type Manifest, toFileKey } from './manifest.ts'
 
@@ -18,9 +19,9 @@ import { type ClickHousePlace, type Manifest, toFileKey } from './manifest.ts'
  * - the bucket of the backups;
  * - a disk of its own, by name.
  *
- * Derived tables are left out.
+ * Or its rows are read (`clickhouse-rows.ts`): that is how a cluster is copied. Derived tables are left out.
  */
-export type ClickHouseRoute = { folder: string } | { disk: string } | { bucketUrl: string }
+export type ClickHouseRoute = { folder: string } | { disk: string } | { bucketUrl: string } | { byRows: true }
 
 const archiveName = 'clickhouse.tar'
 const s3Folder = 'clickhouse/'
@@ -39,11 +40,10 @@ export async function copyClickHouse(
     'SELECT name, engine, total_rows AS rows, version() AS version FROM system.tables WHERE database = {database:String}',
     { database },
   )
-  if (tables.some((it) => it.engine === 'Distributed')) {
-    throw new Error(
-      'ClickHouse is a cluster, which this command cannot copy. Use BACKUP ... ON CLUSTER of ClickHouse instead, see ' +
-        'docs/backups.md.',
-    )
+  if ('byRows' in route) {
+    const copied = await copyRows(clickhouse, files, say)
+    const place = { kind: 'rows' as const, tables: copied.tables }
+    return { version: tables[0]?.version ?? '', database, place, rows: copied.rows }
   }
   const isLeftOut = (it: { name: string; engine: string }) =>
     it.engine === 'MaterializedView' || tablesNotBackedUp.includes(it.name)
@@ -97,6 +97,15 @@ export async function restoreClickHouse(
 ): Promise<void> {
   const { id, target } = backup
   const { place, database: from } = backup.clickhouse
+  if (place.kind === 'rows') {
+    return await restoreRows(clickhouse, place.tables, (file) => target.get(toFileKey(id, file)), say)
+  }
+  if (clickhouse.cluster !== undefined) {
+    throw new Error(
+      'This backup is a copy of a single ClickHouse server, and CLICKHOUSE_CLUSTER names a cluster. Restore it into a single ' +
+        'server, and make a backup of that with SVC_BACKUP_CLICKHOUSE=rows, which restores into a cluster.',
+    )
+  }
   const run = async (source: string) => {
     await clickhouse.command(`DROP DATABASE IF EXISTS ${quote(clickhouse.database)} SYNC`)
     const as = from === clickhouse.database ? '' : ` AS ${quote(clickhouse.database)}`
@@ -118,7 +127,7 @@ export async function restoreClickHouse(
   }
 }
 
-function explainPlace({ kind }: ClickHousePlace): string {
+function explainPlace({ kind }: Pick<ClickHousePlace, 'kind'>): string {
   return kind === 's3'
     ? 'The part of ClickHouse is in the bucket, which this ClickHouse cannot read. Restore into a ClickHouse server ' +
         '(CLICKHOUSE_URL).'

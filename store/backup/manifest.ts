@@ -23,6 +23,11 @@ const clickhousePlace = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('s3') }),
   /** On a disk of ClickHouse. */
   z.object({ kind: z.literal('disk'), disk: z.string(), path: z.string() }),
+  /** Rows, in files of the backup; restores into a server or a cluster of any size. */
+  z.object({
+    kind: z.literal('rows'),
+    tables: z.array(z.object({ name: z.string(), columns: z.array(z.string()), files: z.array(z.string()) })),
+  }),
 ])
 
 const manifest = z.object({

@@ -1,5 +1,6 @@
 import { createClosers } from '../../runtime/closers.ts'
-import { type ClickHouse, openClickHouse } from '../clickhouse/connection.ts'
+import { fromLocal, onCluster, systemTable, toLocal } from '../clickhouse/cluster/layout.ts'
+import type { ClickHouse } from '../clickhouse/connection.ts'
 import { deleteExperimentRows } from '../clickhouse/deletions.ts'
 import { rebuildDerived, tablesNotBackedUp } from '../clickhouse/derived-tables.ts'
 import { migrateClickHouse } from '../clickhouse/migrations/migrate.ts'
@@ -12,7 +13,7 @@ import { openQueueBackend } from '../queue/open-queue.ts'
 import { migrateQueue } from '../queue/postgres-queue.ts'
 import type { Block } from '../queue/queue.ts'
 import { type QueueName, queueNames } from '../queue/queues.ts'
-import type { Step, Stores } from './backup.ts'
+import { openStoredRows, type Step, type Stores } from './backup.ts'
 import { type ClickHouseRoute, restoreClickHouse } from './clickhouse-copy.ts'
 import { openCompressed, readLines } from './files.ts'
 import { type KeptObject, type Manifest, toPoolKey } from './manifest.ts'
@@ -42,7 +43,7 @@ export async function restoreBackup(settings: Settings): Promise<void> {
   const closers = createClosers()
   const onError = () => undefined
   try {
-    const clickhouse = openClickHouse({ url: stores.clickhouseUrl })
+    const clickhouse = openStoredRows(stores)
     closers.push(() => clickhouse.close())
     const objects = await openObjects(stores.objectsUrl)
     closers.push(objects.close)
@@ -100,11 +101,12 @@ export async function restoreBackup(settings: Settings): Promise<void> {
 /** The tables in ClickHouse that are not empty. */
 async function listRows(clickhouse: ClickHouse): Promise<string[]> {
   const rows = await clickhouse.rows<{ name: string; rows: string }>(
-    `SELECT name, total_rows AS rows FROM system.tables
-     WHERE database = {database:String} AND total_rows > 0 AND name NOT IN ({notBackedUp:Array(String)}) ORDER BY name`,
-    { database: clickhouse.database, notBackedUp: tablesNotBackedUp },
+    `SELECT name, sum(total_rows) AS rows FROM ${systemTable(clickhouse, 'tables')}
+     WHERE database = {database:String} AND total_rows > 0 AND name NOT IN ({notBackedUp:Array(String)})
+     GROUP BY name ORDER BY name`,
+    { database: clickhouse.database, notBackedUp: tablesNotBackedUp.flatMap((it) => [it, toLocal(clickhouse, it)]) },
   )
-  return rows.map((it) => `${it.rows} rows of ${it.name.replaceAll('_', ' ')}`)
+  return rows.map((it) => `${it.rows} rows of ${fromLocal(clickhouse, it.name).replaceAll('_', ' ')}`)
 }
 
 /** The queues in Redis that are not empty. A queue in Postgres is part of Postgres. */
@@ -164,9 +166,10 @@ async function deleteUnknownRows(clickhouse: ClickHouse, database: Database, las
   }
   if (unknown.size > 0) await deleteExperimentRows(clickhouse, [...unknown])
   for (const table of monitoringTables) {
-    await clickhouse.command(`ALTER TABLE ${name}.${table.name} DELETE WHERE claim > ${lastClaim}`, {
-      mutations_sync: 2,
-    })
+    await clickhouse.command(
+      `ALTER TABLE ${name}.${toLocal(clickhouse, table.name)}${onCluster(clickhouse)} DELETE WHERE claim > ${lastClaim}`,
+      { mutations_sync: 2 },
+    )
   }
 }
 

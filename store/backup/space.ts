@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import type { ClickHouse } from '../clickhouse/connection.ts'
 import { tablesNotBackedUp } from '../clickhouse/derived-tables.ts'
 import type { ClickHouseRoute } from './clickhouse-copy.ts'
+import { measureRows } from './clickhouse-rows.ts'
 
 /** Space for the other, compressed files. */
 const spareBytes = 64_000_000
@@ -12,15 +13,10 @@ const spareBytes = 64_000_000
  * embedded stores is full.
  */
 export async function checkSpace(clickhouse: ClickHouse, route: ClickHouseRoute, targetUrl: string): Promise<void> {
-  if (!('folder' in route)) return
-  const [row] = await clickhouse.rows<{ bytes: string }>(
-    `SELECT sum(bytes_on_disk) AS bytes FROM system.parts
-     WHERE active AND database = {database:String} AND table NOT IN ({notBackedUp:Array(String)})`,
-    { database: clickhouse.database, notBackedUp: tablesNotBackedUp },
-  )
-  const bytes = Number(row?.bytes ?? 0)
-  const folders = [route.folder]
-  if (targetUrl.startsWith('file:')) folders.push(fileURLToPath(targetUrl))
+  const folders = 'folder' in route ? [route.folder] : []
+  if (('folder' in route || 'byRows' in route) && targetUrl.startsWith('file:')) folders.push(fileURLToPath(targetUrl))
+  if (folders.length === 0) return
+  const bytes = 'byRows' in route ? await measureRows(clickhouse) : await measureTables(clickhouse)
   const needed = new Map<number, { bytes: number; folder: string }>()
   for (const folder of folders) {
     await mkdir(folder, { recursive: true })
@@ -36,6 +32,15 @@ export async function checkSpace(clickhouse: ClickHouse, route: ClickHouseRoute,
         `${toMegabytes(bytes)} MB there. Free some space, or choose another place with --to.`,
     )
   }
+}
+
+async function measureTables(clickhouse: ClickHouse): Promise<number> {
+  const [row] = await clickhouse.rows<{ bytes: string }>(
+    `SELECT sum(bytes_on_disk) AS bytes FROM system.parts
+     WHERE active AND database = {database:String} AND table NOT IN ({notBackedUp:Array(String)})`,
+    { database: clickhouse.database, notBackedUp: tablesNotBackedUp },
+  )
+  return Number(row?.bytes ?? 0)
 }
 
 const toMegabytes = (bytes: number) => Math.ceil(bytes / 1_000_000)

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { clusterReadSettings, clusterWriteSettings } from './cluster/layout.ts'
+import { longInsert } from './long-inserts.ts'
 import type { Table } from './table.ts'
 
 type Settings = {
@@ -159,6 +160,22 @@ export function openClickHouse({
       })
       for await (const _ of answer.stream) {
         // The answer is empty; reading it to its end gives the socket back.
+      }
+    },
+
+    /**
+     * Inserts rows in Native format, compressed with zstd: the columns as they are stored, of any number of rows. Part of them
+     * may be stored when it fails.
+     */
+    async insertCopy(table: string, columns: readonly string[], rows: Readable) {
+      const answer = await writes.exec({
+        query: `INSERT INTO ${database}.${table} (${columns.join(', ')}) FORMAT Native`,
+        values: rows,
+        http_headers: { 'Content-Encoding': 'zstd' },
+        clickhouse_settings: { insert_deduplicate: 0, async_insert: 0, ...longInsert },
+      })
+      for await (const _ of answer.stream) {
+        // As above.
       }
     },
 

@@ -49,6 +49,7 @@ export async function svc(args: string[], env: Environment, onClose: OnClose, op
 export function toStoreSettings(stores: StoreUrls): Environment {
   return {
     CLICKHOUSE_URL: stores.clickhouseUrl,
+    ...(stores.clickhouseCluster !== undefined && { CLICKHOUSE_CLUSTER: stores.clickhouseCluster }),
     POSTGRES_URL: stores.postgresUrl,
     REDIS_URL: stores.redisUrl ?? '',
     OBJECTS_URL: stores.objectsUrl ?? '',

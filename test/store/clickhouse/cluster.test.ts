@@ -1,10 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { type StoreUrls, toClickHouse } from '../../../cli/settings.ts'
 import { migrateStores } from '../../../cli/stores.ts'
+import { copyRows, restoreRows } from '../../../store/backup/clickhouse-rows.ts'
+import { createFiles } from '../../../store/backup/files.ts'
+import { toFileKey } from '../../../store/backup/manifest.ts'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../../../store/clickhouse/deletions.ts'
 import { checkClickHouse } from '../../../store/clickhouse/migrations/check.ts'
@@ -17,11 +21,16 @@ import { listParts } from '../../../store/clickhouse/parts.ts'
 import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
 import { experimentTables } from '../../../store/clickhouse/points/tables.ts'
 import { streamTables } from '../../../store/clickhouse/tables.ts'
+import { openObjects } from '../../../store/objects/open-objects.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
-import { openTestService, storesWith, uniqueName } from '../../kit/service.ts'
+import { expectSame, fillEverything, readEverything, readSettled } from '../../kit/everything.ts'
+import { createClient } from '../../kit/http/client.ts'
+import { svc, toStoreSettings } from '../../kit/processes/svc.ts'
+import { openOwnStores, openTestService, storesWith, testMasterKey, uniqueName } from '../../kit/service.ts'
 import { type ClickHouseCluster, openClickHouseCluster } from '../../kit/stores/clickhouse-cluster.ts'
+import { withDatabase } from '../../kit/stores/databases.ts'
 import { startKeeper } from '../../kit/stores/keeper.ts'
 import { openStoredEvents } from '../../monitoring/stored-events.ts'
 
@@ -207,6 +216,83 @@ describe('monitored models', () => {
       await sweepRollups(clickhouse)
     } finally {
       await events.close()
+    }
+  })
+})
+
+// Everything there is to read is filled in, and read three times over.
+describe('a backup', { timeout: 900_000 }, () => {
+  it('of a cluster that is written to restores into an empty cluster, which answers every read with the same bytes', async () => {
+    const place = await mkdtemp(path.join(folder, 'backups-'))
+    const settings = { SVC_QUEUE_PREFIX: uniqueName('backup'), SVC_PUBLIC_URL: 'http://svc.invalid' }
+    const service = await openTestService({ stores, settings, isAdmin: true })
+    const reads = await fillEverything(service)
+    const svcOn = async (its: StoreUrls, ...args: string[]) => {
+      const environment = { ...toStoreSettings(its), SVC_MASTER_KEY: testMasterKey, ...settings }
+      const outcome = await svc(args, environment, (close) => onTestFinished(async () => void (await close())))
+      expect(outcome.code, outcome.stderr).toBe(0)
+      return outcome.stdout
+    }
+    expect((await service.client.post('/write/workspace/new', { name: 'meanwhile' })).status).toBe(200)
+    const before = await readSettled(service, reads)
+    // In a workspace of its own, for what is written while the backup is made.
+    const experimentKey = await service.client.createExperiment({
+      workspaceName: 'meanwhile',
+      projectName: 'meanwhile',
+    })
+    const write = async (step: number) => {
+      const answer = await service.client.post('/write/experiment/metric', { experimentKey, ...aPoint({ step }) })
+      expect(answer.status).toBe(200)
+    }
+    const acknowledged = Array.from({ length: 20 }, (_, step) => step)
+    for (const step of acknowledged) await write(step)
+    let isMade = false
+    const backup = svcOn(stores, 'backup', '--to', place, '--json').finally(() => {
+      isMade = true
+    })
+    for (let step = acknowledged.length; !isMade; step++) await write(step)
+    const made = JSON.parse(await backup)
+    await service.close()
+    expect(made).toMatchObject({ clickhousePlace: 'rows', missingObjects: [] })
+
+    const own = await openOwnStores('postgres')
+    const objectsUrl = pathToFileURL(await mkdtemp(path.join(folder, 'objects-'))).href
+    const clickhouseUrl = withDatabase(cluster.url, 'restored')
+    const empty = { ...stores, postgresUrl: own.postgresUrl, clickhouseUrl, objectsUrl }
+    await svcOn(empty, 'restore', '--from', place)
+    const again = await openTestService({ stores: empty, settings })
+    expectSame(await readEverything({ url: again.url, apiKey: service.apiKey }, reads), before)
+    const points = await createClient(again.url, service).readMetric(experimentKey, 'loss')
+    await again.close()
+    const steps = points.map((it) => it.step)
+    expect(steps.slice(0, acknowledged.length)).toEqual(acknowledged)
+    expect(new Set(steps).size).toBe(steps.length)
+    const restored = nodes.map((it) => it.rows<{ n: string }>('SELECT count() AS n FROM restored.points_local'))
+    for (const rows of await Promise.all(restored)) expect(Number(rows[0]?.n)).toBeGreaterThan(0)
+  })
+
+  it('has each row once, in files of some experiments each, and restores into a single server', async () => {
+    const target = await openObjects(pathToFileURL(await mkdtemp(path.join(folder, 'ranges-'))).href)
+    onTestFinished(target.close)
+    const files = createFiles(target, 'ranges')
+    const { tables } = await copyRows(clickhouse, files, () => undefined, 200)
+    expect(tables.find((it) => it.name === 'points')?.files.length).toBeGreaterThan(2)
+    const restored = openClickHouse({
+      url: withDatabase(storesWith('postgres').clickhouseUrl, uniqueName('ranges').replaceAll('-', '_')),
+    })
+    onTestFinished(restored.close)
+
+    await restoreRows(
+      restored,
+      tables,
+      (file) => target.get(toFileKey('ranges', file)),
+      () => undefined,
+    )
+
+    for (const { name, columns } of tables) {
+      const contents = ({ database, rows }: ClickHouse) =>
+        rows(`SELECT count() AS n, sum(cityHash64(${columns.join(', ')})) AS hash FROM ${database}.${name} FINAL`)
+      expect(await contents(restored)).toEqual(await contents(clickhouse))
     }
   })
 })
