@@ -1,161 +1,274 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { describeTerminal } from '../cli/terminal/terminal.ts'
-import { createClosers } from '../runtime/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
-import { dataSet } from '../test/kit/curves.ts'
-import { openBenchStores } from './contenders/stores.ts'
+import { ensureUser } from '../store/postgres/accounts/accounts.ts'
+import { createApiKey } from '../store/postgres/accounts/api-key.ts'
+import { insertApiKey } from '../store/postgres/accounts/keys.ts'
+import { openDatabase } from '../store/postgres/database.ts'
+import { dataSet, nameOf } from '../test/kit/curves.ts'
+import { readCommand, runCommand, say } from './command.ts'
+import { type BenchStores, openBenchStores } from './contenders/stores.ts'
 import { startSystem } from './contenders/system.ts'
 import { createExperiments } from './load/experiments.ts'
+import { startGreedy } from './load/start-greedy.ts'
 import { startLoadProcess } from './load/start-load-process.ts'
-import { median } from './report/report.ts'
+import { storeSeries } from './load/stored-series.ts'
+import { median, renderTable, spread } from './report/report.ts'
+import { describeMachine } from './report/results.ts'
 
 /**
- * `npm run bench:neighbour`: measures the effect of a runaway experiment on a quiet one. The quiet one sends a point every
- * 20 ms, alternately alone and beside a neighbour that sends batches of 1,000 points as fast as it can and ignores
- * Retry-After. By the default limit the neighbour may store 20,000 points/s.
+ * `npm run bench:neighbour`: measures what a greedy tenant does to a quiet one. The quiet workspace sends a point every 20 ms,
+ * reads a series every 50 ms and has a live stream open, alternately alone and beside a workspace that writes batches of 1,000
+ * points, reads series of a million points, exports them and opens streams, as fast as it can, and ignores Retry-After.
  */
 const usage = `Usage: npm run bench:neighbour -- [--rounds N] [--seconds N] [--json]\n`
 
-const quietEveryMs = 20
-const runawayConnections = 8
+const writeEveryMs = 20
+const readEveryMs = 50
 /** Long enough to use up the initial burst of a bucket. */
 const warmUpSeconds = 6
+const aloneMsMin = 500
+const liveMsMax = 60_000
 
-type QuietRound = { tookMs: number[]; readableMs: number }
+const greedyWriters = 8
+const greedyReaders = 16
+const greedyExports = 4
+/** More than a workspace may have. */
+const greedyStreams = 60
+const long = { metrics: 1, steps: 1_000_000 }
+const short = { metrics: 1, steps: 400 }
 
-async function main() {
-  const { values } = parseArgs({
-    options: {
-      rounds: { type: 'string', default: '5' },
-      seconds: { type: 'string', default: '6' },
-      json: { type: 'boolean', default: false },
-      help: { type: 'boolean', short: 'h', default: false },
-    },
-  })
-  if (values.help) return void process.stdout.write(usage)
-  const [rounds, seconds] = [Number(values.rounds), Number(values.seconds)]
-  if (!(rounds >= 1) || !(seconds > 0 && seconds <= 120))
-    throw new Error(`--rounds from 1, --seconds up to 120.\n${usage}`)
-  const closers = createClosers()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => closers.closeAll().finally(() => process.exit(130)))
-  }
+/** Milliseconds, each from when it was due: waiting for the one before counts. */
+type Round = Record<Kind, number[]> & { failed: number }
+type Kind = (typeof kinds)[number]
+const kinds = ['write', 'read', 'live'] as const
+
+async function openTenant(stores: BenchStores, name: string) {
+  const database = openDatabase({ url: stores.urls.postgresUrl, connectionsMax: 1, onError: () => undefined })
   try {
-    say('Starting the stores and the service')
-    const stores = await openBenchStores(closers)
-    const queue = stores.urls.redisUrl ? 'redis' : 'postgres'
-    const system = await startSystem({ target: 'service', queue, stores, closers, profileFolder: undefined })
-    const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl })
-    closers.push(() => clickhouse.close())
-    const { keys, ids } = await createExperiments(system.readUrl, stores, 2)
-    const [quietKey, runawayKey] = keys as [string, string]
-    const load = startLoadProcess()
-    closers.push(() => load.close())
-    await load.prepare({
-      kind: 'prepareHttp',
-      url: system.writeUrl,
-      apiKey: stores.apiKey,
-      dialect: 'service',
-      data: dataSet,
-      shape: { kind: 'rows', stepsPerRequest: 20 },
-      connections: runawayConnections,
-      experimentKeys: Array(dataSet.experiments * 10_000).fill(runawayKey),
-    })
-
-    let sent = 0
-    async function sendPoint() {
-      const answer = await fetch(`${system.writeUrl}/api/rest/v2/write/experiment/metric`, {
-        method: 'POST',
-        headers: { authorization: stores.apiKey, 'content-type': 'application/json' },
-        body: JSON.stringify({ experimentKey: quietKey, metricName: 'loss', metricValue: 1, step: sent }),
-      })
-      await answer.arrayBuffer()
-      if (answer.status !== 200) throw new Error(`The quiet experiment was answered ${answer.status}.`)
-      sent++
-    }
-
-    async function runQuiet(roundSeconds: number): Promise<QuietRound> {
-      const tookMs: number[] = []
-      const startedAt = performance.now()
-      for (let at = startedAt; at < startedAt + roundSeconds * 1_000; at += quietEveryMs) {
-        await sleep(Math.max(0, at - performance.now()))
-        // Measured from when the point was due, so a wait for the previous one counts.
-        await sendPoint()
-        tookMs.push(performance.now() - at)
-      }
-      const acknowledgedAt = performance.now()
-      for (;;) {
-        const [row] = await clickhouse.rows<{ points: string }>(
-          `SELECT count() AS points FROM ${clickhouse.database}.points WHERE experiment_id = {id:UInt64}`,
-          { id: ids[0] },
-        )
-        if (Number(row?.points) >= sent) return { tookMs, readableMs: performance.now() - acknowledgedAt }
-        await sleep(5)
-      }
-    }
-
-    const alone: QuietRound[] = []
-    const beside: QuietRound[] = []
-    const runaway: { storedPerSecond: number; refusedPerSecond: number }[] = []
-    say('Warming up')
-    await Promise.all([runQuiet(warmUpSeconds), load.run(warmUpSeconds)])
-    for (let round = 1; round <= rounds; round++) {
-      say(`Round ${round} of ${rounds}`)
-      alone.push(await runQuiet(seconds))
-      const [quiet, report] = await Promise.all([runQuiet(seconds), load.run(seconds)])
-      beside.push(quiet)
-      const stored = report.acknowledged.reduce((sum, it) => sum + (it ?? 0), 0)
-      const refused = Object.values(report.errors).reduce((sum, it) => sum + it, 0)
-      runaway.push({ storedPerSecond: stored / report.seconds, refusedPerSecond: refused / report.seconds })
-    }
-
-    const result = {
-      queue,
-      alone: summarize(alone),
-      besideRunaway: summarize(beside),
-      runaway: summarizeRunaway(runaway),
-    }
-    process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : renderResult(result))
+    const user = { userName: name, workspaceName: name, organizationName: 'default', isAdmin: false }
+    const { userId } = await ensureUser(database, user)
+    const apiKey = createApiKey()
+    await insertApiKey(database, userId, apiKey)
+    return { apiKey, workspaceName: name }
   } finally {
-    await closers.closeAll()
+    await database.close()
   }
 }
 
-function summarize(rounds: QuietRound[]) {
-  const share = (part: number) =>
-    median(rounds.map(({ tookMs }) => tookMs.toSorted((a, b) => a - b)[Math.floor(tookMs.length * part)] as number))
-  return { p50Ms: share(0.5), p99Ms: share(0.99), readableMs: median(rounds.map((it) => it.readableMs)) }
+type Quiet = {
+  system: { readUrl: string; writeUrl: string }
+  apiKey: string
+  experimentKey: string
+  seconds: number
 }
 
-function summarizeRunaway(rounds: { storedPerSecond: number; refusedPerSecond: number }[]) {
-  return {
-    pointsStoredPerSecond: median(rounds.map((it) => it.storedPerSecond)),
-    requestsRefusedPerSecond: median(rounds.map((it) => it.refusedPerSecond)),
+async function measureQuiet({ system, apiKey, experimentKey, seconds }: Quiet): Promise<Round> {
+  const tookMs: Round = { write: [], read: [], live: [], failed: 0 }
+  const headers = { authorization: apiKey, 'content-type': 'application/json' }
+  const begin = performance.now()
+  const end = begin + seconds * 1_000
+  /** By step, from when a point is acknowledged. */
+  const sentAt = new Map<number, number>()
+  const firstStep = Math.floor(Date.now() / 10)
+  const stop = new AbortController()
+
+  const stream = await fetch(
+    `${system.readUrl}/api/rest/v2/experiment/stream?${new URLSearchParams({ experimentKey })}`,
+    {
+      headers,
+      signal: stop.signal,
+    },
+  )
+  if (stream.status !== 200 || !stream.body) throw new Error(`The quiet stream was answered ${stream.status}.`)
+  const follow = followSteps(stream.body, (step) => {
+    const at = sentAt.get(step)
+    if (at === undefined) return
+    sentAt.delete(step)
+    tookMs.live.push(performance.now() - at)
+  })
+
+  async function repeat(kind: 'write' | 'read', everyMs: number, call: (index: number) => Promise<Response>) {
+    for (let at = performance.now(), index = 0; at < end; at += everyMs, index++) {
+      await sleep(Math.max(0, at - performance.now()))
+      const answer = await call(index)
+      await answer.arrayBuffer()
+      tookMs[kind].push(performance.now() - at)
+      if (answer.status === 200) continue
+      tookMs.failed++
+      // It will not come by the stream.
+      if (kind === 'write') sentAt.delete(firstStep + index)
+    }
+  }
+  const write = async (index: number) => {
+    const step = firstStep + index
+    const body = JSON.stringify({ experimentKey, metricName: 'live', metricValue: 1, step })
+    sentAt.set(step, performance.now())
+    return await fetch(`${system.writeUrl}/api/rest/v2/write/experiment/metric`, { method: 'POST', headers, body })
+  }
+  const query = new URLSearchParams({ experimentKey, metricName: nameOf(0) })
+  const read = () => fetch(`${system.readUrl}/api/rest/v2/experiment/metrics/get-metric?${query}`, { headers })
+  await Promise.all([repeat('write', writeEveryMs, write), repeat('read', readEveryMs, read)])
+  const giveUpAt = performance.now() + liveMsMax
+  while (sentAt.size > 0) {
+    if (performance.now() > giveUpAt) throw new Error(`${sentAt.size} points did not come by the live stream.`)
+    await sleep(20)
+  }
+  stop.abort()
+  await follow
+  return tookMs
+}
+
+/** Reads the steps of points from Server-Sent Events until the stream is aborted. */
+async function followSteps(body: AsyncIterable<Uint8Array>, onStep: (step: number) => void): Promise<void> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  try {
+    for await (const chunk of body) {
+      const events = (rest + decoder.decode(chunk, { stream: true })).split('\n\n')
+      rest = events.pop() ?? ''
+      for (const event of events) {
+        if (!/^event: metrics$/m.test(event)) continue
+        const data = /^data: (.*)$/m.exec(event)?.[1] ?? '{}'
+        for (const { step } of (JSON.parse(data) as { metrics: { step: number }[] }).metrics) onStep(Number(step))
+      }
+    }
+  } catch (error) {
+    if ((error as Error).name !== 'AbortError') throw error
   }
 }
+
+const toShare = (values: number[], part: number) =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length * part)] ?? Number.NaN
+
+function compare(kind: Kind, alone: Round[], beside: Round[]) {
+  const toParts = (rounds: Round[]) => ({
+    p50Ms: rounds.map((it) => toShare(it[kind], 0.5)),
+    p99Ms: rounds.map((it) => toShare(it[kind], 0.99)),
+  })
+  const [inAlone, inBeside] = [toParts(alone), toParts(beside)]
+  return { kind, alone: inAlone, beside: inBeside, ratioOfP99: median(inBeside.p99Ms) / median(inAlone.p99Ms) }
+}
+
+const sumFailed = (rounds: Round[]) => rounds.reduce((sum, it) => sum + it.failed, 0)
 
 type Result = {
   queue: string
-  alone: ReturnType<typeof summarize>
-  besideRunaway: ReturnType<typeof summarize>
-  runaway: ReturnType<typeof summarizeRunaway>
+  quiet: ReturnType<typeof compare>[]
+  /** Calls that were not answered 200. */
+  quietFailed: { alone: number; beside: number }
+  greedyPerSecond: Record<string, number>
 }
 
-function renderResult({ queue, alone, besideRunaway, runaway }: Result): string {
-  const line = (what: string, { p50Ms, p99Ms, readableMs }: Result['alone']) =>
-    `  ${what.padEnd(22)} p50 ${p50Ms.toFixed(1)} ms, p99 ${p99Ms.toFixed(1)} ms, readable after ${readableMs.toFixed(0)} ms\n`
+const about: Record<Kind, string> = {
+  write: 'a point is acknowledged',
+  read: 'a series of 400 points is read',
+  live: 'a point comes by a live stream',
+}
+
+function render({ queue, quiet, quietFailed, greedyPerSecond }: Result): string {
+  const rows = quiet.map(({ kind, alone, beside, ratioOfP99 }) => [
+    about[kind],
+    spread(alone.p50Ms, 1),
+    spread(beside.p50Ms, 1),
+    spread(alone.p99Ms, 1),
+    spread(beside.p99Ms, 1),
+    ratioOfP99.toFixed(2),
+  ])
+  const heads = ['of the quiet tenant', 'p50 ms alone', 'beside', 'p99 ms alone', 'beside', 'p99 ratio']
+  const taken = Object.entries(greedyPerSecond).map(([name, it]) => `${name} ${it.toFixed(1)}`)
   return (
-    `A quiet experiment, a point every ${quietEveryMs} ms, queue in ${queue}; medians of the rounds\n\n` +
-    line('alone', alone) +
-    line('beside a runaway', besideRunaway) +
-    `\n  The runaway stored ${Math.round(runaway.pointsStoredPerSecond)} points/s, and ` +
-    `${Math.round(runaway.requestsRefusedPerSecond)} of its requests were refused each second.\n`
+    `\n${describeMachine()}\n\nA quiet tenant alone and beside a greedy one, queue in ${queue}; median (least - greatest round)\n\n` +
+    `${renderTable([heads, ...rows], describeTerminal(process.stdout, process.env), { left: 1 })}\n` +
+    `\nCalls of the quiet tenant that failed: ${quietFailed.alone} alone, ${quietFailed.beside} beside.\n` +
+    `The greedy tenant each second: ${taken.join(', ')}.\n`
   )
 }
 
-function say(text: string) {
-  process.stderr.write(`${describeTerminal(process.stderr, process.env).paint('dim', text)}\n`)
-}
+await runCommand(async (closers) => {
+  const options = readCommand(usage, { rounds: 5, seconds: 6 })
+  if (!options) return
+  const { rounds, seconds } = options
+  say('Starting the stores and the service')
+  const stores = await openBenchStores(closers)
+  const queue = stores.urls.redisUrl ? 'redis' : 'postgres'
+  const system = await startSystem({
+    target: 'service',
+    queue,
+    stores,
+    closers,
+    profileFolder: undefined,
+    settings: { SVC_EXPORTS_PER_USER_MAX: String(greedyExports) },
+  })
+  const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl })
+  closers.push(() => clickhouse.close())
+  const quiet = await openTenant(stores, 'quiet')
+  const greedy = await openTenant(stores, 'greedy')
+  const ofQuiet = await createExperiments(system.readUrl, stores, 1, quiet)
+  const ofGreedy = await createExperiments(system.readUrl, stores, 2, greedy)
+  say('Writing a million points to read')
+  await storeSeries(clickhouse, BigInt(ofQuiet.ids[0] as string), short)
+  await storeSeries(clickhouse, BigInt(ofGreedy.ids[0] as string), long)
+  const load = startLoadProcess()
+  closers.push(() => load.close())
+  await load.prepare({
+    kind: 'prepareHttp',
+    url: system.writeUrl,
+    apiKey: greedy.apiKey,
+    dialect: 'service',
+    data: dataSet,
+    shape: { kind: 'rows', stepsPerRequest: 20 },
+    connections: greedyWriters,
+    experimentKeys: Array(dataSet.experiments * 10_000).fill(ofGreedy.keys[1] as string),
+  })
+  const taker = startGreedy()
+  closers.push(() => taker.close())
+  const named = { experimentKey: ofGreedy.keys[0] as string, metricName: nameOf(0) }
+  const takeAll = (forSeconds: number) =>
+    taker.run({
+      url: system.readUrl,
+      apiKey: greedy.apiKey,
+      seconds: forSeconds,
+      reads: {
+        loops: greedyReaders,
+        path: `experiment/metrics/get-metric?${new URLSearchParams({ ...named, maxPoints: '2000' })}`,
+      },
+      exports: {
+        loops: greedyExports,
+        path: `export/metrics?${new URLSearchParams({ workspaceName: greedy.workspaceName, projectName: 'bench' })}`,
+      },
+      streams: {
+        loops: greedyStreams,
+        path: `experiment/stream?${new URLSearchParams({ experimentKey: named.experimentKey })}`,
+      },
+    })
+  const runQuiet = (forSeconds: number) =>
+    measureQuiet({ system, apiKey: quiet.apiKey, experimentKey: ofQuiet.keys[0] as string, seconds: forSeconds })
 
-await main()
+  say('Warming up')
+  await runQuiet(2)
+  await Promise.all([runQuiet(warmUpSeconds), load.run(warmUpSeconds), takeAll(warmUpSeconds)])
+  const alone: Round[] = []
+  const beside: Round[] = []
+  const taken: Record<string, number>[] = []
+  for (let round = 1; round <= rounds; round++) {
+    say(`Round ${round} of ${rounds}`)
+    await sleep(aloneMsMin)
+    alone.push(await runQuiet(seconds))
+    const [it, written, report] = await Promise.all([runQuiet(seconds), load.run(seconds), takeAll(seconds)])
+    beside.push(it)
+    const points = written.acknowledged.reduce((sum, it) => sum + (it ?? 0), 0)
+    const refusedWrites = Object.values(written.errors).reduce((sum, it) => sum + it, 0)
+    taken.push({ points, refusedWrites, ...report })
+  }
+
+  const result = {
+    queue,
+    quiet: kinds.map((kind) => compare(kind, alone, beside)),
+    quietFailed: { alone: sumFailed(alone), beside: sumFailed(beside) },
+    greedyPerSecond: Object.fromEntries(
+      Object.keys(taken[0] ?? {}).map((name) => [name, median(taken.map((it) => (it[name] ?? 0) / seconds))]),
+    ),
+  }
+  process.stdout.write(options.json ? `${JSON.stringify(result)}\n` : render(result))
+})

@@ -1,16 +1,13 @@
-import { promisify } from 'node:util'
-import zlib from 'node:zlib'
 import { describeTerminal } from '../cli/terminal/terminal.ts'
-import { pushPoints } from '../ingest/points/rows.ts'
-import { createNativeBlock } from '../store/clickhouse/blocks/native-block.ts'
-import { type ClickHouse, openClickHouse } from '../store/clickhouse/connection.ts'
-import { pointsTable, storedValue } from '../store/clickhouse/points/tables.ts'
-import { contextOf, nameOf, timestampAt, valueAt } from '../test/kit/curves.ts'
+import { openClickHouse } from '../store/clickhouse/connection.ts'
+import { storedValue } from '../store/clickhouse/points/tables.ts'
+import { contextOf, nameOf } from '../test/kit/curves.ts'
 import { readCommand, runCommand, say } from './command.ts'
 import { measureBytesPerPoint } from './contenders/stored-points.ts'
 import { openBenchStores } from './contenders/stores.ts'
 import { startSystem } from './contenders/system.ts'
 import { createExperiments } from './load/experiments.ts'
+import { storeSeries } from './load/stored-series.ts'
 import { renderTable, spread } from './report/report.ts'
 import { describeMachine, keepResults } from './report/results.ts'
 
@@ -21,15 +18,11 @@ import { describeMachine, keepResults } from './report/results.ts'
  */
 const usage = `Usage: npm run bench:reads -- [--rounds N] [--seconds N] [--json]\n`
 
-const compress = promisify(zlib.zstdCompress)
-
 const longSteps = 10_000_000
 const buckets = 1_000
 const shortSteps = 400
 const wideMetrics = 10_000
 const wideSteps = 10
-const rowsPerInsert = 100_000
-const pointsPerRequest = 1_000
 
 type ReadRound = { calls: number; p50Ms: number; p99Ms: number }
 
@@ -54,9 +47,9 @@ await runCommand(async (closers) => {
   const [long, short, wide] = keys.map((key, index) => ({ key, id: BigInt(ids[index] as string) }))
   if (!long || !short || !wide) throw new Error('The experiments could not be made.')
   say('Writing 10 million points of one series, and the others')
-  await write(clickhouse, long.id, { metrics: 1, steps: longSteps })
-  await write(clickhouse, short.id, { metrics: 50, steps: shortSteps })
-  await write(clickhouse, wide.id, { metrics: wideMetrics, steps: wideSteps })
+  await storeSeries(clickhouse, long.id, { metrics: 1, steps: longSteps })
+  await storeSeries(clickhouse, short.id, { metrics: 50, steps: shortSteps })
+  await storeSeries(clickhouse, wide.id, { metrics: wideMetrics, steps: wideSteps })
   // Waits for merges that are still running.
   const bytesPerPoint = await measureBytesPerPoint(clickhouse)
 
@@ -109,34 +102,6 @@ await runCommand(async (closers) => {
   process.stdout.write(options.json ? `${JSON.stringify(results)}\n` : render(results))
   say(`Written to ${file}`)
 })
-
-/** Inserts blocks directly into the table, as if they had come in requests of 1,000 points. */
-async function write(clickhouse: ClickHouse, experimentId: bigint, size: { metrics: number; steps: number }) {
-  const block = createNativeBlock(pointsTable)
-  const insert = async () => await clickhouse.insertBlocks(pointsTable, [await compress(block.take())])
-  let written = 0
-  for (let step = 0; step < size.steps; step++) {
-    for (let metric = 0; metric < size.metrics; metric++) {
-      const origin = {
-        experimentId,
-        identity: { high: 1n, low: Math.floor(written / pointsPerRequest) },
-        receivedMs: Date.now(),
-      }
-      const point = {
-        metric: nameOf(metric),
-        context: contextOf(metric),
-        value: valueAt({ experiment: 0, metric, step }),
-        step,
-        epoch: undefined,
-        timestamp: timestampAt({ experiment: 0, step }),
-      }
-      pushPoints(block, origin, [point], [written % pointsPerRequest])
-      written++
-      if (block.rows >= rowsPerInsert) await insert()
-    }
-  }
-  if (block.rows > 0) await insert()
-}
 
 /** Repeats a call for this many seconds. */
 async function repeat(call: () => Promise<unknown>, seconds: number): Promise<ReadRound> {

@@ -10,11 +10,12 @@ export async function createExperiments(
   readUrl: string,
   stores: BenchStores,
   count: number,
+  tenant: Tenant = { apiKey: stores.apiKey, workspaceName: 'default' },
 ): Promise<BenchExperiments> {
   const keys: string[] = Array.from({ length: count }, () => '')
   const work = keys.keys()
   const createAll = async () => {
-    for (const index of work) keys[index] = await createExperiment(readUrl, stores.apiKey)
+    for (const index of work) keys[index] = await createExperiment(readUrl, tenant)
   }
   await Promise.all(Array.from({ length: callsAtOnce }, createAll))
   const database = openDatabase({ url: stores.urls.postgresUrl, connectionsMax: 1, onError: () => undefined })
@@ -24,11 +25,13 @@ export async function createExperiments(
   return { keys, ids: keys.map((key) => ids.get(key) as string) }
 }
 
-async function createExperiment(readUrl: string, apiKey: string): Promise<string> {
+type Tenant = { apiKey: string; workspaceName: string }
+
+async function createExperiment(readUrl: string, { apiKey, workspaceName }: Tenant): Promise<string> {
   const answer = await fetch(`${readUrl}/api/rest/v2/write/experiment/create`, {
     method: 'POST',
     headers: { authorization: apiKey, 'content-type': 'application/json' },
-    body: JSON.stringify({ workspaceName: 'default', projectName: 'bench' }),
+    body: JSON.stringify({ workspaceName, projectName: 'bench' }),
   })
   const body = (await answer.json()) as { experimentKey?: string; msg?: string }
   if (!body.experimentKey) throw new Error(`experiment/create answered ${answer.status}: ${body.msg}`)

@@ -1,0 +1,44 @@
+import { promisify } from 'node:util'
+import zlib from 'node:zlib'
+import { pushPoints } from '../../ingest/points/rows.ts'
+import { createNativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
+import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { pointsTable } from '../../store/clickhouse/points/tables.ts'
+import { contextOf, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
+
+const compress = promisify(zlib.zstdCompress)
+
+const rowsPerInsert = 100_000
+const pointsPerRequest = 1_000
+
+/** Inserts series of an experiment directly into the table, as if they had come in requests of 1,000 points. */
+export async function storeSeries(
+  clickhouse: ClickHouse,
+  experimentId: bigint,
+  size: { metrics: number; steps: number },
+): Promise<void> {
+  const block = createNativeBlock(pointsTable)
+  const insert = async () => await clickhouse.insertBlocks(pointsTable, [await compress(block.take())])
+  let written = 0
+  for (let step = 0; step < size.steps; step++) {
+    for (let metric = 0; metric < size.metrics; metric++) {
+      const origin = {
+        experimentId,
+        identity: { high: 1n, low: Math.floor(written / pointsPerRequest) },
+        receivedMs: Date.now(),
+      }
+      const point = {
+        metric: nameOf(metric),
+        context: contextOf(metric),
+        value: valueAt({ experiment: 0, metric, step }),
+        step,
+        epoch: undefined,
+        timestamp: timestampAt({ experiment: 0, step }),
+      }
+      pushPoints(block, origin, [point], [written % pointsPerRequest])
+      written++
+      if (block.rows >= rowsPerInsert) await insert()
+    }
+  }
+  if (block.rows > 0) await insert()
+}
