@@ -136,9 +136,14 @@ it('live streams of a workspace are refused over its limit, and those of another
   expect(opened.map((it) => it.status)).toEqual([200, 200, 200])
   const refused = await open(own)
   expect(refused.status).toBe(429)
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
   expect(((await refused.json()) as { msg: string }).msg).toMatch(
     /^The workspace ".+" has 2 streams open at once, .*the limit streamsMax\): wait until one has ended/,
   )
+  // Meanwhile others stream, write and read.
+  const alsoOpened = await open(other)
+  expect(alsoOpened.status).toBe(200)
+  expect((await send(other, 10)).status).toBe(200)
   expect((await usage(workspaceName)).workspace.streamsMax).toEqual([2, 2])
   const metrics = await (await fetch(`${organization.url}/metrics`)).text()
   expect(metrics).toMatch(/^svc_tenant_refused_total\{limit="streamsMax"\} [1-9]/m)
