@@ -83,14 +83,25 @@ export async function setOrganizationRole(
     const user = await findUser(queries, actor.organizationId, { userName, isService: false })
     if (!user) return 'unknown'
     if (user.isAdmin && role !== 'admin' && !(await hasOtherAdmin(queries, actor, user))) return 'lastAdmin'
-    await queries.row('UPDATE users SET is_admin = $2, is_auditor = $3 WHERE id = $1', [
-      user.userId,
-      role === 'admin',
-      role === 'auditor',
-    ])
+    await storeOrganizationRole(queries, user.userId, role, { isByGroups: false })
     await note('user.changed', userName, { role })
     return 'done'
   })
+}
+
+/** What groups gave they take away; what somebody gave by hand stays. */
+export async function storeOrganizationRole(
+  queries: Queries,
+  userId: string,
+  role: OrganizationRole,
+  { isByGroups }: { isByGroups: boolean },
+): Promise<void> {
+  await queries.row('UPDATE users SET is_admin = $2, is_auditor = $3, is_role_by_groups = $4 WHERE id = $1', [
+    userId,
+    role === 'admin',
+    role === 'auditor',
+    isByGroups,
+  ])
 }
 
 /**

@@ -1,4 +1,4 @@
-import { type OrganizationRole, organizationRoles } from '../accounts/users.ts'
+import { type OrganizationRole, organizationRoles, storeOrganizationRole } from '../accounts/users.ts'
 import { type Role, roles } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
 import type { Note } from './notes.ts'
@@ -69,18 +69,10 @@ export async function applyGroups(
     [userId, [...given.keys()]],
   )
   for (const { workspaceName } of lost) note('workspace-member.removed', userName, { workspaceName })
-  await applyOrganizationRole(queries, note, person, toOrganizationRole(groups, table))
-}
-
-async function applyOrganizationRole(queries: Queries, note: Note, person: Person, role: OrganizationRole) {
-  const { userId, userName, organizationRole, isRoleByGroups } = person
+  const { organizationRole, isRoleByGroups } = person
+  const role = toOrganizationRole(groups, table)
   if (role === organizationRole || !(isRoleByGroups || isHigher(organizationRoles, role, organizationRole))) return
-  await queries.row('UPDATE users SET is_admin = $2, is_auditor = $3, is_role_by_groups = $4 WHERE id = $1', [
-    userId,
-    role === 'admin',
-    role === 'auditor',
-    role !== 'member',
-  ])
+  await storeOrganizationRole(queries, userId, role, { isByGroups: role !== 'member' })
   note('user.changed', userName, { role })
 }
 

@@ -255,6 +255,12 @@ describe('groups', () => {
     const { body } = await call(byAddress, '/session', inGroups(user, 'none'))
     expect(body.isAdmin).toBe(true)
     expect(await rolesOf(user)).toEqual({ [board]: 'owner' })
+    // A role that a group gave, and then somebody by hand, stays too.
+    const both = uniqueName('both')
+    await call(byAddress, '/session', inGroups(both, 'svc-auditors'))
+    const given = JSON.stringify({ isAdmin: true })
+    expect((await byAddress.client.send('PUT', `/admin/users/${both}`, given)).status).toBe(200)
+    expect((await call(byAddress, '/session', inGroups(both, 'none'))).body.isAdmin).toBe(true)
   })
 })
 
