@@ -11,6 +11,7 @@ import { createServer } from '../http/server.ts'
 import { createSessionCheck } from '../http/session-check.ts'
 import { createProxyCheck } from '../http/sign-in/proxy-check.ts'
 import { createProxySignIn } from '../http/sign-in/proxy-sign-in.ts'
+import { createSignInCounter } from '../http/sign-in/sign-ins.ts'
 import { createClosers } from '../runtime/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { checkClickHouse } from '../store/clickhouse/migrations/check.ts'
@@ -220,9 +221,10 @@ export async function startService(
       authHeaders: settings.authHeaders,
     })
     const { proxy } = settings.singleSignOn
-    const checkProxy =
-      proxy && createProxyCheck({ ...proxy, findCaller: createProxySignIn({ ...proxy, database }), onCaller })
-    const routeParts: RouteParts = { ...parts, heartbeats, throttle, counters }
+    const countSignIn = createSignInCounter(metricsRegistry)
+    const findProxyCaller = proxy && createProxySignIn({ ...proxy, database, countSignIn })
+    const checkProxy = proxy && findProxyCaller && createProxyCheck({ ...proxy, findCaller: findProxyCaller, onCaller })
+    const routeParts: RouteParts = { ...parts, heartbeats, throttle, counters, countSignIn }
     const routes: Route[] = []
     if (roles.has('ingest')) {
       const { openIngest } = await import('./roles/ingest.ts')

@@ -1,5 +1,5 @@
 import { Undeliverable } from '../../http/outgoing/failure.ts'
-import type { Refusal } from '../../store/postgres/identities/identities.ts'
+import type { refusalNames } from '../../http/sign-in/refusals.ts'
 
 /** Why somebody could not sign in: the page for it says each in plain words (`web/accounts/sign-in-page.tsx`). */
 export type SignInFault =
@@ -8,17 +8,7 @@ export type SignInFault =
   | 'clock'
   | 'provider-away'
   | 'provider-wrong'
-  | 'unknown-user'
-  | 'removed-user'
-  | 'not-allowed'
-  | 'email-not-verified'
-
-export const ofRefusal: Record<Refusal, SignInFault> = {
-  unknown: 'unknown-user',
-  removed: 'removed-user',
-  notAllowed: 'not-allowed',
-  emailNotVerified: 'email-not-verified',
-}
+  | (typeof refusalNames)[keyof typeof refusalNames]
 
 /** Tells an error of a provider by its code. Undefined for one that is not of the provider. */
 export function toFault(error: unknown): SignInFault | undefined {

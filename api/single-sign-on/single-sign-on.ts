@@ -2,13 +2,15 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Logger } from 'pino'
 import type { Caller } from '../../http/route.ts'
 import { readCookie, toCookie, toSessionCookie } from '../../http/session-cookie.ts'
+import { refusalNames } from '../../http/sign-in/refusals.ts'
+import type { CountSignIn } from '../../http/sign-in/sign-ins.ts'
 import type { Secrets } from '../../store/postgres/accounts/secrets.ts'
 import { findSessionIdentity, openSessionOfIdentity } from '../../store/postgres/accounts/sessions.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { forgetTokens, readTokens, storeTokens } from '../../store/postgres/identities/checks.ts'
 import { admitIdentity } from '../../store/postgres/identities/identities.ts'
 import { attemptSeconds, createAttempts, toAttemptName, toOwnPath } from './attempt.ts'
-import { ofRefusal, type SignInFault, toFault } from './faults.ts'
+import { type SignInFault, toFault } from './faults.ts'
 import type { Provider, Tokens } from './provider.ts'
 
 type Settings = {
@@ -18,6 +20,7 @@ type Settings = {
   providers: Provider[]
   publicUrl: string
   sessionDays: number
+  countSignIn: CountSignIn
   log: Logger
   now(): number
 }
@@ -29,14 +32,17 @@ const placeOfIdToken = (sessionId: string) => ['sessions', sessionId, 'id_token'
 
 /** Signs people in at OpenID Connect providers: to the provider, back with its answer, and out again. */
 export function createSingleSignOn(settings: Settings) {
-  const { database, secrets, masterKey, providers, publicUrl, sessionDays, log, now } = settings
+  const { database, secrets, masterKey, providers, publicUrl, sessionDays, countSignIn, log, now } = settings
   const attempts = createAttempts(masterKey, now)
   const basePath = new URL(publicUrl).pathname.replace(/\/+$/, '')
   const maxAgeSeconds = sessionDays * 24 * 3_600
   const find = (id: string) => providers.find((it) => it.id === id)
 
-  const toFaultPage = (fault: SignInFault, provider: string): string =>
-    `${basePath}/-/sign-in?${new URLSearchParams({ reason: fault, provider })}`
+  /** The page that tells the person why it did not work. */
+  function toFaultPage(fault: SignInFault, provider: string): string {
+    countSignIn('oidc', fault)
+    return `${basePath}/-/sign-in?${new URLSearchParams({ reason: fault, provider })}`
+  }
 
   const toAttemptCookie = (headers: IncomingHttpHeaders, state: string, value: string, maxAgeSeconds: number) =>
     // The provider's page leads back here: a strict cookie would not come along.
@@ -69,7 +75,7 @@ export function createSingleSignOn(settings: Settings) {
     const admitted = await admitIdentity(database, claims, provider.policy)
     if ('refusal' in admitted) {
       log.info({ provider: provider.id, refusal: admitted.refusal }, 'somebody was not admitted')
-      return { fault: ofRefusal[admitted.refusal] }
+      return { fault: refusalNames[admitted.refusal] }
     }
     await storeTokens({ database, secrets }, admitted, {
       tokens: JSON.stringify(tokens),
@@ -120,6 +126,7 @@ export function createSingleSignOn(settings: Settings) {
             return encrypted ?? null
           },
         )
+        countSignIn('oidc', 'opened')
         return {
           location: basePath + attempt.to,
           cookies: [spent, toSessionCookie({ token: opened.token, maxAgeSeconds, headers, publicUrl })],

@@ -39,6 +39,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     heartbeats,
     throttle,
     counters,
+    countSignIn,
   } = parts
   const { intervals, metricsRegistry, closers, onStoreError, nameQueueError } = parts
   const { queueDepth, oldestQueuedMs } = await nameQueueError(openQueueReads(backend))
@@ -78,7 +79,14 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     outside: tenants.outside,
   })
   const { publicUrl, sessionDays } = settings
-  const signIn = createSignIn({ database, checkKey, chargeCall: throttle.call, publicUrl, sessionDays })
+  const signIn = createSignIn({
+    database,
+    checkKey,
+    chargeCall: throttle.call,
+    publicUrl,
+    sessionDays,
+    countSignIn,
+  })
   const changeStreams = createChangeStreams({
     clickhouse,
     findPosition: liveStreams.findPosition,
@@ -133,7 +141,8 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
 export type Api = Awaited<ReturnType<typeof openApi>>
 
 /** Signs people in at OpenID Connect providers, and asks these again and again; undefined when the settings name none. */
-function openSingleSignOn({ settings, intervals, database, secrets, closers, onStoreError, log }: RouteParts) {
+function openSingleSignOn(parts: RouteParts) {
+  const { settings, intervals, database, secrets, closers, onStoreError, countSignIn, log } = parts
   const { singleSignOn, publicUrl, masterKey, sessionDays } = settings
   if (singleSignOn.providers.length === 0 || publicUrl === undefined) return undefined
   if (!secrets || !masterKey) {
@@ -151,7 +160,7 @@ function openSingleSignOn({ settings, intervals, database, secrets, closers, onS
     now,
   })
   closers.push(() => refresher.close())
-  return createSingleSignOn({ database, secrets, masterKey, providers, publicUrl, sessionDays, log, now })
+  return createSingleSignOn({ database, secrets, masterKey, providers, publicUrl, sessionDays, countSignIn, log, now })
 }
 
 /** @throws Error that names an organization of the settings that does not exist */

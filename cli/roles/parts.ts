@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import type { CountSignIn } from '../../http/sign-in/sign-ins.ts'
 import type { Closers } from '../../runtime/closers.ts'
 import type { Tracing } from '../../runtime/tracing.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
@@ -22,6 +23,8 @@ export type Intervals = {
   /** How long a stopping worker waits for webhooks that it is sending. */
   webhooksFinishMs?: number
   identitiesMs?: number
+  /** How often a worker deletes what has expired. */
+  sweepMs?: number
 }
 
 /** The dependencies of every role. A role pushes closers for what it opens, and closes nothing else. */
@@ -47,4 +50,9 @@ export type Parts = {
 }
 
 /** The further dependencies of a role with routes. */
-export type RouteParts = Parts & { heartbeats: Heartbeats; throttle: Throttle; counters: Counters }
+export type RouteParts = Parts & {
+  heartbeats: Heartbeats
+  throttle: Throttle
+  counters: Counters
+  countSignIn: CountSignIn
+}

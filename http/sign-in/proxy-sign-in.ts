@@ -8,9 +8,10 @@ import {
 } from '../../store/postgres/identities/identities.ts'
 import type { Caller } from '../route.ts'
 import type { ProxyIdentity } from './proxy-check.ts'
-import { describeRefusal } from './refusals.ts'
+import { describeRefusal, refusalNames } from './refusals.ts'
+import type { CountSignIn } from './sign-ins.ts'
 
-type Settings = { database: Database; policy: Policy; isEmailVerified: boolean }
+type Settings = { database: Database; policy: Policy; isEmailVerified: boolean; countSignIn: CountSignIn }
 
 /** The issuer of people whom the reverse proxy signs in: there is one. */
 const issuer = 'proxy'
@@ -20,15 +21,19 @@ const confirmEveryMs = 60_000
 const awayMs = 12 * 3_600_000
 
 /** Finds the account of a person whom a trusted proxy has signed in, and makes it if the settings say so. */
-export function createProxySignIn({ database, policy, isEmailVerified }: Settings) {
+export function createProxySignIn({ database, policy, isEmailVerified, countSignIn }: Settings) {
   return async function findCaller(identity: ProxyIdentity): Promise<Caller | { refusal: string }> {
     const claims = { ...identity, issuer, isEmailVerified }
     const known = await findIdentityAccount(database, claims)
     if (known && isConfirmed(known, identity)) return known
     const admitted = await admitIdentity(database, claims, policy)
-    if ('refusal' in admitted) return { refusal: describeRefusal(admitted.refusal, identity.userName) }
+    if ('refusal' in admitted) {
+      countSignIn('proxy', refusalNames[admitted.refusal])
+      return { refusal: describeRefusal(admitted.refusal, identity.userName) }
+    }
     if (!known || known.identity.confirmedMsAgo > awayMs) {
       await insertAudit(database, admitted, 'session.opened', admitted.userName, { provider: policy.provider })
+      countSignIn('proxy', 'opened')
     }
     const account = await findIdentityAccount(database, claims)
     return account ?? { refusal: describeRefusal('removed', identity.userName) }

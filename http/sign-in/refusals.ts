@@ -1,5 +1,13 @@
 import type { Refusal } from '../../store/postgres/identities/identities.ts'
 
+/** The refusals as the address of the sign-in page and `/metrics` have them. */
+export const refusalNames = {
+  unknown: 'unknown-user',
+  removed: 'removed-user',
+  notAllowed: 'not-allowed',
+  emailNotVerified: 'email-not-verified',
+} as const satisfies Record<Refusal, string>
+
 /** Why somebody whom a provider has signed in may not use the service, for that person. */
 export function describeRefusal(refusal: Refusal, userName: string): string {
   const name = JSON.stringify(userName.slice(0, 100))

@@ -70,6 +70,23 @@ it('docs/metrics.md lists every metric of /metrics with its labels', async () =>
   }
 })
 
+it('counts sign-ins by the way and the outcome', async () => {
+  const { url, apiKey } = await openService()
+  const signIn = (key: string) =>
+    fetch(`${url}/session`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ apiKey: key }),
+    })
+  expect((await signIn(apiKey)).status).toBe(200)
+  expect((await signIn(`${apiKey}x`)).status).toBe(401)
+  await fetch(`${url}/?token=unknown`, { redirect: 'manual' })
+  const { find } = await readMetrics(url)
+  expect(find('svc_sign_ins_total', { way: 'key', outcome: 'opened' })).toBe(1)
+  expect(find('svc_sign_ins_total', { way: 'key', outcome: 'refused' })).toBe(1)
+  expect(find('svc_sign_ins_total', { way: 'link', outcome: 'refused' })).toBe(1)
+})
+
 it('counts and times requests by answer, on the fast path and through Node', async () => {
   const { url, client } = await openService()
   const experimentKey = await client.createExperiment()

@@ -28,6 +28,11 @@ describe.skipIf(noBrowser)(`single sign-on (${noBrowser ?? 'in Chromium'})`, () 
   let corp: IdentityProvider
   let lab: IdentityProvider
   let late: IdentityProvider
+  /** The outcomes of sign-ins at providers in `/metrics`. */
+  const listCounted = async () => {
+    const text = await (await fetch(`${service.url}/metrics`)).text()
+    return [...text.matchAll(/^svc_sign_ins_total\{way="oidc",outcome="([\w-]+)"\} [1-9]/gm)].map((it) => it[1])
+  }
   const browser = useBrowser(async () => {
     for (const close of closers.toReversed()) await close()
   })
@@ -176,6 +181,7 @@ describe.skipIf(noBrowser)(`single sign-on (${noBrowser ?? 'in Chromium'})`, () 
         ['workspace-member.set', 'corp'],
         ['session.opened', 'corp'],
       ])
+      expect(await listCounted()).toContain('opened')
       // Of what the provider gave, nothing is stored in clear text.
       const [row] = await inDatabase<{ text: string }>(
         `SELECT string_agg(i::text || s::text, ' ') AS text FROM identities i JOIN sessions s ON s.identity_id = i.id
@@ -240,6 +246,10 @@ describe.skipIf(noBrowser)(`single sign-on (${noBrowser ?? 'in Chromium'})`, () 
       await signInThere(page, 'member')
       await isRefused(page, 'another browser')
     })
+    const counted = await listCounted()
+    for (const outcome of ['not-allowed', 'email-not-verified', 'clock', 'denied', 'expired']) {
+      expect(counted).toContain(outcome)
+    }
     // Whoever wrote the link, it leads back to this service only.
     for (const to of ['https://evil.example', '//evil.example', '/\\evil.example', '/-/oidc/lab/start']) {
       await open(async (page) => {

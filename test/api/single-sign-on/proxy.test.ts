@@ -67,6 +67,8 @@ async function call(
 const as = (user: string, more: Headers = {}): Headers => ({ 'x-forwarded-user': user, ...more })
 const inGroups = (user: string, ...names: string[]) => as(user, { 'x-forwarded-groups': names.join(',') })
 
+const readMetrics = async (service: Service) => (await fetch(`${service.url}/metrics`)).text()
+
 async function readAudit(service: Service, userName: string) {
   const { entries } = (await service.client.get('/admin/audit?pageSize=1000')).body as {
     entries: { userName: string; act: string; subject: string; details: Record<string, unknown> }[]
@@ -97,6 +99,7 @@ describe('the header of a trusted proxy', () => {
       ['user.created', 'proxy'],
       ['session.opened', 'proxy'],
     ])
+    expect(await readMetrics(byAddress)).toMatch(/^svc_sign_ins_total\{way="proxy",outcome="opened"\} [1-9]/m)
     // The subject is the person: a new name changes nothing, and the old name belongs to nobody else.
     expect((await call(byAddress, '/session', as(subject))).body.userName).toBe(userName)
     const namesake = as(uniqueName('other'), { 'x-forwarded-preferred-username': userName })
@@ -151,6 +154,7 @@ describe('the header of a trusted proxy', () => {
     const answer = await call(closed, '/session', as(user))
     expect([answer.status, answer.code]).toEqual([401, 8000115])
     expect(answer.body.msg).toContain('no such user')
+    expect(await readMetrics(closed)).toMatch(/^svc_sign_ins_total\{way="proxy",outcome="unknown-user"\} 1$/m)
     const byKey = await call(closed, '/session', as(user, { authorization: closed.apiKey }))
     expect(byKey.body.userName).toBe(closed.userName)
     const opened = await fetch(`${closed.url}/session`, {
