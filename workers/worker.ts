@@ -30,6 +30,8 @@ type Settings = {
   auditKeptDays?: number | undefined
   /** How long the errors of events can be read. */
   ingestionErrorsKeptDays: number
+  /** Ten minutes if absent. */
+  sweepEveryMs?: number | undefined
   metricsRegistry: Registry
   tracing?: Tracing
   log: Logger
@@ -42,7 +44,7 @@ const gapMsMax = 600
 const busyRowsPerSecond = 15_000
 
 const dayMs = 24 * 3_600_000
-const sweepEveryMs = 10 * 60_000
+const defaultSweepEveryMs = 10 * 60_000
 const sweptAtOnce = 1_000
 
 /**
@@ -57,6 +59,7 @@ export async function startWorker({
   deletedKeptForMs,
   auditKeptDays,
   ingestionErrorsKeptDays,
+  sweepEveryMs = defaultSweepEveryMs,
   metricsRegistry,
   tracing,
   log,

@@ -27,6 +27,7 @@ export async function openWorker(parts: Parts): Promise<void> {
       deletedKeptForMs: settings.deletedKeptForMs,
       auditKeptDays: settings.auditKeptDays,
       ingestionErrorsKeptDays: settings.ingestionErrorsKeptDays,
+      sweepEveryMs: intervals.sweepMs,
       metricsRegistry,
       tracing,
       log,

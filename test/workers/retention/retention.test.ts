@@ -4,13 +4,15 @@ import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/conne
 import { deleteExperimentRows } from '../../../store/clickhouse/deletions.ts'
 import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
 import { experimentTables } from '../../../store/clickhouse/points/tables.ts'
+import { checkChain, readChain } from '../../../store/postgres/accounts/audit-chain.ts'
 import { type Database, openDatabase } from '../../../store/postgres/database.ts'
 import { deleteExperiments, listDeletedBefore } from '../../../store/postgres/experiments/experiments.ts'
 import { purgeDeletedProjects } from '../../../store/postgres/projects/deletion.ts'
 import { createRetention } from '../../../workers/retention/retention.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { lookInto, openOwnObjects } from '../../kit/clients/assets.ts'
-import { openOwnStores, openTestService, uniqueName } from '../../kit/service.ts'
+import { eventually } from '../../kit/eventually.ts'
+import { createUser, openOwnStores, openTestService, uniqueName } from '../../kit/service.ts'
 
 let service: Awaited<ReturnType<typeof openTestService>>
 let clickhouse: ClickHouse
@@ -192,6 +194,33 @@ it('a deleted project past its restore period is gone, and a recent one comes ba
   const place = async (key = '') => (await client.get(`/experiment/metadata?experimentKey=${key}`)).body.projectName
   expect(await place(expired?.experimentKey)).toBe('Uncategorized Experiments')
   expect(await place(recent?.experimentKey)).toBe(recent?.projectName)
+})
+
+it('a worker deletes entries of the audit log that are older than its setting, and a whole chain remains', async () => {
+  // Of an organization of its own: entries expire from the beginning of a log.
+  const { userName } = await createUser(stores)
+  const find = 'SELECT organization_id AS id FROM users WHERE user_name = $1'
+  const organizationId = (await database.row<{ id: string }>(find, [userName]))?.id as string
+  await database.row(
+    `INSERT INTO audit_log (organization_id, actor, act, subject, at)
+     SELECT $1, 'old', 'limits.set', n::text, now() - interval '1 day' * n FROM unnest(ARRAY[50, 40, 31, 29, 1]) n`,
+    [organizationId],
+  )
+  const listOld = async () => {
+    const entries = await readChain(database, organizationId, (all) => Array.fromAsync(all))
+    return entries.filter((it) => it.userName === 'old').map((it) => it.subject)
+  }
+  // A worker without the setting keeps all: the service of this file has run one since the beginning.
+  expect(await listOld()).toEqual(['50', '40', '31', '29', '1'])
+  const worker = await openTestService({
+    stores,
+    roles: new Set(['worker']),
+    settings: { SVC_AUDIT_KEPT_DAYS: '30' },
+    intervals: { sweepMs: 50 },
+  })
+  await eventually(async () => expect(await listOld()).toEqual(['29', '1']), 120_000)
+  await worker.close()
+  expect((await readChain(database, organizationId, checkChain)).faults).toEqual([])
 })
 
 it('an interrupted sweep is resumed, and a sweep without work deletes nothing', async () => {
