@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,23 +41,20 @@ def cluster_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_example(variables: dict[str, str], cluster_folder: Path, *arguments: str) -> str:
-    """Trains on a cluster that lives as long as the process; the key of the experiment."""
-    script = (
-        RUN + f"sys.argv = [{str(EXAMPLE)!r}, *sys.argv[1:]]; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
-    )
-    given = [*arguments, "--epochs", str(EPOCHS), "--storage", str(cluster_folder / "results")]
-    return key_in(run_on_cluster(script, variables, cluster_folder, *given).stdout)
+def run_examples(variables: dict[str, str], cluster_folder: Path, *runs: list[str]) -> list[str]:
+    """Trains, with the arguments of each run, on one cluster that lives as long as the process; the experiments' keys."""
+    more = ["--epochs", str(EPOCHS), "--storage", str(cluster_folder / "results")]
+    script = RUN + f"runs = {[[str(EXAMPLE), *run, *more] for run in runs]!r}\nfor run in runs:\n    sys.argv = run\n"
+    script += f"    runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
+    return keys_in(run_on_cluster(script, variables, cluster_folder).stdout)
 
 
-def key_in(printed: str) -> str:
+def keys_in(printed: str) -> list[str]:
     """What the driver has printed, among what Ray shows of its workers."""
-    return re.findall(r"^[0-9a-f]{32}$", printed, re.MULTILINE)[-1]
+    return re.findall(r"^[0-9a-f]{32}$", printed, re.MULTILINE)
 
 
-def run_on_cluster(
-    script: str, variables: dict[str, str], cluster_folder: Path, *given: str
-) -> subprocess.CompletedProcess[str]:
+def run_on_cluster(script: str, variables: dict[str, str], cluster_folder: Path) -> subprocess.CompletedProcess[str]:
     ours = {
         "TMPDIR": str(cluster_folder),
         "RAY_TMPDIR": str(cluster_folder),
@@ -64,7 +62,7 @@ def run_on_cluster(
         "RAY_AUTH_MODE": "disabled",
     }
     done = subprocess.run(
-        [sys.executable, "-c", script, *given],
+        [sys.executable, "-c", script],
         env=os.environ | ours | variables,
         capture_output=True,
         text=True,
@@ -131,13 +129,14 @@ def test_a_training_of_two_workers_is_in_the_service_and_offline_and_synced_it_i
     service: Service, tmp_path: Path, cluster_folder: Path
 ) -> None:
     variables = environment(service, tmp_path)
-    online = run_example(variables, cluster_folder)
+    online, offline = run_examples(variables, cluster_folder, [], ["--offline", "--attach"])
     found = eventually(lambda: look_at(service, online))
     assert read(service, online, "metadata")["running"] is False
     assert read(service, online, "metadata")["hasCrashed"] is False
     assert list((tmp_path / "spool").iterdir()) == []
 
-    offline = run_example({**variables, "SVC_URL": "http://127.0.0.1:9"}, cluster_folder, "--offline", "--attach")
+    with pytest.raises(urllib.error.HTTPError):
+        read(service, offline, "metadata")
     done = sync(tmp_path / "offline", variables)
     assert done.returncode == 0, done.stderr
     assert eventually(lambda: look_at(service, offline)) == found
@@ -145,7 +144,7 @@ def test_a_training_of_two_workers_is_in_the_service_and_offline_and_synced_it_i
 
 def test_train_v1_logs_the_same(service: Service, tmp_path: Path, cluster_folder: Path) -> None:
     variables = {**environment(service, tmp_path), "RAY_TRAIN_V2_ENABLED": "0"}
-    key = run_example(variables, cluster_folder, "--attach")
+    (key,) = run_examples(variables, cluster_folder, ["--attach"])
 
     def look() -> bool:
         metrics = read(service, key, "metrics/get-metric", metricName="accuracy")["metrics"]
@@ -190,7 +189,7 @@ def test_a_failure_that_the_script_catches_is_one_and_workers_without_a_key_are_
     more = {"KEY_OF_THE_DRIVER": variables.pop("SVC_API_KEY"), "HOME": str(tmp_path)}
     more["STORAGE"] = str(cluster_folder / "results")
     done = run_on_cluster(textwrap.dedent(FAILS), {**variables, **more}, cluster_folder)
-    metadata = read(service, key_in(done.stdout), "metadata")
+    metadata = read(service, keys_in(done.stdout)[-1], "metadata")
     assert metadata["running"] is False and metadata["hasCrashed"] is True and "out of data" in metadata["error"]
     told = [it for it in done.stderr.splitlines() if it.startswith("svc: worker-")]
     assert len(told) == 1 and "worker-0, worker-1 logged nothing: no API key" in told[0], done.stderr
