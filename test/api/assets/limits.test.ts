@@ -86,7 +86,7 @@ it('a workspace has a maximum of bytes, and deletion frees space', async () => {
 
   const refused = await assets.upload({ experimentKey: second }, aForm(randomBytes(200)))
 
-  expectRefusal(refused, 400, 90501, /has 900 bytes of assets; the limit is 1000/)
+  expectRefusal(refused, 400, 90501, /has 900 bytes of files; the limit is 1000/)
   expect(await inside.findFiles()).toHaveLength(1)
   const query = new URLSearchParams({ experimentKey, assetId: first.body.assetId as string })
   await client.get(`/write/experiment/asset/delete?${query}`)

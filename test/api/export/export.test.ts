@@ -226,20 +226,6 @@ it('output is exported as it was sent', async () => {
   ])
 })
 
-it('a user has one export at a time, and another user one as well', async () => {
-  const { read, project } = await aProject([[aPoint()]])
-  const address = `${service.url}/api/rest/v2/export/metrics?${new URLSearchParams({ ...project, format: 'csv' })}`
-  const get = () => fetch(address, { headers: { authorization: service.apiKey } })
-  // The slot is taken while the first request looks for the project.
-  const answers = await Promise.all([get(), get(), get()])
-  const statuses = answers.map((it) => it.status).toSorted()
-  expect(statuses).toEqual([200, 429, 429])
-  const refused = answers.find((it) => it.status === 429)
-  expect(refused?.headers.get('retry-after')).toBe('2')
-  await Promise.all(answers.map((it) => it.text()))
-  await eventually(async () => expect((await read('metrics')).status).toBe(200))
-})
-
 /** An experiment with more points than lie on the way between the stores and a client who does not read. */
 async function aLongSeries() {
   const { keys, project } = await aProject([[aPoint()]])

@@ -254,13 +254,16 @@ it('what was accepted while ClickHouse was away comes once it is back: all of it
 })
 
 it('more streams than a process may have are refused with Retry-After, and there is room again once some end', async () => {
-  const experimentKey = await client.createExperiment()
+  const settings = { SVC_WORKSPACE_STREAMS_MAX: '1000' }
+  const wide = await openTestService({ roles: new Set(['ingest', 'api']), settings })
+  closers.push(wide.close)
+  const experimentKey = await wide.client.createExperiment()
   const path = `/experiment/stream?experimentKey=${experimentKey}`
-  const streams = await Promise.all(Array.from({ length: 100 }, () => open(experimentKey)))
-  const refused = await client.get(path)
+  const streams = await Promise.all(Array.from({ length: 100 }, () => open(experimentKey, wide)))
+  const refused = await wide.client.get(path)
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10'])
   for (const it of streams) it.close()
-  await eventually(() => open(experimentKey))
+  await eventually(() => open(experimentKey, wide))
 })
 
 describe('a stopping process', () => {
