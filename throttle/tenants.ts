@@ -45,8 +45,8 @@ const noLimits: FoundTenantLimits = { workspace: {}, organization: {} }
 
 const nouns: Record<AtOnce, string> = { streamsMax: 'streams open', exportsMax: 'exports', queriesMax: 'queries' }
 
-type Waiting = { begin(running: number): void; isGone: boolean }
-type Lane = { running: number; waiting: Waiting[] }
+/** Those that wait are told how many run with them when it is their turn. */
+type Lane = { running: number; waiting: Set<(running: number) => void> }
 
 export function createTenants({ find, defaults, onRefused, onError }: Settings) {
   const current = new AsyncLocalStorage<Tenant>()
@@ -99,20 +99,19 @@ export function createTenants({ find, defaults, onRefused, onError }: Settings) 
   }
 
   function openLane(id: string): Lane {
-    const lane = lanes.get(id) ?? { running: 0, waiting: [] }
+    const lane = lanes.get(id) ?? { running: 0, waiting: new Set() }
     lanes.set(id, lane)
     return lane
   }
 
   /** Waits for a place in a lane, and returns how many run there with it. */
   async function enter(lane: Lane, bound: Bound): Promise<number> {
-    if (lane.running < bound.max && lane.waiting.length === 0) return ++lane.running
-    if (lane.waiting.length >= waitingMax) refuse('queriesMax', bound)
+    if (lane.running < bound.max && lane.waiting.size === 0) return ++lane.running
+    if (lane.waiting.size >= waitingMax) refuse('queriesMax', bound)
     const { promise, resolve } = Promise.withResolvers<number | undefined>()
-    const waiting: Waiting = { begin: resolve, isGone: false }
-    lane.waiting.push(waiting)
+    lane.waiting.add(resolve)
     const timer = setTimeout(() => {
-      waiting.isGone = true
+      lane.waiting.delete(resolve)
       resolve(undefined)
     }, waitMsMax)
     const running = await promise
@@ -122,12 +121,11 @@ export function createTenants({ find, defaults, onRefused, onError }: Settings) 
 
   function leave(id: string, lane: Lane) {
     lane.running--
-    for (let next = lane.waiting.shift(); next; next = lane.waiting.shift()) {
-      if (next.isGone) continue
-      next.begin(++lane.running)
-      return
-    }
-    if (lane.running === 0) lanes.delete(id)
+    const [next] = lane.waiting
+    if (next) {
+      lane.waiting.delete(next)
+      next(++lane.running)
+    } else if (lane.running === 0) lanes.delete(id)
   }
 
   return {
@@ -195,14 +193,14 @@ export function createTenants({ find, defaults, onRefused, onError }: Settings) 
       const id = tenant.workspaceName === undefined ? (tenant.organizationId ?? '') : toPlaceId(tenant)
       if (limit !== 'queriesMax') return held.get(`${limit} ${id}`) ?? 0
       const lane = lanes.get(id)
-      return lane ? lane.running + lane.waiting.length : 0
+      return lane ? lane.running + lane.waiting.size : 0
     },
 
     /** What all tenants have at once in this process; of queries those that run. */
     inUseOfAll: (limit: AtOnce) => inAll[limit],
 
     /** Queries that wait for their turn, of all tenants. */
-    queriesWaiting: () => [...lanes.values()].reduce((sum, it) => sum + it.waiting.length, 0),
+    queriesWaiting: () => [...lanes.values()].reduce((sum, it) => sum + it.waiting.size, 0),
   }
 }
 
