@@ -34,9 +34,11 @@ export function createEvents() {
     /** Yields events as they come, and a comment as often as `heartbeatMs` says; then the right to read is looked at, too. */
     async *read(heartbeatMs: number, mayRead: () => Promise<boolean>) {
       for (let checkedAtMs = Date.now(); !hasEnded; ) {
-        if (unsent.length > 0) yield unsent.splice(0).join('')
-        else if (!(await isHeard(heartbeatMs))) yield comment
-        if (Date.now() - checkedAtMs < heartbeatMs) continue
+        const isSilent = unsent.length === 0 && !(await isHeard(heartbeatMs))
+        if (isSilent) yield comment
+        else if (unsent.length > 0) yield unsent.splice(0).join('')
+        // Not by the clock after silence: a timer may end a millisecond early by it.
+        if (!isSilent && Date.now() - checkedAtMs < heartbeatMs) continue
         if (!(await mayRead())) break
         checkedAtMs = Date.now()
       }
