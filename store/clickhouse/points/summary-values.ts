@@ -23,7 +23,9 @@ export async function readSummaryValues<Part extends keyof SummaryValues = keyof
 ): Promise<Map<bigint, Map<string, Pick<SummaryValues, Part>>>> {
   const found = new Map<bigint, Map<string, Pick<SummaryValues, Part>>>()
   if (names.length === 0) return found
-  const isNamed = names === 'all' ? '' : 'AND metric IN {metrics:Array(String)} AND name IN {names:Array(String)}'
+  // A name is put together only where there is a context: for each row it would cost as much as to read the row.
+  const hasName = "if(context = '', metric IN {names:Array(String)}, name IN {names:Array(String)})"
+  const isNamed = names === 'all' ? '' : `AND metric IN {metrics:Array(String)} AND ${hasName}`
   const params = names === 'all' ? {} : { names, metrics: [...new Set(names.flatMap(toPossibleMetrics))] }
   const selected = parts.map((it) => `, toString(${describePoint(keys[it]).value}) AS ${it}`).join('')
   for (let from = 0; from < experimentIds.length; from += idsAtOnce) {
