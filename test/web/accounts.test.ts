@@ -8,11 +8,11 @@ import { noBrowser } from '../kit/browser.ts'
 import { eventually } from '../kit/eventually.ts'
 import { openTestService, storesWith, uniqueName } from '../kit/service.ts'
 import { expectAccessible } from './kit/accessible.ts'
-import { useBrowser } from './kit/use-browser.ts'
+import { answered, useBrowser } from './kit/use-browser.ts'
 
 describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium'})`, () => {
   let service: Awaited<ReturnType<typeof openTestService>>
-  const browser = useBrowser(() => service?.close())
+  const browser = useBrowser(() => service?.close(), [answered(400, 401, 403, 404), /frame-ancestors/])
   beforeAll(async () => {
     service = await openTestService({ isAdmin: true })
   })
@@ -33,13 +33,6 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
     await page.getByLabel('API key', { exact: true }).fill(apiKey)
     await page.getByRole('button', { name: 'Sign in' }).click()
   }
-  /** Browsers report every answer that is an error themselves. */
-  const forgetAnswers = () => {
-    const { faults } = browser.get()
-    const others = faults.filter((it) => !/Failed to load resource: .* 40[0134]/.test(it))
-    faults.splice(0, faults.length, ...others)
-  }
-
   it('the page that was asked for stands there after the key is given; nothing keeps the key', async () => {
     await open(async (page, context) => {
       await page.goto('/-/settings?section=sessions')
@@ -61,7 +54,6 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
       await page.getByRole('menuitem', { name: 'Sign out' }).click()
       await page.getByText('You are signed out.').waitFor()
       expect(await context.cookies()).toEqual([])
-      forgetAnswers()
     })
   })
 
@@ -90,7 +82,6 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
       await page.getByText('This link was used already').waitFor()
       await signIn(page)
       await page.getByRole('heading', { name: service.workspaceName }).waitFor()
-      forgetAnswers()
     })
   })
 
@@ -100,7 +91,6 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
     await open(async (page) => {
       await page.goto('/-/settings')
       await signIn(page)
-      forgetAnswers()
       await page.getByRole('button', { name: 'New key' }).click()
       await expectAccessible(page)
       await page.getByLabel('Name').fill('of a project')
@@ -193,7 +183,6 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
         await page.goto(link)
         expect((await asked).status()).toBe(status)
         expect(await page.getByRole('heading', { name: 'Sign in' }).count()).toBe(0)
-        forgetAnswers()
       })
     await open(async (page) => {
       await page.goto(`/${workspaceName}`)
@@ -207,7 +196,6 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
       await page.getByRole('button', { name: /Delete the link/ }).click()
       await page.getByText('shareCode=').waitFor({ state: 'detached' })
       await visit(404)
-      forgetAnswers()
     })
   })
 
@@ -242,12 +230,10 @@ describe.skipIf(noBrowser)(`signing in and settings (${noBrowser ?? 'in Chromium
       html = frame(`/-/embed/${workspaceName}/${projectName}`)
       await page.goto(notebook)
       await shown.getByText('Not signed in here').waitFor()
-      forgetAnswers()
 
       html = frame(`/${workspaceName}/${projectName}`)
       await page.goto(notebook)
       await eventually(() => expect(browser.get().faults.join()).toContain('frame-ancestors'))
-      browser.get().faults.splice(0)
     })
   })
 })

@@ -9,7 +9,7 @@ import { openIdentityProvider } from '../kit/http/identity-provider.ts'
 import { openSigningProxy } from '../kit/http/signing-proxy.ts'
 import { openTestService, storesWith, uniqueName } from '../kit/service.ts'
 import { expectAccessible } from './kit/accessible.ts'
-import { useBrowser } from './kit/use-browser.ts'
+import { answered, useBrowser } from './kit/use-browser.ts'
 
 /** On a machine where everything waits for the processor. */
 const waitMs = 120_000
@@ -35,7 +35,7 @@ describe.skipIf(noBrowser)(`single sign-on (${noBrowser ?? 'in Chromium'})`, () 
   }
   const browser = useBrowser(async () => {
     for (const close of closers.toReversed()) await close()
-  })
+  }, [answered(400, 401, 403, 404)])
 
   beforeAll(async () => {
     let target = ''
@@ -112,10 +112,6 @@ describe.skipIf(noBrowser)(`single sign-on (${noBrowser ?? 'in Chromium'})`, () 
     } finally {
       await context.close()
     }
-    // Browsers report every answer that is an error themselves.
-    const { faults } = browser.get()
-    const others = faults.filter((it) => !/Failed to load resource: .* 40[0134]/.test(it))
-    faults.splice(0, faults.length, ...others)
   }
 
   const choose = (page: Page, name: string) => page.getByRole('link', { name: `Sign in with ${name}` }).click()
