@@ -10,13 +10,14 @@ const clearedMost = 100
 
 /**
  * The watermark: everything accepted before this time is stored. It is one second ago when the queue is empty, and otherwise
- * five seconds ago. While a queue is behind, as after an outage, its jobs run in any order, so there is no watermark until it
+ * five seconds ago, but no earlier than it was before. While a queue is behind, as after an outage, its jobs run in any order, so there is no watermark until it
  * has caught up.
  *
  * @param queueDepth the number of waiting and active blocks
  */
 export function createWatermark(queueDepth: (name: QueueName) => Promise<number>) {
   const behind = new Map<QueueName, { clearedAtMs: number | undefined }>()
+  const reachedMs = new Map<QueueName, number>()
 
   function hasCaughtUp(name: QueueName, depth: number, nowMs: number): boolean {
     const backlog = behind.get(name)
@@ -38,7 +39,12 @@ export function createWatermark(queueDepth: (name: QueueName) => Promise<number>
       if (depth > backlogLeast && !behind.has(name)) behind.set(name, { clearedAtMs: undefined })
       if (!hasCaughtUp(name, depth, nowMs)) return undefined
       behind.delete(name)
-      return nowMs - (depth === 0 ? queuedAfterMs : storedAfterMs)
+      const latestMs = nowMs - queuedAfterMs
+      const surelyMs = depth === 0 ? latestMs : nowMs - storedAfterMs
+      // Not in the future where the clock was set back.
+      const foundMs = Math.min(Math.max(surelyMs, reachedMs.get(name) ?? 0), latestMs)
+      reachedMs.set(name, foundMs)
+      return foundMs
     },
   }
 }

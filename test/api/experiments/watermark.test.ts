@@ -10,10 +10,22 @@ const open = () => createWatermark(async () => depth)
 
 it('points are final after one second when the queue is empty, and after five otherwise', async () => {
   const times = open()
+  depth = 1
+  expect(await times.find('metrics')).toBe(start - 5_000)
+  depth = 0
+  expect(await times.find('metrics')).toBe(start - 1_000)
+})
+
+it('what was final stays final, unless the clock is set back', async () => {
+  const times = open()
   depth = 0
   expect(await times.find('metrics')).toBe(start - 1_000)
   depth = 1
-  expect(await times.find('metrics')).toBe(start - 5_000)
+  expect(await times.find('metrics')).toBe(start - 1_000)
+  vi.setSystemTime(start + 4_001)
+  expect(await times.find('metrics')).toBe(start - 999)
+  vi.setSystemTime(start - 60_000)
+  expect(await times.find('metrics')).toBe(start - 61_000)
 })
 
 it('after an outage of the store nothing is final until the queue is empty, or short for five seconds', async () => {
