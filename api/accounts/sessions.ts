@@ -7,7 +7,7 @@ import { findOrganizationName, shownKinds } from '../../store/postgres/accounts/
 import type { Database } from '../../store/postgres/database.ts'
 import type { SingleSignOn } from '../single-sign-on/single-sign-on.ts'
 import type { SignIn } from './sign-in.ts'
-import { listUsable } from './workspaces.ts'
+import { listUsable, listWritable } from './workspaces.ts'
 
 const topic = 'Signing in'
 const timeMs = z.int().describe('ms since the Unix epoch')
@@ -22,6 +22,7 @@ const sessionAnswer = z.object({
   organizationName: z.string(),
   defaultWorkspaceName: z.string().nullable(),
   workspaceNames: z.array(z.string()),
+  writableWorkspaceNames: z.array(z.string()).describe('those where the caller may change something'),
   sessionId: z.uuid().nullable().describe('null for a caller with a key'),
   expiresAt: timeMs.nullable().describe('when the session ends by itself; null for a caller with a key'),
   signOutUrl: z.string().nullable().describe('where to sign out, for a caller whom a reverse proxy signs in'),
@@ -59,6 +60,7 @@ export function createSessionRoutes({
       organizationName: await findOrganizationName(database, organizationId),
       defaultWorkspaceName,
       workspaceNames: await listUsable(database, caller),
+      writableWorkspaceNames: await listWritable(database, caller),
       sessionId: session?.id ?? null,
       expiresAt: session?.expiresAtMs ?? null,
       signOutUrl: (caller.identity && proxySignOutUrl) ?? null,

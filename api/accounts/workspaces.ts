@@ -29,6 +29,12 @@ export async function listUsable(queries: Queries, { viewerId, place }: Caller):
   return (await listWorkspaces(queries, viewerId)).map((it) => it.name)
 }
 
+/** Of these, the names of those where the caller is an editor at least. */
+export async function listWritable(queries: Queries, { viewerId, place, scope }: Caller): Promise<string[]> {
+  if (place?.projectName !== undefined) return scope === 'read' ? [] : [place.workspaceName]
+  return (await listWorkspaces(queries, viewerId)).filter((it) => it.isWritable).map((it) => it.name)
+}
+
 export function createWorkspaceRoutes({ database, access }: { database: Database; access: Access }): Route[] {
   return [
     route({

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { noBrowser } from '../kit/browser.ts'
 import { eventually } from '../kit/eventually.ts'
@@ -200,4 +200,65 @@ describe.skipIf(noBrowser)(`panels of models, media and artifacts (${noBrowser ?
     expect(await reader.getByRole('application').count()).toBe(0)
     await reader.close()
   })
+
+  it('a viewer finds the same pages, and on none of them a button or an entry of a menu that writes', async () => {
+    const { workspaceName: workspace, url } = service
+    const made = await service.client.post('/account/keys', { name: 'reader', scope: 'read' })
+    const reader = await (await browser.get().openContext(url, made.body.apiKey as string)).newPage()
+    reader.setDefaultTimeout(patience)
+    expect(made.status, made.text).toBe(200)
+    const [model, versions] = [`/${workspace}/-/production/digits`, `/${workspace}/-/models/digits`]
+    const project = `/${workspace}/demo`
+    const heading = (name: string | RegExp) => reader.getByRole('heading', { name })
+    const pages: [string, Locator][] = [
+      [`/${workspace}`, reader.getByRole('button', { name: 'Actions for demo' })],
+      [`/${workspace}?deleted=true`, heading('Deleted projects')],
+      [`${project}/-/notes`, heading('Notes of demo')],
+      [`${project}/-/alerts`, heading('Alerts')],
+      [`${project}/-/dashboards`, reader.getByRole('link', { name: 'All of it' })],
+      [new URL(page.url()).pathname, reader.getByRole('article').first()],
+      [`${model}?windows=14`, reader.getByRole('application', { name: /^Drift of/ })],
+      [`${model}?tab=compare&windows=14`, heading('Segments')],
+      [`${model}?tab=alerts`, heading('Rules')],
+      [`${model}?tab=events`, heading('Reference')],
+      [versions, heading('digits')],
+      [`${versions}/1.1.0`, heading('digits 1.1.0')],
+      [`/${workspace}/-/artifacts/scans`, heading('scans')],
+      [`/${workspace}/-/artifacts/scans/1.0.0`, heading('scans 1.0.0')],
+    ]
+    const menus = reader.locator('button[aria-haspopup="menu"]')
+    const look = async () => {
+      const names = await reader
+        .locator('button:visible')
+        .evaluateAll((all) => all.map((it) => it.getAttribute('aria-label') ?? it.textContent ?? ''))
+      for (const menu of await menus.all()) {
+        await menu.click()
+        await reader.getByRole('menu').waitFor()
+        names.push(...(await reader.locator('[role^="menuitem"]').allTextContents()))
+        await reader.keyboard.press('Escape')
+        await reader.getByRole('menu').waitFor({ state: 'detached' })
+      }
+      expect(
+        names.filter((it) => writes.test(it)),
+        reader.url(),
+      ).toEqual([])
+    }
+    for (const [path, ready] of pages) {
+      await reader.goto(path)
+      await ready.first().waitFor()
+      await look()
+    }
+    await reader.goto(project)
+    await reader.getByRole('row').nth(1).getByRole('checkbox').check()
+    await reader.getByRole('toolbar', { name: 'Actions on the selected runs' }).waitFor()
+    await look()
+    await reader.getByRole('row').nth(1).getByRole('link').first().click()
+    await reader.getByRole('button', { name: 'Actions', exact: true }).waitFor()
+    await look()
+    await reader.close()
+  })
 })
+
+/** What buttons and menus say that change something: each is a name, or the beginning of one, that editors find there. */
+const writes =
+  /^(New (?!(version|window))|Add|Edit|Delete|Rename|Archive$|Restore|Bring back|Remove|Save|Register|Upload|Choose a file|Stop|Share|Write|Pause|Resume|Tag$|Move$|Make default|Copy$|Send|Test$)/

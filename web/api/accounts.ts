@@ -13,6 +13,8 @@ export type Session = {
   organizationName: string
   defaultWorkspaceName: string | null
   workspaceNames: string[]
+  /** Those where the reader may change something: as an editor or an owner. */
+  writableWorkspaceNames: string[]
   /** Null when a key is sent instead of a session. */
   sessionId: string | null
   expiresAt: number | null

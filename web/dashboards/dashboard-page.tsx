@@ -2,11 +2,11 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { type Content, dashboards, type Panel } from '../api/dashboards.ts'
-import { isEmbedded, shareCode } from '../api/http.ts'
 import { project as projectQuery } from '../api/projects.ts'
 import { Button } from '../kit/button.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toast, toastError } from '../kit/toast.tsx'
+import { useMayWrite } from '../kit/use-may-write.ts'
 import { AddPanel } from './add-panel.tsx'
 import styles from './dashboards.module.css'
 import { Grid } from './grid.tsx'
@@ -49,7 +49,7 @@ function Shown({ projectId, id, slots }: { projectId: string; id: string; slots:
   const { data, error, refetch, change } = useDashboard(projectId, id)
   /** The panel that is edited, or the kind of a new one. */
   const [open, setOpen] = useState<{ kind: Kind; panel?: Panel }>()
-  const mayEdit = shareCode() === undefined && !isEmbedded
+  const mayEdit = useMayWrite(workspace)
   const isEditing = mayEdit && edit === true
   const changePanels = (work: (panels: Panel[]) => Panel[]) => change((now) => ({ ...now, panels: work(now.panels) }))
   if (error && data === undefined) return <ErrorPlace error={error} onRetry={refetch} />

@@ -2,7 +2,6 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { type Dashboard, dashboards, deleteDashboard, saveDashboard, setDefaultDashboard } from '../api/dashboards.ts'
-import { shareCode } from '../api/http.ts'
 import { project as projectQuery } from '../api/projects.ts'
 import { knownColumns } from '../api/runs.ts'
 import { Button, IconButton } from '../kit/button.tsx'
@@ -13,6 +12,7 @@ import { Menu, MenuItem, MenuLine } from '../kit/menu.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toAgo, toCountOf, toTime } from '../kit/text.ts'
 import { toast, toastError } from '../kit/toast.tsx'
+import { useMayWrite } from '../kit/use-may-write.ts'
 import styles from './dashboards.module.css'
 import { toFirstPanels } from './panel-kinds.ts'
 
@@ -30,7 +30,7 @@ export function DashboardsPage() {
   })
   const [isMaking, setMaking] = useState(false)
   const error = project.error ?? list.error
-  const mayEdit = shareCode() === undefined
+  const mayEdit = useMayWrite(workspace)
   if (error && !list.data) {
     return <ErrorPlace error={error} onRetry={() => void Promise.all([project.refetch(), list.refetch()])} />
   }

@@ -9,6 +9,7 @@ import { ArchiveIcon, CloseIcon, MoveIcon, RestoreIcon, TagIcon, TrashIcon } fro
 import { PageLink, toPagePath } from '../kit/page-link.tsx'
 import { toCountOf } from '../kit/text.ts'
 import { toast, toastError } from '../kit/toast.tsx'
+import { useMayWrite } from '../kit/use-may-write.ts'
 import styles from './bulk-bar.module.css'
 import { runsMax as comparedMax } from './compare/compare-search.ts'
 
@@ -39,6 +40,7 @@ export function BulkBar({ keys, workspace, project, isArchived, onClear }: Props
       await refresh()
     }
   }
+  const mayWrite = useMayWrite(workspace)
   return (
     <div className={styles.bar} role="toolbar" aria-label="Actions on the selected runs">
       <strong>{toCountOf(keys.length, 'run')} selected</strong>
@@ -47,24 +49,28 @@ export function BulkBar({ keys, workspace, project, isArchived, onClear }: Props
           Compare
         </PageLink>
       )}
-      <Button size="small" disabled={isBusy} onClick={() => setOpen('tag')}>
-        <TagIcon size={14} /> Tag
-      </Button>
-      <Button size="small" disabled={isBusy} onClick={() => setOpen('move')}>
-        <MoveIcon size={14} /> Move
-      </Button>
-      {isArchived ? (
-        <Button size="small" disabled={isBusy} onClick={() => change('restore', 'Restored', false)}>
-          <RestoreIcon size={14} /> Restore
-        </Button>
-      ) : (
-        <Button size="small" disabled={isBusy} onClick={() => change('archive', 'Archived', true)}>
-          <ArchiveIcon size={14} /> Archive
-        </Button>
+      {mayWrite && (
+        <>
+          <Button size="small" disabled={isBusy} onClick={() => setOpen('tag')}>
+            <TagIcon size={14} /> Tag
+          </Button>
+          <Button size="small" disabled={isBusy} onClick={() => setOpen('move')}>
+            <MoveIcon size={14} /> Move
+          </Button>
+          {isArchived ? (
+            <Button size="small" disabled={isBusy} onClick={() => change('restore', 'Restored', false)}>
+              <RestoreIcon size={14} /> Restore
+            </Button>
+          ) : (
+            <Button size="small" disabled={isBusy} onClick={() => change('archive', 'Archived', true)}>
+              <ArchiveIcon size={14} /> Archive
+            </Button>
+          )}
+          <Button size="small" disabled={isBusy} onClick={() => change('delete', 'Deleted', true)}>
+            <TrashIcon size={14} /> Delete
+          </Button>
+        </>
       )}
-      <Button size="small" disabled={isBusy} onClick={() => change('delete', 'Deleted', true)}>
-        <TrashIcon size={14} /> Delete
-      </Button>
       <IconButton label="Clear the selection" size="small" onClick={onClear}>
         <CloseIcon size={14} />
       </IconButton>

@@ -296,6 +296,7 @@ export function RunsPage({ Charts }: { Charts?: ComponentType<ChartsProps> }) {
         </Menu>
         {project.data && (
           <ViewsMenu
+            workspace={workspace}
             projectId={project.data.projectId}
             search={url}
             effective={search}

@@ -7,20 +7,23 @@ import { TextField } from '../kit/field.tsx'
 import { DownIcon, PlusIcon, TrashIcon } from '../kit/icons.tsx'
 import { Menu, MenuItem, MenuLabel, MenuLine } from '../kit/menu.tsx'
 import { toast, toastError } from '../kit/toast.tsx'
+import { useMayWrite } from '../kit/use-may-write.ts'
 import type { RunsSearch } from './runs-search.ts'
 
 type Props = {
   projectId: string
   /** What the URL says, and what it says together with the view. */
+  workspace: string
   search: RunsSearch
   effective: RunsSearch
   onChange(search: RunsSearch): void
 }
 
 /** Named states of the page, kept by the service: a link with `?view=` shows them to everybody who may read the project. */
-export function ViewsMenu({ projectId, search, effective, onChange }: Props) {
+export function ViewsMenu({ workspace, projectId, search, effective, onChange }: Props) {
   const all = useQuery(views(projectId)).data ?? []
   const client = useQueryClient()
+  const mayWrite = useMayWrite(workspace)
   const [isNaming, setNaming] = useState(false)
   const current = all.find((it) => it.id === search.view)
   const isChanged = Object.entries(search).some(([name, value]) => !notKept.has(name) && value !== undefined)
@@ -60,19 +63,23 @@ export function ViewsMenu({ projectId, search, effective, onChange }: Props) {
             {it.name}
           </MenuItem>
         ))}
-        <MenuLine />
-        {current && isChanged && (
-          <MenuItem onSelect={() => save(current.name, current.id).catch(toastError)}>
-            Save the changes to {current.name}
-          </MenuItem>
-        )}
-        <MenuItem icon={<PlusIcon />} onSelect={() => setNaming(true)}>
-          Save as a new view
-        </MenuItem>
-        {current && (
-          <MenuItem icon={<TrashIcon />} danger onSelect={() => remove(current.id).catch(toastError)}>
-            Delete {current.name}
-          </MenuItem>
+        {mayWrite && (
+          <>
+            <MenuLine />
+            {current && isChanged && (
+              <MenuItem onSelect={() => save(current.name, current.id).catch(toastError)}>
+                Save the changes to {current.name}
+              </MenuItem>
+            )}
+            <MenuItem icon={<PlusIcon />} onSelect={() => setNaming(true)}>
+              Save as a new view
+            </MenuItem>
+            {current && (
+              <MenuItem icon={<TrashIcon />} danger onSelect={() => remove(current.id).catch(toastError)}>
+                Delete {current.name}
+              </MenuItem>
+            )}
+          </>
         )}
       </Menu>
       {isNaming && <NameView taken={all.map((it) => it.name)} onClose={() => setNaming(false)} onName={save} />}

@@ -16,6 +16,7 @@ import { Button, IconButton } from '../kit/button.tsx'
 import { FormDialog } from '../kit/dialog.tsx'
 import { PlusIcon, TrashIcon } from '../kit/icons.tsx'
 import { toCount } from '../kit/text.ts'
+import { useMayWrite } from '../kit/use-may-write.ts'
 import { sortByDrift, toWindowLevel } from './drift-level.ts'
 import styles from './production.module.css'
 import { AddSegment } from './segment-dialog.tsx'
@@ -29,6 +30,7 @@ export function CompareTab({ name, time, hasReference, versions, segments }: Pro
   const [isAdding, setAdding] = useState(false)
   const [deleted, setDeleted] = useState<Segment>()
   const client = useQueryClient()
+  const mayWrite = useMayWrite(name.workspaceName)
   return (
     <>
       <Table title="Versions" label="Version">
@@ -48,9 +50,11 @@ export function CompareTab({ name, time, hasReference, versions, segments }: Pro
         title="Segments"
         label="Segment"
         action={
-          <Button size="small" onClick={() => setAdding(true)}>
-            <PlusIcon size={14} /> Add a segment
-          </Button>
+          mayWrite && (
+            <Button size="small" onClick={() => setAdding(true)}>
+              <PlusIcon size={14} /> Add a segment
+            </Button>
+          )
         }
       >
         <Row name={name} time={time} hasReference={hasReference} title="all events" of={{}} />
@@ -63,7 +67,7 @@ export function CompareTab({ name, time, hasReference, versions, segments }: Pro
             title={it.name}
             hint={it.filters.map(toFilter).join(' and ')}
             of={{ segment: it.name }}
-            onDelete={() => setDeleted(it)}
+            onDelete={mayWrite ? () => setDeleted(it) : undefined}
           />
         ))}
       </Table>
@@ -145,7 +149,7 @@ type RowProps = {
   title: string
   hint?: string
   of: { modelVersion?: string; segment?: string }
-  onDelete?(): void
+  onDelete?: (() => void) | undefined
 }
 
 function Row({ name, time, hasReference, title, hint, of, onDelete }: RowProps) {

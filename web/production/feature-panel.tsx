@@ -1,4 +1,5 @@
 import { Button } from '../kit/button.tsx'
+import { useMayWrite } from '../kit/use-may-write.ts'
 import { levelWords, toLevel } from './drift-level.ts'
 import { FeatureDistance, FeatureMissing, FeatureQuantiles } from './feature-lines.tsx'
 import { FeatureValues, findCell, type OfFeature } from './feature-values.tsx'
@@ -14,6 +15,7 @@ type Props = OfFeature & {
 export function FeaturePanel({ onAddRule, ...of }: Props) {
   const { row, at, window } = findCell(of)
   const name = of.cell.feature
+  const mayWrite = useMayWrite(of.scope.workspaceName)
   const when = window ? toWindow(window.from, of.map.interval) : ''
   return (
     <section className={styles.panel} aria-labelledby="feature">
@@ -23,9 +25,11 @@ export function FeaturePanel({ onAddRule, ...of }: Props) {
         </h2>
         <span className={styles.soft}>{`${when}: ${row ? levelWords[String(toLevel(row, at))] : 'not reported'}`}</span>
         <span className={styles.gap} />
-        <Button size="small" onClick={onAddRule}>
-          Add an alert
-        </Button>
+        {mayWrite && (
+          <Button size="small" onClick={onAddRule}>
+            Add an alert
+          </Button>
+        )}
       </div>
       <div className={styles.pair}>
         <FeatureValues {...of} />

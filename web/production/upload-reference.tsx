@@ -4,6 +4,7 @@ import { type Name, refreshMonitored, type Uploaded, uploadReference } from '../
 import { Button, join } from '../kit/button.tsx'
 import { TextField } from '../kit/field.tsx'
 import { toBytes, toCount } from '../kit/text.ts'
+import { useMayWrite } from '../kit/use-may-write.ts'
 import styles from './production.module.css'
 
 const stillReadMs = 1_500
@@ -18,6 +19,7 @@ export function UploadReference({ name: { workspaceName, modelName } }: { name: 
   const [error, setError] = useState<string>()
   const picker = useRef<HTMLInputElement>(null)
   const client = useQueryClient()
+  const mayWrite = useMayWrite(workspaceName)
   async function upload() {
     if (!file) return
     setShare(0)
@@ -34,6 +36,7 @@ export function UploadReference({ name: { workspaceName, modelName } }: { name: 
       setShare(undefined)
     }
   }
+  if (!mayWrite) return <p className={styles.soft}>Editors of the workspace can upload one.</p>
   return (
     <div className={join(styles.column, styles.narrow)}>
       <TextField

@@ -7,11 +7,13 @@ import { TextField } from '../kit/field.tsx'
 import { RestoreIcon } from '../kit/icons.tsx'
 import { toAgo, toCount, toCountOf, toDay, toTime } from '../kit/text.ts'
 import { toast } from '../kit/toast.tsx'
+import { useMayWrite } from '../kit/use-may-write.ts'
 import styles from './pages.module.css'
 
 /** The projects of a workspace that were deleted and can still be restored. */
 export function DeletedProjects({ projects, workspace }: { projects: DeletedProject[]; workspace: string }) {
   const [chosen, setChosen] = useState<DeletedProject>()
+  const mayWrite = useMayWrite(workspace)
   return (
     <section className={styles.section}>
       <header className={styles.sectionHeader}>
@@ -53,9 +55,11 @@ export function DeletedProjects({ projects, workspace }: { projects: DeletedProj
                   {toDay(it.restorableUntil)}
                 </td>
                 <td className={styles.restore}>
-                  <Button size="small" aria-label={`Restore ${it.projectName}`} onClick={() => setChosen(it)}>
-                    <RestoreIcon size={14} /> Restore
-                  </Button>
+                  {mayWrite && (
+                    <Button size="small" aria-label={`Restore ${it.projectName}`} onClick={() => setChosen(it)}>
+                      <RestoreIcon size={14} /> Restore
+                    </Button>
+                  )}
                 </td>
               </tr>
             ))}

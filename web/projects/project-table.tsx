@@ -19,6 +19,7 @@ import { Menu, MenuItem, MenuLine } from '../kit/menu.tsx'
 import { EmptyPlace } from '../kit/places.tsx'
 import { toAgo, toCount, toTime } from '../kit/text.ts'
 import { toast, toastError } from '../kit/toast.tsx'
+import { useMayWrite } from '../kit/use-may-write.ts'
 import styles from './pages.module.css'
 import { DeleteProject, EditProject, NewProject } from './project-dialogs.tsx'
 import { ShareProject } from './share-project.tsx'
@@ -28,18 +29,23 @@ type Props = { projects: Project[]; workspace: string; withArchived: boolean }
 /** Projects, the last active first; those that are archived come last, or not at all. */
 export function ProjectTable({ projects, workspace, withArchived }: Props) {
   const [isMaking, setMaking] = useState(false)
+  const mayWrite = useMayWrite(workspace)
   if (projects.length === 0) {
     return (
       <>
         <EmptyPlace
           title="No project yet"
           action={
-            <Button look="primary" onClick={() => setMaking(true)}>
-              <PlusIcon size={14} /> New project
-            </Button>
+            mayWrite && (
+              <Button look="primary" onClick={() => setMaking(true)}>
+                <PlusIcon size={14} /> New project
+              </Button>
+            )
           }
         >
-          Training code makes a project by logging to it; or make one here and get the lines to paste.
+          {mayWrite
+            ? 'Training code makes a project by logging to it; or make one here and get the lines to paste.'
+            : 'Training code of an editor makes a project by logging to it.'}
         </EmptyPlace>
         {isMaking && <NewProject workspace={workspace} onClose={() => setMaking(false)} />}
       </>
@@ -84,6 +90,7 @@ export function ProjectTable({ projects, workspace, withArchived }: Props) {
 function ProjectRow({ project }: { project: Project }) {
   const [open, setOpen] = useState<'edit' | 'share' | 'download' | 'delete'>()
   const close = () => setOpen(undefined)
+  const mayWrite = useMayWrite(project.workspaceName)
   const client = useQueryClient()
   const navigate = useNavigate()
   const change = async (archived: boolean) => {
@@ -124,9 +131,11 @@ function ProjectRow({ project }: { project: Project }) {
             </IconButton>
           }
         >
-          <MenuItem icon={<PencilIcon />} onSelect={() => setOpen('edit')}>
-            Edit
-          </MenuItem>
+          {mayWrite && (
+            <MenuItem icon={<PencilIcon />} onSelect={() => setOpen('edit')}>
+              Edit
+            </MenuItem>
+          )}
           <MenuItem
             icon={<NotesIcon />}
             onSelect={() =>
@@ -138,25 +147,31 @@ function ProjectRow({ project }: { project: Project }) {
           >
             Notes
           </MenuItem>
-          <MenuItem icon={<LinkIcon />} onSelect={() => setOpen('share')}>
-            Share
-          </MenuItem>
+          {mayWrite && (
+            <MenuItem icon={<LinkIcon />} onSelect={() => setOpen('share')}>
+              Share
+            </MenuItem>
+          )}
           <MenuItem icon={<DownloadIcon />} onSelect={() => setOpen('download')}>
             Download archive …
           </MenuItem>
-          <MenuLine />
-          {project.archived ? (
-            <MenuItem icon={<RestoreIcon />} onSelect={() => archive(false).catch(toastError)}>
-              Bring back
-            </MenuItem>
-          ) : (
-            <MenuItem icon={<ArchiveIcon />} onSelect={() => archive(true).catch(toastError)}>
-              Archive
-            </MenuItem>
+          {mayWrite && (
+            <>
+              <MenuLine />
+              {project.archived ? (
+                <MenuItem icon={<RestoreIcon />} onSelect={() => archive(false).catch(toastError)}>
+                  Bring back
+                </MenuItem>
+              ) : (
+                <MenuItem icon={<ArchiveIcon />} onSelect={() => archive(true).catch(toastError)}>
+                  Archive
+                </MenuItem>
+              )}
+              <MenuItem icon={<TrashIcon />} danger onSelect={() => setOpen('delete')}>
+                Delete
+              </MenuItem>
+            </>
           )}
-          <MenuItem icon={<TrashIcon />} danger onSelect={() => setOpen('delete')}>
-            Delete
-          </MenuItem>
         </Menu>
         {open === 'edit' && <EditProject project={project} onClose={close} />}
         {open === 'share' && <ShareProject project={project} onClose={close} />}

@@ -5,6 +5,7 @@ import { deletedProjects, projects } from '../api/projects.ts'
 import { Button } from '../kit/button.tsx'
 import { PlusIcon } from '../kit/icons.tsx'
 import { ErrorPlace, LoadingPlace } from '../kit/places.tsx'
+import { useMayWrite } from '../kit/use-may-write.ts'
 import { DeletedProjects } from './deleted-projects.tsx'
 import { ListSwitch } from './list-switch.tsx'
 import styles from './pages.module.css'
@@ -19,6 +20,7 @@ export function WorkspacePage() {
   const deletedOnes = useQuery(deletedProjects(workspace)).data ?? []
   const archivedCount = data?.filter((it) => it.archived).length ?? 0
   const [isMaking, setMaking] = useState(false)
+  const mayWrite = useMayWrite(workspace)
   if (error) return <ErrorPlace error={error} onRetry={refetch} />
   return (
     <div className={styles.page}>
@@ -28,9 +30,11 @@ export function WorkspacePage() {
         <div className={styles.actions}>
           <ListSwitch from="/$workspace" field="archived" label="Archived" count={archivedCount} />
           <ListSwitch from="/$workspace" field="deleted" label="Deleted" count={deletedOnes.length} />
-          <Button look="primary" onClick={() => setMaking(true)}>
-            <PlusIcon size={14} /> New project
-          </Button>
+          {mayWrite && (
+            <Button look="primary" onClick={() => setMaking(true)}>
+              <PlusIcon size={14} /> New project
+            </Button>
+          )}
         </div>
       </header>
       {data ? <ProjectTable projects={data} workspace={workspace} withArchived={archived} /> : <LoadingPlace />}

@@ -21,6 +21,7 @@ import { PageLink, toPagePath } from '../../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
 import { toAgo } from '../../kit/text.ts'
 import { toastError } from '../../kit/toast.tsx'
+import { useMayWrite } from '../../kit/use-may-write.ts'
 import { AddAlert } from './add-alert.tsx'
 import styles from './alerts.module.css'
 import { RunFirings } from './run-firings.tsx'
@@ -48,6 +49,7 @@ function Alerts({ watched, project }: { watched: Watched; project: string }) {
   const firings = useQuery(trainingFirings(watched))
   const ofRun = useQuery({ ...metadata(experimentKey ?? ''), enabled: experimentKey !== undefined })
   const [isAdding, setAdding] = useState(false)
+  const mayWrite = useMayWrite(workspaceName)
   const [deleted, setDeleted] = useState<TrainingRule>()
   const client = useQueryClient()
   const error = rules.error ?? firings.error
@@ -56,7 +58,7 @@ function Alerts({ watched, project }: { watched: Watched; project: string }) {
   }
   if (!rules.data || !firings.data) return <LoadingPlace />
   const runName = experimentKey === undefined ? undefined : (ofRun.data?.experimentName ?? experimentKey)
-  const add = (
+  const add = mayWrite && (
     <Button look="primary" onClick={() => setAdding(true)}>
       <PlusIcon size={14} /> Add an alert
     </Button>
@@ -109,6 +111,7 @@ function Alerts({ watched, project }: { watched: Watched; project: string }) {
                   rule={it}
                   path={toPagePath(workspaceName, project)}
                   last={firings.data.firings.find(({ alertId }) => alertId === it.alertId)}
+                  mayWrite={mayWrite}
                   onPause={() => pause(it).catch(toastError)}
                   onDelete={() => setDeleted(it)}
                 />
@@ -147,11 +150,12 @@ type RowProps = {
   rule: TrainingRule
   path: string
   last: TrainingFiring | undefined
+  mayWrite: boolean
   onPause(): void
   onDelete(): void
 }
 
-function RuleRow({ rule, path, last, onPause, onDelete }: RowProps) {
+function RuleRow({ rule, path, last, mayWrite, onPause, onDelete }: RowProps) {
   const { name, experimentKey, windowMs, paused, problem } = rule
   return (
     <tr>
@@ -164,12 +168,16 @@ function RuleRow({ rule, path, last, onPause, onDelete }: RowProps) {
         {problem !== null && <span className={styles.soft}>{`: ${problem}`}</span>}
       </td>
       <td className={styles.actions}>
-        <Button size="small" look="quiet" aria-label={`${paused ? 'Resume' : 'Pause'} ${name}`} onClick={onPause}>
-          {paused ? 'Resume' : 'Pause'}
-        </Button>
-        <IconButton label={`Delete ${name}`} size="small" onClick={onDelete}>
-          <TrashIcon size={14} />
-        </IconButton>
+        {mayWrite && (
+          <>
+            <Button size="small" look="quiet" aria-label={`${paused ? 'Resume' : 'Pause'} ${name}`} onClick={onPause}>
+              {paused ? 'Resume' : 'Pause'}
+            </Button>
+            <IconButton label={`Delete ${name}`} size="small" onClick={onDelete}>
+              <TrashIcon size={14} />
+            </IconButton>
+          </>
+        )}
       </td>
     </tr>
   )

@@ -3,6 +3,7 @@ import { getRouteApi } from '@tanstack/react-router'
 import { project, projectNotes, saveProjectNotes } from '../../api/projects.ts'
 import { Notes } from '../../kit/notes/notes.tsx'
 import { ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
+import { useMayWrite } from '../../kit/use-may-write.ts'
 import styles from './notes-page.module.css'
 
 const route = getRouteApi('/$workspace/$project/-/notes')
@@ -11,6 +12,7 @@ const route = getRouteApi('/$workspace/$project/-/notes')
 export function NotesPage() {
   const { workspace, project: name } = route.useParams()
   const client = useQueryClient()
+  const mayWrite = useMayWrite(workspace)
   const found = useQuery(project(workspace, name))
   const projectId = found.data?.projectId
   const { data, error, refetch } = useQuery({ ...projectNotes(projectId ?? ''), enabled: projectId !== undefined })
@@ -27,10 +29,14 @@ export function NotesPage() {
         <Notes
           text={data}
           readers="the project"
-          onSave={async (text) => {
-            await saveProjectNotes(projectId, text)
-            await client.invalidateQueries(projectNotes(projectId))
-          }}
+          onSave={
+            mayWrite
+              ? async (text) => {
+                  await saveProjectNotes(projectId, text)
+                  await client.invalidateQueries(projectNotes(projectId))
+                }
+              : undefined
+          }
         />
       )}
     </>

@@ -21,6 +21,7 @@ import {
 } from '../../kit/icons.tsx'
 import { Menu, MenuItem, MenuLine } from '../../kit/menu.tsx'
 import { toast, toastError } from '../../kit/toast.tsx'
+import { useMayWrite } from '../../kit/use-may-write.ts'
 import { ExportRun } from '../export-runs.tsx'
 
 /** The dialog that registers a model of the run; it belongs to another room. */
@@ -35,6 +36,7 @@ export function RunActions({ run, Register }: Props) {
   const router = useRouter()
   const navigate = useNavigate()
   const { experimentKey: key, experimentName, workspaceName, projectName } = run
+  const mayWrite = useMayWrite(workspaceName)
   const refresh = () =>
     Promise.all([
       client.invalidateQueries({ queryKey: ['run', key] }),
@@ -52,7 +54,7 @@ export function RunActions({ run, Register }: Props) {
   }
   return (
     <>
-      {run.running && (
+      {run.running && mayWrite && (
         <Button onClick={() => setOpen('stop')}>
           <CrossIcon size={14} /> Stop
         </Button>
@@ -65,9 +67,11 @@ export function RunActions({ run, Register }: Props) {
           </IconButton>
         }
       >
-        <MenuItem icon={<PencilIcon />} onSelect={() => setOpen('rename')}>
-          Rename
-        </MenuItem>
+        {mayWrite && (
+          <MenuItem icon={<PencilIcon />} onSelect={() => setOpen('rename')}>
+            Rename
+          </MenuItem>
+        )}
         <MenuItem
           icon={<CopyIcon />}
           onSelect={() => navigator.clipboard.writeText(key).then(() => toast('Copied the key'), toastError)}
@@ -88,7 +92,7 @@ export function RunActions({ run, Register }: Props) {
             Alerts
           </MenuItem>
         )}
-        {shareCode() === undefined && (
+        {mayWrite && (
           <MenuItem icon={<BoxIcon />} onSelect={() => setOpen('register')}>
             Register a model
           </MenuItem>
@@ -98,19 +102,23 @@ export function RunActions({ run, Register }: Props) {
             Export …
           </MenuItem>
         )}
-        <MenuLine />
-        {run.archived ? (
-          <MenuItem icon={<RestoreIcon />} onSelect={undo}>
-            Restore
-          </MenuItem>
-        ) : (
-          <MenuItem icon={<ArchiveIcon />} onSelect={() => archive().catch(toastError)}>
-            Archive
-          </MenuItem>
+        {mayWrite && (
+          <>
+            <MenuLine />
+            {run.archived ? (
+              <MenuItem icon={<RestoreIcon />} onSelect={undo}>
+                Restore
+              </MenuItem>
+            ) : (
+              <MenuItem icon={<ArchiveIcon />} onSelect={() => archive().catch(toastError)}>
+                Archive
+              </MenuItem>
+            )}
+            <MenuItem danger icon={<TrashIcon />} onSelect={() => setOpen('delete')}>
+              Delete
+            </MenuItem>
+          </>
         )}
-        <MenuItem danger icon={<TrashIcon />} onSelect={() => setOpen('delete')}>
-          Delete
-        </MenuItem>
       </Menu>
       {open === 'rename' && <Rename run={run} onDone={refresh} onClose={() => setOpen(undefined)} />}
       {open === 'export' && <ExportRun experimentKey={key} name={experimentName} onClose={() => setOpen(undefined)} />}

@@ -55,7 +55,7 @@ export function RunPage({ Charts, Register, Files, Lineage, Media }: Slots) {
         <h1 title={data.experimentName}>{data.experimentName}</h1>
         <State state={toState(data)} />
         {data.archived && <span className={styles.badge}>Archived</span>}
-        <TagsEditor experimentKey={key} />
+        <TagsEditor experimentKey={key} workspaceName={data.workspaceName} />
         <span className={styles.gap} />
         <Neighbours workspace={workspace} project={project} experimentKey={key} />
         <RunActions run={data} Register={Register} />
@@ -123,7 +123,7 @@ export function RunPage({ Charts, Register, Files, Lineage, Media }: Slots) {
             />
           )}
           {tab === 'code' && <CodeTab run={data} />}
-          {tab === 'notes' && <NotesTab experimentKey={key} />}
+          {tab === 'notes' && <NotesTab experimentKey={key} workspaceName={data.workspaceName} />}
           {tab === 'graph' && <GraphTab experimentKey={key} />}
         </Suspense>
       </div>

@@ -6,10 +6,14 @@ import { IconButton } from '../../kit/button.tsx'
 import { Input } from '../../kit/field.tsx'
 import { CloseIcon, PlusIcon } from '../../kit/icons.tsx'
 import { toastError } from '../../kit/toast.tsx'
+import { useMayWrite } from '../../kit/use-may-write.ts'
 import styles from './run-page.module.css'
 
-/** The tags of a run, to be added and removed. */
-export function TagsEditor({ experimentKey }: { experimentKey: string }) {
+type Props = { experimentKey: string; workspaceName: string }
+
+/** The tags of a run, to be added and removed by those who may. */
+export function TagsEditor({ experimentKey, workspaceName }: Props) {
+  const mayWrite = useMayWrite(workspaceName)
   const { data = [] } = useQuery(tags(experimentKey))
   const [isAdding, setAdding] = useState(false)
   const client = useQueryClient()
@@ -34,29 +38,33 @@ export function TagsEditor({ experimentKey }: { experimentKey: string }) {
       {data.map((it) => (
         <li key={it} className={styles.tag}>
           <span title={it}>{it}</span>
-          <button type="button" aria-label={`Remove the tag ${it}`} onClick={() => remove(it)}>
-            <CloseIcon size={10} />
-          </button>
+          {mayWrite && (
+            <button type="button" aria-label={`Remove the tag ${it}`} onClick={() => remove(it)}>
+              <CloseIcon size={10} />
+            </button>
+          )}
         </li>
       ))}
-      <li>
-        {isAdding ? (
-          <Input
-            autoFocus
-            aria-label="New tag"
-            className={styles.newTag}
-            onBlur={(event) => add(event.target.value)}
-            onKeyDown={(event) => {
-              if (event.key === 'Enter') add(event.currentTarget.value)
-              if (event.key === 'Escape') setAdding(false)
-            }}
-          />
-        ) : (
-          <IconButton label="Add a tag" size="small" onClick={() => setAdding(true)}>
-            <PlusIcon size={14} />
-          </IconButton>
-        )}
-      </li>
+      {mayWrite && (
+        <li>
+          {isAdding ? (
+            <Input
+              autoFocus
+              aria-label="New tag"
+              className={styles.newTag}
+              onBlur={(event) => add(event.target.value)}
+              onKeyDown={(event) => {
+                if (event.key === 'Enter') add(event.currentTarget.value)
+                if (event.key === 'Escape') setAdding(false)
+              }}
+            />
+          ) : (
+            <IconButton label="Add a tag" size="small" onClick={() => setAdding(true)}>
+              <PlusIcon size={14} />
+            </IconButton>
+          )}
+        </li>
+      )}
     </ul>
   )
 }

@@ -19,6 +19,7 @@ import { PageLink, toPagePath } from '../../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../../kit/places.tsx'
 import { toCountOf } from '../../kit/text.ts'
 import { toastError } from '../../kit/toast.tsx'
+import { useMayWrite } from '../../kit/use-may-write.ts'
 import type { Level } from '../drift-level.ts'
 import styles from '../production.module.css'
 import { Strip } from '../strip.tsx'
@@ -44,6 +45,7 @@ export function AlertsTab({ name, time, hasReference, versions, ruleOn, onRuleOn
   const rules = useQuery({ ...rulesQuery(name), refetchInterval: againMs })
   const firings = useQuery({ ...firingsQuery(name), refetchInterval: againMs })
   const [deleted, setDeleted] = useState<Rule>()
+  const mayWrite = useMayWrite(name.workspaceName)
   const client = useQueryClient()
   if (rules.error && !rules.data) return <ErrorPlace error={rules.error} onRetry={() => rules.refetch()} />
   if (!rules.data || !firings.data) return <LoadingPlace />
@@ -59,9 +61,11 @@ export function AlertsTab({ name, time, hasReference, versions, ruleOn, onRuleOn
           <h2 id="rules">Rules</h2>
           <span className={styles.gap} />
           <PageLink path={`${toPagePath(name.workspaceName)}/-/webhooks`}>Webhooks</PageLink>
-          <Button size="small" onClick={() => onRuleOn({})}>
-            <PlusIcon size={14} /> Add a rule
-          </Button>
+          {mayWrite && (
+            <Button size="small" onClick={() => onRuleOn({})}>
+              <PlusIcon size={14} /> Add a rule
+            </Button>
+          )}
         </div>
         {rules.data.alerts.length === 0 ? (
           <EmptyPlace title="No rule">
@@ -89,6 +93,7 @@ export function AlertsTab({ name, time, hasReference, versions, ruleOn, onRuleOn
                     rule={it}
                     firings={all.filter(({ alertId }) => alertId === it.alertId)}
                     time={time}
+                    mayWrite={mayWrite}
                     onPause={() => pause(it).catch(toastError)}
                     onDelete={() => setDeleted(it)}
                   />
@@ -127,9 +132,9 @@ export function AlertsTab({ name, time, hasReference, versions, ruleOn, onRuleOn
   )
 }
 
-type RowProps = { rule: Rule; firings: Firing[]; time: Time; onPause(): void; onDelete(): void }
+type RowProps = { rule: Rule; firings: Firing[]; time: Time; mayWrite: boolean; onPause(): void; onDelete(): void }
 
-function RuleRow({ rule, firings, time, onPause, onDelete }: RowProps) {
+function RuleRow({ rule, firings, time, mayWrite, onPause, onDelete }: RowProps) {
   const { name, measure, comparison, threshold, feature, modelVersion, windowMs, paused, evaluatedTo, problem } = rule
   const { from = 0, to = 0, interval } = time
   const levels = Array.from({ length: Math.max(1, Math.ceil((to - from) / interval)) }, (_, at): Level => {
@@ -157,12 +162,16 @@ function RuleRow({ rule, firings, time, onPause, onDelete }: RowProps) {
         {problem !== null && <span className={styles.soft}>{`: ${problem}`}</span>}
       </td>
       <td className={styles.number}>
-        <Button size="small" look="quiet" aria-label={`${paused ? 'Resume' : 'Pause'} ${name}`} onClick={onPause}>
-          {paused ? 'Resume' : 'Pause'}
-        </Button>
-        <IconButton label={`Delete ${name}`} size="small" onClick={onDelete}>
-          <TrashIcon size={14} />
-        </IconButton>
+        {mayWrite && (
+          <>
+            <Button size="small" look="quiet" aria-label={`${paused ? 'Resume' : 'Pause'} ${name}`} onClick={onPause}>
+              {paused ? 'Resume' : 'Pause'}
+            </Button>
+            <IconButton label={`Delete ${name}`} size="small" onClick={onDelete}>
+              <TrashIcon size={14} />
+            </IconButton>
+          </>
+        )}
       </td>
     </tr>
   )
