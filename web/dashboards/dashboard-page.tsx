@@ -49,6 +49,7 @@ function Shown({ projectId, id, slots }: { projectId: string; id: string; slots:
   const { data, error, refetch, change } = useDashboard(projectId, id)
   /** The panel that is edited, or the kind of a new one. */
   const [open, setOpen] = useState<{ kind: Kind; panel?: Panel }>()
+  const [addedId, setAddedId] = useState<string>()
   const mayEdit = useMayWrite(workspace)
   const isEditing = mayEdit && edit === true
   const changePanels = (work: (panels: Panel[]) => Panel[]) => change((now) => ({ ...now, panels: work(now.panels) }))
@@ -107,6 +108,7 @@ function Shown({ projectId, id, slots }: { projectId: string; id: string; slots:
       <Grid
         panels={data.panels}
         isEditing={isEditing}
+        addedId={open ? undefined : addedId}
         onMove={(work) => changePanels(work).catch(toastError)}
         onResize={(panelId, work) =>
           changePanels((panels) => panels.map((it) => (it.id === panelId ? { ...it, ...work(it) } : it))).catch(
@@ -126,9 +128,11 @@ function Shown({ projectId, id, slots }: { projectId: string; id: string; slots:
           projectId={projectId}
           kind={open.kind}
           panel={open.panel}
-          onSave={(content, title) => {
+          onSave={async (content, title) => {
+            if (open.panel) return changePanels(replace(open.panel, content, title))
             const made = toPanel(content, title)
-            return changePanels(open.panel ? replace(open.panel, content, title) : (panels) => [...panels, made])
+            await changePanels((panels) => [...panels, made])
+            setAddedId(made.id)
           }}
           onClose={() => setOpen(undefined)}
         />

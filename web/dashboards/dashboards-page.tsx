@@ -191,7 +191,6 @@ function NewDashboard({ projectId, onClose }: { projectId: string; onClose(): vo
   const { workspace, project } = route.useParams()
   const [name, setName] = useState('')
   const [isFilled, setFilled] = useState(true)
-  const known = useQuery(knownColumns(workspace, project)).data ?? []
   const client = useQueryClient()
   const navigate = route.useNavigate()
   return (
@@ -201,7 +200,7 @@ function NewDashboard({ projectId, onClose }: { projectId: string; onClose(): vo
       canSubmit={name.trim() !== ''}
       onClose={onClose}
       onSubmit={async () => {
-        const panels = isFilled ? toFirstPanels(known) : []
+        const panels = isFilled ? toFirstPanels(await client.fetchQuery(knownColumns(workspace, project))) : []
         const { id } = await saveDashboard(projectId, { name: name.trim(), panels })
         await client.invalidateQueries({ queryKey: ['dashboards', projectId] })
         await navigate({

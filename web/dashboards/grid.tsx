@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type PointerEvent, type ReactNode, useLayoutEffect, useRef, useState } from 'react'
+import { type KeyboardEvent, type PointerEvent, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react'
 import type { Panel } from '../api/dashboards.ts'
 import { IconButton } from '../kit/button.tsx'
 import { DotsIcon, MoveIcon, PencilIcon, TrashIcon } from '../kit/icons.tsx'
@@ -11,6 +11,8 @@ type Size = Pick<Panel, 'width' | 'height'>
 type Props = {
   panels: Panel[]
   isEditing: boolean
+  /** A new panel, which stands below the others: it is scrolled to, and the keyboard goes on there. */
+  addedId: string | undefined
   /** Both say how to change what there is then: keys may come faster than a change is on the page. */
   onMove(work: (panels: Panel[]) => Panel[]): void
   onResize(id: string, work: (size: Size) => Size): void
@@ -22,7 +24,7 @@ type Props = {
 }
 
 /** The panels in twelve columns, in the order of reading. They are moved and resized by pointer or with the arrow keys. */
-export function Grid({ panels, isEditing, onMove, onResize, onEdit, onRemove, toPath, children }: Props) {
+export function Grid({ panels, isEditing, addedId, onMove, onResize, onEdit, onRemove, toPath, children }: Props) {
   const grid = useRef<HTMLDivElement>(null)
   const [dragged, setDragged] = useState<{ id: string; to: string }>()
   const [sized, setSized] = useState<{ id: string } & Size>()
@@ -36,6 +38,13 @@ export function Grid({ panels, isEditing, onMove, onResize, onEdit, onRemove, to
     grid.current?.querySelector<HTMLElement>(`[data-panel="${moved.current}"] [data-handle]`)?.focus()
     moved.current = undefined
   }, [order])
+  // A dialog that closes gives the focus back first.
+  useEffect(() => {
+    if (addedId === undefined) return
+    const added = grid.current?.querySelector<HTMLElement>(`[data-panel="${addedId}"]`)
+    added?.scrollIntoView({ block: 'nearest' })
+    added?.focus({ preventScroll: true })
+  }, [addedId])
 
   function moveByKey(event: KeyboardEvent, { id }: Panel) {
     const by = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key]
@@ -115,6 +124,7 @@ export function Grid({ panels, isEditing, onMove, onResize, onEdit, onRemove, to
             data-kind={it.content.kind}
             data-moved={dragged?.id === it.id || undefined}
             aria-label={name}
+            tabIndex={-1}
             className={styles.panel}
             style={{ gridColumn: `span ${width}`, gridRow: `span ${height}` }}
           >
