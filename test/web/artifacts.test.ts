@@ -2,6 +2,7 @@ import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { noBrowser } from '../kit/browser.ts'
 import { createRegistryClient } from '../kit/clients/registry.ts'
+import { eventually } from '../kit/eventually.ts'
 import { openTestService, uniqueName } from '../kit/service.ts'
 import { expectAccessible } from './kit/accessible.ts'
 import { useBrowser } from './kit/use-browser.ts'
@@ -125,6 +126,26 @@ describe.skipIf(noBrowser)(`files, artifacts and lineage (${noBrowser ?? 'in Chr
     await page.getByRole('link', { name: '2.0.0' }).click()
     await page.getByRole('heading', { name: 'images 2.0.0' }).waitFor()
     await page.getByRole('link', { name: attack }).waitFor()
+    const labels = page.getByRole('list', { name: 'Aliases and tags' })
+    await labels.getByRole('button', { name: 'Add an alias' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByLabel('New alias').fill('  chosen ')
+    await expectAccessible(page)
+    await page.keyboard.press('Enter')
+    expect(await page.locator(':focus').textContent()).toBe('Add an alias')
+    await labels.getByRole('button', { name: 'Remove the alias chosen' }).waitFor()
+    await labels.getByRole('button', { name: 'Remove the tag t' }).click()
+    await labels.getByRole('button', { name: 'Remove the tag t' }).waitFor({ state: 'detached' })
+    expect(await labels.getByRole('button', { name: /Latest/ }).count()).toBe(0)
+    await eventually(async () => {
+      const { body } = await service.client.get(
+        `/artifacts/get?${new URLSearchParams({ workspace: service.workspaceName, artifactName: 'images' })}`,
+      )
+      const versions = body.versions as { artifactVersionId: string; alias: string[]; tags: string[] }[]
+      const labelled = versions.find((it) => it.artifactVersionId === second)
+      expect(labelled?.alias.toSorted()).toEqual([attack, 'clean', 'chosen', 'Latest'].toSorted())
+      expect(labelled?.tags).toEqual([])
+    })
     await page.getByLabel('Compared with').selectOption('1.0.0')
     await page.getByText('Since 1.0.0: 1 added, 1 removed, 1 changed, 0 unchanged.').waitFor()
     await page.getByRole('row', { name: 'train.csv changed 4 B 6 B' }).waitFor()

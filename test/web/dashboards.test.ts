@@ -76,12 +76,12 @@ describe.skipIf(noBrowser)(`dashboards (${noBrowser ?? 'in Chromium'})`, () => {
     await dialog().waitFor({ state: 'detached' })
     await page.getByRole('heading', { name: 'What we see' }).waitFor()
     // It stands below the screen until it is scrolled to; the next Tab is its handle.
-    const added = page.getByRole('article', { name: 'text', exact: true })
-    await eventually(async () => expect(await added.evaluate((it) => it === document.activeElement)).toBe(true))
+    const added = page.locator('article[data-kind="text"]:focus')
+    await added.waitFor()
     const [box, height] = [await added.boundingBox(), page.viewportSize()?.height ?? 0]
     expect((box?.y ?? -1) >= 0 && (box?.y ?? 0) + (box?.height ?? 0) <= height, JSON.stringify(box)).toBe(true)
     await page.keyboard.press('Tab')
-    expect(await page.evaluate(() => document.activeElement?.getAttribute('aria-label'))).toMatch(/^Move text/)
+    expect(await page.locator(':focus').getAttribute('aria-label')).toMatch(/^Move text/)
     await page.getByRole('button', { name: /^Move text/ }).press('ArrowUp')
     await page.keyboard.press('ArrowUp')
     await eventually(async () => expect((await panels()).findIndex((it) => it.content.kind === 'text')).toBe(5))

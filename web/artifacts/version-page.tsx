@@ -14,7 +14,9 @@ import { Select } from '../kit/field.tsx'
 import { PageLink, toPagePath } from '../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
 import { toAgo, toBytes, toCount, toCountOf, toTime } from '../kit/text.ts'
+import { useMayWrite } from '../kit/use-may-write.ts'
 import styles from './artifacts.module.css'
+import { LabelsEditor } from './labels-editor.tsx'
 import { Labels, Metadata, RunName } from './parts.tsx'
 
 const route = getRouteApi('/$workspace/-/artifacts/$artifact/$version')
@@ -38,6 +40,7 @@ export function VersionPage({ Files }: { Files: FilesSlot }) {
   const { workspace, artifact: name, version: number } = route.useParams()
   const { file, with: other } = route.useSearch()
   const navigate = route.useNavigate()
+  const mayWrite = useMayWrite(workspace)
   const { data, error, refetch } = useQuery(artifactQuery(workspace, name))
   if (error && !data) return <ErrorPlace error={error} onRetry={refetch} />
   if (!data) return <LoadingPlace />
@@ -72,7 +75,11 @@ export function VersionPage({ Files }: { Files: FilesSlot }) {
         <span className={styles.state} data-state={version.state}>
           {version.state.toLowerCase()}
         </span>
-        <Labels aliases={version.alias} tags={version.tags} />
+        {mayWrite ? (
+          <LabelsEditor workspace={workspace} name={name} version={version} />
+        ) : (
+          <Labels aliases={version.alias} tags={version.tags} />
+        )}
         <span className={styles.gap} />
         <PageLink
           path={`${toPagePath(workspace)}/-/lineage?${new URLSearchParams({ artifact: JSON.stringify(of.versionId) })}`}

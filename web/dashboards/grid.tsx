@@ -1,4 +1,12 @@
-import { type KeyboardEvent, type PointerEvent, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react'
+import {
+  type KeyboardEvent,
+  type PointerEvent,
+  type ReactNode,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from 'react'
 import type { Panel } from '../api/dashboards.ts'
 import { IconButton } from '../kit/button.tsx'
 import { DotsIcon, MoveIcon, PencilIcon, TrashIcon } from '../kit/icons.tsx'

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
-import { read } from '../http.ts'
+import { post, read } from '../http.ts'
 
 type ArtifactState = 'OPEN' | 'CLOSED' | 'ERROR'
 
@@ -46,6 +46,10 @@ export const artifact = (workspace: string, artifactName: string) =>
     queryKey: ['artifacts', workspace, artifactName],
     queryFn: ({ signal }) => read<ArtifactDetails>('/artifacts/get', { workspace, artifactName }, { signal }),
   })
+
+/** Replaces the lists that are given. An alias belongs to one version of an artifact: it moves here from another. */
+export const setLabels = (artifactVersionId: string, labels: { alias?: string[]; versionTags?: string[] }) =>
+  post('/write/artifacts/version/labels', { artifactVersionId, ...labels })
 
 /** The runs that use a version, in the order of their first use. */
 export const consumers = (versionId: string) =>
