@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { noBrowser } from '../kit/browser.ts'
 import { createWebhookClient } from '../kit/clients/webhooks.ts'
+import { eventually } from '../kit/eventually.ts'
 import { createCertificate, openReceiver } from '../kit/http/receiver.ts'
 import { openOwnStores, openTestService } from '../kit/service.ts'
 import { expectAccessible } from './kit/accessible.ts'
@@ -25,6 +26,8 @@ describe.skipIf(noBrowser)(`models in production (${noBrowser ?? 'in Chromium'})
   afterAll(() => receiver?.close())
   let page: Page
   let base: string
+  /** Events and labels of the demo. */
+  let logged: number
 
   const dialog = () => page.getByRole('dialog')
   const search = () => new URL(page.url()).searchParams
@@ -39,6 +42,13 @@ describe.skipIf(noBrowser)(`models in production (${noBrowser ?? 'in Chromium'})
       data: data.map((it) => ({ workspaceName, ...it })),
     })
     expect(answer.status, answer.text).toBe(200)
+  }
+
+  async function runDemo() {
+    const args = ['cli/svc.ts', 'demo', 'production', '--url', service.url, '--key', service.apiKey]
+    args.push('--workspace', service.workspaceName, '--json')
+    const { stdout } = await run(process.execPath, args, { cwd: root })
+    return JSON.parse(stdout) as { events: number; labels: number; duplicates: number; page: string }
   }
 
   beforeAll(async () => {
@@ -73,8 +83,11 @@ describe.skipIf(noBrowser)(`models in production (${noBrowser ?? 'in Chromium'})
   it('the demo of a model that drifts fills the list', async () => {
     const webhooks = createWebhookClient(service)
     await webhooks.add({ url: receiver.url, triggers: ['ALERT_FIRED'] })
-    const args = ['cli/svc.ts', 'demo', 'production', '--url', service.url, '--key', service.apiKey]
-    await run(process.execPath, [...args, '--workspace', service.workspaceName, '--json'], { cwd: root })
+    const first = await runDemo()
+    expect(first).toMatchObject({ duplicates: 0, page: `${service.url}${base}/${modelName}` })
+    expect(first.events).toBeGreaterThan(10_000)
+    expect(first.labels).toBeGreaterThan(5_000)
+    logged = first.events + first.labels
     await page.goto(base)
     const row = page.getByRole('row', { name: /^digits/ })
     await row.getByText(/\d+ of \d+ features drifted/).waitFor()
@@ -84,6 +97,36 @@ describe.skipIf(noBrowser)(`models in production (${noBrowser ?? 'in Chromium'})
     await expectAccessible(page)
     await row.getByRole('link', { name: modelName }).click()
     await page.waitForURL(`**${base}/${modelName}`)
+  })
+
+  it('the demo is what its page says: the drift, the firings, the versions; a repetition adds nothing', async () => {
+    const query = new URLSearchParams({ workspaceName: service.workspaceName, modelName })
+    await eventually(async () => {
+      const { body } = await service.client.get(`/mpm/v2/drift/map?${query}`)
+      const features = body.features as { name: string; drifted: (boolean | null)[] }[]
+      const share = (name: string, from: number, to: number) => {
+        const some = features.find((it) => it.name === name)?.drifted.slice(from, to) ?? []
+        return some.filter(Boolean).length / some.length
+      }
+      // The new scanner came a month ago; the height of the digits stays the same.
+      expect(share('scanner', 0, 50)).toBe(0)
+      expect(share('scanner', 62, 88)).toBe(1)
+      expect(share('height', 0, 89)).toBeLessThan(0.2)
+    }, patience)
+    await eventually(async () => {
+      const { body } = await service.client.get(`/mpm/v2/alerts/firings?${query}`)
+      const names = (body.firings as { name: string }[]).map((it) => it.name)
+      expect(new Set(names)).toEqual(new Set(['Images get darker', 'Edges are missing', 'Accuracy']))
+    }, patience)
+    const { body: registered } = await service.client.get(`/registry-model/items?${query}`)
+    expect((registered.items as { version: string }[]).map((it) => it.version).toSorted()).toEqual(['1.0.0', '1.1.0'])
+
+    const again = await runDemo()
+    // Of today there may be a few more by now.
+    expect(again.events).toBeLessThan(20)
+    expect(again.duplicates).toBeGreaterThanOrEqual(logged)
+    const { body: rules } = await service.client.get(`/mpm/v2/alerts?${query}`)
+    expect(rules.alerts).toHaveLength(3)
   })
 
   it('the map of features and windows is read by keyboard, and leads to a feature', async () => {

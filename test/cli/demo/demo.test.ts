@@ -78,3 +78,8 @@ describe('svc demo says what it needs', () => {
     expectPlainFailure(await svc(args, {}, onClose), said)
   })
 })
+
+it('a demo that is not there is refused with the names of those that are', async () => {
+  const outcome = await svc(['demo', 'nothing', '--key', 'k'], {}, onClose)
+  expectPlainFailure(outcome, /there is no demo "nothing": "svc demo" or "svc demo production"/)
+})
