@@ -142,6 +142,10 @@ def test_a_training_of_two_workers_is_in_the_service_and_offline_and_synced_it_i
     assert eventually(lambda: look_at(service, offline)) == found
 
 
+@pytest.mark.skipif(
+    os.environ.get("SVC_TEST_FORM") == "middle",
+    reason="CI trains with Train V2 alone: a cluster takes a minute; run .ci/clients-python by itself for V1",
+)
 def test_train_v1_logs_the_same(service: Service, tmp_path: Path, cluster_folder: Path) -> None:
     variables = {**environment(service, tmp_path), "RAY_TRAIN_V2_ENABLED": "0"}
     (key,) = run_examples(variables, cluster_folder, ["--attach"])
