@@ -1,17 +1,20 @@
 import { parseArgs } from 'node:util'
 import { describeTerminal } from '../cli/terminal/terminal.ts'
 import { openDatabase } from '../store/postgres/database.ts'
+import { openBrowser } from '../test/kit/browser.ts'
 import { readWholeNumber } from '../test/kit/command-line/options.ts'
 import { createClient } from '../test/kit/http/client.ts'
 import { runCommand, say } from './command.ts'
 import { openBenchStores } from './contenders/stores.ts'
 import { startSystem } from './contenders/system.ts'
+import { measureLoad } from './pages/measure.ts'
 import { median, renderTable, spread } from './report/report.ts'
 import { describeMachine, keepResults } from './report/results.ts'
 
 /**
- * `npm run bench:artifacts`: measures over HTTP the lineage of a long chain of runs and artifact versions, that of one version that
- * many runs use, and ranges of rows of a long table. It fails when a lineage takes longer than its target.
+ * `npm run bench:artifacts`: measures the lineage of a long chain of runs and artifact versions, that of one version that many runs
+ * use, and that of many runs each with a version of its own, over HTTP and in Chromium; and ranges of rows of a long table. It
+ * fails when a lineage takes longer than its target.
  */
 const usage = `Usage: npm run bench:artifacts -- [options]
 
@@ -51,7 +54,7 @@ await runCommand(async (closers) => {
   const postgres = openDatabase({ url: stores.urls.postgresUrl, connectionsMax: 1, onError: () => undefined })
   closers.push(() => postgres.close())
 
-  say(`Making two lineages of ${nodes} nodes`)
+  say(`Making three lineages of ${nodes} nodes`)
   const first = await client.createExperiment({ projectName: 'lineage' })
   const wide = await client.createExperiment({ projectName: 'lineage' })
   // The runs and versions are made inside Postgres, from one of each that came over HTTP.
@@ -85,6 +88,17 @@ await runCommand(async (closers) => {
     'INSERT INTO artifact_consumers (artifact_version_id, experiment_id) SELECT $1, unnest($2::bigint[])',
     [used.body.artifactVersionId, users],
   )
+  // Nothing of it is a stack: each run that uses the version has made one of its own.
+  const fan = await client.createExperiment({ projectName: 'lineage' })
+  const shared = await client.post('/write/artifacts/upsert', { experimentKey: fan, artifactName: 'shared' })
+  const makers = (await makeRuns('fan ', length - 1)).map((it) => it.id)
+  await postgres.rows(
+    `WITH users AS (INSERT INTO artifact_consumers (artifact_version_id, experiment_id) SELECT $1, unnest($2::bigint[]))
+     INSERT INTO artifact_versions (id, artifact_id, version, state, experiment_id, experiment_key, owner_id, created_at_ms)
+     SELECT 'fan ' || r.n, v.artifact_id, (r.n + 1) || '.0.0', 'CLOSED', r.id, e.key, v.owner_id, v.created_at_ms
+     FROM unnest($2::bigint[]) WITH ORDINALITY AS r(id, n) JOIN experiments e ON e.id = r.id, artifact_versions v WHERE v.id = $1`,
+    [shared.body.artifactVersionId, makers],
+  )
   await postgres.rows('ANALYZE')
 
   say(`Uploading a table of ${rows} rows`)
@@ -115,6 +129,29 @@ await runCommand(async (closers) => {
   await measure('lineage of the first run of a chain', rounds, lineageOf(first), ofNodes)
   await measure('lineage of the last run of a chain', rounds, lineageOf(last?.key ?? ''), ofNodes)
   await measure('lineage of a version that many runs use', rounds, lineageOf(wide), ofNodes)
+  await measure('lineage of a version, and what its runs made', rounds, lineageOf(fan), ofNodes)
+  const browser = await openBrowser()
+  closers.push(() => browser.close())
+  // What the bench asks of the page is text that the page's own policy would not run.
+  const context = await browser.openContext(system.readUrl, stores.apiKey, { bypassCSP: true })
+  const page = await context.newPage()
+  const links = "document.querySelectorAll('[role=region] a')"
+  for (const [name, key] of Object.entries({ chain: first, fan })) {
+    const address = `${system.readUrl}/default/-/lineage?${new URLSearchParams({ run: key })}`
+    for (const [what, ready] of [
+      ['what is near the start', `[...${links}].some((it) => it.ariaCurrent)`],
+      ['all of it', `${links}.length === ${nodes}`],
+    ] as const) {
+      const tookMs: number[] = []
+      // The first time fills the browser's cache.
+      for (let round = 0; round <= rounds; round++) {
+        const took = await measureLoad(page, address, ready)
+        if (round > 0) tookMs.push(took)
+      }
+      results.push({ about: `lineage of the ${name} in Chromium: ${what}`, found: nodes, tookMs })
+      say(`lineage of the ${name} in Chromium: ${what}: ${Math.round(median(tookMs))} ms`)
+    }
+  }
   const ofRows = (it: { rows: unknown[] }) => it.rows.length
   const rowsFrom = (from: number) => `/experiment/asset/rows?${new URLSearchParams({ ...table, from: String(from) })}`
   await measure('rows: the first read of the file', 1, () => rowsFrom(0), ofRows)

@@ -9,6 +9,7 @@ import {
 import { isReason, type Reason } from '../accounts/reasons.ts'
 import { parseAdminSearch } from '../admin/admin-search.ts'
 import { session } from '../api/accounts.ts'
+import { lineage as lineageQuery } from '../api/artifacts/lineage.ts'
 import { baseUrl, isEmbedded, shareCode } from '../api/http.ts'
 import { project as projectOf } from '../api/projects.ts'
 import { knownColumns } from '../api/runs.ts'
@@ -21,7 +22,7 @@ import { parseOutputSearch } from '../experiments/output/output-search.ts'
 import { parseRunSearch } from '../experiments/run/run-search.ts'
 import { parseRunsSearch } from '../experiments/runs-search.ts'
 import { ErrorPlace } from '../kit/places.tsx'
-import { parseLineageSearch } from '../lineage/lineage-search.ts'
+import { parseLineageSearch, toLineageOf } from '../lineage/lineage-search.ts'
 import { parseMediaSearch } from '../media/media-search.ts'
 import { parseProductionSearch } from '../production/production-search.ts'
 import { parseProjectsSearch } from '../projects/projects-search.ts'
@@ -45,12 +46,10 @@ const root = createRootRouteWithContext<{ queryClient: QueryClient }>()({
   search: { middlewares: [retainSearchParams(['shareCode'])] },
 })
 
-/** Begins the reads of a project's page while its script is on its way; nobody who is not signed in has any. */
-async function beginProject(client: QueryClient, workspaceName: string, projectName: string) {
+/** Begins the reads of a page while its script is on its way; nobody who is not signed in has any. */
+async function begin(client: QueryClient, read: () => Promise<void>[]) {
   const reader = shareCode() ?? (await client.ensureQueryData(session).catch(() => null))
-  if (!reader) return
-  void client.prefetchQuery(projectOf(workspaceName, projectName))
-  void client.prefetchQuery(knownColumns(workspaceName, projectName))
+  if (reader) void Promise.all(read())
 }
 
 const home = createRoute({
@@ -72,8 +71,11 @@ const project = createRoute({
   getParentRoute: () => root,
   path: '/$workspace/$project',
   validateSearch: parseRunsSearch,
-  loader: ({ context, params }) => {
-    void beginProject(context.queryClient, params.workspace, params.project)
+  loader({ context: { queryClient: client }, params }) {
+    void begin(client, () => [
+      client.prefetchQuery(projectOf(params.workspace, params.project)),
+      client.prefetchQuery(knownColumns(params.workspace, params.project)),
+    ])
   },
   component: lazyRouteComponent(() => import('./project-page.tsx'), 'ProjectPage'),
 })
@@ -169,6 +171,10 @@ const lineage = createRoute({
   getParentRoute: () => root,
   path: '/$workspace/-/lineage',
   validateSearch: parseLineageSearch,
+  loaderDeps: ({ search }) => ({ of: toLineageOf(search) }),
+  loader({ context: { queryClient: client }, deps: { of } }) {
+    if (of) void begin(client, () => [client.prefetchQuery(lineageQuery(of))])
+  },
   component: lazyRouteComponent(() => import('../lineage/lineage-page.tsx'), 'LineagePage'),
 })
 

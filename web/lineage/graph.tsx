@@ -1,4 +1,4 @@
-import { type PointerEvent, useEffect, useMemo, useRef, useState } from 'react'
+import { memo, type PointerEvent, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import type { LineageEdge, LineageNode } from '../api/artifacts/lineage.ts'
 import { Button, IconButton, join } from '../kit/button.tsx'
 import { PlusIcon } from '../kit/icons.tsx'
@@ -12,6 +12,8 @@ const box = { width: 188, height: 44 }
 const gap = { x: 64, y: 12 }
 const margin = 16
 const zooms = { least: 0.1, most: 2, step: 1.25 }
+/** What is no further from the start than a large screen is drawn at once; all else right after that. */
+const near = { x: 2_000, y: 1_200 }
 
 type Props = { nodes: LineageNode[]; edges: LineageEdge[]; start: string }
 
@@ -27,22 +29,34 @@ export function Graph({ nodes, edges, start }: Props) {
     const { clientWidth = width, clientHeight = height } = frame.current ?? {}
     return Math.max(zooms.least, Math.min(1, clientWidth / width, clientHeight / height))
   }
-  const begun = useRef(false)
+  const at = useMemo(
+    () => layout.places.find((it) => it.members.some((member) => member.node === start)),
+    [layout, start],
+  )
+  const [isWhole, setWhole] = useState(false)
   useEffect(() => {
+    const timer = setTimeout(() => setWhole(true))
+    return () => clearTimeout(timer)
+  }, [])
+  const lines = useMemo(() => layout.edges.map(({ from, to }) => toLine(from, to)).join(''), [layout])
+  const begun = useRef(false)
+  useLayoutEffect(() => {
     if (begun.current) return
     begun.current = true
     // Boxes are to be read at first; what does not fit is scrolled to.
     showStart()
   })
   function showStart() {
-    const place = layout.places.find((it) => it.members.some((member) => member.node === start))
-    if (!place || !frame.current) return
+    if (!at || !frame.current) return
     const { clientWidth, clientHeight } = frame.current
     frame.current.scrollTo({
-      left: toLeft(place) * zoom - clientWidth / 2 + (box.width * zoom) / 2,
-      top: toTop(place) * zoom - clientHeight / 2 + (box.height * zoom) / 2,
+      left: toLeft(at) * zoom - clientWidth / 2 + (box.width * zoom) / 2,
+      top: toTop(at) * zoom - clientHeight / 2 + (box.height * zoom) / 2,
     })
   }
+  const isNear = (it: Placed) =>
+    !at || (Math.abs(toLeft(it) - toLeft(at)) <= near.x && Math.abs(toTop(it) - toTop(at)) <= near.y)
+  const open = useCallback((id: string) => setOpened((it) => new Set([...it, id])), [])
   const groups = layout.places.filter((it) => it.members.length > 1)
   return (
     <div className={styles.graph}>
@@ -79,28 +93,21 @@ export function Graph({ nodes, edges, start }: Props) {
         tabIndex={0}
         onPointerDown={drag}
       >
-        <svg
-          width={width * zoom}
-          height={height * zoom}
-          viewBox={`0 0 ${width} ${height}`}
-          aria-label={`${toCount(nodes.length)} nodes, ${toCount(edges.length)} lines`}
-          role="group"
-        >
-          <g className={styles.lines}>
-            {layout.edges.map(({ from, to }) => (
-              <path key={`${from.id} ${to.id}`} d={toLine(from, to)} />
+        <div className={styles.whole} style={{ width: width * zoom, height: height * zoom }}>
+          <div
+            className={styles.places}
+            style={{ width, height, transform: `scale(${zoom})` }}
+            role="group"
+            aria-label={`${toCount(nodes.length)} nodes, ${toCount(edges.length)} lines`}
+          >
+            <svg className={styles.lines} width={width} height={height} aria-hidden="true">
+              <path d={lines} />
+            </svg>
+            {(isWhole ? layout.places : layout.places.filter(isNear)).map((it) => (
+              <Place key={it.id} place={it} start={start} onOpen={open} />
             ))}
-          </g>
-          {layout.places.map((place) => (
-            <foreignObject key={place.id} x={toLeft(place)} y={toTop(place)} width={box.width} height={box.height}>
-              {place.members.length > 1 ? (
-                <Stack place={place} onOpen={() => setOpened(new Set([...opened, place.id]))} />
-              ) : (
-                <Node node={place.members[0] as LineageNode} isStart={place.members[0]?.node === start} />
-              )}
-            </foreignObject>
-          ))}
-        </svg>
+          </div>
+        </div>
       </div>
     </div>
   )
@@ -128,6 +135,23 @@ function drag(event: PointerEvent<HTMLDivElement>) {
     frame.onpointerup = null
   }
 }
+
+type PlaceProps = { place: Placed; start: string; onOpen(id: string): void }
+
+/** Zooming draws none of them anew. */
+const Place = memo(function Place({ place, start, onOpen }: PlaceProps) {
+  const [first] = place.members as [LineageNode, ...LineageNode[]]
+  const position = { left: toLeft(place), top: toTop(place), width: box.width, height: box.height }
+  return (
+    <div className={styles.place} style={position}>
+      {place.members.length > 1 ? (
+        <Stack place={place} onOpen={() => onOpen(place.id)} />
+      ) : (
+        <Node node={first} isStart={first.node === start} />
+      )}
+    </div>
+  )
+})
 
 function Node({ node, isStart }: { node: LineageNode; isStart: boolean }) {
   const second = toSecond(node)

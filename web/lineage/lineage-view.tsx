@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
-import { type LineageNode, type LineageOf, lineage } from '../api/artifacts/lineage.ts'
+import { type LineageNode, type LineageOf, lineage, nodesUsual } from '../api/artifacts/lineage.ts'
 import { Button } from '../kit/button.tsx'
 import { PageLink } from '../kit/page-link.tsx'
 import { EmptyPlace, ErrorPlace, LoadingPlace } from '../kit/places.tsx'
@@ -10,7 +10,6 @@ import { Graph } from './graph.tsx'
 import styles from './lineage.module.css'
 import { toNodePath } from './paths.ts'
 
-const nodesUsual = 500
 const nodesMost = 2_000
 
 export type LineageProps = { of: LineageOf; asList: boolean; onList(asList: boolean): void }

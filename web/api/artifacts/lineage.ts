@@ -23,7 +23,10 @@ export type Lineage = { start: string; nodes: LineageNode[]; edges: LineageEdge[
 /** What a lineage begins at. */
 export type LineageOf = { experimentKey: string } | { artifactVersionId: string } | { registryModelItemId: string }
 
-export const lineage = (of: LineageOf, nodesMax: number) =>
+/** How many of the nearest nodes are asked for, until somebody wants more. */
+export const nodesUsual = 500
+
+export const lineage = (of: LineageOf, nodesMax = nodesUsual) =>
   queryOptions({
     queryKey: ['lineage', of, nodesMax],
     queryFn: ({ signal }) => read<Lineage>('/lineage', { ...of, nodesMax }, { signal }),
