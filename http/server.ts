@@ -14,6 +14,7 @@ import type { Tenants } from '../throttle/tenants.ts'
 import { awaitExperiment, readWaitMs } from './await-experiment.ts'
 import { bodyBytesMaxDefault, createBodyReader } from './body/body.ts'
 import { checkFields } from './body/fields.ts'
+import { createTurns, type Turns, toLane } from './body/turns.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './body/upload-pace.ts'
 import { toCallerCheck } from './caller-check.ts'
 import { addCompression } from './compressed-answers.ts'
@@ -39,6 +40,7 @@ import {
   type Caller,
   checkDeclarations,
   isChargedCall,
+  isRead,
   mayChange,
   prefix,
   type Route,
@@ -141,7 +143,8 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
   answerOddHeads(app)
   let pages: Pages | undefined
   answerUnknownRoutes(app, () => pages)
-  readBodiesOurWay(app)
+  const turns = createTurns()
+  readBodiesOurWay(app, turns)
   sendJsonWithoutCharset(app)
   const safeHeaders = await collectSafeHeaders()
   app.addHook('onRequest', (_request, reply, done) => {
@@ -171,7 +174,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     settings.hasFastPath !== false
       ? openFastPath({
           server: app.server,
-          routes: createFastRoutes({ routes, prefixes, checkKey, room, safeHeaders, cors, watch, log }),
+          routes: createFastRoutes({ routes, prefixes, checkKey, room, turns, safeHeaders, cors, watch, log }),
           smallBodyBytes,
           restWaitMs,
           idleMsMax: keptAliveMs,
@@ -258,7 +261,10 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
         const handleTraced = () => (tracing ? tracing.within(request.span, handle) : handle())
         const { userId, organizationId } = request.caller ?? {}
         const answer = await (it.tier === 'api' && settings.tenants && userId !== undefined
-          ? settings.tenants.within({ userId, organizationId: organizationId ?? null }, handleTraced)
+          ? settings.tenants.within(
+              { userId, organizationId: organizationId ?? null, ...(isRead(it) && { signal: toSignal(reply.raw) }) },
+              handleTraced,
+            )
           : handleTraced())
         if (reply.sent) return reply
         // An idle connection is closed, and the stream with it.
@@ -285,6 +291,13 @@ async function withCharge<T>(charge: CallCharge, caller: Caller, handle: () => T
     giveBack()
     throw error
   }
+}
+
+/** Aborted when the client leaves before it has its answer. */
+function toSignal(answer: ServerResponse): AbortSignal {
+  const left = new AbortController()
+  answer.once('close', () => answer.writableFinished || left.abort())
+  return left.signal
 }
 
 /** Ends an answer of which the client has read nothing for so long. One that waits for its source goes on. */
@@ -319,8 +332,8 @@ function isStream(answer: unknown): answer is NodeJS.ReadableStream {
   return typeof answer === 'object' && answer !== null && 'pipe' in answer
 }
 
-function readBodiesOurWay(app: FastifyInstance) {
-  const readJsonBody = createBodyReader()
+function readBodiesOurWay(app: FastifyInstance, turns: Turns) {
+  const readJsonBody = createBodyReader({ turns })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes: Buffer, done) => {
     // Some clients send a content type without a body.
@@ -328,7 +341,7 @@ function readBodiesOurWay(app: FastifyInstance) {
     const encoding = request.headers['content-encoding']?.toLowerCase()
     const bytesMax = request.routeOptions.bodyLimit ?? bodyBytesMaxDefault
     settle(
-      () => readJsonBody(bytes, encoding, bytesMax),
+      () => readJsonBody(bytes, encoding, bytesMax, toLane(request.caller)),
       (body) => done(null, body),
       (error) => error && done(null, new UnreadableBody(error)),
     )
