@@ -69,8 +69,9 @@ function findPattern(path: string, routes: Iterable<string>): string | undefined
 
 /** Answers a request with an HTTP error; our own errors go to the log with their cause. */
 export function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
-  // The caller has disconnected, which ended the stream of the answer.
-  if (error.code === 'ERR_STREAM_PREMATURE_CLOSE' && reply.raw.destroyed) return
+  // The caller has disconnected, which ended the stream of the answer, or the query for it.
+  const hasEndedIt = error.code === 'ERR_STREAM_PREMATURE_CLOSE' || error.name === 'AbortError'
+  if (hasEndedIt && reply.raw.destroyed) return
   const found = fromFramework(error, request) ?? toHttpError(error)
   logError(request.log, found, error, request.routeOptions.url)
   const httpError = toErrorForClient(found, request.headers, request.url)

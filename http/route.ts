@@ -171,6 +171,9 @@ export const mayChange = ({ method, path }: RouteDescription) => method !== 'GET
 /** True when a call writes, or manages something. */
 export const isWrite = ({ charge }: RouteDescription) => charge === 'own' || charge === 'call'
 
+/** True when nobody misses a call that ends halfway. */
+export const isRead = ({ charge }: RouteDescription) => charge === undefined || charge === 'none'
+
 /** True when the server charges a call itself. */
 export const isChargedCall = ({ charge }: RouteDescription) => charge === 'call' || charge === 'personal'
 

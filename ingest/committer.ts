@@ -14,6 +14,8 @@ import type { BlockTrace } from './block-trace.ts'
  *
  * The cost of a job does not depend on its size, so under load blocks wait longer and grow while earlier ones are being sent:
  * the busier a process, the more rows per job.
+ *
+ * Requests with many rows have an open block of their own: compressing and sending it would delay those with few.
  */
 type Settings<T extends Table> = {
   table: T
@@ -42,10 +44,11 @@ export type Committer<T extends Table> = {
   /**
    * Adds one request's rows and resolves when the queue has them.
    *
+   * @param rows how many
    * @param append pushes rows into the open block; if it throws, the whole block fails
    * @throws HttpError `unavailable`
    */
-  commit(receivedMs: number, append: (block: NativeBlock<T>) => void): Promise<void>
+  commit(receivedMs: number, rows: number, append: (block: NativeBlock<T>) => void): Promise<void>
   /**
    * Throws what `commit` would throw now, for callers with work to do before it.
    *
@@ -56,7 +59,9 @@ export type Committer<T extends Table> = {
   close(): Promise<void>
 }
 
+/** Of each lane. */
 const commitsAtOnce = 2
+const manyRows = 200
 /** A block with this many requests means load: the next one stays open longer by `busyFactor`. */
 const busyRequests = 16
 const busyFactor = 2.5
@@ -83,11 +88,6 @@ type Commit = {
 }
 
 export function createCommitter<T extends Table>(settings: Settings<T>): Committer<T> {
-  const block = createNativeBlock(settings.table)
-  const sends = new Set<Promise<void>>()
-  let open: Commit | undefined
-  let isBusy = false
-  let timer: NodeJS.Timeout | undefined
   let pendingBytes = 0
   let blockBytesAverage = 0
   let load: QueueLoad = { blocks: 0, memoryShare: 0 }
@@ -120,6 +120,61 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
     }
     if (pendingBytes > settings.pendingBytesMax) throw unavailable('This process has too many writes under way.')
   }
+
+  async function send(native: Buffer, rows: number, receivedMs: number, spans: Span[]) {
+    const startedAt = performance.now()
+    const traced = settings.trace?.begin(spans, rows)
+    pendingBytes += native.length
+    try {
+      const bytes =
+        native.length <= compressHereBytesMax
+          ? zlib.zstdCompressSync(native, zstdFastest)
+          : await compress(native, zstdFastest)
+      const queued = traced?.queue()
+      await settings.producer.add({ rows, receivedMs, bytes, trace: queued?.traceparent })
+      queued?.end()
+      traced?.end()
+      blockBytesAverage += (bytes.length - blockBytesAverage) * (blockBytesAverage === 0 ? 1 : newestWeight)
+      settings.onClosed({ rows, bytes: bytes.length, commitMs: performance.now() - startedAt })
+    } catch (error) {
+      traced?.end(error)
+      throw unavailable('The queue does not take writes.', error)
+    } finally {
+      pendingBytes -= native.length
+    }
+  }
+
+  const lanes = { few: createLane(settings, send), many: createLane(settings, send) }
+
+  return {
+    commit(receivedMs, rows, append) {
+      try {
+        refuseWhenFull()
+      } catch (error) {
+        return Promise.reject(error)
+      }
+      return (rows < manyRows ? lanes.few : lanes.many).add(receivedMs, append)
+    },
+
+    refuseWhenFull,
+
+    async close() {
+      clearTimeout(loadCheck)
+      loadCheck = undefined
+      await Promise.all([lanes.few.close(), lanes.many.close()])
+    },
+  }
+}
+
+type Send = (native: Buffer, rows: number, receivedMs: number, spans: Span[]) => Promise<void>
+
+/** An open block, and those before it that are being sent. */
+function createLane<T extends Table>(settings: Settings<T>, send: Send) {
+  const block = createNativeBlock(settings.table)
+  const sends = new Set<Promise<void>>()
+  let open: Commit | undefined
+  let isBusy = false
+  let timer: NodeJS.Timeout | undefined
 
   function openCommit(receivedMs: number): Commit {
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -156,36 +211,8 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
     sending.then(settled, settled)
   }
 
-  async function send(native: Buffer, rows: number, receivedMs: number, spans: Span[]) {
-    const startedAt = performance.now()
-    const traced = settings.trace?.begin(spans, rows)
-    pendingBytes += native.length
-    try {
-      const bytes =
-        native.length <= compressHereBytesMax
-          ? zlib.zstdCompressSync(native, zstdFastest)
-          : await compress(native, zstdFastest)
-      const queued = traced?.queue()
-      await settings.producer.add({ rows, receivedMs, bytes, trace: queued?.traceparent })
-      queued?.end()
-      traced?.end()
-      blockBytesAverage += (bytes.length - blockBytesAverage) * (blockBytesAverage === 0 ? 1 : newestWeight)
-      settings.onClosed({ rows, bytes: bytes.length, commitMs: performance.now() - startedAt })
-    } catch (error) {
-      traced?.end(error)
-      throw unavailable('The queue does not take writes.', error)
-    } finally {
-      pendingBytes -= native.length
-    }
-  }
-
   return {
-    commit(receivedMs, append) {
-      try {
-        refuseWhenFull()
-      } catch (error) {
-        return Promise.reject(error)
-      }
+    add(receivedMs: number, append: (block: NativeBlock<T>) => void): Promise<void> {
       open ??= openCommit(receivedMs)
       const { done } = open
       open.requests++
@@ -200,11 +227,8 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
       return done
     },
 
-    refuseWhenFull,
-
+    /** Sends the open block and waits until the queue has all blocks. */
     async close() {
-      clearTimeout(loadCheck)
-      loadCheck = undefined
       while (open || sends.size > 0) {
         if (sends.size < commitsAtOnce) closeBlock()
         await Promise.allSettled(sends)

@@ -91,7 +91,7 @@ export function createWriteHandlers({
       if (accepted > 0) {
         const origin = { experimentId, identity, receivedMs: Date.now() }
         try {
-          await committer.commit(origin.receivedMs, (block) => parts.append(block, origin, rows))
+          await committer.commit(origin.receivedMs, accepted, (block) => parts.append(block, origin, rows))
         } catch (error) {
           throttle.giveBack({ type, experiment, keyId, count: claimed })
           throw error

@@ -136,11 +136,11 @@ export function createClaimBatches(settings: Settings): ClaimBatches {
       const isEmpty = !outcome.subarray(from, to).includes(stored)
       await Promise.all([
         isEmpty ||
-          committers.events.commit(receivedMs, (block) =>
+          committers.events.commit(receivedMs, to - from, (block) =>
             eachStored((event, index) => pushEvent(block, { claim, index }, event, receivedMs)),
           ),
         values === 0 ||
-          committers.eventValues.commit(receivedMs, (block) =>
+          committers.eventValues.commit(receivedMs, values, (block) =>
             eachStored((event, index) => pushValues(block, { claim, index }, event)),
           ),
       ])

@@ -25,7 +25,7 @@ export function createTombstones({ queries, committer, everyMs, onError }: Setti
     for (;;) {
       const tombstones = await listUnsentTombstones(queries, tombstonesPerBlock)
       if (tombstones.length === 0) return
-      await committer.commit(Date.now(), (block) => {
+      await committer.commit(Date.now(), tombstones.length, (block) => {
         for (const { claim, place, modelId, kind } of tombstones) {
           block.columns.model_id.push(modelId)
           block.columns.kind.push(kind)

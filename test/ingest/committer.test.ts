@@ -48,7 +48,7 @@ const point = { metric: 'loss', context: '', value: 1, step: 1, epoch: undefined
 
 /** Commits one request of so many rows. */
 function commit(committer: ReturnType<typeof openCommitter>['committer'], rows = 1, receivedMs = 5) {
-  return committer.commit(receivedMs, (block) => {
+  return committer.commit(receivedMs, rows, (block) => {
     pushPoints(block, origin, Array(rows).fill(point), [...Array(rows).keys()])
   })
 }
@@ -75,6 +75,22 @@ describe('group commit', () => {
     queue.resolve()
     await Promise.all(answers)
     expect(answered).toBe(2)
+  })
+
+  it('acknowledges a request with few rows while the queue takes blocks of requests with many', async () => {
+    const queue = Promise.withResolvers<void>()
+    const { committer, blocks } = openCommitter({
+      rowsMax: 500,
+      add: ({ rows }) => (rows < 500 ? Promise.resolve() : queue.promise),
+    })
+    let answered = 0
+    const greedy = Array.from({ length: 5 }, () => commit(committer, 500).then(() => answered++))
+    await commit(committer, 1)
+    expect(answered).toBe(0)
+    queue.resolve()
+    await Promise.all([...greedy, commit(committer, 300)])
+    expect(blocks.filter((it) => it.rows === 1)).toHaveLength(1)
+    expect(blocks.reduce((sum, it) => sum + it.rows, 0)).toBe(2_801)
   })
 
   it('rejects all requests of a block that the queue rejects, and continues with the next', async () => {
@@ -159,7 +175,7 @@ describe('group commit', () => {
   it('rejects a block with an incomplete row, and the next block is complete', async () => {
     const { committer, blocks } = openCommitter()
     const company = commit(committer)
-    const broken = committer.commit(5, (block) => {
+    const broken = committer.commit(5, 1, (block) => {
       block.columns.metric.push('only this')
       throw new Error('half-way')
     })

@@ -44,7 +44,7 @@ type Queue = { commit(): Promise<void>; refuseWhenFull?(): void }
 function openProcess(queue: Queue, leaseMs = 60_000, pauseMs = 0) {
   const rows = { events: 0, eventValues: 0 }
   const toCommitter = <T extends Table>(table: T, name: keyof typeof rows) => ({
-    async commit(_receivedMs: number, append: (block: ReturnType<typeof createNativeBlock<T>>) => void) {
+    async commit(_receivedMs: number, _rows: number, append: (block: ReturnType<typeof createNativeBlock<T>>) => void) {
       const block = createNativeBlock(table)
       append(block)
       await queue.commit()
