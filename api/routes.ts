@@ -230,7 +230,7 @@ export function createApiRoutes({
     ...createColumnRoutes({ reads, clickhouse, access }),
     ...createProjectQueryRoutes({ reads, clickhouse, access }),
     ...createRunRoutes({ reads, clickhouse, access }),
-    ...createSearchRoutes({ reads, clickhouse, access }),
+    ...createSearchRoutes({ reads, clickhouse, access, tenants }),
     ...createOutputSearchRoutes({ reads, clickhouse, access }),
     ...createRunColumnRoutes({ reads, clickhouse, access }),
     ...createExperimentRoutes({ database, reads, access, heartbeats, rateLimited, appUrl }),

@@ -11,12 +11,15 @@ import { Throttled } from './throttle.ts'
  * Until then, and for reads of many workspaces at once, its user stands for the workspace.
  *
  * Queries wait for their turn in the lane of their workspace, in order; all others have limits that reject. Of the queries that
- * run, the first of a lane goes before the second ones of all lanes, and so on: ClickHouse pauses those of a lower priority.
+ * run, the first of a lane goes before the second ones of all lanes, and so on: ClickHouse pauses those of a lower priority. A
+ * lane that has been busy has no first ones.
  */
 export type Tenant = {
   organizationId: string | null
   userId: string | null
   workspaceName?: string
+  /** Aborted when the client leaves: its queries leave their lanes, and those that run are cancelled. */
+  signal?: AbortSignal
 }
 
 export type AtOnce = Extract<TenantLimitName, 'streamsMax' | 'exportsMax' | 'queriesMax'>
@@ -29,6 +32,8 @@ export type FoundTenantLimits = { workspace: GivenLimits; organization: GivenLim
 type Settings = {
   find(place: Place): Promise<FoundTenantLimits | undefined>
   defaults: TenantLimits
+  /** How long a query may wait for its turn. */
+  queryWaitMsMax?: number
   onRefused(limit: AtOnce): void
   onError(error: unknown): void
 }
@@ -37,7 +42,7 @@ const freshForMs = 10_000
 const placesMax = 10_000
 /** More would take memory, and wait for longer than a client does. */
 const waitingMax = 200
-const waitMsMax = 30_000
+const queryWaitMsMaxDefault = 30_000
 const retryAfterSeconds = 2
 /** Exports have a lower one still. */
 const priorityMax = 8
@@ -45,10 +50,18 @@ const noLimits: FoundTenantLimits = { workspace: {}, organization: {} }
 
 const nouns: Record<AtOnce, string> = { streamsMax: 'streams open', exportsMax: 'exports', queriesMax: 'queries' }
 
-/** Those that wait are told how many run with them when it is their turn. */
-type Lane = { running: number; waiting: Set<(running: number) => void> }
+/**
+ * Those that wait are told how many run with them when it is their turn. `load` is how many ran at once lately: an average whose
+ * weights fall with age.
+ */
+type Lane = { running: number; waiting: Set<(running: number) => void>; load: number; changedAtMs: number }
 
-export function createTenants({ find, defaults, onRefused, onError }: Settings) {
+const loadForMs = 2_000
+/** A lane with more goes behind those of tenants that have one query at a time. */
+const loadMax = 1.5
+
+export function createTenants(settings: Settings) {
+  const { find, defaults, queryWaitMsMax = queryWaitMsMaxDefault, onRefused, onError } = settings
   const current = new AsyncLocalStorage<Tenant>()
   const held = new Map<string, number>()
   const lanes = new Map<string, Lane>()
@@ -83,9 +96,9 @@ export function createTenants({ find, defaults, onRefused, onError }: Settings) 
     ]
   }
 
-  function refuse(limit: AtOnce, { max, whose }: Bound): never {
+  function toRefusal(limit: AtOnce, { max, whose }: Bound): Throttled {
     onRefused(limit)
-    throw new Throttled(
+    return new Throttled(
       `${whose} has ${max} ${nouns[limit]} at once, the most that it may have in one process (the limit ${limit}): wait until ` +
         'one has ended, or ask an admin for more.',
       { headers: { 'retry-after': String(retryAfterSeconds) }, holdMs: 0 },
@@ -99,32 +112,50 @@ export function createTenants({ find, defaults, onRefused, onError }: Settings) 
   }
 
   function openLane(id: string): Lane {
-    const lane = lanes.get(id) ?? { running: 0, waiting: new Set() }
+    const lane = lanes.get(id) ?? { running: 0, waiting: new Set(), load: 0, changedAtMs: performance.now() }
     lanes.set(id, lane)
     return lane
   }
 
+  function changeRunning(lane: Lane, more: 1 | -1): number {
+    const nowMs = performance.now()
+    const weight = Math.exp((lane.changedAtMs - nowMs) / loadForMs)
+    lane.load = lane.load * weight + lane.running * (1 - weight)
+    lane.changedAtMs = nowMs
+    lane.running += more
+    return lane.running
+  }
+
   /** Waits for a place in a lane, and returns how many run there with it. */
-  async function enter(lane: Lane, bound: Bound): Promise<number> {
-    if (lane.running < bound.max && lane.waiting.size === 0) return ++lane.running
-    if (lane.waiting.size >= waitingMax) refuse('queriesMax', bound)
-    const { promise, resolve } = Promise.withResolvers<number | undefined>()
+  async function enter(lane: Lane, bound: Bound, signal: AbortSignal | undefined): Promise<number> {
+    signal?.throwIfAborted()
+    if (lane.running < bound.max && lane.waiting.size === 0) return changeRunning(lane, 1)
+    if (lane.waiting.size >= waitingMax) throw toRefusal('queriesMax', bound)
+    const { promise, resolve, reject } = Promise.withResolvers<number>()
     lane.waiting.add(resolve)
-    const timer = setTimeout(() => {
-      lane.waiting.delete(resolve)
-      resolve(undefined)
-    }, waitMsMax)
-    const running = await promise
-    clearTimeout(timer)
-    return running ?? refuse('queriesMax', bound)
+    const giveUp = (toError: () => unknown) => () => {
+      if (lane.waiting.delete(resolve)) reject(toError())
+    }
+    const timer = setTimeout(
+      giveUp(() => toRefusal('queriesMax', bound)),
+      queryWaitMsMax,
+    )
+    const onLeft = giveUp(() => signal?.reason)
+    signal?.addEventListener('abort', onLeft, { once: true })
+    try {
+      return await promise
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', onLeft)
+    }
   }
 
   function leave(id: string, lane: Lane) {
-    lane.running--
+    changeRunning(lane, -1)
     const [next] = lane.waiting
     if (next) {
       lane.waiting.delete(next)
-      next(++lane.running)
+      next(changeRunning(lane, 1))
     } else if (lane.running === 0) lanes.delete(id)
   }
 
@@ -141,6 +172,14 @@ export function createTenants({ find, defaults, onRefused, onError }: Settings) 
       if (tenant) tenant.workspaceName ??= workspaceName
     },
 
+    /** Runs what other requests of the tenant wait for too: it does not end when this client leaves. */
+    shared<T>(work: () => T): T {
+      const tenant = current.getStore()
+      if (!tenant) return work()
+      const { signal: _signal, ...others } = tenant
+      return current.run(others, work)
+    },
+
     /**
      * Counts one more stream or export of the tenant of this request, until what it returns is called.
      *
@@ -150,7 +189,7 @@ export function createTenants({ find, defaults, onRefused, onError }: Settings) 
       const tenant = current.getStore()
       if (!tenant) return () => undefined
       const bounds = await toBounds(tenant, limit)
-      for (const it of bounds) if ((held.get(`${limit} ${it.id}`) ?? 0) >= it.max) refuse(limit, it)
+      for (const it of bounds) if ((held.get(`${limit} ${it.id}`) ?? 0) >= it.max) throw toRefusal(limit, it)
       const keys = [toPlaceId(tenant), ...(tenant.organizationId === null ? [] : [tenant.organizationId])]
       for (const id of keys) count(`${limit} ${id}`, 1)
       inAll[limit]++
@@ -166,10 +205,10 @@ export function createTenants({ find, defaults, onRefused, onError }: Settings) 
     /**
      * Runs a query of the tenant of this request when it is its turn; at once for what is of no tenant.
      *
-     * @param run is given the query's priority: 1 goes before 2; 0 for what is of no tenant
-     * @throws Throttled when too many wait, or for too long
+     * @param run is given the query's priority: 1 goes before 2; 0 for what is of no tenant; and the signal of its client
+     * @throws Throttled when too many wait, or for too long; the reason of the signal when the client leaves
      */
-    async query<T>(run: (priority: number) => Promise<T>): Promise<T> {
+    async query<T>(run: (priority: number, signal?: AbortSignal) => Promise<T>): Promise<T> {
       const tenant = current.getStore()
       if (!tenant) return await run(0)
       const entered: [string, Lane][] = []
@@ -177,12 +216,13 @@ export function createTenants({ find, defaults, onRefused, onError }: Settings) 
       try {
         for (const bound of await toBounds(tenant, 'queriesMax')) {
           const lane = openLane(bound.id)
-          const running = await enter(lane, bound)
+          const running = await enter(lane, bound, tenant.signal)
           entered.push([bound.id, lane])
-          rank ||= running
+          rank = Math.max(rank || running, lane.load > loadMax ? 2 : 1)
         }
         inAll.queriesMax++
-        return await run(Math.min(Math.max(1, rank), priorityMax)).finally(() => inAll.queriesMax--)
+        const priority = Math.min(Math.max(1, rank), priorityMax)
+        return await run(priority, tenant.signal).finally(() => inAll.queriesMax--)
       } finally {
         for (const [id, lane] of entered) leave(id, lane)
       }

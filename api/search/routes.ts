@@ -14,6 +14,7 @@ import {
 import { parseQuery } from '../../store/search/parse.ts'
 import { attributes, type Field } from '../../store/search/query.ts'
 import { SearchError } from '../../store/search/search-error.ts'
+import type { Tenants } from '../../throttle/tenants.ts'
 import type { Access } from '../access.ts'
 import { projectQuery } from '../projects/projects.ts'
 import { complete, type KnownName } from './complete.ts'
@@ -22,7 +23,7 @@ const charactersMax = 10_000
 const valuesMax = 20
 const states = ['running', 'finished', 'crashed', 'lost']
 
-type Deps = { reads: Queries; clickhouse: ClickHouse; access: Access }
+type Deps = { reads: Queries; clickhouse: ClickHouse; access: Access; tenants: Pick<Tenants, 'shared'> }
 
 const answer = z.object({
   error: z
@@ -40,12 +41,15 @@ const namesFreshForMs = 10_000
 const projectsMax = 200
 
 /** Helps to write queries. */
-export function createSearchRoutes({ reads, clickhouse, access }: Deps): Route[] {
+export function createSearchRoutes({ reads, clickhouse, access, tenants }: Deps): Route[] {
   const findNames = createReadThroughCache<KnownName[], undefined>({
     async find(asked) {
       const [projectId, archived] = JSON.parse(asked) as [string, boolean]
       const ids = await listNewestIds(reads, projectId, archived, runsMax)
-      const [values, metrics] = await Promise.all([listValueNames(reads, ids), listSeriesNames(clickhouse, ids)])
+      const [values, metrics] = await Promise.all([
+        listValueNames(reads, ids),
+        tenants.shared(() => listSeriesNames(clickhouse, ids)),
+      ])
       return [
         ...metrics.map((name) => ({ source: 'metric' as const, name })),
         ...values.map((it) => ({ source: it.kind, name: it.name })),

@@ -13,11 +13,11 @@ type Settings = {
   insertQuorum?: string | undefined
   /** Longest time a read may take; inserts and migrations get ten times as long. */
   readTimeoutMs?: number
-  /** Runs each read when it is its turn, with its priority: 1 goes before 2, 0 takes no part. */
+  /** Runs each read when it is its turn, with its priority: 1 goes before 2, 0 takes no part; the signal cancels it. */
   admit?: Admit
 }
 
-type Admit = <T>(run: (priority: number) => Promise<T>) => Promise<T>
+type Admit = <T>(run: (priority: number, signal?: AbortSignal) => Promise<T>) => Promise<T>
 
 const admitAtOnce: Admit = (run) => run(0)
 
@@ -81,14 +81,16 @@ export function openClickHouse({
 
     /** Reads rows as objects; 64-bit integers come as strings. For small answers. */
     async rows<Row>(query: string, params: Record<string, unknown> = {}): Promise<Row[]> {
-      return await admit(async (priority) => {
+      return await admit(async (priority, signal) => {
         const answer = await nameTemporary(
           reads.query({
             query,
             query_params: params,
             format: 'JSONEachRow',
-            clickhouse_settings: toPriority(priority),
+            clickhouse_settings: { ...toPriority(priority), ...toCancel(signal) },
+            ...(signal && { abort_signal: signal }),
           }),
+          signal,
         )
         return await answer.json<Row>()
       })
@@ -99,9 +101,12 @@ export function openClickHouse({
      * a query that fails is an error here, never a truncated answer.
      */
     async stream(query: string, params: Record<string, unknown> = {}): Promise<Readable> {
-      return await admit(async (priority) => {
-        const clickhouse_settings = { wait_end_of_query: 1 as const, ...toPriority(priority) }
-        const answer = await nameTemporary(reads.exec({ query, query_params: params, clickhouse_settings }))
+      return await admit(async (priority, signal) => {
+        const clickhouse_settings = { ...finishedFirst, ...toPriority(priority), ...toCancel(signal) }
+        const answer = await nameTemporary(
+          reads.exec({ query, query_params: params, clickhouse_settings, ...(signal && { abort_signal: signal }) }),
+          signal,
+        )
         return answer.stream as Readable
       })
     },
@@ -131,6 +136,7 @@ export function openClickHouse({
             http_headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
           }),
         }),
+        signal,
       )
       const stream = answer.stream as Readable
       // Or else the query would go on for nobody until its buffers are full.
@@ -203,15 +209,32 @@ export function openClickHouse({
   }
 }
 
-const toPriority = (priority: number) => (priority === 0 ? {} : { priority: String(priority) })
+/** ClickHouse goes on with a query that may write when its connection is closed. */
+const cancelWhenClosed = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 } as const
+
+const toCancel = (signal: AbortSignal | undefined) => (signal ? cancelWhenClosed : {})
+
+/** The answer waits in memory; without the size it would be written to a file. */
+const finishedFirst = { wait_end_of_query: 1, http_response_buffer_size: String(4 * 1024 ** 2) } as const
+
+/**
+ * The first query of a lane goes before the others, also for the CPU: the operating system schedules threads by their niceness,
+ * which ClickHouse sets where it has CAP_SYS_NICE.
+ */
+const toPriority = (priority: number) =>
+  priority === 0
+    ? {}
+    : { priority: String(priority), os_threads_nice_value_query: priority === 1 ? niceness.first : niceness.other }
+
+/** 0 are inserts, and queries of no tenant. */
+const niceness = { first: 1, other: 15, export: 19 } as const
 
 export type GivenRows = { structure: string; lines: Readable }
 
 const exportMsMax = 24 * 3_600_000
 
 const exportSettings = {
-  readonly: '2',
-  cancel_http_readonly_queries_on_client_close: 1,
+  ...cancelWhenClosed,
   max_execution_time: exportMsMax / 1_000,
   // A reader that writes to a slow disk, or that the caller suspended.
   http_send_timeout: 600,
@@ -221,6 +244,7 @@ const exportSettings = {
   max_bytes_before_external_group_by: String(512 * 1024 ** 2),
   // Lets queries of lower numbers go first.
   priority: '10',
+  os_threads_nice_value_query: niceness.export,
 } as const
 
 const boundary = 'svc-given-rows'
@@ -239,11 +263,15 @@ function toMultipart(lines: Readable): Readable {
 /** Codes of ClickHouse for temporary errors: out of time, memory, slots or space, or read-only for the moment. */
 const temporaryCodes = new Set([159, 160, 202, 209, 210, 225, 241, 242, 243, 252, 319, 439, 999])
 
-/** Names temporary errors `StoreAway`, so that they are answered as "unavailable". A time-out of the client has no code. */
-async function nameTemporary<T>(work: Promise<T>): Promise<T> {
+/**
+ * Names temporary errors `StoreAway`, so that they are answered as "unavailable". A time-out of the client has no code. What the
+ * signal ended fails with its reason.
+ */
+async function nameTemporary<T>(work: Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
     return await work
   } catch (error) {
+    signal?.throwIfAborted()
     const isTemporary = error instanceof ClickHouseError ? temporaryCodes.has(Number(error.code)) : !hasCode(error)
     if (error instanceof Error && isTemporary) error.name = 'StoreAway'
     throw error

@@ -3,21 +3,27 @@ import type { GivenLimits, TenantLimits } from '../../store/limits.ts'
 import { createTenants } from '../../throttle/tenants.ts'
 import { Throttled } from '../../throttle/throttle.ts'
 
-type Options = { workspace?: GivenLimits; organization?: GivenLimits; defaults?: TenantLimits }
+type Options = { workspace?: GivenLimits; organization?: GivenLimits; defaults?: TenantLimits; queryWaitMsMax?: number }
 
-function openTenants({ workspace = {}, organization = {}, defaults = { workspace: {}, organization: {} } }: Options) {
+function openTenants({
+  workspace = {},
+  organization = {},
+  defaults = { workspace: {}, organization: {} },
+  ...others
+}: Options) {
   const refused: string[] = []
   const tenants = createTenants({
     find: async ({ workspaceName }) => ({ workspace: workspaceName === 'own' ? workspace : {}, organization }),
     defaults,
+    ...others,
     onRefused: (limit) => refused.push(limit),
     onError: (error) => {
       throw error
     },
   })
   /** Runs as a request that is about a workspace. */
-  const as = <T>(workspaceName: string, work: () => T, userId = 'user') =>
-    tenants.within({ organizationId: 'organization', userId }, () => {
+  const as = <T>(workspaceName: string, work: () => T, userId = 'user', signal?: AbortSignal) =>
+    tenants.within({ organizationId: 'organization', userId, ...(signal && { signal }) }, () => {
       tenants.note(workspaceName)
       return work()
     })
@@ -100,6 +106,57 @@ describe('queries at once', () => {
     expect(refused).toEqual(['queriesMax'])
     first.end()
     await Promise.all(running)
+  })
+
+  it('one that waits for too long is refused, and leaves its lane', async () => {
+    const { tenants, refused, as } = openTenants({ workspace: { queriesMax: 1 }, queryWaitMsMax: 20 })
+    const running = aQuery()
+    const first = as('own', () => tenants.query(running.run))
+    const second = aQuery()
+    await expect(as('own', () => tenants.query(second.run))).rejects.toThrow(
+      new Throttled(
+        'The workspace "own" has 1 queries at once, the most that it may have in one process (the limit queriesMax): wait until ' +
+          'one has ended, or ask an admin for more.',
+        { headers: { 'retry-after': '2' }, holdMs: 0 },
+      ),
+    )
+    expect(refused).toEqual(['queriesMax'])
+    expect(tenants.queriesWaiting()).toBe(0)
+    running.end()
+    await first
+    expect(second.priorities).toEqual([])
+  })
+
+  it('one whose client leaves never runs, and those behind it move up', async () => {
+    const { tenants, refused, as } = openTenants({ workspace: { queriesMax: 1 } })
+    const [running, left, next, late] = [aQuery(), aQuery(), aQuery(), aQuery()]
+    const client = new AbortController()
+    const first = as('own', () => tenants.query(running.run))
+    const second = as('own', () => tenants.query(left.run), 'user', client.signal)
+    const third = as('own', () => tenants.query(next.run))
+    await settled()
+    expect(tenants.queriesWaiting()).toBe(2)
+    client.abort()
+    await expect(second).rejects.toThrow('aborted')
+    await expect(as('own', () => tenants.query(late.run), 'user', client.signal)).rejects.toThrow('aborted')
+    expect(tenants.queriesWaiting()).toBe(1)
+    for (const it of [running, next]) it.end()
+    await Promise.all([first, third])
+    expect([left.priorities.length, next.priorities.length, late.priorities.length]).toEqual([0, 1, 0])
+    expect(refused).toEqual([])
+  })
+
+  it('one that others wait for too goes on when its client leaves', async () => {
+    const { tenants, as } = openTenants({ workspace: { queriesMax: 1 } })
+    const client = new AbortController()
+    client.abort()
+    const seen = await as(
+      'own',
+      () => tenants.shared(() => tenants.query(async (_, signal) => signal)),
+      'user',
+      client.signal,
+    )
+    expect(seen).toBeUndefined()
   })
 
   it('of no tenant run at once, also when a request began them', async () => {

@@ -78,7 +78,7 @@ export function openSandbox({
   async function run(query: string, more: RunOptions & { models?: bigint[]; params?: Record<string, unknown> } = {}) {
     const tokens = await Promise.all((more.models ?? []).map(ensureToken))
     try {
-      return await clickhouse.admit(async (priority) => {
+      return await clickhouse.admit(async (priority, signal) => {
         const answer = await client.query({
           query,
           format: 'JSONCompact',
@@ -90,6 +90,7 @@ export function openSandbox({
             ...(more.isNullForEmpty && { aggregate_functions_null_for_empty: 1 }),
             ...(priority > 0 && { priority: String(priority) }),
           },
+          ...(signal && { abort_signal: signal }),
         })
         const { meta = [], data } = await answer.json<unknown[]>()
         return { columns: meta, rows: data }
