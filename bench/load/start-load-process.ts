@@ -1,4 +1,5 @@
 import { fork } from 'node:child_process'
+import os from 'node:os'
 import { fileURLToPath } from 'node:url'
 import type { LoadReport } from './load-report.ts'
 import type { LoadAnswer, LoadOrder } from './messages.ts'
@@ -9,9 +10,10 @@ export type LoadProcess = {
   close(): Promise<void>
 }
 
-/** Starts the process that generates the load. */
-export function startLoadProcess(): LoadProcess {
+/** Starts the process that generates the load. @param priority its niceness for the operating system */
+export function startLoadProcess(priority = 0): LoadProcess {
   const child = fork(fileURLToPath(new URL('./load-process.ts', import.meta.url)), { stdio: 'inherit' })
+  os.setPriority(child.pid as number, priority)
   const ended = new Promise((resolve) => child.once('exit', resolve))
 
   function ask(order: LoadOrder): Promise<LoadAnswer> {
