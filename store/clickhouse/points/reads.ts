@@ -138,7 +138,7 @@ export function streamSummary(clickhouse: ClickHouse, experimentId: bigint): Pro
     const suffix = summarySuffix[part]
     const { time, step, hasStep } = describePoint(part)
     return [
-      `${doubleText(`${part}_value`)} AS value${suffix}`,
+      `${doubleText(`${part}_value`, part)} AS value${suffix}`,
       `${time} AS timestamp${suffix}`,
       `nullIf(context, '') AS runContext${suffix}`,
       `if(${hasStep}, ${step}, NULL) AS step${suffix}`,
