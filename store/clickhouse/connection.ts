@@ -219,12 +219,12 @@ const finishedFirst = { wait_end_of_query: 1, http_response_buffer_size: String(
 
 /**
  * The first query of a lane goes before the others, also for the CPU: the operating system schedules threads by their niceness,
- * which ClickHouse sets where it has CAP_SYS_NICE.
+ * which ClickHouse sets where it has CAP_SYS_NICE. Newer versions have another name for it, too, which 25.8 does not know.
  */
 const toPriority = (priority: number) =>
   priority === 0
     ? {}
-    : { priority: String(priority), os_threads_nice_value_query: priority === 1 ? niceness.first : niceness.other }
+    : { priority: String(priority), os_thread_priority: priority === 1 ? niceness.first : niceness.other }
 
 /** 0 are inserts, and queries of no tenant. */
 const niceness = { first: 1, other: 15, export: 19 } as const
@@ -244,7 +244,7 @@ const exportSettings = {
   max_bytes_before_external_group_by: String(512 * 1024 ** 2),
   // Lets queries of lower numbers go first.
   priority: '10',
-  os_threads_nice_value_query: niceness.export,
+  os_thread_priority: niceness.export,
 } as const
 
 const boundary = 'svc-given-rows'
