@@ -227,7 +227,7 @@ const toPriority = (priority: number) =>
     : { priority: String(priority), os_thread_priority: priority === 1 ? niceness.first : niceness.other }
 
 /** 0 are inserts, and queries of no tenant. */
-const niceness = { first: 1, other: 15, export: 19 } as const
+const niceness = { first: '1', other: '15', export: '19' } as const
 
 export type GivenRows = { structure: string; lines: Readable }
 
