@@ -1,7 +1,6 @@
 import { afterEach, expect, it } from 'vitest'
 import { createClosers } from '../../runtime/closers.ts'
 import { form } from '../kit/form.ts'
-import { toStoreSettings } from '../kit/processes/svc.ts'
 import { openOwnStores } from '../kit/service.ts'
 import { renderReport } from './report.ts'
 import { runAttacks } from './run.ts'
@@ -10,8 +9,8 @@ const closers = createClosers()
 afterEach(() => closers.closeAll())
 
 it('holds against what attackers use: each class of attacks is tried, and each attack holds', async () => {
-  const environment = toStoreSettings(await openOwnStores('postgres'))
-  const report = await runAttacks({ only: '', secondsMax: 240, isShort: form !== 'long', environment, closers })
+  const stores = await openOwnStores('postgres')
+  const report = await runAttacks({ only: '', secondsMax: 240, isShort: form !== 'long', stores, closers })
 
   expect(report.violations, renderReport(report)).toEqual([])
   expect(report.classes.length).toBeGreaterThan(12)

@@ -1,4 +1,11 @@
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
+import { pino } from 'pino'
+import type { StoreUrls } from '../../cli/settings.ts'
+import type { Closers } from '../../runtime/closers.ts'
+import { openEmbeddedClickHouse } from '../../store/embedded/clickhouse.ts'
+import { openEmbeddedPostgres } from '../../store/embedded/postgres.ts'
 import { readNumber } from '../kit/command-line/options.ts'
 import { runTool } from '../kit/command-line/run-tool.ts'
 import { openFolder } from '../kit/folder.ts'
@@ -31,9 +38,20 @@ await runTool('attacks', async ({ closers }) => {
     process.stdout.write(usage)
     return 0
   }
-  const environment = { SVC_DATA_DIR: await openFolder(closers) }
+  const stores = await openStores(closers)
   const secondsMax = readNumber('seconds', values.seconds, 1)
-  const report = await runAttacks({ only: values.class, secondsMax, isShort: values.short, environment, closers })
+  const report = await runAttacks({ only: values.class, secondsMax, isShort: values.short, stores, closers })
   process.stdout.write(values.json ? `${JSON.stringify(report, null, 2)}\n` : renderReport(report))
   return report.violations.length > 0 ? 1 : 0
 })
+
+async function openStores(closers: Closers): Promise<StoreUrls> {
+  const folder = await openFolder(closers)
+  const log = pino({ level: 'error' }, pino.destination(2))
+  const postgres = await openEmbeddedPostgres({ folder: path.join(folder, 'postgres'), log })
+  closers.push(() => postgres.close())
+  const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log })
+  closers.push(() => clickhouse.close())
+  const objectsUrl = pathToFileURL(path.join(folder, 'objects')).href
+  return { postgresUrl: postgres.url, clickhouseUrl: clickhouse.url, redisUrl: undefined, objectsUrl }
+}

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { TestClient } from '../kit/http/client.ts'
 import type { AttackClass, OpenApi, Target } from './target.ts'
 
 type Known = Record<string, string>
@@ -8,10 +9,11 @@ const ofNoId = /stream$|\/admin\/|\/account[-/]|v2\/workspaces$|^\/session|mlflo
 
 /**
  * Every route is asked about what is there, but another's, and about the same that is not there. Both answers are equal, but for
- * the ids that were asked about: or else ids could be tried until one is found.
+ * the ids that were asked about: or else ids could be tried until one is found. Somebody of the same organization asks, and
+ * somebody of another.
  */
 export async function createForeignIds(target: Target): Promise<AttackClass> {
-  const { client, stranger, document, projectName, workspaceName, projectId, experimentKey } = target
+  const { client, stranger, outsider, document, projectName, workspaceName, projectId, experimentKey } = target
   const query = new URLSearchParams({ experimentKey, fileName: 'a.txt' })
   const asset = await client.postRaw(`/write/experiment/upload-asset?${query}`, 'text', {
     headers: { 'content-type': 'text/plain' },
@@ -42,7 +44,8 @@ export async function createForeignIds(target: Target): Promise<AttackClass> {
     projectName,
   }
   const absent: Known = Object.fromEntries(Object.entries(there).map(([name, it]) => [name, toAbsent(it)]))
-  const ask = async (method: string, path: string, operation: OpenApi['paths'][string][string], known: Known) => {
+  type Asked = { by: TestClient; method: string; path: string; operation: OpenApi['paths'][string][string] }
+  const ask = async ({ by, method, path, operation }: Asked, known: Known) => {
     const parameters = operation.parameters ?? []
     const filled = path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(known[name] ?? 'x'))
     const asked = parameters.filter((it) => it.in === 'query' && (it.required || it.name in known))
@@ -51,27 +54,28 @@ export async function createForeignIds(target: Target): Promise<AttackClass> {
     )
     const schema = operation.requestBody?.content['application/json']?.schema
     const body = schema && JSON.stringify(toValue(schema, '', known))
-    const answer = await stranger.client.send(method, `${target.url}${filled}?${search}`, body, {
+    const answer = await by.send(method, `${target.url}${filled}?${search}`, body, {
       headers: { 'content-type': 'application/json' },
     })
     return { status: answer.status, text: withoutIds(answer.text, known) }
   }
-  const attacks = Object.entries(document.paths)
+  const routes = Object.entries(document.paths)
     .filter(([path]) => !ofNoId.test(path))
     .flatMap(([path, operations]) =>
-      Object.entries(operations).map(([name, operation]) => ({
-        name: `${name.toUpperCase()} ${path}`,
+      Object.entries(operations).map(([name, operation]) => ({ path, method: name.toUpperCase(), operation })),
+    )
+  const attacks = Object.entries({ 'the same organization': stranger, 'another organization': outsider }).flatMap(
+    ([of, { client: by }]) =>
+      routes.map((it) => ({
+        name: `${it.method} ${it.path} by somebody of ${of}`,
         async run() {
-          const [theirs, nobodys] = [
-            await ask(name.toUpperCase(), path, operation, there),
-            await ask(name.toUpperCase(), path, operation, absent),
-          ]
+          const [theirs, nobodys] = [await ask({ by, ...it }, there), await ask({ by, ...it }, absent)]
           if (theirs.status === nobodys.status && theirs.text === nobodys.text) return undefined
           return `answered ${theirs.status} ${theirs.text.slice(0, 150)}, and what is not there ${nobodys.status} ${nobodys.text.slice(0, 150)}`
         },
       })),
-    )
-  return { name: 'ids of others', oneIn: 4, attacks }
+  )
+  return { name: 'ids of others', oneIn: 7, attacks }
 }
 
 /** Of the same form, so that it passes the same checks. */

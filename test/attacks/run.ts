@@ -1,6 +1,9 @@
+import type { StoreUrls } from '../../cli/settings.ts'
 import type { Closers } from '../../runtime/closers.ts'
 import { createClient } from '../kit/http/client.ts'
+import { toStoreSettings } from '../kit/processes/svc.ts'
 import { startWatchedService, type WatchedService } from '../kit/processes/watched-service.ts'
+import { createUser } from '../kit/service.ts'
 import { memoryBytesMax } from '../malformed/run.ts'
 import { openCanary, openProvider } from './canary.ts'
 import { createClasses } from './classes.ts'
@@ -15,8 +18,8 @@ type Settings = {
   secondsMax: number
   /** Of many alike only some. */
   isShort: boolean
-  /** URLs of the stores, or the data folder of embedded ones. */
-  environment: Record<string, string>
+  /** Their queue is in Postgres. */
+  stores: StoreUrls
   closers: Closers
 }
 
@@ -35,7 +38,7 @@ const atOnce = 8
 /** Longer than any timeout of the service. */
 const answerMsMax = 120_000
 
-export async function runAttacks({ only, secondsMax, isShort, environment, closers }: Settings): Promise<Report> {
+export async function runAttacks({ only, secondsMax, isShort, stores, closers }: Settings): Promise<Report> {
   const startedAt = performance.now()
   const canary = await openCanary(closers)
   const provider = await openProvider(canary, closers)
@@ -52,12 +55,12 @@ export async function runAttacks({ only, secondsMax, isShort, environment, close
       SVC_SSO: JSON.stringify(provider.document),
       SVC_SSO_PRIVATE_HOSTS: provider.host,
       PROXY_SECRET: 'a-secret-that-only-the-proxy-has',
-      ...environment,
+      ...toStoreSettings(stores),
     },
     closers,
   )
   const proxyUrl = await startProxy(service.url, closers)
-  const target = await prepare(service.url, { canary, providers: provider.ids })
+  const target = await prepare(service.url, stores, { canary, providers: provider.ids })
   const classes = (await createClasses(target, proxyUrl)).filter((it) => it.name.includes(only))
   const endsAt = startedAt + secondsMax * 1_000
   const reports: ClassReport[] = []
@@ -118,7 +121,7 @@ async function runOne({ run }: Attack): Promise<string | undefined> {
   }
 }
 
-async function prepare(url: string, given: Pick<Target, 'canary' | 'providers'>): Promise<Target> {
+async function prepare(url: string, stores: StoreUrls, given: Pick<Target, 'canary' | 'providers'>): Promise<Target> {
   const workspaceName = 'default'
   const client = createClient(url, { apiKey, workspaceName })
   const post = async (path: string, body: object) => {
@@ -134,10 +137,13 @@ async function prepare(url: string, given: Pick<Target, 'canary' | 'providers'>)
   await post('/admin/users', { userName })
   const made = await post('/admin/users/keys', { userName })
   const stranger = { apiKey: made.apiKey as string, workspaceName: userName }
+  // Only an installation makes organizations.
+  const outsider = await createUser(stores)
   const document = (await (await fetch(`${url}/openapi.json`)).json()) as OpenApi
   return {
     ...given,
     ...{ url, apiKey, client, workspaceName, projectName, projectId: projectId as string, experimentKey, document },
     stranger: { ...stranger, client: createClient(url, stranger) },
+    outsider: { ...outsider, client: createClient(url, outsider) },
   }
 }

@@ -21,7 +21,9 @@ export type Target = {
   projectId: string
   experimentKey: string
   /** A user of the same organization who may not see the workspace. */
-  stranger: { apiKey: string; client: TestClient; workspaceName: string }
+  stranger: Caller
+  /** A user of another organization. */
+  outsider: Caller
   /** The document of `/openapi.json`. */
   document: OpenApi
   /** A server on this machine that nothing may call. */
@@ -29,6 +31,8 @@ export type Target = {
   /** Identity providers that lead to the canary, by their ids. */
   providers: string[]
 }
+
+type Caller = { apiKey: string; client: TestClient; workspaceName: string }
 
 export type Canary = { port: number; hits(): string[] }
 
