@@ -7,7 +7,7 @@ import { createUser } from '../kit/service.ts'
 import { memoryBytesMax } from '../malformed/run.ts'
 import { openCanary, openProvider } from './canary.ts'
 import { createClasses } from './classes.ts'
-import { startProxy } from './smuggling.ts'
+import { startProxies } from './proxies.ts'
 import type { Attack, AttackClass, OpenApi, Target } from './target.ts'
 
 /** Tries what attackers use against a service in its own process, and reports what did not hold. */
@@ -27,8 +27,8 @@ type ClassReport = { name: string; tried: number; held: number; seconds: number;
 export type Report = {
   classes: ClassReport[]
   seconds: number
-  /** `nginx`, or why there is none. */
-  proxy: string
+  /** In front of the service. */
+  proxies: string[]
   memoryPeak: number | undefined
   violations: string[]
 }
@@ -59,9 +59,9 @@ export async function runAttacks({ only, secondsMax, isShort, stores, closers }:
     },
     closers,
   )
-  const proxyUrl = await startProxy(service.url, closers)
+  const proxies = await startProxies(service.url, closers)
   const target = await prepare(service.url, stores, { canary, providers: provider.ids })
-  const classes = (await createClasses(target, proxyUrl)).filter((it) => it.name.includes(only))
+  const classes = (await createClasses(target, proxies)).filter((it) => it.name.includes(only))
   const endsAt = startedAt + secondsMax * 1_000
   const reports: ClassReport[] = []
   for (const it of classes) {
@@ -81,7 +81,7 @@ export async function runAttacks({ only, secondsMax, isShort, stores, closers }:
   return {
     classes: reports,
     seconds: (performance.now() - startedAt) / 1_000,
-    proxy: proxyUrl ? 'nginx' : 'There is no nginx here: no request was hidden from a proxy.',
+    proxies: proxies.map((it) => it.name),
     memoryPeak: memory?.peak,
     violations: violations.filter((it) => typeof it === 'string'),
   }

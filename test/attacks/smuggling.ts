@@ -1,10 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
-import type { Closers } from '../../runtime/closers.ts'
-import { findFreePort } from '../../store/embedded/free-port.ts'
-import { checkAnswers, ProgramMissing, startProcess, waitUntilReady } from '../kit/processes/process.ts'
 import { exchange } from './exchange.ts'
 import { createMessages } from './messages.ts'
 import { type Attack, type AttackClass, readMetricNames, type Target } from './target.ts'
@@ -94,55 +88,3 @@ function toWrite(at: string, apiKey: string, fields: object): Buffer {
   ]
   return Buffer.from(lines.join('\r\n') + body)
 }
-
-/** Starts nginx before the service, with few connections to it, which it reuses. Undefined where there is no nginx. */
-export async function startProxy(service: string, closers: Closers): Promise<string | undefined> {
-  const folder = await mkdtemp(path.join(tmpdir(), 'svc-attacks-'))
-  closers.push(() => rm(folder, { recursive: true, force: true }))
-  const port = await findFreePort()
-  const file = path.join(folder, 'nginx.conf')
-  await writeFile(file, toConfiguration(folder, port, new URL(service).host))
-  try {
-    const environment = { PATH: `${process.env.PATH}:/usr/sbin` }
-    const running = startProcess({ file: 'nginx', args: ['-p', folder, '-c', file, '-e', 'error.log'], environment })
-    closers.push(() => running.stop('SIGTERM'))
-    const url = `http://127.0.0.1:${port}`
-    await waitUntilReady('nginx', running, () => checkAnswers(`${url}/livez`))
-    return url
-  } catch (error) {
-    if (error instanceof ProgramMissing) return undefined
-    throw error
-  }
-}
-
-const toConfiguration = (folder: string, port: number, service: string) => `
-daemon off;
-master_process off;
-pid ${folder}/nginx.pid;
-error_log ${folder}/error.log;
-events { worker_connections 256; }
-http {
-  access_log off;
-  client_body_temp_path ${folder}/body;
-  proxy_temp_path ${folder}/proxy;
-  fastcgi_temp_path ${folder}/fastcgi;
-  uwsgi_temp_path ${folder}/uwsgi;
-  scgi_temp_path ${folder}/scgi;
-  client_header_timeout 2s;
-  client_body_timeout 2s;
-  underscores_in_headers on;
-  ignore_invalid_headers off;
-  upstream service { server ${service}; keepalive 1; }
-  server {
-    listen 127.0.0.1:${port};
-    location /clientlib/ { return 403; }
-    location / {
-      proxy_pass http://service;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_request_buffering off;
-      proxy_ignore_client_abort on;
-    }
-  }
-}
-`

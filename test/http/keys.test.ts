@@ -1,5 +1,6 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createKeyCheck } from '../../http/key-check.ts'
 import { createApiKey } from '../../store/postgres/accounts/api-key.ts'
 import { insertApiKey } from '../../store/postgres/accounts/keys.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
@@ -43,6 +44,27 @@ describe('the key', () => {
     await insertApiKey(database, (user as { id: string }).id, key)
     await database.close()
     expect((await ask({ authorization: key })).body.userName).toBe(service.userName)
+  })
+
+  it('is looked up by its SHA-256 alone: keys that begin alike have nothing in common for the store', async () => {
+    const asked: unknown[][] = []
+    const checkKey = createKeyCheck({
+      async findCaller(...given) {
+        asked.push(given)
+        return undefined
+      },
+      authHeaders: [],
+    })
+    const guesses = ['a', 'ab', 'abc'].map((it) => `${service.apiKey.slice(0, 20)}${it}`)
+    for (const authorization of guesses) await expect(checkKey({ authorization })).rejects.toThrow('not registered')
+    expect(asked).toEqual(guesses.map((it) => [createHash('sha256').update(it).digest('hex')]))
+
+    const database = openDatabase({ url: storesWith('postgres').postgresUrl, onError: () => undefined })
+    const indexes = await database.rows<{ on: string }>(
+      `SELECT pg_get_indexdef(indexrelid) AS on FROM pg_index WHERE indrelid = 'api_keys'::regclass AND indisunique`,
+    )
+    await database.close()
+    expect(indexes.map((it) => it.on)).toContainEqual(expect.stringMatching(/\(key_hash\)$/))
   })
 
   it('that is missing answers 401 with how to send it', async () => {
