@@ -1,6 +1,6 @@
-import { randomUUID } from 'node:crypto'
 import type { TestClient } from '../kit/http/client.ts'
 import type { AttackClass, OpenApi, Target } from './target.ts'
+import { toValue } from './values.ts'
 
 type Known = Record<string, string>
 
@@ -50,10 +50,10 @@ export async function createForeignIds(target: Target): Promise<AttackClass> {
     const filled = path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(known[name] ?? 'x'))
     const asked = parameters.filter((it) => it.in === 'query' && (it.required || it.name in known))
     const search = new URLSearchParams(
-      asked.map((it): [string, string] => [it.name, toText(toValue(it.schema, it.name, known))]),
+      asked.map((it): [string, string] => [it.name, toText(toValue(it.schema, it.name, { known }))]),
     )
     const schema = operation.requestBody?.content['application/json']?.schema
-    const body = schema && JSON.stringify(toValue(schema, '', known))
+    const body = schema && JSON.stringify(toValue(schema, '', { known }))
     const answer = await by.send(method, `${target.url}${filled}?${search}`, body, {
       headers: { 'content-type': 'application/json' },
     })
@@ -92,23 +92,3 @@ function withoutIds(text: string, known: Known): string {
 }
 
 const toText = (value: unknown) => (typeof value === 'object' ? JSON.stringify(value) : String(value))
-
-type Schema = { type?: string | string[]; properties?: Record<string, Schema>; items?: Schema; required?: string[] }
-
-function toValue(schema: Schema, name: string, known: Known): unknown {
-  if (name in known && !schema.items && !schema.properties) return known[name]
-  if (schema.properties) {
-    const needed = Object.entries(schema.properties).filter(
-      ([field]) => schema.required?.includes(field) || field in known,
-    )
-    return Object.fromEntries(needed.map(([field, it]) => [field, toValue(it, field, known)]))
-  }
-  if (schema.items) {
-    const one = name.replace(/s$/, '')
-    return [toValue(schema.items, one in known ? one : name, known)]
-  }
-  const types = [schema.type].flat()
-  if (types.includes('boolean')) return true
-  if (types.includes('integer') || types.includes('number')) return 1
-  return randomUUID().replaceAll('-', '')
-}

@@ -1,5 +1,6 @@
 import { createAssetClient } from '../kit/clients/assets.ts'
 import type { Attack, AttackClass, Target } from './target.ts'
+import { toValue } from './values.ts'
 
 const script = '<script>alert(document.domain)</script>'
 const texts = [
@@ -40,6 +41,9 @@ const active: [fileName: string, type: string][] = [
     ['a.shtml', ''],
   ],
 ] as [string, string][]
+
+/** They would take away what other attacks are about, or have no end. */
+const hasOtherEffects = /delete|remove|archive|restore|move|admin|account|session|sign|keys?$|stream|webhooks|rename/i
 
 const isActive = (type: string) => /html|xml|svg|javascript|ecmascript|css|xsl|shockwave|multipart/.test(type)
 
@@ -113,6 +117,21 @@ export async function createMarkup(target: Target): Promise<AttackClass> {
   }))
 
   const known: Record<string, string> = { experimentKey, workspaceName, projectName, projectId: target.projectId }
+  // Whatever is added to the API has markup in all of its fields, too.
+  const writes: Attack[] = Object.entries(document.paths)
+    .filter(([path, { post }]) => post?.requestBody && !hasOtherEffects.test(path))
+    .map(([path, { post }]) => ({
+      name: `POST ${path} with markup in every field`,
+      async run() {
+        const schema = post?.requestBody?.content['application/json']?.schema
+        if (!schema) return undefined
+        const body = JSON.stringify(toValue(schema, '', { known, text: script }))
+        const filled = path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(known[name] ?? script))
+        const headers = { 'content-type': 'application/json' }
+        const { status, text } = await client.send('POST', `${url}${filled}`, body, { headers })
+        return status >= 500 && status !== 501 ? `answered ${status}: ${text}` : undefined
+      },
+    }))
   const reads: Attack[] = Object.entries(document.paths)
     .filter(([path, { get }]) => get && !/stream$|archive$|isAlive/.test(path))
     .map(([path, { get }]) => ({
@@ -148,5 +167,5 @@ export async function createMarkup(target: Target): Promise<AttackClass> {
     },
   }))
   // In this order: reads show what was written.
-  return { name: 'stored markup', oneIn: 5, attacks: [...stored, ...files, ...reads, ...pages] }
+  return { name: 'stored markup', oneIn: 5, attacks: [...stored, ...writes, ...files, ...reads, ...pages] }
 }

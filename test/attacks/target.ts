@@ -1,5 +1,6 @@
 import { eventually } from '../kit/eventually.ts'
 import type { TestClient } from '../kit/http/client.ts'
+import type { Schema } from './values.ts'
 
 /** One thing that an attacker may do. Answers what went wrong for us; undefined when the service held. */
 export type Attack = { name: string; run(): Promise<string | undefined> }
@@ -36,7 +37,6 @@ type Caller = { apiKey: string; client: TestClient; workspaceName: string }
 
 export type Canary = { port: number; hits(): string[] }
 
-type Schema = { type?: string | string[]; properties?: Record<string, Schema>; items?: Schema; required?: string[] }
 type Operation = {
   security?: Record<string, unknown>[]
   parameters?: { name: string; in: string; required: boolean; schema: Schema }[]
