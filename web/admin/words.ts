@@ -78,6 +78,8 @@ export const acts: { about: string; acts: Record<string, string> }[] = [
     about: 'Data',
     acts: {
       'project.imported': 'imported a project',
+      'segment.created': 'made a segment',
+      'segment.deleted': 'deleted a segment',
       'dead-letter.replayed': 'replayed a dead letter',
       'dead-letter.discarded': 'discarded a dead letter',
     },

@@ -190,7 +190,7 @@ function Row({ name, time, hasReference, title, hint, of, onDelete }: RowProps) 
             label={`${title}: drifted in ${drifted} of ${map.windows.length} windows`}
           />
         ) : (
-          <span className={styles.faint}>{map === null ? 'no reference' : (drift.error?.message ?? '')}</span>
+          <span className={styles.faint}>{map === null ? 'no reference' : (drift.error?.message ?? 'reading …')}</span>
         )}
       </td>
       <td>{worst.map((it) => it.name).join(', ')}</td>
