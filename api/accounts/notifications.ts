@@ -18,7 +18,7 @@ export function createNotificationRoutes({ database }: { database: Database }): 
       path: '/account/notifications',
       summary:
         'Lists what happened within 14 days, newest first, at most 100: runs of the caller that finished, crashed or fell ' +
-        'silent (`lost`), and alerts that fired in the workspaces of the caller.',
+        'silent (`lost`), and alerts that fired in the workspaces of the caller, each once by its last firing.',
       answer: z.object({
         notifications: z.array(
           z.object({
@@ -32,6 +32,7 @@ export function createNotificationRoutes({ database }: { database: Database }): 
             modelName: z.string().nullable().describe('the monitored model of an alert'),
             alertId: z.string().nullable(),
             alertName: z.string().nullable(),
+            times: z.int().describe('how many times the alert fired within the 14 days; 1 for a run'),
             error: z.string().nullable().describe('why the run crashed, as it was reported'),
           }),
         ),

@@ -13,6 +13,8 @@ export type Notification = {
   modelName: string | null
   alertId: string | null
   alertName: string | null
+  /** How many times the alert fired lately, the last time then. */
+  times: number
   error: string | null
 }
 

@@ -7,7 +7,7 @@ import { IconButton, join } from '../kit/button.tsx'
 import { BellIcon } from '../kit/icons.tsx'
 import { PageLink, toPagePath } from '../kit/page-link.tsx'
 import { Popover } from '../kit/popover.tsx'
-import { toAgo } from '../kit/text.ts'
+import { toAgo, toCount } from '../kit/text.ts'
 import styles from './notifications.module.css'
 
 /** A bell with how much is new since the last visit, and what that is. Opening it makes it seen. */
@@ -65,6 +65,7 @@ export function Notifications() {
                   <span className={join(styles.dot, styles[it.kind])} aria-hidden="true" />
                   <span className={styles.what}>
                     <b>{toName(it)}</b> {sentences[it.kind]}
+                    {it.times > 1 && ` ${toCount(it.times)} times`}
                     {it.error && <small>{it.error}</small>}
                   </span>
                   <span className={styles.where}>

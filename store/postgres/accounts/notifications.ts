@@ -13,6 +13,8 @@ export type Notification = {
   modelName: string | null
   alertId: string | null
   alertName: string | null
+  /** How many times an alert fired. */
+  times: number
   /** Why a run crashed, as it was reported. */
   error: string | null
 }
@@ -22,7 +24,10 @@ type Wanted = { userId: string; viewerId: string; fromMs: number; nowMs: number;
 /** Runs that began longer before than this are not looked at. */
 const runMsMax = 90 * 24 * 3_600_000
 
-/** The newest first. A run is listed once it has reported its end, or has been silent for too long. */
+/**
+ * The newest first. A run is listed once it has reported its end, or has been silent for too long; an alert once, by its last
+ * firing, or one that fires for each window would be all there is.
+ */
 export async function listNotifications(queries: Queries, wanted: Wanted): Promise<Notification[]> {
   const { userId, viewerId, fromMs, nowMs, limit } = wanted
   const { kind, at } = describeEnd('$3::bigint')
@@ -30,18 +35,20 @@ export async function listNotifications(queries: Queries, wanted: Wanted): Promi
     `SELECT * FROM (
        (SELECT ended.kind, ended.at::float8 AS "atMs", w.name AS "workspaceName", p.name AS "projectName",
           e.key AS "experimentKey", e.name AS "experimentName", NULL AS "modelName", NULL::uuid AS "alertId",
-          NULL AS "alertName", e.error
+          NULL AS "alertName", 1 AS times, e.error
         FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id,
           LATERAL (SELECT ${kind} AS kind, ${at} AS at) ended
         WHERE e.user_id = $5 AND e.deleted_at IS NULL AND e.start_time_ms > $2::bigint - ${runMsMax}
           AND ended.kind IS NOT NULL AND ended.at > $2 AND ${hasProject('p', 'w')}
         ORDER BY ended.at DESC LIMIT $4)
        UNION ALL
-       (SELECT 'alert', f.fired_at_ms::float8, w.name, p.name, e.key, e.name, r.model_name, r.id, r.name, NULL
-        FROM alert_firings f JOIN alert_rules r ON r.id = f.rule_id JOIN workspaces w ON w.id = r.workspace_id
+       (SELECT 'alert', f.at::float8, w.name, p.name, e.key, e.name, r.model_name, r.id, r.name, f.times, NULL
+        FROM alert_rules r JOIN workspaces w ON w.id = r.workspace_id
+          CROSS JOIN LATERAL (SELECT max(fired_at_ms) AS at, count(*)::int AS times FROM alert_firings
+            WHERE rule_id = r.id AND fired_at_ms > $2) f
           LEFT JOIN experiments e ON e.id = r.experiment_id
           LEFT JOIN projects p ON p.id = coalesce(r.project_id, e.project_id)
-        WHERE f.fired_at_ms > $2 AND ${mayUse('w')} ORDER BY f.fired_at_ms DESC LIMIT $4)
+        WHERE f.times > 0 AND ${mayUse('w')} ORDER BY f.at DESC LIMIT $4)
      ) AS happened ORDER BY "atMs" DESC LIMIT $4`,
     [viewerId, fromMs, nowMs, limit, userId],
   )

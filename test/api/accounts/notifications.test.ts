@@ -17,6 +17,7 @@ afterAll(async () => {
 
 type Told = Record<'kind' | 'experimentKey' | 'alertName' | 'error' | 'projectName' | 'modelName', string | null> & {
   at: number
+  times: number
   isNew: boolean
   workspaceName: string
 }
@@ -90,12 +91,19 @@ it('tells of runs of the caller only, and of alerts of the workspaces of the cal
       windowMs: 60_000,
     })
   ).body as { alertId: string }
-  await database.row(
-    `INSERT INTO alert_firings (rule_id, window_from_ms, window_to_ms, fired_at_ms, found) VALUES ($1, 0, 60000, $2, '[]')`,
-    [alertId, Date.now()],
-  )
+  const fire = (window: number, firedAtMs: number) =>
+    database.row(
+      `INSERT INTO alert_firings (rule_id, window_from_ms, window_to_ms, fired_at_ms, found) VALUES ($1, $2, $3, $4, '[]')`,
+      [alertId, window * 60_000, (window + 1) * 60_000, firedAtMs],
+    )
+  const firedAtMs = Date.now()
+  await fire(0, firedAtMs - 15 * 24 * 3_600_000)
+  await fire(1, firedAtMs)
 
-  expect((await read())[0]).toMatchObject({ kind: 'alert', alertId, experimentKey: key, isNew: true })
+  const alert = { kind: 'alert', alertId, at: firedAtMs, experimentKey: key, isNew: true }
+  expect((await read())[0]).toMatchObject({ ...alert, times: 1 })
+  await fire(2, firedAtMs - 60_000)
+  expect((await read()).filter((it) => it.kind === 'alert')).toMatchObject([{ ...alert, times: 2 }])
   await database.row(
     `UPDATE alert_rules r SET experiment_id = NULL, project_id = e.project_id FROM experiments e
      WHERE r.id = $1 AND e.id = r.experiment_id`,
