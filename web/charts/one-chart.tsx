@@ -6,7 +6,7 @@ import styles from './one-chart.module.css'
 import { useCopies } from './use-copies.ts'
 
 /** What stands above and below the drawing in a card. */
-const cardHeight = 60
+const cardHeight = 64
 const heightMin = 80
 
 /** One chart as large as its place, such as a frame. */

@@ -33,6 +33,10 @@ type Props = {
 /** All charts of a page show the cursor at the same x. */
 const sync = 'charts'
 const zoomPixelsMin = 4
+/** What may be between two ticks of y. Those of uPlot end at 10^16, and a loss that diverges does not. */
+const yIncrements = Array.from({ length: 340 }, (_, at) => at - 32).flatMap((exponent) =>
+  [1, 2, 2.5, 5].map((it) => Number(`${it}e${exponent}`)),
+)
 
 /** A line chart. Drag to zoom, double-click to see all again. It draws when something changes, and never by itself. */
 export function Plot(props: Props) {
@@ -146,6 +150,7 @@ function toOptions(
         size: (_, values) => Math.max(36, 14 + 6.2 * Math.max(0, ...(values ?? []).map((it) => (it ?? '').length))),
         grid: { stroke: line, width: 1 },
         space: 32,
+        incrs: yIncrements,
         values: (_, splits) => splits.map((it) => (it === null ? '' : latest.current.toY(it))),
       },
     ],
