@@ -388,7 +388,8 @@ def test_no_point_is_lost_or_repeated_when_the_service_is_killed(own_service: Se
         for step in range(1_000):
             for series in range(10):
                 experiment.log_metric(f"m{{series}}", step / 7 + series, step=step)
-            print("line", step)
+            # In one piece: what another thread writes between two of them parts the line.
+            sys.stdout.write(f"line {{step}}\\n")
             if step == 500:
                 # Half is on its way: a batch is being sent when the service is killed.
                 open(key + "-half", "w").close()
