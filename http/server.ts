@@ -14,7 +14,6 @@ import type { Tenants } from '../throttle/tenants.ts'
 import { awaitExperiment, readWaitMs } from './await-experiment.ts'
 import { bodyBytesMaxDefault, createBodyReader } from './body/body.ts'
 import { checkFields } from './body/fields.ts'
-import { createTurns, type Turns, toLane } from './body/turns.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './body/upload-pace.ts'
 import { toCallerCheck } from './caller-check.ts'
 import { addCompression } from './compressed-answers.ts'
@@ -143,8 +142,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
   answerOddHeads(app)
   let pages: Pages | undefined
   answerUnknownRoutes(app, () => pages)
-  const turns = createTurns()
-  readBodiesOurWay(app, turns)
+  readBodiesOurWay(app)
   sendJsonWithoutCharset(app)
   const safeHeaders = await collectSafeHeaders()
   app.addHook('onRequest', (_request, reply, done) => {
@@ -174,7 +172,7 @@ export async function createServer(settings: Settings): Promise<FastifyInstance>
     settings.hasFastPath !== false
       ? openFastPath({
           server: app.server,
-          routes: createFastRoutes({ routes, prefixes, checkKey, room, turns, safeHeaders, cors, watch, log }),
+          routes: createFastRoutes({ routes, prefixes, checkKey, room, safeHeaders, cors, watch, log }),
           smallBodyBytes,
           restWaitMs,
           idleMsMax: keptAliveMs,
@@ -332,8 +330,8 @@ function isStream(answer: unknown): answer is NodeJS.ReadableStream {
   return typeof answer === 'object' && answer !== null && 'pipe' in answer
 }
 
-function readBodiesOurWay(app: FastifyInstance, turns: Turns) {
-  const readJsonBody = createBodyReader({ turns })
+function readBodiesOurWay(app: FastifyInstance) {
+  const readJsonBody = createBodyReader()
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes: Buffer, done) => {
     // Some clients send a content type without a body.
@@ -341,7 +339,7 @@ function readBodiesOurWay(app: FastifyInstance, turns: Turns) {
     const encoding = request.headers['content-encoding']?.toLowerCase()
     const bytesMax = request.routeOptions.bodyLimit ?? bodyBytesMaxDefault
     settle(
-      () => readJsonBody(bytes, encoding, bytesMax, toLane(request.caller)),
+      () => readJsonBody(bytes, encoding, bytesMax),
       (body) => done(null, body),
       (error) => error && done(null, new UnreadableBody(error)),
     )

@@ -3,7 +3,6 @@ import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import { HttpError } from '../errors.ts'
 import { type ExactJson, parseExactJson } from './exact-json.ts'
-import { createTurns } from './turns.ts'
 
 /** The limit of a body when its route sets no other. */
 export const bodyBytesMaxDefault = 4 * 1024 * 1024
@@ -16,12 +15,12 @@ const gunzip = promisify(zlib.gunzip)
  */
 const decompressedAtOnceDefault = 4
 
-/** Reads JSON request bodies, plain or gzip. Larger ones are parsed one after the other, in turns. */
-export function createBodyReader({ turns = createTurns(), decompressedAtOnce = decompressedAtOnceDefault } = {}) {
+/** Reads JSON request bodies, plain or gzip. */
+export function createBodyReader(decompressedAtOnce = decompressedAtOnceDefault) {
   const waiting: (() => void)[] = []
   let underWay = 0
 
-  async function inSlot<T>(work: () => Promise<T>): Promise<T> {
+  async function inTurn<T>(work: () => Promise<T>): Promise<T> {
     if (underWay < decompressedAtOnce) underWay++
     else await new Promise<void>((resolve) => waiting.push(resolve))
     try {
@@ -34,15 +33,9 @@ export function createBodyReader({ turns = createTurns(), decompressedAtOnce = d
     }
   }
 
-  function parseInTurn(bytes: Buffer, lane: string): ExactJson | Promise<ExactJson> {
-    const turn = turns.take(lane, bytes.length)
-    return turn ? turn.then(() => toJson(bytes)) : toJson(bytes)
-  }
-
   /**
-   * Returns a promise for a compressed or larger body only: a promise would cost each of the others a turn of the event loop.
+   * Returns a promise for a compressed body only: most are plain, and a promise would cost each a turn of the event loop.
    *
-   * @param lane whose turn the body waits for: the caller's
    * @param bytesMax the limit for the body as decompressed
    * @throws HttpError `tooLarge`, `unsupportedType`, `badCompression`, `badJson`
    */
@@ -50,10 +43,9 @@ export function createBodyReader({ turns = createTurns(), decompressedAtOnce = d
     bytes: Buffer,
     encoding: string | undefined,
     bytesMax: number,
-    lane = '',
   ): ExactJson | Promise<ExactJson> {
-    if (encoding === undefined || encoding === 'identity') return parseInTurn(bytes, lane)
-    return inSlot(async () => parseInTurn(await decompress(bytes, encoding, bytesMax), lane))
+    if (encoding === undefined || encoding === 'identity') return toJson(bytes)
+    return inTurn(() => decompress(bytes, encoding, bytesMax).then(toJson))
   }
 }
 

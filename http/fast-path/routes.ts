@@ -5,7 +5,6 @@ import { mapMaybeAsync } from '../../runtime/map-maybe-async.ts'
 import type { Span } from '../../runtime/tracing.ts'
 import { bodyBytesMaxDefault, createBodyReader } from '../body/body.ts'
 import { checkFields } from '../body/fields.ts'
-import { type Turns, toLane } from '../body/turns.ts'
 import type { Cors } from '../cors.ts'
 import { logError } from '../error-answers.ts'
 import { toHttpError } from '../errors.ts'
@@ -23,7 +22,6 @@ type Settings = {
   prefixes: string[]
   checkKey(headers: IncomingHttpHeaders): Caller | Promise<Caller>
   room: BodyRoom
-  turns: Turns
   /** Sent with every answer. */
   safeHeaders: Record<string, string>
   cors: Cors | undefined
@@ -36,9 +34,9 @@ const bodyBytesMaxOfAll = 1024 * 1024
 
 /** The routes of the fast path. They take the same steps in the same order as Node's server for a plain request. */
 export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
-  const { checkKey, room, turns, log, watch } = settings
+  const { checkKey, room, log, watch } = settings
   const { tracing } = watch
-  const readJsonBody = createBodyReader({ turns })
+  const readJsonBody = createBodyReader()
   const findAnswers = createAnswersByOrigin(settings)
 
   function toFastRoute(it: FastPathRoute): FastRoute {
@@ -48,7 +46,7 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
     function work(headers: IncomingHttpHeaders, bytes: Buffer) {
       return mapMaybeAsync(checkKey(headers), (caller) => {
         checkScope(caller)
-        return mapMaybeAsync(readJsonBody(bytes, undefined, bodyBytesMax, toLane(caller)), (body) =>
+        return mapMaybeAsync(readJsonBody(bytes, undefined, bodyBytesMax), (body) =>
           it.handleFast({
             body: it.checksOwnBody ? body : it.body && checkFields(it.body, body ?? {}),
             caller,
