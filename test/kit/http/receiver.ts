@@ -30,13 +30,18 @@ export async function createCertificate() {
   return { key, cert, settings: { SVC_WEBHOOK_CA_FILE: file, SVC_WEBHOOK_PRIVATE_HOSTS: '127.0.0.1,localhost' } }
 }
 
-/** A webhook receiver on this machine: records requests in order of arrival and answers with `toReply`. */
+/**
+ * A webhook receiver on this machine: records requests in order of arrival and answers with `toReply`.
+ * Its URL is never that of another, closed one, whose port the system may give again while deliveries to it are repeated.
+ */
 export async function openReceiver(
   { key, cert }: { key: string; cert: string },
   toReply: (received: Received, all: Received[]) => Reply = () => ({ status: 204 }),
 ) {
   const received: Received[] = []
+  const ownPath = `/hook/${randomUUID()}`
   const server = createServer({ key, cert }, (request, response) => {
+    if (request.url?.startsWith('/hook/') && !request.url.startsWith(ownPath)) return void request.socket.destroy()
     const chunks: Buffer[] = []
     request.on('data', (chunk) => chunks.push(chunk))
     request.on('end', () => {
@@ -52,7 +57,7 @@ export async function openReceiver(
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   return {
-    url: `https://localhost:${port}/hook`,
+    url: `https://localhost:${port}${ownPath}`,
     port,
     received,
     async close() {
