@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { describeTerminal } from '../../terminal/terminal.ts'
 import { accountAnswer, savedAnswer } from '../answers.ts'
@@ -21,6 +22,7 @@ const datasetName = 'digits-training'
 const days = 90
 const dayMs = 86_400_000
 const itemsPerRequest = 500
+const readableMsMax = 120_000
 
 const versions = [
   { version: '1.0.0', epochs: 6, stages: [] },
@@ -44,6 +46,8 @@ const acceptedAnswer = z.object({
   rejected: z.number(),
   labels: z.object({ accepted: z.number(), duplicates: z.number() }).optional(),
 })
+
+const overviewAnswer = z.object({ models: z.array(z.object({ events: z.number(), labels: z.number() })) })
 
 /** Logs a model in production; rejects with DemoError when the service cannot be used or `signal` is aborted. */
 export async function runProduction(options: DemoOptions): Promise<ProductionReport> {
@@ -133,6 +137,8 @@ async function logProduction(
     acceptedAnswer,
   )
 
+  await untilReadable(client, { ...ofModel, events: images.length, labels: labelled.length }, { progress, signal })
+
   progress.say('Adding alert rules.')
   const rule = { ...ofModel, windowMs: dayMs, graceMs: 0, from: todayMs - 45 * dayMs }
   await addOnce(client, 'alert', {
@@ -155,6 +161,28 @@ async function logProduction(
     url.endsWith('/') ? url : `${url}/`,
   )
   return { ok: true, url, workspaceName, modelName, ...sent, page: page.href }
+}
+
+/** Rules look at a window once; these have no grace, and what was just acknowledged may not be readable yet. */
+async function untilReadable(
+  client: Client,
+  { events, labels, ...ofModel }: { workspaceName: string; modelName: string; events: number; labels: number },
+  { progress, signal }: { progress: typeof silentProgress; signal: AbortSignal },
+) {
+  const until = performance.now() + readableMsMax
+  for (let looks = 1; ; looks++) {
+    const { models } = await client.get('/mpm/v2/overview', { ...ofModel, verdict: 'false' }, overviewAnswer)
+    const [found] = models
+    if (found && found.events >= events && found.labels >= labels) return
+    if (performance.now() > until) {
+      throw new DemoError(
+        `after ${readableMsMax / 1000} s only ${found?.events ?? 0} of ${events} events and ${found?.labels ?? 0} of ${labels} labels can be ` +
+          'read: they are in the queue. See whether the worker and ClickHouse run, then run the demo again',
+      )
+    }
+    if (looks === 1) progress.say('Waiting until all of it can be read.')
+    await sleep(500, undefined, { signal })
+  }
 }
 
 const toPlan = (
