@@ -48,7 +48,7 @@ class Service:
             ["npm", "start"], cwd=ROOT, env=environment | settings, stdout=log, stderr=log, start_new_session=True
         )
         log.close()
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
                 with urllib.request.urlopen(f"{self.url}/readyz", timeout=2):
@@ -119,7 +119,7 @@ def own_service() -> Iterator[Service]:
         own.remove()
 
 
-def eventually(look: Callable[[], T], seconds: float = 30) -> T:
+def eventually(look: Callable[[], T], seconds: float = 120) -> T:
     """What `look` returns once it neither raises nor returns something false; its last error when that takes too long."""
     deadline = time.monotonic() + seconds
     while True:

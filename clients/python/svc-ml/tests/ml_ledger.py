@@ -65,7 +65,7 @@ def start_script(script: str, variables: dict[str, str], *arguments: str) -> sub
     )
 
 
-def run_script(script: str, variables: dict[str, str], *arguments: str, seconds: float = 120) -> tuple[str, str]:
+def run_script(script: str, variables: dict[str, str], *arguments: str, seconds: float = 300) -> tuple[str, str]:
     """Its standard output and error; it must end well."""
     process = start_script(script, variables, *arguments)
     try:

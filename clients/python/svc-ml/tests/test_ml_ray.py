@@ -60,6 +60,11 @@ def run_on_cluster(script: str, variables: dict[str, str], cluster_folder: Path)
         "RAY_TMPDIR": str(cluster_folder),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "disabled",
+        # Guards against hanging, no more: on a busy machine a process takes its time until it is there.
+        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "600",
+        "RAY_worker_register_timeout_seconds": "600",
+        "RAY_gcs_server_request_timeout_seconds": "300",
+        "RAY_agent_register_timeout_ms": "600000",
     }
     done = subprocess.run(
         [sys.executable, "-c", script],

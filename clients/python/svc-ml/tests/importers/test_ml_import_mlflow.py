@@ -179,7 +179,13 @@ def server(written: Path, tmp_path: Path) -> Iterator[str]:
     process = subprocess.Popen(
         [*command, "--host", "127.0.0.1", "--port", str(port)],
         cwd=tmp_path,
-        env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"},
+        # Nothing runs as a job here: eight more processes would start, each with all of MLflow.
+        env=os.environ
+        | {
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "GIT_PYTHON_REFRESH": "quiet",
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
