@@ -18,6 +18,8 @@ type Settings = {
   onTenantThrottled?(): void
   counters: Pick<Counters, 'throttled'>
   now: () => number
+  /** From 0 to 1. */
+  random?: () => number
 }
 
 /**
@@ -37,7 +39,10 @@ export type ChargedKey = { keyId: string; limits: GivenLimits }
 /** The tokens taken for a request; they are given back if the request fails for another reason. */
 type RateLimitedWrite = { type: DataType; experiment: ChargedExperiment; keyId: string; count: number }
 
-/** Slows a client that never waits down to a few requests a second, and stays below the time-outs of proxies. */
+/**
+ * Slows a client that never waits down to a few requests a second, and stays below the time-outs of proxies. Up to twice as long,
+ * so that its connections do not all come again at the same moment.
+ */
 const holdMs = 500
 const throttledBucketsMax = 50_000
 /** Buckets are checked again this often: other requests take tokens or give them back. */
@@ -58,14 +63,15 @@ export function createThrottle({
   onTenantThrottled,
   counters,
   now,
+  random = Math.random,
 }: Settings) {
   /** By bucket: the end of the latest `Retry-After` that was answered. */
   const retryTimes = createLruCache<number>(throttledBucketsMax)
 
-  function isEarly(bucket: string, retryAfterMs: number): boolean {
+  function toHoldMs(bucket: string, retryAfterMs: number): number {
     const retryAtMs = retryTimes.get(bucket) ?? Number.NEGATIVE_INFINITY
     retryTimes.set(bucket, Math.max(retryAtMs, now() + retryAfterMs))
-    return now() < retryAtMs
+    return now() < retryAtMs ? holdMs * (1 + random()) : 0
   }
 
   /** The limits of the workspace and of the organization, if there are any. */
@@ -109,7 +115,7 @@ export function createThrottle({
     const reject = (shortage: Shortage, bound: Bound): never => {
       if (ofTenant.includes(bound)) onTenantThrottled?.()
       counters.throttled(type, experiment.id, count, `${labels[type]}: over ${bound.limit} a minute for ${bound.whose}`)
-      const held = isEarly(bound.bucket, shortage.retryAfterMs) ? holdMs : 0
+      const held = toHoldMs(bound.bucket, shortage.retryAfterMs)
       throw toThrottled(shortage, bound, labels[type], held)
     }
     /** Admits to what remains; what was taken before a shortage is given back. */
@@ -157,7 +163,7 @@ export function createThrottle({
       const limit = limits[rateLimitNames.other] ?? perExperiment.other
       const shortage = await buckets.take(bucket, limit, 1)
       if (shortage) {
-        const held = isEarly(bucket, shortage.retryAfterMs) ? holdMs : 0
+        const held = toHoldMs(bucket, shortage.retryAfterMs)
         throw toThrottled(shortage, { bucket, limit, whose: 'this API key' }, 'calls that change something', held)
       }
       return () => buckets.giveBack(bucket, 1)

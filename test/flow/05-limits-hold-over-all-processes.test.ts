@@ -14,7 +14,7 @@ const pointsPerMinute = 6_000
 const pointsPerRequest = 20
 const processes = 3
 
-/** HttpErrors after which a process has nothing left to admit, and has not for a while: each is held for half a second. */
+/** HttpErrors after which a process has nothing left to admit, and has not for a while: each is held for half a second or more. */
 const refusalsAtLeast = 6
 
 /** Sends requests one after the other, whatever is answered, until it was refused again and again. */

@@ -29,6 +29,7 @@ function openThrottle({ perExperiment = 60, perKey = 6_000 } = {}) {
     perKey: sameForAll(perKey),
     counters: { throttled: (...it) => throttled.push(it) },
     now: () => nowMs,
+    random: () => 0.5,
   })
   type Who = { type?: DataType; experiment?: bigint; limits?: GivenLimits; key?: string; keyLimits?: GivenLimits }
   return {
@@ -170,7 +171,7 @@ describe('a throttle', () => {
     expect(admit(10)).toBe('ok')
     admit(10)
     admit(10, { experiment: 2n })
-    expect(holds).toEqual([0, 500, 0])
+    expect(holds).toEqual([0, 750, 0])
   })
 
   it('admits at most the rate plus one burst in any hour', () => {
