@@ -158,12 +158,20 @@ function compare(kind: Kind, alone: Round[], beside: Round[]) {
 const sum = (values: number[]) => values.reduce((all, it) => all + it, 0)
 const sumFailed = (rounds: Round[]) => rounds.reduce((sum, it) => sum + it.failed, 0)
 
+const mapValues = (all: Record<string, number>, change: (it: number) => number) =>
+  Object.fromEntries(Object.entries(all).map(([name, it]) => [name, change(it)]))
+
+const medianOfEach = (rounds: Record<string, number>[]) =>
+  Object.fromEntries(Object.keys(rounds[0] ?? {}).map((name) => [name, median(rounds.map((it) => it[name] ?? 0))]))
+
 type Result = {
   queue: string
   quiet: ReturnType<typeof compare>[]
   /** Calls that were not answered 200. */
   quietFailed: { alone: number; beside: number }
   greedyPerSecond: Record<string, number>
+  /** Cores that each process of the service took, and the stores. */
+  cores: { alone: Record<string, number>; beside: Record<string, number> }
 }
 
 const about: Record<Kind, string> = {
@@ -172,7 +180,7 @@ const about: Record<Kind, string> = {
   live: 'a point comes by a live stream',
 }
 
-function render({ queue, quiet, quietFailed, greedyPerSecond }: Result): string {
+function render({ queue, quiet, quietFailed, greedyPerSecond, cores }: Result): string {
   const rows = quiet.map(({ kind, alone, beside, ratioOfP99 }) => [
     about[kind],
     spread(alone.p50Ms, 1),
@@ -183,11 +191,16 @@ function render({ queue, quiet, quietFailed, greedyPerSecond }: Result): string 
   ])
   const heads = ['of the quiet tenant', 'p50 ms alone', 'beside', 'p99 ms alone', 'beside', 'p99 ratio']
   const taken = Object.entries(greedyPerSecond).map(([name, it]) => `${name} ${it.toFixed(1)}`)
+  const renderCores = (taken: Record<string, number>) =>
+    Object.entries(taken)
+      .map(([name, it]) => `${name} ${it.toFixed(2)}`)
+      .join(', ')
   return (
     `\n${describeMachine()}\n\nA quiet tenant alone and beside a greedy one, queue in ${queue}; median (least - greatest round)\n\n` +
     `${renderTable([heads, ...rows], describeTerminal(process.stdout, process.env), { left: 1 })}\n` +
     `\nCalls of the quiet tenant that failed: ${quietFailed.alone} alone, ${quietFailed.beside} beside.\n` +
-    `The greedy tenant each second: ${taken.join(', ')}.\n`
+    `The greedy tenant each second: ${taken.join(', ')}.\n` +
+    `Cores alone: ${renderCores(cores.alone)}; beside: ${renderCores(cores.beside)}.\n`
   )
 }
 
@@ -264,11 +277,26 @@ await runCommand(async (closers) => {
   const alone: Round[] = []
   const beside: Round[] = []
   const taken: Record<string, number>[] = []
+  const cores: Record<'alone' | 'beside', Record<string, number>[]> = { alone: [], beside: [] }
+  /** Runs a round and notes the cores that it took. */
+  async function measured<T>(which: keyof typeof cores, round: () => Promise<T>): Promise<T> {
+    const [atMs, before] = [performance.now(), await system.readCpu()]
+    const result = await round()
+    const [tookMs, after] = [performance.now() - atMs, await system.readCpu()]
+    const shares = Object.entries(after ?? {}).map(([name, it]) => [
+      name,
+      ((it - (before?.[name] ?? 0)) * 1_000) / tookMs,
+    ])
+    cores[which].push(Object.fromEntries(shares))
+    return result
+  }
   for (let round = 1; round <= rounds; round++) {
     say(`Round ${round} of ${rounds}`)
     await sleep(aloneMsMin)
-    alone.push(await runQuiet(seconds))
-    const [it, written, report] = await Promise.all([runQuiet(seconds), load.run(seconds), takeAll(seconds)])
+    alone.push(await measured('alone', () => runQuiet(seconds)))
+    const [it, written, report] = await measured('beside', () =>
+      Promise.all([runQuiet(seconds), load.run(seconds), takeAll(seconds)]),
+    )
     beside.push(it)
     const points = written.acknowledged.reduce((sum, it) => sum + (it ?? 0), 0)
     const refusedWrites = Object.values(written.errors).reduce((sum, it) => sum + it, 0)
@@ -279,9 +307,8 @@ await runCommand(async (closers) => {
     queue,
     quiet: kinds.map((kind) => compare(kind, alone, beside)),
     quietFailed: { alone: sumFailed(alone), beside: sumFailed(beside) },
-    greedyPerSecond: Object.fromEntries(
-      Object.keys(taken[0] ?? {}).map((name) => [name, median(taken.map((it) => (it[name] ?? 0) / seconds))]),
-    ),
+    greedyPerSecond: medianOfEach(taken.map((it) => mapValues(it, (count) => count / seconds))),
+    cores: { alone: medianOfEach(cores.alone), beside: medianOfEach(cores.beside) },
   }
   process.stdout.write(options.json ? `${JSON.stringify(result)}\n` : render(result))
 })
