@@ -103,12 +103,13 @@ export async function startService(
       metricsRegistry,
       onError: onStoreError('postgres'),
     })
-    const clickhouse = openClickHouse({ ...toClickHouse(stores), admit: tenants.query })
+    const clickhouse = openClickHouse({ ...toClickHouse(stores), admit: tenants.query, slices: tenants.slices })
     closers.push(() => clickhouse.close())
     await Promise.all([
       nameStoreError('Postgres', stores.postgresUrl, checkPostgres(database)),
       nameStoreError('ClickHouse', stores.clickhouseUrl, checkClickHouse(clickhouse)),
     ])
+    tenants.shareCores(await clickhouse.countCores())
 
     const sandbox =
       stores.clickhouseSqlUrl === undefined

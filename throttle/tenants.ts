@@ -1,6 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createReadThroughCache } from '../runtime/read-through-cache.ts'
 import type { GivenLimits, TenantLimitName, TenantLimits } from '../store/limits.ts'
+import { createLanes } from './lanes.ts'
+import { NoPlace } from './places.ts'
 import { Throttled } from './throttle.ts'
 
 /**
@@ -10,9 +12,7 @@ import { Throttled } from './throttle.ts'
  * A request belongs to the organization of its caller, and to the first workspace in which it looks something up (`note`).
  * Until then, and for reads of many workspaces at once, its user stands for the workspace.
  *
- * Queries wait for their turn in the lane of their workspace, in order; all others have limits that reject. Of the queries that
- * run, the first of a lane goes before the second ones of all lanes, and so on: ClickHouse pauses those of a lower priority. A
- * lane that has been busy has no first ones.
+ * Queries wait for their turn in the lane of their workspace (`lanes.ts`); all others have limits that reject.
  */
 export type Tenant = {
   organizationId: string | null
@@ -38,33 +38,30 @@ type Settings = {
   onError(error: unknown): void
 }
 
+/** How a query is to run. */
+export type QueryTurn = {
+  /** 1 goes before 2; 0 takes no part: a query of no tenant. */
+  priority: number
+  /** It is to take one core only. */
+  isHeavy: boolean
+  /** Aborted when the client leaves. */
+  signal?: AbortSignal
+}
+
 const freshForMs = 10_000
 const placesMax = 10_000
-/** More would take memory, and wait for longer than a client does. */
-const waitingMax = 200
 const queryWaitMsMaxDefault = 30_000
 const retryAfterSeconds = 2
-/** Exports have a lower one still. */
-const priorityMax = 8
 const noLimits: FoundTenantLimits = { workspace: {}, organization: {} }
 
 const nouns: Record<AtOnce, string> = { streamsMax: 'streams open', exportsMax: 'exports', queriesMax: 'queries' }
-
-/**
- * Those that wait are told how many run with them when it is their turn. `load` is how many ran at once lately: an average whose
- * weights fall with age.
- */
-type Lane = { running: number; waiting: Set<(running: number) => void>; load: number; changedAtMs: number }
-
-const loadForMs = 2_000
-/** A lane with more goes behind those of tenants that have one query at a time. */
-const loadMax = 1.5
 
 export function createTenants(settings: Settings) {
   const { find, defaults, queryWaitMsMax = queryWaitMsMaxDefault, onRefused, onError } = settings
   const current = new AsyncLocalStorage<Tenant>()
   const held = new Map<string, number>()
-  const lanes = new Map<string, Lane>()
+  let heavyMax = 1
+  const lanes = createLanes({ waitMsMax: queryWaitMsMax, heavyMax: () => heavyMax })
   const inAll: Record<AtOnce, number> = { streamsMax: 0, exportsMax: 0, queriesMax: 0 }
   const limitsOf = createReadThroughCache<FoundTenantLimits, Place>({
     find: (_id, place) => find(place),
@@ -111,60 +108,17 @@ export function createTenants(settings: Settings) {
     else held.set(key, now)
   }
 
-  function openLane(id: string): Lane {
-    const lane = lanes.get(id) ?? { running: 0, waiting: new Set(), load: 0, changedAtMs: performance.now() }
-    lanes.set(id, lane)
-    return lane
-  }
-
-  function changeRunning(lane: Lane, more: 1 | -1): number {
-    const nowMs = performance.now()
-    const weight = Math.exp((lane.changedAtMs - nowMs) / loadForMs)
-    lane.load = lane.load * weight + lane.running * (1 - weight)
-    lane.changedAtMs = nowMs
-    lane.running += more
-    return lane.running
-  }
-
-  /** Waits for a place in a lane, and returns how many run there with it. */
-  async function enter(lane: Lane, bound: Bound, signal: AbortSignal | undefined): Promise<number> {
-    signal?.throwIfAborted()
-    if (lane.running < bound.max && lane.waiting.size === 0) return changeRunning(lane, 1)
-    if (lane.waiting.size >= waitingMax) throw toRefusal('queriesMax', bound)
-    const { promise, resolve, reject } = Promise.withResolvers<number>()
-    lane.waiting.add(resolve)
-    const giveUp = (toError: () => unknown) => () => {
-      if (lane.waiting.delete(resolve)) reject(toError())
-    }
-    const timer = setTimeout(
-      giveUp(() => toRefusal('queriesMax', bound)),
-      queryWaitMsMax,
-    )
-    const onLeft = giveUp(() => signal?.reason)
-    signal?.addEventListener('abort', onLeft, { once: true })
-    try {
-      return await promise
-    } finally {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', onLeft)
-    }
-  }
-
-  function leave(id: string, lane: Lane) {
-    changeRunning(lane, -1)
-    const [next] = lane.waiting
-    if (next) {
-      lane.waiting.delete(next)
-      next(changeRunning(lane, 1))
-    } else if (lane.running === 0) lanes.delete(id)
-  }
-
   return {
     /** Runs the handler of a request for its caller. */
     within: <T>(tenant: Tenant, work: () => T): T => current.run(tenant, work),
 
     /** Runs what is of no single tenant, such as a look at the stores for all streams. */
     outside: <T>(work: () => T): T => current.exit(work),
+
+    /** ClickHouse has so many cores: heavy queries, which take one each, are to leave half of them to others. */
+    shareCores(cores: number) {
+      heavyMax = Math.max(1, Math.floor(cores / 2))
+    },
 
     /** The request is about this workspace. The first one counts. */
     note(workspaceName: string) {
@@ -205,42 +159,47 @@ export function createTenants(settings: Settings) {
     /**
      * Runs a query of the tenant of this request when it is its turn; at once for what is of no tenant.
      *
-     * @param run is given the query's priority: 1 goes before 2; 0 for what is of no tenant; and the signal of its client
      * @throws Throttled when too many wait, or for too long; the reason of the signal when the client leaves
      */
-    async query<T>(run: (priority: number, signal?: AbortSignal) => Promise<T>): Promise<T> {
+    async query<T>(run: (turn: QueryTurn) => Promise<T>): Promise<T> {
       const tenant = current.getStore()
-      if (!tenant) return await run(0)
-      const entered: [string, Lane][] = []
-      let rank = 0
+      if (!tenant) return await run({ priority: 0, isHeavy: false })
+      const { signal } = tenant
+      const bounds = await toBounds(tenant, 'queriesMax')
+      const turn = await lanes.take(bounds, signal).catch((error: unknown) => {
+        const bound = error instanceof NoPlace && bounds.find((it) => it.id === error.laneId)
+        throw bound ? toRefusal('queriesMax', bound) : error
+      })
+      inAll.queriesMax++
       try {
-        for (const bound of await toBounds(tenant, 'queriesMax')) {
-          const lane = openLane(bound.id)
-          const running = await enter(lane, bound, tenant.signal)
-          entered.push([bound.id, lane])
-          rank = Math.max(rank || running, lane.load > loadMax ? 2 : 1)
-        }
-        inAll.queriesMax++
-        const priority = Math.min(Math.max(1, rank), priorityMax)
-        return await run(priority, tenant.signal).finally(() => inAll.queriesMax--)
+        return await run({ priority: turn.priority, isHeavy: turn.isHeavy, ...(signal && { signal }) })
       } finally {
-        for (const [id, lane] of entered) leave(id, lane)
+        inAll.queriesMax--
+        turn.end()
       }
+    },
+
+    /**
+     * Slices of time for work of the tenant of this request that takes long, such as an export; undefined for what is of no tenant.
+     * While other tenants have queries, it takes turns with heavy queries.
+     */
+    slices(): ((sliceMs: number, signal: AbortSignal) => Promise<() => void>) | undefined {
+      const tenant = current.getStore()
+      return tenant && ((sliceMs, signal) => lanes.takeSlice(toPlaceId(tenant), sliceMs, signal))
     },
 
     /** What a workspace, or without one the organization, has at once in this process. */
     inUse(tenant: Tenant, limit: AtOnce): number {
       const id = tenant.workspaceName === undefined ? (tenant.organizationId ?? '') : toPlaceId(tenant)
       if (limit !== 'queriesMax') return held.get(`${limit} ${id}`) ?? 0
-      const lane = lanes.get(id)
-      return lane ? lane.running + lane.waiting.size : 0
+      return lanes.size(id)
     },
 
     /** What all tenants have at once in this process; of queries those that run. */
     inUseOfAll: (limit: AtOnce) => inAll[limit],
 
     /** Queries that wait for their turn, of all tenants. */
-    queriesWaiting: () => [...lanes.values()].reduce((sum, it) => sum + it.waiting.size, 0),
+    queriesWaiting: () => lanes.waiting(),
   }
 }
 

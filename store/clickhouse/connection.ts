@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { clusterReadSettings, clusterWriteSettings } from './cluster/layout.ts'
 import { longInsert } from './long-inserts.ts'
+import { firstSliceMs, paceStream, type TakeSlice } from './paced-stream.ts'
 import type { Table } from './table.ts'
 
 type Settings = {
@@ -13,13 +14,18 @@ type Settings = {
   insertQuorum?: string | undefined
   /** Longest time a read may take; inserts and migrations get ten times as long. */
   readTimeoutMs?: number
-  /** Runs each read when it is its turn, with its priority: 1 goes before 2, 0 takes no part; the signal cancels it. */
+  /** Runs each read when it is its turn. */
   admit?: Admit
+  /** What an export waits for again and again; see `paced-stream.ts`. */
+  slices?: () => TakeSlice | undefined
 }
 
-type Admit = <T>(run: (priority: number, signal?: AbortSignal) => Promise<T>) => Promise<T>
+/** Priority 1 goes before 2, 0 takes no part; a heavy query takes one core only; the signal cancels it. */
+type Turn = { priority: number; isHeavy: boolean; signal?: AbortSignal }
 
-const admitAtOnce: Admit = (run) => run(0)
+type Admit = <T>(run: (turn: Turn) => Promise<T>) => Promise<T>
+
+const admitAtOnce: Admit = (run) => run({ priority: 0, isHeavy: false })
 
 export type ClickHouse = ReturnType<typeof openClickHouse>
 
@@ -32,6 +38,7 @@ export function openClickHouse({
   insertQuorum = 'auto',
   readTimeoutMs = 30_000,
   admit = admitAtOnce,
+  slices = () => undefined,
 }: Settings) {
   const address = new URL(url)
   const database = decodeURIComponent(address.pathname.replace(/^\//, '')) || 'svc'
@@ -81,13 +88,14 @@ export function openClickHouse({
 
     /** Reads rows as objects; 64-bit integers come as strings. For small answers. */
     async rows<Row>(query: string, params: Record<string, unknown> = {}): Promise<Row[]> {
-      return await admit(async (priority, signal) => {
+      return await admit(async (turn) => {
+        const { signal } = turn
         const answer = await nameTemporary(
           reads.query({
             query,
             query_params: params,
             format: 'JSONEachRow',
-            clickhouse_settings: { ...toPriority(priority), ...toCancel(signal) },
+            clickhouse_settings: { ...toPriority(turn), ...toCancel(signal) },
             ...(signal && { abort_signal: signal }),
           }),
           signal,
@@ -101,8 +109,9 @@ export function openClickHouse({
      * a query that fails is an error here, never a truncated answer.
      */
     async stream(query: string, params: Record<string, unknown> = {}): Promise<Readable> {
-      return await admit(async (priority, signal) => {
-        const clickhouse_settings = { ...finishedFirst, ...toPriority(priority), ...toCancel(signal) }
+      return await admit(async (turn) => {
+        const { signal } = turn
+        const clickhouse_settings = { ...finishedFirst, ...toPriority(turn), ...toCancel(signal) }
         const answer = await nameTemporary(
           reads.exec({ query, query_params: params, clickhouse_settings, ...(signal && { abort_signal: signal }) }),
           signal,
@@ -122,6 +131,8 @@ export function openClickHouse({
       query: string,
       { isWhole, signal, given }: { isWhole: boolean; signal: AbortSignal; given?: GivenRows },
     ): Promise<{ stream: Readable; rows: number | undefined }> {
+      const takeSlice = slices()
+      const endFirst = await takeSlice?.(firstSliceMs, signal)
       const answer = await nameTemporary(
         exports.exec({
           query,
@@ -137,10 +148,11 @@ export function openClickHouse({
           }),
         }),
         signal,
-      )
-      const stream = answer.stream as Readable
+      ).finally(endFirst)
+      const whole = answer.stream as Readable
+      const stream = takeSlice ? paceStream(whole, takeSlice, signal) : whole
       // Or else the query would go on for nobody until its buffers are full.
-      signal.addEventListener('abort', () => stream.destroy(), { once: true })
+      signal.addEventListener('abort', () => whole.destroy(), { once: true })
       return { stream, rows: isWhole ? Number(answer.summary?.result_rows) : undefined }
     },
 
@@ -198,6 +210,12 @@ export function openClickHouse({
       return await answer.json()
     },
 
+    /** How many cores a query may take: those of the server, if it is not configured otherwise. */
+    async countCores(): Promise<number> {
+      const [row] = await this.rows<{ value: string }>("SELECT value FROM system.settings WHERE name = 'max_threads'")
+      return Number(/\d+/.exec(row?.value ?? '')?.[0] ?? 1)
+    },
+
     async ping() {
       const answer = await reads.ping()
       if (!answer.success) throw answer.error
@@ -221,10 +239,14 @@ const finishedFirst = { wait_end_of_query: 1, http_response_buffer_size: String(
  * The first query of a lane goes before the others, also for the CPU: the operating system schedules threads by their niceness,
  * which ClickHouse sets where it has CAP_SYS_NICE. Newer versions have another name for it, too, which 25.8 does not know.
  */
-const toPriority = (priority: number) =>
+const toPriority = ({ priority, isHeavy }: Turn) =>
   priority === 0
     ? {}
-    : { priority: String(priority), os_thread_priority: priority === 1 ? niceness.first : niceness.other }
+    : {
+        priority: String(priority),
+        os_thread_priority: priority === 1 ? niceness.first : niceness.other,
+        ...(isHeavy && { max_threads: 1 }),
+      }
 
 /** 0 are inserts, and queries of no tenant. */
 const niceness = { first: '1', other: '15', export: '19' } as const
@@ -238,7 +260,8 @@ const exportSettings = {
   max_execution_time: exportMsMax / 1_000,
   // A reader that writes to a slow disk, or that the caller suspended.
   http_send_timeout: 600,
-  max_threads: 2,
+  // Two take twice the CPU beside other queries and are no faster then.
+  max_threads: 1,
   max_memory_usage: String(2 * 1024 ** 3),
   max_bytes_before_external_sort: String(512 * 1024 ** 2),
   max_bytes_before_external_group_by: String(512 * 1024 ** 2),

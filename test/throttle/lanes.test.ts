@@ -92,7 +92,7 @@ it.each(['GET', 'POST'] as const)('a read by %s is told when its client leaves',
     shape: 'plain',
     async handle() {
       await tenants
-        .query(async (_priority, signal) => {
+        .query(async ({ signal }) => {
           began.resolve()
           await once(signal as AbortSignal, 'abort')
           throw signal?.reason

@@ -1,6 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { GivenLimits, TenantLimits } from '../../store/limits.ts'
-import { createTenants } from '../../throttle/tenants.ts'
+import { createTenants, type QueryTurn } from '../../throttle/tenants.ts'
 import { Throttled } from '../../throttle/throttle.ts'
 
 type Options = { workspace?: GivenLimits; organization?: GivenLimits; defaults?: TenantLimits; queryWaitMsMax?: number }
@@ -37,7 +37,7 @@ function aQuery() {
   return {
     priorities,
     end: resolve,
-    run: async (priority: number) => {
+    run: async ({ priority }: QueryTurn) => {
       priorities.push(priority)
       await promise
     },
@@ -152,7 +152,7 @@ describe('queries at once', () => {
     client.abort()
     const seen = await as(
       'own',
-      () => tenants.shared(() => tenants.query(async (_, signal) => signal)),
+      () => tenants.shared(() => tenants.query(async ({ signal }) => signal)),
       'user',
       client.signal,
     )
@@ -162,7 +162,7 @@ describe('queries at once', () => {
   it('of no tenant run at once, also when a request began them', async () => {
     const { tenants, as } = openTenants({ workspace: { queriesMax: 1 } })
     const priorities: number[] = []
-    const run = async (priority: number) => void priorities.push(priority)
+    const run = async ({ priority }: QueryTurn) => void priorities.push(priority)
     await tenants.query(run)
     await as('own', () => tenants.outside(() => tenants.query(run)))
     expect(priorities).toEqual([0, 0])
@@ -171,13 +171,137 @@ describe('queries at once', () => {
   it('of a request without a workspace stand in the lane of its user', async () => {
     const { tenants } = openTenants({ defaults: { workspace: { queriesMax: 1 }, organization: {} } })
     const first = aQuery()
-    const within = (userId: string, run: (priority: number) => Promise<unknown>) =>
+    const within = (userId: string, run: (turn: QueryTurn) => Promise<unknown>) =>
       tenants.within({ organizationId: 'organization', userId }, () => tenants.query(run))
     const running = [within('one', first.run), within('one', first.run)]
     await within('another', async () => undefined)
     expect(tenants.queriesWaiting()).toBe(1)
     first.end()
     await Promise.all(running)
+  })
+})
+
+describe('heavy queries', () => {
+  afterEach(() => void vi.useRealTimers())
+
+  /** A workspace that has kept eight queries running for a while: they end one by one, and others begin. */
+  async function openGreedy(cores: number) {
+    vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
+    const { tenants, as } = openTenants({ defaults: { workspace: { queriesMax: 8 }, organization: {} } })
+    tenants.shareCores(cores)
+    const running: string[] = []
+    const heavy: string[] = []
+    const ends: (() => void)[] = []
+    const begin = (workspaceName: string) =>
+      as(workspaceName, () =>
+        tenants.query(async ({ isHeavy }) => {
+          running.push(workspaceName)
+          if (isHeavy) heavy.push(workspaceName)
+          await new Promise<void>((resolve) => ends.push(resolve))
+        }),
+      )
+    const all = Array.from({ length: 8 }, () => begin('greedy'))
+    await settled()
+    vi.advanceTimersByTime(5_000)
+    return {
+      tenants,
+      as,
+      running,
+      heavy,
+      begin: (workspaceName: string, count = 1) =>
+        void all.push(...Array.from({ length: count }, () => begin(workspaceName))),
+      /** Ends those that began first. */
+      async end(count: number) {
+        for (const end of ends.splice(0, count)) end()
+        await settled()
+      },
+      async close() {
+        while (ends.length > 0) {
+          for (const end of ends.splice(0)) end()
+          await settled()
+        }
+        await Promise.all(all)
+      },
+    }
+  }
+
+  it('leave half of the cores to other tenants that have queries too', async () => {
+    const { begin, end, running, heavy, close } = await openGreedy(4)
+    begin('quiet')
+    await settled()
+    expect(heavy).toEqual([])
+    begin('greedy', 8)
+    await end(8)
+    expect(heavy).toEqual(['greedy', 'greedy'])
+    begin('quiet')
+    await settled()
+    expect(running.filter((it) => it === 'quiet')).toHaveLength(2)
+    // More than two at once are heavy in any lane.
+    begin('quiet')
+    await settled()
+    expect(running.filter((it) => it === 'quiet')).toHaveLength(2)
+    await close()
+    expect(running.filter((it) => it === 'greedy')).toHaveLength(16)
+  })
+
+  it('run as many as they may when no other tenant has had a query for ten seconds', async () => {
+    const { begin, end, running, heavy, close } = await openGreedy(2)
+    begin('quiet')
+    await settled()
+    vi.advanceTimersByTime(10_001)
+    begin('greedy', 8)
+    await end(8)
+    expect(running.filter((it) => it === 'greedy')).toHaveLength(16)
+    expect(heavy).toEqual([])
+    await close()
+  })
+
+  it('take turns with slices of long work, which end by themselves', async () => {
+    const { tenants, as, begin, end, heavy, close } = await openGreedy(2)
+    const signal = new AbortController().signal
+    const slices = as('greedy', () => tenants.slices())
+    const taken: string[] = []
+    const take = async (name: string) => {
+      await slices?.(100, signal)
+      taken.push(name)
+    }
+    // Nobody else is there: all at once.
+    await Promise.all([take('a'), take('b')])
+    begin('quiet')
+    await settled()
+    void take('c')
+    void take('d')
+    await settled()
+    expect(taken).toEqual(['a', 'b', 'c'])
+    begin('greedy')
+    await end(1)
+    vi.advanceTimersByTime(100)
+    await settled()
+    expect([taken.at(-1), heavy]).toEqual(['d', []])
+    vi.advanceTimersByTime(100)
+    await settled()
+    expect(heavy).toEqual(['greedy'])
+    const leaving = new AbortController()
+    const left = expect(slices?.(100, leaving.signal)).rejects.toThrow('aborted')
+    leaving.abort()
+    await left
+    await close()
+  })
+
+  it('of several heavy tenants take turns', async () => {
+    const { begin, end, heavy, close } = await openGreedy(2)
+    begin('second', 2)
+    await settled()
+    vi.advanceTimersByTime(5_000)
+    begin('quiet')
+    await settled()
+    begin('greedy', 4)
+    begin('second', 4)
+    await end(11)
+    for (let at = 1; at < 8; at++) await end(1)
+    // Who comes first takes no turn.
+    expect(heavy.map((it) => it[0]).join('')).toMatch(/^.((gs){3}|(sg){3}).$/)
+    await close()
   })
 })
 

@@ -78,7 +78,7 @@ export function openSandbox({
   async function run(query: string, more: RunOptions & { models?: bigint[]; params?: Record<string, unknown> } = {}) {
     const tokens = await Promise.all((more.models ?? []).map(ensureToken))
     try {
-      return await clickhouse.admit(async (priority, signal) => {
+      return await clickhouse.admit(async ({ priority, isHeavy, signal }) => {
         const answer = await client.query({
           query,
           format: 'JSONCompact',
@@ -89,6 +89,7 @@ export function openSandbox({
             ...(more.rows !== undefined && { limit: String(more.rows) }),
             ...(more.isNullForEmpty && { aggregate_functions_null_for_empty: 1 }),
             ...(priority > 0 && { priority: String(priority) }),
+            ...(isHeavy && { max_threads: 1 }),
           },
           ...(signal && { abort_signal: signal }),
         })
