@@ -82,8 +82,7 @@ export async function startService(
     closers.push(() => shared.close())
     return createLeasedBuckets({ shared, now })
   }
-  const metricsRegistry = new Registry()
-  collectDefaultMetrics({ register: metricsRegistry })
+  const metricsRegistry = Registry.merge([findProcessMetrics()])
   const roleInfo = new Gauge({
     name: 'svc_role_info',
     help: '1 for each role of this process',
@@ -311,6 +310,16 @@ export async function startService(
     await closers.closeAll().catch(() => undefined)
     throw error
   }
+}
+
+let processMetrics: Registry | undefined
+
+/** Made once: what watches garbage collection and the event loop never ends, and would keep each closed service in memory. */
+function findProcessMetrics(): Registry {
+  if (processMetrics) return processMetrics
+  processMetrics = new Registry()
+  collectDefaultMetrics({ register: processMetrics })
+  return processMetrics
 }
 
 /** Undefined when traces are off or use an unsupported protocol. */
