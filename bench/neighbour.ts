@@ -1,4 +1,3 @@
-import os from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeTerminal } from '../cli/terminal/terminal.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
@@ -21,7 +20,8 @@ import { describeMachine } from './report/results.ts'
  * `npm run bench:neighbour`: measures what a greedy tenant does to a quiet one. The quiet workspace sends a point 20 ms after
  * the one before, reads a series 50 ms after the one before and has a live stream open, alternately alone and beside a workspace that writes batches of 1,000
  * points, reads series of a million points, exports them and opens streams, as fast as it can, and ignores Retry-After. That one
- * has used up its burst of points before the first round, and its processes are nice: its machines are others than ours.
+ * has used up its burst of points before the first round, and its processes run when nothing else does: its machines are others
+ * than ours.
  */
 const usage = `Usage: npm run bench:neighbour -- [--rounds N] [--seconds N] [--json]\n`
 
@@ -231,7 +231,7 @@ await runCommand(async (closers) => {
   say('Writing a million points to read')
   await storeSeries(clickhouse, BigInt(ofQuiet.ids[0] as string), short)
   await storeSeries(clickhouse, BigInt(ofGreedy.ids[0] as string), long)
-  const load = startLoadProcess(os.constants.priority.PRIORITY_LOW)
+  const load = startLoadProcess({ isElsewhere: true })
   closers.push(() => load.close())
   await load.prepare({
     kind: 'prepareHttp',

@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process'
-import os from 'node:os'
 import { fileURLToPath } from 'node:url'
+import { runWhenIdle } from './run-when-idle.ts'
 
 type Loops = { loops: number; path: string }
 
@@ -20,7 +20,7 @@ export type GreedyReport = Record<'reads' | 'exports' | 'streams' | 'refused' | 
 /** Starts the process of the greedy tenant. */
 export function startGreedy() {
   const child = fork(fileURLToPath(new URL('./greedy-process.ts', import.meta.url)), { stdio: 'inherit' })
-  os.setPriority(child.pid as number, os.constants.priority.PRIORITY_LOW)
+  runWhenIdle(child.pid as number)
   const ended = new Promise((resolve) => child.once('exit', resolve))
   return {
     run: (order: GreedyOrder) =>

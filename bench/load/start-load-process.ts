@@ -1,8 +1,8 @@
 import { fork } from 'node:child_process'
-import os from 'node:os'
 import { fileURLToPath } from 'node:url'
 import type { LoadReport } from './load-report.ts'
 import type { LoadAnswer, LoadOrder } from './messages.ts'
+import { runWhenIdle } from './run-when-idle.ts'
 
 export type LoadProcess = {
   prepare(order: Exclude<LoadOrder, { kind: 'run' }>): Promise<void>
@@ -10,10 +10,10 @@ export type LoadProcess = {
   close(): Promise<void>
 }
 
-/** Starts the process that generates the load. @param priority its niceness for the operating system */
-export function startLoadProcess(priority = 0): LoadProcess {
+/** Starts the process that generates the load. @param isElsewhere it stands for a machine of others: see `runWhenIdle` */
+export function startLoadProcess({ isElsewhere = false } = {}): LoadProcess {
   const child = fork(fileURLToPath(new URL('./load-process.ts', import.meta.url)), { stdio: 'inherit' })
-  os.setPriority(child.pid as number, priority)
+  if (isElsewhere) runWhenIdle(child.pid as number)
   const ended = new Promise((resolve) => child.once('exit', resolve))
 
   function ask(order: LoadOrder): Promise<LoadAnswer> {
