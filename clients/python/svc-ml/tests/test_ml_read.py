@@ -259,6 +259,7 @@ def test_metrics_of_the_machine_are_apart_from_the_others(api: Api) -> None:
 
 
 def test_files_are_read_back_byte_for_byte(api: Api, tmp_path: Path) -> None:
+    weights = f"weights-{uuid.uuid4()}"
     content = np.random.default_rng(2).bytes(3_000_000)
     (tmp_path / "weights.bin").write_bytes(content)
     with Experiment(**quiet) as experiment:
@@ -266,8 +267,8 @@ def test_files_are_read_back_byte_for_byte(api: Api, tmp_path: Path) -> None:
         experiment.log_text("hello")
         experiment.log_remote_asset("s3://bucket/data", remote_file_name="data")
         empty = {"empty.txt": b"", "deep/er/weights.bin": tmp_path / "weights.bin"}
-        experiment.log_artifact("weights", {"first.txt": b"1"}, version="1.0.0", wait=True)
-        experiment.log_artifact("weights", empty, version="2.0.0", aliases=["best"], artifact_type="model", wait=True)
+        experiment.log_artifact(weights, {"first.txt": b"1"}, version="1.0.0", wait=True)
+        experiment.log_artifact(weights, empty, version="2.0.0", aliases=["best"], artifact_type="model", wait=True)
     run = api.run(experiment.id)
     assets = {it.name: it for it in run.assets()}
     asset = assets["models/weights.bin"]
@@ -290,16 +291,16 @@ def test_files_are_read_back_byte_for_byte(api: Api, tmp_path: Path) -> None:
 
     versions = {it.version: it for it in run.artifacts()}
     assert {(it.name, it.type, it.state, it.direction) for it in versions.values()} == {
-        ("weights", "model", "CLOSED", "output")
+        (weights, "model", "CLOSED", "output")
     }
     assert sorted(run.artifacts().to_polars()["version"].to_list()) == ["1.0.0", "2.0.0"]
     assert (versions["1.0.0"].download(folder / "one") / "first.txt").read_text() == "1"
     assert sorted(versions["2.0.0"].files()["name"]) == ["deep/er/weights.bin", "empty.txt"]
     for asked in (None, "best", "2.0.0"):
-        two = api.artifact("weights", asked).download(tmp_path / f"two-{asked}")
+        two = api.artifact(weights, asked).download(tmp_path / f"two-{asked}")
         assert (two / "deep/er/weights.bin").read_bytes() == content and (two / "empty.txt").read_bytes() == b""
-    with pytest.raises(NotFound, match="version '9.0.0' of an artifact 'weights'"):
-        api.artifact("weights", "9.0.0")
+    with pytest.raises(NotFound, match=f"version '9.0.0' of an artifact '{weights}'"):
+        api.artifact(weights, "9.0.0")
 
 
 def test_a_name_of_a_file_cannot_leave_the_folder(api: Api, tmp_path: Path) -> None:
