@@ -10,7 +10,7 @@ export class NoPlace extends Error {
   laneId: string | undefined
 }
 
-/** More would take memory, and wait for longer than a client does. */
+/** More would take memory, and wait for longer than a client does. Those that never give up have begun to answer: they are let in. */
 const waitingMax = 200
 
 type Give = (taken: number) => void
@@ -50,7 +50,7 @@ export function createPlaces() {
     async take(id: string, max: number, { untilMs, signal }: Wait): Promise<number> {
       signal?.throwIfAborted()
       if (taken < max && waiting === 0) return ++taken
-      if (waiting >= waitingMax) throw new NoPlace()
+      if (untilMs !== undefined && waiting >= waitingMax) throw new NoPlace()
       const { promise, resolve, reject } = Promise.withResolvers<number>()
       join(id, resolve)
       const giveUp = (reason: () => unknown) => () => {

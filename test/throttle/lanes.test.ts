@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { afterAll, expect, it } from 'vitest'
@@ -62,6 +63,20 @@ it('while a query of a workspace runs in ClickHouse and others of it wait, those
   expect(await running).toBeInstanceOf(Error)
   await waiting
   expect(answered.at(-1)).toBe('greedy')
+})
+
+it('a heavy query and an export have one thread, and others all cores', async () => {
+  const heavy = openClickHouse({ url: clickhouseUrl, admit: (run) => run({ priority: 2, isHeavy: true }) })
+  const query = "SELECT toString(getSetting('max_threads')) AS threads"
+  try {
+    expect(await heavy.rows(query)).toEqual([{ threads: '1' }])
+    expect(await operator.rows(query)).toEqual([{ threads: String(await operator.countCores()) }])
+    const { signal } = new AbortController()
+    const { stream } = await operator.streamExport(`${query} FORMAT CSV`, { isWhole: true, signal })
+    expect(await text(stream)).toBe('"1"\n')
+  } finally {
+    await heavy.close()
+  }
 })
 
 it('a query in ClickHouse ends when its client leaves, and its place is free', async () => {

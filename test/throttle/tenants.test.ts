@@ -288,6 +288,29 @@ describe('heavy queries', () => {
     await close()
   })
 
+  it('that wait in great number refuse no slice of what has begun to answer', async () => {
+    const { tenants, as, begin, end, heavy, close } = await openGreedy(2)
+    const slices = as('greedy', () => tenants.slices())
+    begin('quiet')
+    await settled()
+    const { signal } = new AbortController()
+    const taken: number[] = []
+    const all = Array.from({ length: 250 }, async (_, at) => {
+      await slices?.(100, signal)
+      taken.push(at)
+    })
+    for (let at = 0; at < 250; at++) {
+      vi.advanceTimersByTime(100)
+      // Other tenants go on.
+      if (at % 50 === 0) begin('quiet')
+      await end(0)
+    }
+    await Promise.all(all)
+    expect(taken).toHaveLength(250)
+    expect(heavy).toEqual([])
+    await close()
+  })
+
   it('of several heavy tenants take turns', async () => {
     const { begin, end, heavy, close } = await openGreedy(2)
     begin('second', 2)
