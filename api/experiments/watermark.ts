@@ -2,47 +2,26 @@ import type { QueueName } from '../../store/queue/queues.ts'
 
 /** The longest time from acceptance to the queue. */
 const queuedAfterMs = 1_000
-/** The longest time from acceptance to being readable, unless the queue is behind. */
-const storedAfterMs = 5_000
-/** In blocks: a queue with more is behind, and has caught up when it stays at `clearedMost` or fewer. */
-const backlogLeast = 1_000
-const clearedMost = 100
 
 /**
- * The watermark: everything accepted before this time is stored. It is one second ago when the queue is empty, and otherwise
- * five seconds ago, but no earlier than it was before. While a queue is behind, as after an outage, its jobs run in any order, so there is no watermark until it
- * has caught up.
+ * The watermark: everything accepted before this time is stored. It is one second before the oldest block in the queue was
+ * added, or one second ago when the queue is empty, but no earlier than it was before.
  *
- * @param queueDepth the number of waiting and active blocks
+ * @param oldestAddedMs when the oldest block of a queue was added: infinite for an empty queue, undefined for a long one
  */
-export function createWatermark(queueDepth: (name: QueueName) => Promise<number>) {
-  const behind = new Map<QueueName, { clearedAtMs: number | undefined }>()
+export function createWatermark(oldestAddedMs: (name: QueueName) => Promise<number | undefined>) {
   const reachedMs = new Map<QueueName, number>()
 
-  function hasCaughtUp(name: QueueName, depth: number, nowMs: number): boolean {
-    const backlog = behind.get(name)
-    if (!backlog || depth === 0) return true
-    backlog.clearedAtMs = depth > clearedMost ? undefined : (backlog.clearedAtMs ?? nowMs)
-    return backlog.clearedAtMs !== undefined && nowMs - backlog.clearedAtMs > storedAfterMs
-  }
-
   return {
-    /** Call this when the store was down: the queues may be behind. */
-    storeWasAway(names: QueueName[]) {
-      for (const name of names) behind.set(name, { clearedAtMs: undefined })
-    },
-
-    /** In ms since the Unix epoch; undefined while the queue is behind. */
+    /** In ms since the Unix epoch; undefined while the queue is long, as after an outage. */
     async find(name: QueueName): Promise<number | undefined> {
-      const nowMs = Date.now()
-      const depth = await queueDepth(name)
-      if (depth > backlogLeast && !behind.has(name)) behind.set(name, { clearedAtMs: undefined })
-      if (!hasCaughtUp(name, depth, nowMs)) return undefined
-      behind.delete(name)
-      const latestMs = nowMs - queuedAfterMs
-      const surelyMs = depth === 0 ? latestMs : nowMs - storedAfterMs
+      // A block that is added after the question may be stored after the answer.
+      const askedMs = Date.now()
+      const addedMs = await oldestAddedMs(name)
+      if (addedMs === undefined) return undefined
+      const latestMs = askedMs - queuedAfterMs
       // Not in the future where the clock was set back.
-      const foundMs = Math.min(Math.max(surelyMs, reachedMs.get(name) ?? 0), latestMs)
+      const foundMs = Math.min(Math.max(addedMs - queuedAfterMs, reachedMs.get(name) ?? 0), latestMs)
       reachedMs.set(name, foundMs)
       return foundMs
     },

@@ -27,8 +27,8 @@ import { createEvents, createReaders } from './readers.ts'
 type Settings = {
   database: Database
   clickhouse: ClickHouse
-  /** The number of waiting and active blocks. */
-  queueDepth(name: QueueName): Promise<number>
+  /** When the oldest block of a queue was added; see `Producer`. */
+  oldestAddedMs(name: QueueName): Promise<number | undefined>
   onError(error: unknown): void
   streamsMax?: number
   heartbeatMs?: number
@@ -61,15 +61,14 @@ type Reader = {
 }
 
 export function createLiveStreams(settings: Settings) {
-  const { database, clickhouse, queueDepth, onError } = settings
+  const { database, clickhouse, oldestAddedMs, onError } = settings
   const { streamsMax, heartbeatMs, outside, everyMs = everyMsDefault } = settings
-  const watermark = createWatermark(queueDepth)
+  const watermark = createWatermark(oldestAddedMs)
   const readers = createReaders<Reader>({ streamsMax, heartbeatMs, poll: look, outside })
 
   async function look(): Promise<number> {
     const beganAt = performance.now()
     const hasMore = await poll().catch((error: unknown) => {
-      watermark.storeWasAway(['metrics', 'systemMetrics', 'output'])
       onError(error)
       return false
     })
@@ -131,7 +130,7 @@ export function createLiveStreams(settings: Settings) {
       }, mayRead)
     },
 
-    /** The position until which every accepted row is stored; undefined while the queues are behind. */
+    /** The position until which every accepted row is stored; undefined while a queue is long. */
     async findPosition(): Promise<LivePosition | undefined> {
       const [points, usage, lines] = await Promise.all([
         watermark.find('metrics'),

@@ -42,7 +42,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
     countSignIn,
   } = parts
   const { intervals, metricsRegistry, closers, onStoreError, nameQueueError } = parts
-  const { queueDepth, oldestQueuedMs } = await nameQueueError(openQueueReads(backend))
+  const { queueDepth, oldestQueuedMs, oldestAddedMs } = await nameQueueError(openQueueReads(backend))
   const reads = openReadReplica({
     primary: database,
     replicaUrl: settings.postgresReadUrl,
@@ -73,7 +73,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
   const liveStreams = createLiveStreams({
     database,
     clickhouse,
-    queueDepth,
+    oldestAddedMs,
     onError: onStoreError('live streams'),
     everyMs: intervals.liveMs,
     outside: tenants.outside,
@@ -200,5 +200,6 @@ async function openQueueReads(backend: QueueBackend) {
   return {
     queueDepth: async (name: QueueName) => (await find(name).load()).blocks,
     oldestQueuedMs: (name: QueueName) => find(name).oldestReceivedMs(),
+    oldestAddedMs: (name: QueueName) => find(name).oldestAddedMs(),
   }
 }

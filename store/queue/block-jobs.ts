@@ -21,6 +21,8 @@ export const consumerOptions = workerOptions
 /** All states of an unfinished job. */
 export const unfinished: JobType[] = ['wait', 'active', 'delayed', 'prioritized', 'waiting-children', 'failed']
 const jobsReadAtOnce = 50
+/** Of more blocks the oldest is not looked for: they are in no order once some were repeated. */
+export const blocksLookedAtMax = 1_000
 
 type ProducerSettings = {
   queue: Queue<JobData>
@@ -28,6 +30,7 @@ type ProducerSettings = {
   afterAdd?: () => Promise<void>
   memoryShare: () => Promise<number>
   findOldest: (queue: Queue<JobData>) => Promise<number | undefined>
+  findOldestAdded: (queue: Queue<JobData>) => Promise<number | undefined>
   onError: (error: Error) => void
   closers: Closers
 }
@@ -41,6 +44,7 @@ export async function startProducer({
   afterAdd = async () => undefined,
   memoryShare,
   findOldest,
+  findOldestAdded,
   onError,
   closers,
 }: ProducerSettings): Promise<Producer> {
@@ -64,6 +68,7 @@ export async function startProducer({
       return { waiting, active, delayed }
     },
     oldestReceivedMs: () => findOldest(queue),
+    oldestAddedMs: () => findOldestAdded(queue),
   }
 }
 

@@ -2,6 +2,7 @@ import { createPostgresBackend, Queue, runMigrations, Worker } from 'bullmq'
 import type pg from 'pg'
 import { createClosers } from '../../runtime/closers.ts'
 import {
+  blocksLookedAtMax,
   consumerOptions,
   type JobData,
   producerOptions,
@@ -60,6 +61,15 @@ export function openPostgresQueue({ postgresUrl, onError }: QueueSettings): Queu
     ])
     return answer.rows[0]?.ms ?? undefined
   }
+  async function findOldestAdded({ name }: Queue<JobData>): Promise<number | undefined> {
+    const answer = await producing.query<{ blocks: number; ms: number | null }>(
+      `SELECT count(*)::int AS blocks, min(added_at_ms)::float8 AS ms FROM (SELECT added_at_ms FROM job
+         WHERE queue = $1 AND state IN ('waiting', 'active', 'delayed') LIMIT $2) AS found`,
+      [name, blocksLookedAtMax + 1],
+    )
+    const { blocks = 0, ms = null } = answer.rows[0] ?? {}
+    return blocks > blocksLookedAtMax ? undefined : (ms ?? Number.POSITIVE_INFINITY)
+  }
   // BullMQ's constructors take the backend as a last argument, which its types lack.
   const backend = createPostgresBackend as never
 
@@ -67,7 +77,7 @@ export function openPostgresQueue({ postgresUrl, onError }: QueueSettings): Queu
     kind: 'postgres',
     openProducer(name) {
       const queue = new Queue<JobData>(name, { connection: producing as never, ...producerOptions }, backend)
-      return startProducer({ queue, memoryShare: async () => 0, findOldest, onError, closers })
+      return startProducer({ queue, memoryShare: async () => 0, findOldest, findOldestAdded, onError, closers })
     },
     openConsumer({ name, jobsAtOnce, store, onError }) {
       const consuming = shareConsumingPool()

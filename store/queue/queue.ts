@@ -39,6 +39,11 @@ export type Producer = {
   count(): Promise<BlockCounts>
   /** The acceptance of the oldest queued block, in ms since the Unix epoch; undefined if the queue is empty. */
   oldestReceivedMs(): Promise<number | undefined>
+  /**
+   * When the oldest queued block was added, in ms since the Unix epoch, whatever its state: infinite if the queue is empty,
+   * undefined if there are more than a thousand blocks.
+   */
+  oldestAddedMs(): Promise<number | undefined>
 }
 
 export type QueueLoad = {

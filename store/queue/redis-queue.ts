@@ -1,6 +1,6 @@
 import { Queue, Worker } from 'bullmq'
 import { createClosers } from '../../runtime/closers.ts'
-import { connectRedis, isCluster } from '../redis/connect.ts'
+import { connectRedis, isCluster, type RedisConnection } from '../redis/connect.ts'
 import {
   checkRedis,
   defaultReplicas,
@@ -10,6 +10,7 @@ import {
 } from '../redis/durability.ts'
 import { toHashTag } from '../redis/slots.ts'
 import {
+  blocksLookedAtMax,
   consumerOptions,
   type JobData,
   producerOptions,
@@ -93,6 +94,7 @@ export function openRedisQueue(
           afterAdd,
           memoryShare: () => readMemoryShare(producing),
           findOldest: findOldestJob,
+          findOldestAdded: (queue) => findOldestAdded(producing, queue),
           onError,
           closers,
         })
@@ -148,6 +150,19 @@ export function openRedisQueue(
     findWeakness: () => findRedisWeakness(url, replicas),
     close: closers.closeAll,
   }
+}
+
+/** Ids count the jobs up. A job whose id was given before that of one added a moment earlier makes no difference to a second. */
+async function findOldestAdded(redis: RedisConnection, queue: Queue<JobData>): Promise<number | undefined> {
+  // One script reads the ids, so no job changes its state meanwhile.
+  const ids = await queue.getRanges(['wait', 'active', 'delayed'], 0, blocksLookedAtMax)
+  if (ids.length > blocksLookedAtMax) return undefined
+  for (const id of ids.toSorted((one, other) => Number(one) - Number(other))) {
+    const addedMs = await redis.hget(queue.toKey(id), 'timestamp')
+    // One that is gone was stored meanwhile.
+    if (addedMs !== null) return Number(addedMs)
+  }
+  return Number.POSITIVE_INFINITY
 }
 
 /** Reads the first job of each state: jobs run in the order of arrival, except repeated ones. */

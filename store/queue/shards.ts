@@ -61,5 +61,9 @@ export function spreadOver(producers: Producer[]): Producer {
       const times = known.filter((it) => it !== undefined)
       return times.length > 0 ? Math.min(...times) : undefined
     },
+    async oldestAddedMs() {
+      const times = await Promise.all(producers.map((it) => it.oldestAddedMs()))
+      return times.some((it) => it === undefined) ? undefined : Math.min(...(times as number[]))
+    },
   }
 }

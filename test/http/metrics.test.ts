@@ -126,8 +126,13 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
     closers.push(() => backend.close())
     const producer = await backend.openProducer('metrics')
     expect(await producer.oldestReceivedMs()).toBeUndefined()
+    expect(await producer.oldestAddedMs()).toBe(Number.POSITIVE_INFINITY)
 
+    const beforeMs = Date.now()
     await producer.add({ rows: 1, receivedMs: 1_000, bytes: Buffer.from('first') })
+    const addedMs = Number(await producer.oldestAddedMs())
+    expect(addedMs).toBeGreaterThanOrEqual(beforeMs)
+    expect(addedMs).toBeLessThanOrEqual(Date.now())
     await producer.add({ rows: 1, receivedMs: 2_000, bytes: Buffer.from('second') })
     expect(await producer.oldestReceivedMs()).toBe(1_000)
 
@@ -144,8 +149,22 @@ describe.each(availableQueues())('with the queue in %s', (queue) => {
     closers.push(() => consumer.close())
     // Also while it is at work.
     expect(await producer.oldestReceivedMs()).toBe(1_000)
+    expect(await producer.oldestAddedMs()).toBe(addedMs)
     store()
     await eventually(async () => expect(await producer.oldestReceivedMs()).toBeUndefined())
+    expect(await producer.oldestAddedMs()).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  it('does not look for the oldest of a thousand blocks and more', async () => {
+    const own = await openOwnStores(queue)
+    const backend = openQueueBackend({ ...own, prefix: uniqueName('queue'), onError: () => undefined })
+    closers.push(() => backend.close())
+    const producer = await backend.openProducer('metrics')
+    const add = () => producer.add({ rows: 1, receivedMs: 1_000, bytes: Buffer.from('block') })
+    await Promise.all(Array.from({ length: 1_000 }, add))
+    expect(await producer.oldestAddedMs()).toBeLessThanOrEqual(Date.now())
+    await add()
+    expect(await producer.oldestAddedMs()).toBeUndefined()
   })
 })
 

@@ -5,58 +5,44 @@ const start = 1_700_000_000_000
 beforeEach(() => vi.useFakeTimers({ now: start }))
 afterEach(() => vi.useRealTimers())
 
-let depth = 0
-const open = () => createWatermark(async () => depth)
+const isEmpty = Number.POSITIVE_INFINITY
+let addedMs: number | undefined
+const open = () => createWatermark(async () => addedMs)
 
-it('points are final after one second when the queue is empty, and after five otherwise', async () => {
+it('everything is stored that was accepted a second before the oldest block was added', async () => {
   const times = open()
-  depth = 1
-  expect(await times.find('metrics')).toBe(start - 5_000)
-  depth = 0
+  addedMs = start - 7_000
+  expect(await times.find('metrics')).toBe(start - 8_000)
+  addedMs = start - 10
+  expect(await times.find('metrics')).toBe(start - 1_010)
+  addedMs = isEmpty
   expect(await times.find('metrics')).toBe(start - 1_000)
 })
 
 it('what was final stays final, unless the clock is set back', async () => {
   const times = open()
-  depth = 0
+  addedMs = isEmpty
   expect(await times.find('metrics')).toBe(start - 1_000)
-  depth = 1
+  addedMs = start - 3_000
   expect(await times.find('metrics')).toBe(start - 1_000)
-  vi.setSystemTime(start + 4_001)
-  expect(await times.find('metrics')).toBe(start - 999)
+  expect(await times.find('output')).toBe(start - 4_000)
   vi.setSystemTime(start - 60_000)
+  addedMs = isEmpty
   expect(await times.find('metrics')).toBe(start - 61_000)
 })
 
-it('after an outage of the store nothing is final until the queue is empty, or short for five seconds', async () => {
-  const times = open()
-  depth = 500
-  times.storeWasAway(['metrics'])
-  expect(await times.find('metrics')).toBe(undefined)
-  expect(await times.find('output')).toBe(start - 5_000)
-  depth = 100
-  expect(await times.find('metrics')).toBe(undefined)
-  vi.setSystemTime(start + 4_000)
-  depth = 101
-  expect(await times.find('metrics')).toBe(undefined)
-  depth = 50
-  expect(await times.find('metrics')).toBe(undefined)
-  vi.setSystemTime(start + 9_001)
-  expect(await times.find('metrics')).toBe(start + 4_001)
-
-  times.storeWasAway(['metrics'])
-  depth = 3
-  expect(await times.find('metrics')).toBe(undefined)
-  depth = 0
-  expect(await times.find('metrics')).toBe(start + 8_001)
+it('a block that is added while the queue is asked is not stored yet', async () => {
+  const times = createWatermark(async () => {
+    vi.setSystemTime(start + 5_000)
+    return isEmpty
+  })
+  expect(await times.find('metrics')).toBe(start - 1_000)
 })
 
-it('nothing is final while the queue is long, or before the worker has caught up', async () => {
+it('nothing is final while the queue is long', async () => {
   const times = open()
-  depth = 1_001
+  addedMs = undefined
   expect(await times.find('output')).toBe(undefined)
-  depth = 900
-  expect(await times.find('output')).toBe(undefined)
-  depth = 0
+  addedMs = isEmpty
   expect(await times.find('output')).toBe(start - 1_000)
 })

@@ -24,11 +24,10 @@ beforeAll(async () => {
   const row = await database.row<{ id: bigint }>('SELECT id FROM experiments WHERE key = $1', [key])
   ;[experiment] = (await listExperimentsById(database, [row?.id as bigint])) as [Experiment]
   openStreams = (heartbeatMs) => {
-    const queueDepth = async () => 0
     const streams = createLiveStreams({
       database,
       clickhouse,
-      queueDepth,
+      oldestAddedMs: async () => Number.POSITIVE_INFINITY,
       onError: (it) => faults.push(it),
       heartbeatMs,
     })
