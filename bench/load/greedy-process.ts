@@ -3,7 +3,7 @@ import type { GreedyOrder, GreedyReport } from './start-greedy.ts'
 
 /**
  * The process of a tenant that takes all it can get: reads, exports and live streams, each in loops that never wait longer than a
- * moment when they are refused.
+ * moment when they are refused. Ends with its parent.
  */
 process.on('message', (order: GreedyOrder) => {
   run(order).then(
@@ -14,6 +14,8 @@ process.on('message', (order: GreedyOrder) => {
     },
   )
 })
+
+process.on('disconnect', () => process.exit())
 
 const refusedPauseMs = 200
 

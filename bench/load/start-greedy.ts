@@ -19,7 +19,10 @@ export type GreedyReport = Record<'reads' | 'exports' | 'streams' | 'refused' | 
 
 /** Starts the process of the greedy tenant. */
 export function startGreedy() {
-  const child = fork(fileURLToPath(new URL('./greedy-process.ts', import.meta.url)), { stdio: 'inherit' })
+  const child = fork(fileURLToPath(new URL('./greedy-process.ts', import.meta.url)), {
+    stdio: 'inherit',
+    detached: true,
+  })
   runWhenIdle(child.pid as number)
   const ended = new Promise((resolve) => child.once('exit', resolve))
   return {

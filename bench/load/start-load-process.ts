@@ -12,7 +12,10 @@ export type LoadProcess = {
 
 /** Starts the process that generates the load. @param isElsewhere it stands for a machine of others: see `runWhenIdle` */
 export function startLoadProcess({ isElsewhere = false } = {}): LoadProcess {
-  const child = fork(fileURLToPath(new URL('./load-process.ts', import.meta.url)), { stdio: 'inherit' })
+  const child = fork(fileURLToPath(new URL('./load-process.ts', import.meta.url)), {
+    stdio: 'inherit',
+    detached: isElsewhere,
+  })
   if (isElsewhere) runWhenIdle(child.pid as number)
   const ended = new Promise((resolve) => child.once('exit', resolve))
 
