@@ -29,3 +29,15 @@ function withExponent(value: string, name: string): string {
   // Java has two digits where more than one fit: the smallest double is the only one that people meet.
   return `concat(if(${value} < 0, '-', ''), if(${name}_size = 5e-324, '4.9E-324', ${written}))`
 }
+
+/** The same for a value in this process. */
+export function toDoubleText(value: number): string {
+  if (!Number.isFinite(value)) return String(value)
+  const size = Math.abs(value)
+  const sign = value < 0 || Object.is(value, -0) ? '-' : ''
+  if (size === 0) return `${sign}0.0`
+  if (size === 5e-324) return `${sign}4.9E-324`
+  if (size >= 1e-3 && size < 1e7) return `${sign}${Number.isInteger(size) ? `${size}.0` : size}`
+  const [digits = '', exponent] = size.toExponential().split('e')
+  return `${sign}${digits.includes('.') ? digits : `${digits}.0`}E${Number(exponent)}`
+}

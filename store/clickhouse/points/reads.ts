@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../connection.ts'
+import type { Table } from '../table.ts'
 import { doubleText } from './double-text.ts'
 import { describePoint, mergedSummary, type SummaryPart, summaryTable } from './summary.ts'
 import { pointsTable, present, storedValue, systemPointsTable } from './tables.ts'
@@ -34,8 +35,8 @@ export const pointObject = `metric AS metricName, ${doubleText('value')} AS metr
 // By column, not by the aliases of the answer.
 const pointOrder = 'ORDER BY p.context, p.step, p.time, p.request_hi, p.request_lo, p.place'
 
-/** Every stored point of a series as a JSON array, ordered by context, step and time. */
-export function streamSeries(clickhouse: ClickHouse, series: SeriesName): Promise<Readable> {
+/** Every stored point of a series as a JSON array, ordered by context, step and time; for a series of any length. */
+export function streamLongSeries(clickhouse: ClickHouse, series: SeriesName): Promise<Readable> {
   return clickhouse.stream(
     `SELECT ${pointObject} FROM (${selectPoints(clickhouse, series, { isFinal: true })}) AS p ${pointOrder}
      ${jsonSettings} FORMAT JSONEachRow`,
@@ -88,6 +89,10 @@ const possibleMetricsAsSql = `arrayConcat([{name:String}], arrayMap(place -> sub
 
 /** Resource usage is in a table of its own, and is read by the same call under its `sys.` names. */
 export const isOfSystem = ({ name }: SeriesName) => name.includes('sys.')
+
+/** The tables that may have points of a series. */
+export const tablesOf = (series: SeriesName): readonly Table[] =>
+  isOfSystem(series) ? [pointsTable, systemPointsTable] : [pointsTable]
 
 /** Of points and of summaries. */
 export function matchesSeries({ name, context }: SeriesName): string {

@@ -1,4 +1,4 @@
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
 import {
@@ -9,11 +9,13 @@ import {
   type SeriesName,
   selectPoints,
   seriesParams,
-  streamSeries,
+  streamLongSeries,
+  tablesOf,
   timeOf,
 } from './reads.ts'
+import { readShortSeries } from './short-series.ts'
 import { summaryTable } from './summary.ts'
-import { pointsTable, present, storedValue, systemPointsTable } from './tables.ts'
+import { present, storedValue } from './tables.ts'
 
 /**
  * Downsamples a long series. Its extent comes from the summary, so its points are read only once, and only the columns that
@@ -44,8 +46,10 @@ export async function streamThinnedSeries(
   series: SeriesName,
   pointsMax: number,
 ): Promise<Readable> {
+  const short = await readShortSeries(clickhouse, series, pointsMax)
+  if (short !== undefined) return Readable.from([short])
   const found = await findLongSeries(clickhouse, series, pointsMax)
-  if (found === undefined) return await streamSeries(clickhouse, series)
+  if (found === undefined) return await streamLongSeries(clickhouse, series)
   const low = least(found.map((it) => it.low.step))
   const hasSteps = low !== greatest(found.map((it) => it.high.step))
   const axis = hasSteps ? 'step' : 'time'
@@ -93,7 +97,7 @@ function selectRows(clickhouse: ClickHouse, series: SeriesName, found: Found[]):
           'toUInt32(indexOf(arrayZip({metrics:Array(String)}, {contexts:Array(String)}), (metric, context)))',
           'metric IN {metrics:Array(String)} AND place > 0',
         ]
-  return (isOfSystem(series) ? [pointsTable, systemPointsTable] : [pointsTable])
+  return tablesOf(series)
     .map(
       ({ name }) => `SELECT ${place} AS place, ${storedValue} AS value, step, ${time} AS time, ${epoch} AS epoch,
          ${bits} AS present

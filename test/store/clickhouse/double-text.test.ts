@@ -1,25 +1,13 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
-import { doubleText } from '../../../store/clickhouse/points/double-text.ts'
+import { doubleText, toDoubleText } from '../../../store/clickhouse/points/double-text.ts'
 
 let clickhouse: ClickHouse
 beforeAll(() => {
   clickhouse = openClickHouse({ url: inject('stores').clickhouseUrl })
 })
 afterAll(() => clickhouse.close())
-
-/** As Java writes doubles: the digits are those of `toExponential`. */
-function inJava(value: number): string {
-  if (!Number.isFinite(value)) return String(value)
-  const size = Math.abs(value)
-  const sign = value < 0 || Object.is(value, -0) ? '-' : ''
-  if (size === 0) return `${sign}0.0`
-  if (size === 5e-324) return `${sign}4.9E-324`
-  if (size >= 1e-3 && size < 1e7) return `${sign}${Number.isInteger(size) ? `${size}.0` : size}`
-  const [digits = '', exponent] = size.toExponential().split('e')
-  return `${sign}${digits.includes('.') ? digits : `${digits}.0`}E${Number(exponent)}`
-}
 
 const edges = [
   0,
@@ -50,7 +38,7 @@ const wide = [
   1e-5,
 ]
 
-it('doubles are written as Java writes them, every size and sign', async () => {
+it('doubles are written as Java writes them, every size and sign, by ClickHouse and here', async () => {
   const sizes = fc.tuple(fc.integer({ min: -330, max: 308 }), fc.double({ min: 1, max: 10, noNaN: true }))
   const some = fc.sample(
     fc.oneof(
@@ -67,6 +55,33 @@ it('doubles are written as Java writes them, every size and sign', async () => {
      FROM (SELECT reinterpretAsFloat64(arrayJoin([${bits.map((it) => `toUInt64(${it})`).join(', ')}])) AS value)`,
   )
 
-  expect(rows.map((it) => it.text)).toEqual(values.map(inJava))
-  expect(rows.map((it) => it.other)).toEqual(values.map((it) => inJava(-it)))
+  expect(rows.map((it) => it.text)).toEqual(values.map(toDoubleText))
+  expect(rows.map((it) => it.other)).toEqual(values.map((it) => toDoubleText(-it)))
+})
+
+it('some doubles as Java has them', () => {
+  const texts = [
+    123,
+    0.1,
+    -0,
+    3.435_973_836_8e10,
+    1e-4,
+    5e-324,
+    1e7,
+    9_999_999.5,
+    -1.797_693_134_862_315_7e308,
+    -Infinity,
+  ]
+  expect(texts.map(toDoubleText)).toEqual([
+    '123.0',
+    '0.1',
+    '-0.0',
+    '3.4359738368E10',
+    '1.0E-4',
+    '4.9E-324',
+    '1.0E7',
+    '9999999.5',
+    '-1.7976931348623157E308',
+    '-Infinity',
+  ])
 })
