@@ -147,7 +147,7 @@ const whyNot = {
 
 function toQueries(run: <T>(read: (queries: Queries) => Promise<T>) => Promise<T>): Queries {
   return {
-    rows: (sql, values) => run((queries) => queries.rows(sql, values)),
-    row: (sql, values) => run((queries) => queries.row(sql, values)),
+    rows: (...of) => run((queries) => queries.rows(...of)),
+    row: (...of) => run((queries) => queries.row(...of)),
   }
 }

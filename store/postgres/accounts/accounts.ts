@@ -61,6 +61,7 @@ export async function findAccount(database: Queries, keyHash: string): Promise<A
      WHERE k.key_hash = decode($1, 'hex') AND k.revoked_at IS NULL AND u.deleted_at IS NULL
        AND u.suspended_at IS NULL`,
     [keyHash],
+    'account by key',
   )
 }
 

@@ -58,7 +58,7 @@ export async function findOrganizationWorkspace(
 
 /** A workspace by name, if the caller may use it; absent and foreign look the same. */
 export async function findWorkspace(queries: Queries, viewerId: string, name: string): Promise<Workspace | undefined> {
-  return await queries.row<Workspace>(`${usableWorkspaces} AND w.name = $2`, [viewerId, name])
+  return await queries.row<Workspace>(`${usableWorkspaces} AND w.name = $2`, [viewerId, name], 'workspace by name')
 }
 
 /** A workspace by name that a caller may use or manage; absent and foreign look the same. */
@@ -180,5 +180,6 @@ export async function findWritableWorkspace(
      FROM workspaces w JOIN organizations o ON o.id = w.organization_id
      WHERE (${mayUse('w')} OR ${isWithheld('w')}) AND w.name = $2`,
     [viewerId, name],
+    'writable workspace by name',
   )
 }

@@ -25,6 +25,7 @@ export async function listChartExperiments(
      FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
      WHERE e.key = ANY($4) AND e.deleted_at IS NULL AND ${mayReadExperiment('e', 'p', 'w')}`,
     [...toViewerValues(viewer), keys, parameterNames],
+    'chart experiments by key',
   )
   return rows.map(({ names, values, ...it }) => {
     const parameters = Object.fromEntries(names.map((name, at) => [name, values[at] as string]))

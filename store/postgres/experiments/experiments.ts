@@ -99,6 +99,7 @@ export async function findWritableExperiments(
        JOIN organizations o ON o.id = w.organization_id
      WHERE e.key = ANY($2) AND e.deleted_at IS NULL`,
     [viewerId, keys],
+    'writable experiments by key',
   )
   return new Map(
     rows.flatMap(({ key, refusal, ...experiment }) =>
@@ -113,6 +114,7 @@ export async function findExperiment(queries: Queries, viewer: Viewer, key: stri
     `SELECT ${experimentColumns} ${experimentsWithPlace}
      WHERE e.key = $4 AND e.deleted_at IS NULL AND ${mayReadExperiment('e', 'p', 'w')}`,
     [...toViewerValues(viewer), key],
+    'experiment by key',
   )
 }
 
@@ -122,6 +124,7 @@ export async function listExperimentsById(queries: Queries, ids: bigint[]): Prom
   return await queries.rows<Experiment>(
     `SELECT ${experimentColumns} ${experimentsWithPlace} WHERE e.id = ANY($2) AND e.deleted_at IS NULL`,
     [nobody, ids],
+    'experiments by id',
   )
 }
 

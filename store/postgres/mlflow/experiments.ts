@@ -30,7 +30,11 @@ export async function findMlflowExperiment(
   viewer: Viewer,
   id: string,
 ): Promise<MlflowExperiment | undefined> {
-  return await queries.row(`SELECT ${columns} ${visible} AND p.id = $4`, [...toViewerValues(viewer), id])
+  return await queries.row(
+    `SELECT ${columns} ${visible} AND p.id = $4`,
+    [...toViewerValues(viewer), id],
+    'mlflow experiment by id',
+  )
 }
 
 /** The project of a name, or else the one of this name that was deleted last. */
@@ -43,6 +47,7 @@ export async function findMlflowExperimentByName(
     `SELECT ${columns} ${visible} AND w.id = $4 AND p.name = $5
      ORDER BY p.workspace_id IS NULL, p.deleted_at DESC LIMIT 1`,
     [...toViewerValues(viewer), workspaceId, name],
+    'mlflow experiment by name',
   )
 }
 

@@ -13,6 +13,7 @@ export async function findMlflowRun(queries: Queries, viewer: Viewer, key: strin
   return await queries.row(
     `SELECT ${columns} ${experimentsWithPlace} WHERE e.key = $4 AND ${mayReadExperiment('e', 'p', 'w')}`,
     [...toViewerValues(viewer), key],
+    'mlflow run by key',
   )
 }
 

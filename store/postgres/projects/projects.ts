@@ -71,14 +71,15 @@ export async function findProject(
   viewer: Viewer,
   reference: ProjectReference,
 ): Promise<Project | undefined> {
-  const [condition, values] =
+  const [condition, values, name] =
     'projectId' in reference
-      ? ['p.id = $4', [reference.projectId]]
-      : ['w.name = $4 AND p.name = $5', [reference.workspaceName, reference.projectName]]
-  return await queries.row<Project>(`SELECT ${projectColumns} ${visibleProjects} AND ${condition}`, [
-    ...toViewerValues(viewer),
-    ...values,
-  ])
+      ? ['p.id = $4', [reference.projectId], 'project by id']
+      : ['w.name = $4 AND p.name = $5', [reference.workspaceName, reference.projectName], 'project by name']
+  return await queries.row<Project>(
+    `SELECT ${projectColumns} ${visibleProjects} AND ${condition}`,
+    [...toViewerValues(viewer), ...values],
+    name,
+  )
 }
 
 type ProjectChanges = { name: string | undefined; description: string | undefined; isPublic: boolean | undefined }
