@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createReadThroughCache } from '../runtime/read-through-cache.ts'
 import type { GivenLimits, TenantLimitName, TenantLimits } from '../store/limits.ts'
+import { createHolds } from './holds.ts'
 import { createLanes } from './lanes.ts'
 import { NoPlace } from './places.ts'
 import { Throttled } from './throttle.ts'
@@ -60,6 +61,7 @@ export function createTenants(settings: Settings) {
   const { find, defaults, queryWaitMsMax = queryWaitMsMaxDefault, onRefused, onError } = settings
   const current = new AsyncLocalStorage<Tenant>()
   const held = new Map<string, number>()
+  const toHoldMs = createHolds(() => performance.now())
   let heavyMax = 1
   const lanes = createLanes({ waitMsMax: queryWaitMsMax, heavyMax: () => heavyMax })
   const inAll: Record<AtOnce, number> = { streamsMax: 0, exportsMax: 0, queriesMax: 0 }
@@ -93,12 +95,15 @@ export function createTenants(settings: Settings) {
     ]
   }
 
-  function toRefusal(limit: AtOnce, { max, whose }: Bound): Throttled {
+  function toRefusal(limit: AtOnce, { id, max, whose }: Bound): Throttled {
     onRefused(limit)
     return new Throttled(
       `${whose} has ${max} ${nouns[limit]} at once, the most that it may have in one process (the limit ${limit}): wait until ` +
         'one has ended, or ask an admin for more.',
-      { headers: { 'retry-after': String(retryAfterSeconds) }, holdMs: 0 },
+      {
+        headers: { 'retry-after': String(retryAfterSeconds) },
+        holdMs: toHoldMs(`${limit} ${id}`, retryAfterSeconds * 1_000),
+      },
     )
   }
 

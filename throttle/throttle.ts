@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLruCache } from '../runtime/lru-cache.ts'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import { type DataType, type GivenLimits, isPoints, rateLimitNames, type TenantLimits } from '../store/limits.ts'
 import type { Counters } from './counters.ts'
+import { createHolds } from './holds.ts'
 import type { Shortage, TokenBuckets } from './token-buckets.ts'
 
 /** Points (lines, values, calls) a minute. */
@@ -39,12 +39,6 @@ export type ChargedKey = { keyId: string; limits: GivenLimits }
 /** The tokens taken for a request; they are given back if the request fails for another reason. */
 type RateLimitedWrite = { type: DataType; experiment: ChargedExperiment; keyId: string; count: number }
 
-/**
- * Slows a client that never waits down to a few requests a second, and stays below the time-outs of proxies. Up to twice as long,
- * so that its connections do not all come again at the same moment.
- */
-const holdMs = 500
-const throttledBucketsMax = 50_000
 /** Buckets are checked again this often: other requests take tokens or give them back. */
 const waitMsMax = 1_000
 
@@ -63,16 +57,9 @@ export function createThrottle({
   onTenantThrottled,
   counters,
   now,
-  random = Math.random,
+  random,
 }: Settings) {
-  /** By bucket: the end of the latest `Retry-After` that was answered. */
-  const retryTimes = createLruCache<number>(throttledBucketsMax)
-
-  function toHoldMs(bucket: string, retryAfterMs: number): number {
-    const retryAtMs = retryTimes.get(bucket) ?? Number.NEGATIVE_INFINITY
-    retryTimes.set(bucket, Math.max(retryAtMs, now() + retryAfterMs))
-    return now() < retryAtMs ? holdMs * (1 + random()) : 0
-  }
+  const toHoldMs = createHolds(now, random)
 
   /** The limits of the workspace and of the organization, if there are any. */
   function toTenantBounds(type: DataType, experiment: ChargedExperiment): Bound[] {

@@ -132,7 +132,7 @@ export function openClickHouse({
       { isWhole, signal, given }: { isWhole: boolean; signal: AbortSignal; given?: GivenRows },
     ): Promise<{ stream: Readable; rows: number | undefined }> {
       const takeSlice = slices()
-      const endFirst = await takeSlice?.(firstSliceMs, signal)
+      const endFirst = (await takeSlice?.(firstSliceMs, signal)) ?? (() => undefined)
       const answer = await nameTemporary(
         exports.exec({
           query,
@@ -148,9 +148,12 @@ export function openClickHouse({
           }),
         }),
         signal,
-      ).finally(endFirst)
+      ).catch((error: unknown) => {
+        endFirst()
+        throw error
+      })
       const whole = answer.stream as Readable
-      const stream = takeSlice ? paceStream(whole, takeSlice, signal) : whole
+      const stream = takeSlice ? paceStream(whole, { takeSlice, endFirst, signal }) : whole
       // Or else the query would go on for nobody until its buffers are full.
       signal.addEventListener('abort', () => whole.destroy(), { once: true })
       return { stream, rows: isWhole ? Number(answer.summary?.result_rows) : undefined }
@@ -265,8 +268,9 @@ const exportSettings = {
   max_memory_usage: String(2 * 1024 ** 3),
   max_bytes_before_external_sort: String(512 * 1024 ** 2),
   max_bytes_before_external_group_by: String(512 * 1024 ** 2),
-  // Lets queries of lower numbers go first.
+  // Lets queries of lower numbers go first, after each block.
   priority: '10',
+  max_block_size: '16384',
   os_thread_priority: niceness.export,
 } as const
 

@@ -2,9 +2,12 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { expect, it } from 'vitest'
 import { paceStream, type TakeSlice } from '../../../store/clickhouse/paced-stream.ts'
+import { eventually } from '../../kit/eventually.ts'
 
 const { signal } = new AbortController()
-const chunks = Array.from({ length: 300 }, (_, at) => Buffer.alloc(10_000, at))
+/** More than the system buffers. */
+const chunks = Array.from({ length: 300 }, (_, at) => Buffer.alloc(100_000, at))
+const endFirst = () => undefined
 
 it('has all bytes in order, whenever its slices come', async () => {
   let slices = 0
@@ -13,14 +16,15 @@ it('has all bytes in order, whenever its slices come', async () => {
     await new Promise((resolve) => setImmediate(resolve))
     return () => undefined
   }
-  const paced = paceStream(Readable.from(chunks, { objectMode: false }), takeSlice, signal)
+  const paced = paceStream(Readable.from(chunks, { objectMode: false }), { takeSlice, endFirst, signal })
   expect((await buffer(paced)).equals(Buffer.concat(chunks))).toBe(true)
   expect(slices).toBeGreaterThan(0)
 })
 
-it('reads nothing until it has a slice', async () => {
+it('has its first slice until it was read beyond what the system buffers, and then reads nothing until it has another', async () => {
   const { promise, resolve } = Promise.withResolvers<() => void>()
   let read = 0
+  let readAtEnd = 0
   const source = Readable.from(
     (function* () {
       for (const it of chunks) {
@@ -30,12 +34,31 @@ it('reads nothing until it has a slice', async () => {
     })(),
     { objectMode: false },
   )
-  const whole = buffer(paceStream(source, () => promise, signal))
+  const first = () => {
+    readAtEnd ||= read
+  }
+  const whole = buffer(paceStream(source, { takeSlice: () => promise, endFirst: first, signal }))
+  await eventually(() => expect(readAtEnd).toBeGreaterThan(160))
   await new Promise((resolve) => setImmediate(resolve))
-  // What the stream itself keeps ready.
-  expect(read).toBeLessThan(20)
+  // And what the stream itself keeps ready.
+  expect(read).toBeLessThan(200)
   resolve(() => undefined)
   expect((await whole).equals(Buffer.concat(chunks))).toBe(true)
+})
+
+it('gives its first slice back when it has ended, failed or been destroyed', async () => {
+  const takeSlice: TakeSlice = () => Promise.reject(new Error('not asked for'))
+  const pace = (stream: Readable) => {
+    let ended = 0
+    return { paced: paceStream(stream, { takeSlice, endFirst: () => ended++, signal }), hasEnded: () => ended > 0 }
+  }
+  const short = pace(Readable.from([chunks[0]], { objectMode: false }))
+  await buffer(short.paced)
+  expect(short.hasEnded()).toBe(true)
+
+  const unread = pace(new Readable({ read() {} }))
+  unread.paced.destroy()
+  await eventually(() => expect(unread.hasEnded()).toBe(true))
 })
 
 it('fails with the error of the stream, and destroys it when it is destroyed', async () => {
@@ -47,11 +70,11 @@ it('fails with the error of the stream, and destroys it when it is destroyed', a
     })(),
     { objectMode: false },
   )
-  await expect(buffer(paceStream(failing, takeSlice, signal))).rejects.toThrow('broken')
+  await expect(buffer(paceStream(failing, { takeSlice, endFirst, signal }))).rejects.toThrow('broken')
 
   const endless = new Readable({ read() {} })
   endless.push('a')
-  const paced = paceStream(endless, takeSlice, signal)
+  const paced = paceStream(endless, { takeSlice, endFirst, signal })
   await new Promise((resolve) => paced.once('readable', resolve))
   paced.destroy()
   endless.push('b')
