@@ -9,7 +9,7 @@ const sliceMsMax = 100
  * first one until it has ended or been read beyond that.
  */
 const aheadBytesMax = 16 * 1024 ** 2
-export const firstSliceMs = 10_000
+export const firstSliceMs = 3_000
 
 /**
  * A stream that is read in slices of time. While it waits for the next one, ClickHouse fills the buffers and then pauses the query.
