@@ -44,7 +44,7 @@ export function createExperimentStreamRoutes({ database, access, tenants, liveSt
       summary:
         'Streams updates as Server-Sent Events: `state` (the metadata; first, and when it changes), `metrics` ' +
         '(`{metrics: [...]}` as in get-metric) and `output` (`{outputLines: [{output, stderr, timestamp, offset, ' +
-        'runContext}]}`). They arrive a second or two after they were sent, five under load. Each point and line comes ' +
+        'runContext}]}`). They arrive a second or two after they were sent. Each point and line comes ' +
         'once, in the order of acceptance. With the header Last-Event-ID the stream resumes after that event and neither ' +
         'skips nor repeats one; without it, the stream begins with what is accepted from now on. After an outage it ' +
         'resumes once everything is stored.',
