@@ -313,7 +313,9 @@ for (const stream of [process.stdout, process.stderr]) stream.on('error', () => 
 // Compiled sources are cached: the next start takes half as long. Not in the folder for temporary files, where another user
 // could replace them. If the folder cannot be written, there is no cache.
 const root = path.dirname(import.meta.dirname)
-enableCompileCache(process.env.NODE_COMPILE_CACHE ?? path.join(root, 'node_modules', '.cache', 'svc'))
+// The variable is for the processes that this one starts: with it, they need no compiler for their first file.
+process.env.NODE_COMPILE_CACHE ??= path.join(root, 'node_modules', '.cache', 'svc')
+enableCompileCache(process.env.NODE_COMPILE_CACHE)
 
 try {
   await main(process.argv.slice(2))

@@ -34,7 +34,7 @@ export type EngineStart = {
 }
 
 const linesKept = 30
-const environmentKept = ['PATH', 'HOME', 'TMPDIR', 'LD_LIBRARY_PATH', 'DYLD_LIBRARY_PATH']
+const environmentKept = ['PATH', 'HOME', 'TMPDIR', 'LD_LIBRARY_PATH', 'DYLD_LIBRARY_PATH', 'NODE_COMPILE_CACHE']
 
 /** Starts an engine and waits until it is ready. On failure throws the last lines of its stderr, and leaves nothing running. */
 export async function startEngine(start: EngineStart): Promise<EngineRun> {

@@ -24,15 +24,16 @@ type Options = {
 const outputCharactersMax = 4_000_000
 
 /**
- * Starts a program and captures its output. It gets the given environment, and of ours only PATH, HOME and TMPDIR.
+ * Starts a program and captures its output. It gets the given environment, and of ours only PATH, HOME, TMPDIR and
+ * NODE_COMPILE_CACHE.
  *
  * @throws ProgramMissing
  */
 export function startProcess({ file, args, environment, folder }: Command, options: Options = {}) {
-  const { PATH, HOME, TMPDIR } = process.env
+  const { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE } = process.env
   const child = spawn(file, args, {
     cwd: folder,
-    env: { PATH, HOME, TMPDIR, ...environment },
+    env: { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE, ...environment },
     detached: options.isDetached ?? false,
     stdio: [options.holdsStdin ? 'pipe' : 'ignore', 'pipe', 'pipe'],
   })
