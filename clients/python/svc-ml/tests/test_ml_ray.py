@@ -1,8 +1,9 @@
-"""A real cluster of Ray on this machine: two workers train a small model, with Train V2 and with V1."""
+"""A real cluster of Ray on this machine: two workers train a small model, with Train V2 and with V1. A start of Ray takes a dozen processes, so the tests share one."""
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import pickle
 import re
@@ -23,30 +24,64 @@ import pytest
 from conftest import Service, eventually
 from ml_ledger import environment, read, read_points, read_values, sync
 
-pytest.importorskip("ray.train", reason="Ray Train is not installed: pip install 'ray[train]'")
-pytest.importorskip("sklearn")
+# Not imported: that takes seconds, in each process that looks for tests.
+if not all(importlib.util.find_spec(it) for it in ("ray", "sklearn")):
+    pytest.skip("Ray Train is not installed: pip install 'ray[train]' scikit-learn", allow_module_level=True)
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "ray_digits.py"
 EPOCHS = 3
-# Cores as Ray counts them, whatever the machine has: one for each worker, and with Train V1 one for the trainer. What workers
-# print is shown on the driver, as Ray does by itself.
-RUN = "import ray, runpy, sys; ray.init(num_cpus=3, include_dashboard=False); "
+
+# Cores as Ray counts them, whatever the machine has: one for each worker, and with Train V1 one for the trainer. It ends when
+# its standard input does.
+CLUSTER = """
+import ray, sys
+context = ray.init(num_cpus=3, include_dashboard=False)
+print(context.address_info["gcs_address"], flush=True)
+sys.stdin.read()
+"""
+RAY = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",
+    # Guards against hanging, no more: on a busy machine a process takes its time until it is there.
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "600",
+    "RAY_worker_register_timeout_seconds": "600",
+    "RAY_gcs_server_request_timeout_seconds": "300",
+    "RAY_agent_register_timeout_ms": "600000",
+}
 
 
-@pytest.fixture
-def cluster_folder() -> Iterator[Path]:
-    """Short, because Ray makes sockets in it, the paths of which may have 107 characters."""
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a cluster that the tests share, which knows of no service. Each job brings the variables of its workers."""
+    # Short, because Ray makes sockets in it, the paths of which may have 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SVC_")}
+    ours = {"HOME": str(folder), "TMPDIR": str(folder), "RAY_TMPDIR": str(folder)}
+    # No workers in advance: those of a job with variables are others.
+    environment = kept | ours | RAY | {"RAY_prestart_worker_first_driver": "0"}
+    command = [sys.executable, "-c", CLUSTER]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    try:
+        assert process.stdout
+        address = process.stdout.readline().strip()
+        assert address, (folder / "log").read_text()
+        yield address
+        process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_examples(variables: dict[str, str], cluster_folder: Path, *runs: list[str]) -> list[str]:
-    """Trains, with the arguments of each run, on one cluster that lives as long as the process; the experiments' keys."""
-    more = ["--epochs", str(EPOCHS), "--storage", str(cluster_folder / "results")]
-    script = RUN + f"runs = {[[str(EXAMPLE), *run, *more] for run in runs]!r}\nfor run in runs:\n    sys.argv = run\n"
+def run_examples(cluster: str, variables: dict[str, str], storage: Path, *runs: list[str]) -> list[str]:
+    """Trains with the arguments of each run, one after the other; the experiments' keys."""
+    more = ["--epochs", str(EPOCHS), "--storage", str(storage)]
+    script = f"import runpy, sys\nfor run in {[[str(EXAMPLE), *run, *more] for run in runs]!r}:\n    sys.argv = run\n"
     script += f"    runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
-    return keys_in(run_on_cluster(script, variables, cluster_folder).stdout)
+    return keys_in(run_on_cluster(cluster, script, variables).stdout)
 
 
 def keys_in(printed: str) -> list[str]:
@@ -54,21 +89,14 @@ def keys_in(printed: str) -> list[str]:
     return re.findall(r"^[0-9a-f]{32}$", printed, re.MULTILINE)
 
 
-def run_on_cluster(script: str, variables: dict[str, str], cluster_folder: Path) -> subprocess.CompletedProcess[str]:
-    ours = {
-        "TMPDIR": str(cluster_folder),
-        "RAY_TMPDIR": str(cluster_folder),
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_AUTH_MODE": "disabled",
-        # Guards against hanging, no more: on a busy machine a process takes its time until it is there.
-        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "600",
-        "RAY_worker_register_timeout_seconds": "600",
-        "RAY_gcs_server_request_timeout_seconds": "300",
-        "RAY_agent_register_timeout_ms": "600000",
-    }
+def run_on_cluster(
+    cluster: str, script: str, variables: dict[str, str], only_driver: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a driver; it and its workers have the variables. What workers print is shown on the driver, as Ray does by itself."""
+    connect = f"import ray; ray.init({cluster!r}, runtime_env={{'env_vars': {variables!r}}})\n"
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | ours | variables,
+        [sys.executable, "-c", connect + script],
+        env=os.environ | RAY | variables | (only_driver or {}),
         capture_output=True,
         text=True,
         timeout=600,
@@ -131,10 +159,10 @@ def load_checkpoint(service: Service, key: str, report: int) -> tuple[str, list[
 
 
 def test_a_training_of_two_workers_is_in_the_service_and_offline_and_synced_it_is_the_same(
-    service: Service, tmp_path: Path, cluster_folder: Path
+    service: Service, tmp_path: Path, cluster: str
 ) -> None:
     variables = environment(service, tmp_path)
-    online, offline = run_examples(variables, cluster_folder, [], ["--offline", "--attach"])
+    online, offline = run_examples(cluster, variables, tmp_path / "results", [], ["--offline", "--attach"])
     found = eventually(lambda: look_at(service, online))
     assert read(service, online, "metadata")["running"] is False
     assert read(service, online, "metadata")["hasCrashed"] is False
@@ -149,11 +177,11 @@ def test_a_training_of_two_workers_is_in_the_service_and_offline_and_synced_it_i
 
 @pytest.mark.skipif(
     os.environ.get("SVC_TEST_FORM") == "middle",
-    reason="CI trains with Train V2 alone: a cluster takes a minute; run .ci/clients-python by itself for V1",
+    reason="CI trains with Train V2 alone: a training takes half a minute; run .ci/clients-python by itself for V1",
 )
-def test_train_v1_logs_the_same(service: Service, tmp_path: Path, cluster_folder: Path) -> None:
+def test_train_v1_logs_the_same(service: Service, tmp_path: Path, cluster: str) -> None:
     variables = {**environment(service, tmp_path), "RAY_TRAIN_V2_ENABLED": "0"}
-    (key,) = run_examples(variables, cluster_folder, ["--attach"])
+    (key,) = run_examples(cluster, variables, tmp_path / "results", ["--attach"])
 
     def look() -> bool:
         metrics = read(service, key, "metrics/get-metric", metricName="accuracy")["metrics"]
@@ -167,8 +195,7 @@ def test_train_v1_logs_the_same(service: Service, tmp_path: Path, cluster_folder
 
 
 FAILS = """
-    import os, ray
-    ray.init(num_cpus=3, include_dashboard=False)
+    import os
     from ray.train import RunConfig, ScalingConfig
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
     from svc_ml.integration.dist import SvcTrainLoggerCallback, svc_worker_logger
@@ -192,12 +219,11 @@ FAILS = """
 
 
 def test_a_failure_that_the_script_catches_is_one_and_workers_without_a_key_are_told_on_the_driver(
-    service: Service, tmp_path: Path, cluster_folder: Path
+    service: Service, tmp_path: Path, cluster: str
 ) -> None:
-    variables = environment(service, tmp_path)
-    more = {"KEY_OF_THE_DRIVER": variables.pop("SVC_API_KEY"), "HOME": str(tmp_path)}
-    more["STORAGE"] = str(cluster_folder / "results")
-    done = run_on_cluster(textwrap.dedent(FAILS), {**variables, **more}, cluster_folder)
+    variables = environment(service, tmp_path) | {"HOME": str(tmp_path)}
+    only_driver = {"KEY_OF_THE_DRIVER": variables.pop("SVC_API_KEY"), "STORAGE": str(tmp_path / "results")}
+    done = run_on_cluster(cluster, textwrap.dedent(FAILS), variables, only_driver)
     metadata = read(service, keys_in(done.stdout)[-1], "metadata")
     assert metadata["running"] is False and metadata["hasCrashed"] is True and "out of data" in metadata["error"]
     told = [it for it in done.stderr.splitlines() if it.startswith("svc: worker-")]
@@ -303,13 +329,11 @@ def test_the_modes_make_or_go_on_with_an_experiment(
         it.experiment.end()
 
 
-def test_each_trial_of_tune_is_a_run(service: Service, tmp_path: Path, cluster_folder: Path) -> None:
+def test_each_trial_of_tune_is_a_run(service: Service, tmp_path: Path, cluster: str) -> None:
     page = (Path(__file__).parents[4] / "docs/integrations.md").read_text()
     found = re.search(r"^## Ray Tune\n+```python\n(.*?)```", page, re.S | re.M)
     assert found is not None
     train = """
-import ray
-ray.init(num_cpus=3, include_dashboard=False)
 def train(config):
     from ray import tune
     for step in range(4):
@@ -317,7 +341,7 @@ def train(config):
             raise RuntimeError("no more")
         tune.report({"loss": config["rate"] / (step + 1), "deep": {"er": step}, "epoch": step // 2, "note": "x"})
 """
-    run_on_cluster(train + found[1], environment(service, tmp_path), cluster_folder)
+    run_on_cluster(cluster, train + found[1], environment(service, tmp_path))
     listed = f"/api/rest/v2/experiments?workspaceName={service.workspace}&projectName=tuning"
 
     def found() -> dict[float, dict[str, Any]]:
