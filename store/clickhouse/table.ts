@@ -16,9 +16,4 @@ export type Table = {
   primaryKey: string[]
   /** The rest of the sorting key. */
   identity: string[]
-  /**
-   * True if reads rely on parts without repeated rows. ClickHouse then deduplicates each insert, as it otherwise does only
-   * when it merges parts. This takes a fifth of its work for a block of 100,000 points (measured).
-   */
-  eachOnceInPart?: boolean
 }
