@@ -1,4 +1,4 @@
-import type { QueueName } from '../../store/queue/queues.ts'
+import { type QueueName, queuesOf } from '../../store/queue/queues.ts'
 
 /** The longest time from acceptance to the queue. */
 const queuedAfterMs = 1_000
@@ -26,25 +26,30 @@ export function createWatermark(queueDepth: (name: QueueName) => Promise<number>
     return backlog.clearedAtMs !== undefined && nowMs - backlog.clearedAtMs > storedAfterMs
   }
 
+  async function findOne(name: QueueName): Promise<number | undefined> {
+    const nowMs = Date.now()
+    const depth = await queueDepth(name)
+    if (depth > backlogLeast && !behind.has(name)) behind.set(name, { clearedAtMs: undefined })
+    if (!hasCaughtUp(name, depth, nowMs)) return undefined
+    behind.delete(name)
+    const latestMs = nowMs - queuedAfterMs
+    const surelyMs = depth === 0 ? latestMs : nowMs - storedAfterMs
+    // Not in the future where the clock was set back.
+    const foundMs = Math.min(Math.max(surelyMs, reachedMs.get(name) ?? 0), latestMs)
+    reachedMs.set(name, foundMs)
+    return foundMs
+  }
+
   return {
     /** Call this when the store was down: the queues may be behind. */
     storeWasAway(names: QueueName[]) {
-      for (const name of names) behind.set(name, { clearedAtMs: undefined })
+      for (const name of names.flatMap(queuesOf)) behind.set(name, { clearedAtMs: undefined })
     },
 
-    /** In ms since the Unix epoch; undefined while the queue is behind. */
+    /** In ms since the Unix epoch; undefined while the queue, or one of the two of metrics, is behind. */
     async find(name: QueueName): Promise<number | undefined> {
-      const nowMs = Date.now()
-      const depth = await queueDepth(name)
-      if (depth > backlogLeast && !behind.has(name)) behind.set(name, { clearedAtMs: undefined })
-      if (!hasCaughtUp(name, depth, nowMs)) return undefined
-      behind.delete(name)
-      const latestMs = nowMs - queuedAfterMs
-      const surelyMs = depth === 0 ? latestMs : nowMs - storedAfterMs
-      // Not in the future where the clock was set back.
-      const foundMs = Math.min(Math.max(surelyMs, reachedMs.get(name) ?? 0), latestMs)
-      reachedMs.set(name, foundMs)
-      return foundMs
+      const found = await Promise.all(queuesOf(name).map(findOne))
+      return found.reduce((least, it) => (least === undefined || it === undefined ? undefined : Math.min(least, it)))
     },
   }
 }
