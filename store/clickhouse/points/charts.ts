@@ -72,7 +72,7 @@ function selectRows(clickhouse: ClickHouse, { names, commonSteps, pointsMax }: C
     // Repeated rows do not change minimum and maximum; `arrayDistinct` drops the others.
     isFinal: pointsMax === undefined,
     columns: 'experiment_id, ',
-    condition: `experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}`,
+    series: `experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}`,
   })
   if (!commonSteps) return rows
   const common = `SELECT experiment_id, step, row_number() OVER (PARTITION BY experiment_id ORDER BY step) AS number,

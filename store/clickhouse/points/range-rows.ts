@@ -31,6 +31,8 @@ export type Range = {
   acceptedUntilMs: number | undefined
 }
 
+export const startOf = 'transform(experiment_id, {ids:Array(UInt64)}, {starts:Array(Int64)}, toInt64(0))'
+
 /** Narrows by the primary key what is read again. */
 type Steps = { low: string; high: string }
 
@@ -76,19 +78,22 @@ export async function findSeries(
  * The points of the series within the bounds, with `x`, and those without a value of x (`has_x` is 0). `FINAL` keeps repeated
  * deliveries out of counts and means.
  */
-export function selectRange(clickhouse: ClickHouse, series: RangeSeries[], range: Range, steps?: Steps): string {
+export function selectRange(
+  clickhouse: ClickHouse,
+  series: RangeSeries[],
+  range: Range,
+  { steps, exceptChunks }: { steps?: Steps | undefined; exceptChunks?: string | undefined } = {},
+): string {
   const { x } = range
-  const conditions = [
-    isOfSeries(series),
-    range.acceptedUntilMs === undefined ? '' : 'received <= {until:Int64}',
-    ...(x === 'step' ? stepBounds(range) : []),
-    steps === undefined ? '' : 'step >= {stepLow:Int64} AND step <= {stepHigh:Int64}',
-  ]
+  const { points, chunks } = toConditions(range, steps)
   const rows = selectStoredPoints(clickhouse, {
     withSystem: series.some((it) => it.metric.startsWith('sys.')),
     isFinal: true,
     columns: 'experiment_id, ',
-    condition: conditions.filter((it) => it !== '').join(' AND '),
+    series: isOfSeries(series),
+    points,
+    chunks,
+    exceptChunks,
   })
   const has = (bit: number) => `toUInt8(bitAnd(present, ${bit}) != 0)`
   const bounds = [
@@ -106,7 +111,7 @@ export function selectRange(clickhouse: ClickHouse, series: RangeSeries[], range
     step: ['step', has(present.step)],
     epoch: ['epoch', has(present.epoch)],
     time: ['time', 'toUInt8(1)'],
-    relative: [`time - transform(experiment_id, {ids:Array(UInt64)}, {starts:Array(Int64)}, toInt64(0))`, 'toUInt8(1)'],
+    relative: [`time - ${startOf}`, 'toUInt8(1)'],
   }[x] as [string, string]
   return `SELECT *, ${value} AS x, ${hasX} AS has_x FROM (${rows}) ${within}`
 }
@@ -128,10 +133,10 @@ function selectXs(clickhouse: ClickHouse, { x, acceptedUntilMs }: Range): string
     withSystem: typeof x === 'object' && x.metric.includes('sys.'),
     isFinal: true,
     columns: 'experiment_id, ',
-    condition: `experiment_id IN {ids:Array(UInt64)} AND bitAnd(present, ${present.step}) != 0
+    series: `experiment_id IN {ids:Array(UInt64)}
       AND (metric = {xMetric:String} OR concat(context, '_', metric) = {xMetric:String})
-      ${hasContext ? 'AND context = {xContext:String}' : ''}
-      ${acceptedUntilMs === undefined ? '' : 'AND received <= {until:Int64}'}`,
+      ${hasContext ? 'AND context = {xContext:String}' : ''}`,
+    points: `bitAnd(present, ${present.step}) != 0 ${acceptedUntilMs === undefined ? '' : 'AND received <= {until:Int64}'}`,
   })
   return `SELECT experiment_id AS x_experiment, step AS x_step, argMax(value, (time, request_hi, request_lo, place)) AS x_value,
       toUInt8(1) AS is_found
@@ -139,7 +144,7 @@ function selectXs(clickhouse: ClickHouse, { x, acceptedUntilMs }: Range): string
 }
 
 /** One series by constants, which the primary key and the filter take at a third of the cost of a set (measured). */
-function isOfSeries(series: RangeSeries[]): string {
+export function isOfSeries(series: RangeSeries[]): string {
   if (series.length === 1) {
     return `experiment_id = {ids:Array(UInt64)}[1] AND metric = {metrics:Array(String)}[1]
       AND context = {contexts:Array(String)}[1]`
@@ -149,13 +154,24 @@ function isOfSeries(series: RangeSeries[]): string {
       SELECT arrayJoin(arrayZip({ids:Array(UInt64)}, {metrics:Array(String)}, {contexts:Array(String)})))`
 }
 
-/** A point without a step is stored with step 0. */
-function stepBounds({ from, to }: Range): string[] {
-  const bounds = [
-    from === undefined ? '' : 'step >= {from:Int64}',
-    to === undefined ? '' : 'step <= {to:Int64}',
-  ].filter((it) => it !== '')
-  return bounds.length === 0 ? [] : [`(${bounds.join(' AND ')} OR step = 0)`]
+/** The conditions on points, and on the chunks that may have them. A point without a step is stored with step 0. */
+export function toConditions({ x, from, to, acceptedUntilMs }: Range, steps?: Steps) {
+  const points: string[] = acceptedUntilMs === undefined ? [] : ['received <= {until:Int64}']
+  const chunks: string[] = []
+  if (x === 'step' && (from !== undefined || to !== undefined)) {
+    const low = from === undefined ? 'true' : 'step >= {from:Int64}'
+    const high = to === undefined ? 'true' : 'step <= {to:Int64}'
+    points.push(`(${low} AND ${high} OR step = 0)`)
+    chunks.push(
+      `(${low.replace('step', 'step_high')} AND ${high.replace('step', 'step_low')} OR step_low <= 0 AND step_high >= 0)`,
+    )
+  }
+  if (steps !== undefined) {
+    points.push('step >= {stepLow:Int64} AND step <= {stepHigh:Int64}')
+    chunks.push('step_high >= {stepLow:Int64} AND step_low <= {stepHigh:Int64}')
+  }
+  const all = (conditions: string[]) => (conditions.length === 0 ? 'true' : conditions.join(' AND '))
+  return { points: all(points), chunks: all(chunks) }
 }
 
 export function rangeParams(series: RangeSeries[], { x, from, to, acceptedUntilMs }: Range, steps?: Steps) {

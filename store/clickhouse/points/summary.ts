@@ -1,4 +1,5 @@
 import { createDistributed, type Layout, onCluster, toEngine, toLocal } from '../cluster/layout.ts'
+import { chunksTable } from './chunks.ts'
 import { pointsTable, present, storedValue } from './tables.ts'
 
 /**
@@ -91,11 +92,41 @@ export function createSummary(layout: Layout, settings: string): string[] {
   ]
 }
 
+/** The view that fills the summary from chunks. */
+export const createSummaryOfChunks = (layout: Layout): string =>
+  `CREATE MATERIALIZED VIEW IF NOT EXISTS ${layout.database}.${summaryTable}_chunks_view${onCluster(layout)}
+     TO ${layout.database}.${toLocal(layout, summaryTable)} AS
+     ${selectSummaryOfChunks(`${layout.database}.${toLocal(layout, chunksTable.name)}`)}`
+
 /** The query of the view. Over all stored points it returns the whole summary. */
 export const selectSummary = (points: string, where = 'true') =>
   `WITH ${withTime}, ${currentKey} AS current_key
      SELECT ${series}, ${aggregates.map((it) => `${it.from} AS ${it.name}`).join(', ')}
      FROM ${points} WHERE ${where} GROUP BY ${series}`
+
+/** The same from chunks. Of a plain chunk, the three points are among its least, its greatest and its last. */
+export const selectSummaryOfChunks = (chunks: string, where = 'true') => {
+  const found = 'if(chunk.is_plain, arrayDistinct([least_at, greatest_at, count]), arrayEnumerate(chunk.value_bits))'
+  const ofChunk: Record<string, string> = {
+    rows: 'sumIf(points, is_last)',
+    step_low: 'min(low_step)',
+    step_high: 'max(high_step)',
+    time_low: 'min(low_time)',
+    time_high: 'max(high_time)',
+    has_nan: 'max(any_nan)',
+    present_all: 'groupBitAnd(bits_all)',
+    present_any: 'groupBitOr(bits_any)',
+  }
+  return `WITH ${withTime}, ${currentKey} AS current_key
+     SELECT ${series}, ${aggregates.map((it) => `${ofChunk[it.name] ?? it.from} AS ${it.name}`).join(', ')}
+     FROM (SELECT ${series}, request_hi, request_lo, received, chunk.value_bits[at] AS value_bits, steps[at] AS step,
+         timestamps[at] AS timestamp, toUInt32(if(empty(places), first_place + at - 1, places[at])) AS place,
+         if(empty(presents), chunk.present_all, presents[at]) AS present, toUInt64(count) AS points, at = count AS is_last,
+         step_low AS low_step, step_high AS high_step, time_low AS low_time, time_high AS high_time, has_nan AS any_nan,
+         chunk.present_all AS bits_all, present_any AS bits_any
+       FROM ${chunks} AS chunk ARRAY JOIN ${found} AS at WHERE ${where})
+     GROUP BY ${series}`
+}
 
 export type SummaryPart = 'minimum' | 'maximum' | 'current'
 

@@ -59,12 +59,15 @@ export const experimentsWithPlace = `FROM experiments e JOIN projects p ON p.id 
 
 type NewExperiment = { key: string; projectId: string; userId: string; name: string; nowMs: number }
 
-/** Creates an experiment with one other, `Name`. Fails with a unique violation when the key is taken. */
+/**
+ * Creates an experiment with one other, `Name`. Whether it takes chunks of points is decided here, once, so that a repeated request
+ * has the same form whoever takes it. Fails with a unique violation when the key is taken.
+ */
 export async function insertExperiment(queries: Queries, experiment: NewExperiment): Promise<void> {
   await queries.row(
     `WITH made AS (
-       INSERT INTO experiments (key, project_id, user_id, name, start_time_ms, active_at_ms)
-       VALUES ($1, $2, $3, $4, $5, $5) RETURNING id)
+       INSERT INTO experiments (key, project_id, user_id, name, start_time_ms, active_at_ms, takes_chunks)
+       VALUES ($1, $2, $3, $4, $5, $5, now() >= (SELECT since FROM point_chunks)) RETURNING id)
      INSERT INTO experiment_values (experiment_id, kind, name, value, timestamp_ms)
      SELECT id, 'other', 'Name', $4, $5 FROM made`,
     [experiment.key, experiment.projectId, experiment.userId, experiment.name, experiment.nowMs],
@@ -73,6 +76,8 @@ export async function insertExperiment(queries: Queries, experiment: NewExperime
 
 /** The fields that a write needs of its experiment. */
 export type WritableExperiment = Pick<Experiment, 'id' | 'limits'> & {
+  /** Whether batches of its points may be stored as chunks. */
+  takesChunks?: boolean
   workspaceId?: string
   organizationId?: string
   organizationLimits?: GivenLimits
@@ -91,7 +96,7 @@ export async function findWritableExperiments(
   const rows = await queries.rows<
     WritableExperiment & { key: string; workspaceName: string; refusal: Refusal | 'foreign' | null }
   >(
-    `SELECT e.key, e.id, w.limits || p.limits AS limits, w.name AS "workspaceName", w.id AS "workspaceId",
+    `SELECT e.key, e.id, e.takes_chunks AS "takesChunks", w.limits || p.limits AS limits, w.name AS "workspaceName", w.id AS "workspaceId",
        o.id AS "organizationId", o.limits AS "organizationLimits",
        CASE WHEN ${mayWriteProject('p', 'w')} THEN NULL WHEN ${hasProject('p', 'w')} THEN 'role'
          WHEN ${isWithheld('w')} THEN 'withheld' ELSE 'foreign' END AS refusal
