@@ -16,7 +16,7 @@ import { type Plan, type Source, selectFinalRows, selectRows, toWhole } from './
  *    -> Plan           the rollups and parts to read: decided here, for all sources of a query by one snapshot of parts
  *    -> SQL of rows    made from source and plan (`source.ts`), put into the query of the question
  *
- * `FINAL` would deduplicate all rows, at twenty times the cost. But no part has a row twice (`eachOnceInPart`), and claims
+ * `FINAL` would deduplicate all rows, at twenty times the cost. But no part has a row twice (`insertBlocks`), and claims
  * grow with time, so few parts overlap in claims: only rows in overlapping ranges are deduplicated, by hashing.
  *
  * A plan names its parts, so a part that is inserted later is not read. A part that is merged during the query may be

@@ -64,7 +64,6 @@ export const eventsTable = {
   columns: eventColumns,
   primaryKey: ['model_id', 'kind', 'claim'],
   identity: ['place'],
-  eachOnceInPart: true,
 } satisfies Table
 
 export const eventValuesTable = {
@@ -72,7 +71,6 @@ export const eventValuesTable = {
   columns: valueColumns,
   primaryKey: ['model_id', 'kind', 'version', 'part', 'name', 'timestamp'],
   identity: ['claim', 'place'],
-  eachOnceInPart: true,
 } satisfies Table
 
 export const tombstonesTable = {
@@ -80,7 +78,6 @@ export const tombstonesTable = {
   columns: tombstoneColumns,
   primaryKey: ['model_id', 'kind', 'claim'],
   identity: ['place'],
-  eachOnceInPart: true,
 } satisfies Table
 
 export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable, tombstonesTable]
