@@ -37,7 +37,6 @@ type Settings = {
   log: Logger
 }
 
-const rowsMax = 100_000
 const bytesMax = 16 * 1024 * 1024
 const gapMs = 150
 const gapMsMax = 600
@@ -103,7 +102,7 @@ type InsertSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'tra
 }
 
 async function startInserts(name: QueueName, { backend, queries, clickhouse, tracing, log, count }: InsertSettings) {
-  const { table, jobsAtOnce } = queues[name]
+  const { table, jobsAtOnce, rowsMax } = queues[name]
   const trace = tracing && createBatchTrace(tracing, name, table.name)
   const insertUntraced = (blocks: Buffer[]) => clickhouse.insertBlocks(table, blocks)
   const insert = trace ? (blocks: Buffer[]) => trace.insert(() => insertUntraced(blocks)) : insertUntraced

@@ -4,17 +4,18 @@ import { outputLinesTable, pointsTable, systemPointsTable } from '../clickhouse/
 
 /**
  * The queues of the stream: one for each data type, so that one type never starves another. `jobsAtOnce` is how many
- * blocks one worker process holds in memory; they are inserted together.
+ * blocks one worker process holds in memory; they are inserted together, once they have `rowsMax` rows or have waited. An event
+ * has a row for each value: small inserts of these are merged again and again.
  */
 export const queues = {
-  metrics: { table: pointsTable, jobsAtOnce: 256 },
+  metrics: { table: pointsTable, jobsAtOnce: 256, rowsMax: 100_000 },
   /** Metrics too, where a request has many points of each series. */
-  metricChunks: { table: chunksTable, jobsAtOnce: 256 },
-  systemMetrics: { table: systemPointsTable, jobsAtOnce: 64 },
-  output: { table: outputLinesTable, jobsAtOnce: 64 },
-  events: { table: eventsTable, jobsAtOnce: 64 },
-  eventValues: { table: eventValuesTable, jobsAtOnce: 64 },
-  voidedEvents: { table: tombstonesTable, jobsAtOnce: 16 },
+  metricChunks: { table: chunksTable, jobsAtOnce: 256, rowsMax: 100_000 },
+  systemMetrics: { table: systemPointsTable, jobsAtOnce: 64, rowsMax: 100_000 },
+  output: { table: outputLinesTable, jobsAtOnce: 64, rowsMax: 100_000 },
+  events: { table: eventsTable, jobsAtOnce: 64, rowsMax: 100_000 },
+  eventValues: { table: eventValuesTable, jobsAtOnce: 64, rowsMax: 500_000 },
+  voidedEvents: { table: tombstonesTable, jobsAtOnce: 16, rowsMax: 100_000 },
 } as const
 
 export type QueueName = keyof typeof queues
