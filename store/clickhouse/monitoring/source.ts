@@ -5,7 +5,7 @@ import type { Rollup } from './rollups/rollup.ts'
 import { chooseRollups, isOutside } from './rollups/rollups.ts'
 import { rollupValuesTable, rollupVersionValuesTable } from './rollups/tables.ts'
 import type { EventScope, FeatureNames, Windows } from './scope.ts'
-import { eventsTable, eventValuesTable, tombstonesTable, valueParts } from './tables.ts'
+import { eventsTable, eventValuesTable, tombstonesTable } from './tables.ts'
 
 /**
  * The rows that a question reads: its events or values, and the rollups that may replace them. The reader plans how to read
@@ -95,12 +95,12 @@ function chooseFitting(scope: EventScope, catalog: Catalog, { windows, isUsable 
 
 /**
  * The condition on all rows that a source may read, in any version and at any time. Facts about parts are cached by this
- * condition, so it must be the same for many questions. Values of claims are looked up for all names together.
+ * condition, so it must be the same for many questions. Values of claims are looked up for all features together, which have
+ * been counted in advance (`claim_counts`).
  */
 export function toWhole({ scope, features, claims }: Source, rollups: Rollup[] = []): string {
-  const ofNames = features && (claims ? `part = ${valueParts[features.part]}` : ofFeatures(features))
-  return [ofModel(scope), ofNames, claims && ofClaims(claims), isOutside(rollups)]
-    .filter((it) => it !== undefined)
+  return [ofModel(scope), features && !claims && ofFeatures(features), claims && ofClaims(claims), isOutside(rollups)]
+    .filter((it) => it !== undefined && it !== false)
     .join(' AND ')
 }
 

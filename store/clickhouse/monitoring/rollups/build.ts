@@ -28,7 +28,8 @@ export const rollupLimits: RollupLimits = { settledMs: 300_000, eventsMin: 100_0
 
 /** With more tombstones than this in its range, no rollup is made. */
 const tombstonesMax = 1_000
-const featuresAtOnce = 10
+/** Each query of features finds and reads the rows of the range anew. */
+const featuresAtOnce = 50
 
 /**
  * Brings the rollups of a model up to date: drops stale ones, sums up what came since the last one, and joins small ones to
