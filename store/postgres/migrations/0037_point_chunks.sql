@@ -4,11 +4,12 @@
 -- processes run is stored in the same form. Processes of earlier versions make experiments without.
 ALTER TABLE experiments ADD COLUMN takes_chunks boolean NOT NULL DEFAULT false;
 
--- From when on new experiments take chunks: never, until a later migration says so. It has to be a moment at which no process of an
--- earlier version runs any more, for those know nothing of chunks.
+-- From when on new experiments take chunks: at once in a new installation. In others a day later, when processes of earlier
+-- versions, which know nothing of chunks, have been replaced.
 CREATE TABLE point_chunks (since timestamptz NOT NULL);
 CREATE UNIQUE INDEX ON point_chunks ((true));
-INSERT INTO point_chunks VALUES ('infinity');
+INSERT INTO point_chunks
+  SELECT CASE WHEN EXISTS (SELECT FROM experiments) THEN now() + interval '1 day' ELSE now() END;
 
 -- Down Migration
 

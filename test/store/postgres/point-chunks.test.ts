@@ -28,6 +28,7 @@ async function create(): Promise<string> {
 }
 
 it('experiments take chunks from a moment on, and one never changes its form', async () => {
+  await database.row(`UPDATE point_chunks SET since = 'infinity'`)
   const before = await create()
   expect(await takesChunks(before)).toBe(false)
 
@@ -37,7 +38,13 @@ it('experiments take chunks from a moment on, and one never changes its form', a
 
   await database.row(`UPDATE point_chunks SET since = now() + interval '1 day'`)
   expect([await takesChunks(after), await takesChunks(await create())]).toEqual([true, false])
-  await database.row(`UPDATE point_chunks SET since = 'infinity'`)
+})
+
+it('a new installation takes chunks at once', async () => {
+  const stores = await openOwnStores('postgres')
+  const own = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
+  const row = await own.row<{ isNow: boolean }>('SELECT since <= now() AS "isNow" FROM point_chunks').finally(own.close)
+  expect(row).toEqual({ isNow: true })
 })
 
 it('an experiment that a process of an earlier version creates has rows', async () => {
