@@ -234,7 +234,16 @@ export function openClickHouse({
   }
 }
 
-const distinct = (blocks: Buffer[]) => blocks.filter((it, at) => blocks.findIndex((other) => other.equals(it)) === at)
+/** Without those that are there before. Only blocks that end alike are compared: each with each would take 3 ms for 256. */
+function distinct(blocks: Buffer[]): Buffer[] {
+  const byEnd = new Map<string, Buffer[]>()
+  return blocks.filter((it) => {
+    const end = `${it.length} ${it.toString('latin1', Math.max(0, it.length - 16))}`
+    const alike = byEnd.get(end) ?? []
+    byEnd.set(end, [...alike, it])
+    return !alike.some((other) => other.equals(it))
+  })
+}
 
 /** ClickHouse goes on with a query that may write when its connection is closed. */
 const cancelWhenClosed = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 } as const

@@ -27,8 +27,11 @@ type Settings = {
   onError(error: Error): void
 }
 
-/** A longer wait for a connection is answered as "unavailable". */
-const connectWaitMsDefault = 2_000
+/**
+ * A longer wait for a connection is answered as "unavailable". A Postgres that is down refuses at once; one on a machine that is
+ * busy otherwise was seen to take three seconds.
+ */
+const connectWaitMsDefault = 10_000
 const statementWaitMs = 15_000
 
 const int8Oid = 20

@@ -1,8 +1,8 @@
 import pg from 'pg'
 
-/** The longest wait for Postgres before the request is refused. */
+/** The longest wait for Postgres before the request is refused; for a connection as in `store/postgres/database.ts`. */
 const commandWaitMs = 5_000
-const connectWaitMs = 3_000
+const connectWaitMs = 10_000
 
 /** BullMQ names its tables without a schema: the pool sets the search path. */
 export function openPool(postgresUrl: string, connectionsMax: number, onError: (error: Error) => void) {

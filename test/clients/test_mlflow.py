@@ -73,7 +73,9 @@ def memory(service: Service) -> int:
     """Of the processes of the service in bytes, without its databases."""
     assert service._process
     total = 0
-    for process in psutil.Process(service._process.pid).children(recursive=True):
+    # It is the service itself, or npm, which has started it.
+    first = psutil.Process(service._process.pid)
+    for process in [first, *first.children(recursive=True)]:
         try:
             total += process.memory_info().rss if "svc.ts" in " ".join(process.cmdline()) else 0
         except psutil.NoSuchProcess:
