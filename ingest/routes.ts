@@ -1,10 +1,11 @@
 import type { z } from 'zod'
 import { fastRoute, type Route, type RouteDescription, toEnvelope } from '../http/route.ts'
+import { createBatchLoader } from '../runtime/batch-loader.ts'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import type { chunksTable } from '../store/clickhouse/points/chunks.ts'
 import type { outputLinesTable, pointsTable, systemPointsTable } from '../store/clickhouse/points/tables.ts'
 import type { Database } from '../store/postgres/database.ts'
-import type { WritableExperiment } from '../store/postgres/experiments/experiments.ts'
+import { markChunks, type WritableExperiment } from '../store/postgres/experiments/experiments.ts'
 import type { Committer } from './committer.ts'
 import {
   cpuMetrics,
@@ -70,13 +71,24 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
   const commitPoints = (committer: Committer<typeof pointsTable>, origin: Origin, { points, rowIndexes }: PointRows) =>
     committer.commit(origin.receivedMs, points.length, (block) => pushPoints(block, origin, points, rowIndexes))
 
+  const noteChunks = createBatchLoader(async (ids: bigint[]) => {
+    await markChunks(database, ids)
+    return new Map<bigint, never>()
+  })
+
   /** In the form that the request has by itself, so that a repetition has the same. */
-  function commitBatch(origin: Origin, batch: Batch, { takesChunks }: WritableExperiment) {
+  async function commitBatch(origin: Origin, batch: Batch, experiment: WritableExperiment) {
     const { series } = batch
     const count = countKept(series)
-    return takesChunks && isChunked(batch)
-      ? committers.metricChunks.commit(origin.receivedMs, count, (block) => pushChunks(block, origin, series))
-      : committers.metrics.commit(origin.receivedMs, count, (block) => pushRows(block, origin, series))
+    if (!experiment.takesChunks || !isChunked(batch)) {
+      return await committers.metrics.commit(origin.receivedMs, count, (block) => pushRows(block, origin, series))
+    }
+    if (!experiment.hasChunks) {
+      await noteChunks(experiment.id)
+      // What was found is kept for some seconds.
+      experiment.hasChunks = true
+    }
+    await committers.metricChunks.commit(origin.receivedMs, count, (block) => pushChunks(block, origin, series))
   }
 
   const systemRoute = <Fields extends z.ZodType<SystemBody>>(

@@ -40,7 +40,6 @@ type Settings = {
 const bytesMax = 16 * 1024 * 1024
 const gapMs = 150
 const gapMsMax = 600
-const busyRowsPerSecond = 15_000
 
 const dayMs = 24 * 3_600_000
 const defaultSweepEveryMs = 10 * 60_000
@@ -102,7 +101,7 @@ type InsertSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'tra
 }
 
 async function startInserts(name: QueueName, { backend, queries, clickhouse, tracing, log, count }: InsertSettings) {
-  const { table, jobsAtOnce, rowsMax } = queues[name]
+  const { table, jobsAtOnce, rowsMax, busyRowsPerSecond } = queues[name]
   const trace = tracing && createBatchTrace(tracing, name, table.name)
   const insertUntraced = (blocks: Buffer[]) => clickhouse.insertBlocks(table, blocks)
   const insert = trace ? (blocks: Buffer[]) => trace.insert(() => insertUntraced(blocks)) : insertUntraced

@@ -8,7 +8,7 @@ import { sizeOf } from '../../store/clickhouse/row-counts.ts'
 const names = [pointsTable.name, chunksTable.name, summaryTable]
 
 /** Counts points in ClickHouse: cheap, and it covers all of them. */
-const pollMs = 10
+const pollMs = 20
 const quietMs = 1_000
 const stalledMsMax = 60_000
 const mergesMsMax = 15_000
@@ -41,7 +41,10 @@ export async function waitUntilQuiet(clickhouse: ClickHouse): Promise<void> {
 
 /** Counts readable rows. Repeated deliveries count again until they are merged. */
 async function countRows(clickhouse: ClickHouse): Promise<number> {
-  const found = await clickhouse.rows<{ rows: string }>(`SELECT sum(size) AS rows FROM (${tables(clickhouse)})`)
+  const { database } = clickhouse
+  const found = await clickhouse.rows<{ rows: string }>(
+    `SELECT (SELECT count() FROM ${database}.${pointsTable.name}) + (SELECT sum(count) FROM ${database}.${chunksTable.name}) AS rows`,
+  )
   return Number(found[0]?.rows)
 }
 

@@ -98,13 +98,19 @@ export const experimentTables: readonly Table[] = [pointsTable, chunksTable, sys
  * The columns of `points`, of the points of both tables, and of resource usage if asked for, where a condition on columns that rows
  * and chunks have in common is met.
  */
-export function selectPointRows({ database }: Layout, condition: string, { withSystem = false } = {}): string {
+export function selectPointRows(
+  { database }: Layout,
+  condition: string,
+  { withSystem = false, withChunks = true } = {},
+): string {
   const names = pointsTable.columns.map((it) => ('storedAs' in it ? it.storedAs.name : it.name))
   const ofChunks = names.map((it) => (it === 'value_bits' ? 'bits AS value_bits' : it)).join(', ')
   const ofRows = (table: string) => `SELECT ${names.join(', ')} FROM ${database}.${table} FINAL WHERE ${condition}`
   return [
     ofRows(pointsTable.name),
-    `SELECT ${ofChunks} FROM ${database}.${chunksTable.name} FINAL ${unfolded} PREWHERE ${condition}`,
+    ...(withChunks
+      ? [`SELECT ${ofChunks} FROM ${database}.${chunksTable.name} FINAL ${unfolded} PREWHERE ${condition}`]
+      : []),
     ...(withSystem ? [ofRows(systemPointsTable.name)] : []),
   ].join(' UNION ALL ')
 }

@@ -20,6 +20,8 @@ export type RangeSeries = {
   low: { step: bigint; time: bigint }
   high: { step: bigint; time: bigint }
   hasSteps: boolean
+  /** Whether points of the experiment may be stored as chunks. */
+  hasChunks: boolean
 }
 
 export type Range = {
@@ -45,7 +47,7 @@ const timeOfRow = `if(bitAnd(present, ${present.timestamp}) != 0, timestamp, rec
  */
 export async function findSeries(
   clickhouse: ClickHouse,
-  experiments: { id: bigint; startTimeMs: bigint }[],
+  experiments: { id: bigint; startTimeMs: bigint; hasChunks: boolean }[],
   names: string[],
 ): Promise<RangeSeries[]> {
   const where = `WHERE experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}
@@ -60,11 +62,12 @@ export async function findSeries(
     `${names.some((it) => it.includes('sys.')) ? `SELECT * FROM (${summaries} UNION ALL ${system})` : summaries} ORDER BY ${seriesKey}`,
     { ids: experiments.map((it) => it.id), names },
   )
-  const starts = new Map(experiments.map((it) => [it.id, it.startTimeMs]))
+  const experimentOf = new Map(experiments.map((it) => [it.id, it]))
   const integer = (text: string | undefined) => BigInt(text ?? 0)
   return rows.map((it) => ({
     experimentId: integer(it.experiment_id),
-    startTimeMs: starts.get(integer(it.experiment_id)) ?? 0n,
+    startTimeMs: experimentOf.get(integer(it.experiment_id))?.startTimeMs ?? 0n,
+    hasChunks: experimentOf.get(integer(it.experiment_id))?.hasChunks ?? true,
     metric: String(it.metric),
     context: String(it.context),
     rows: Number(it.points),
@@ -88,6 +91,7 @@ export function selectRange(
   const { points, chunks } = toConditions(range, steps)
   const rows = selectStoredPoints(clickhouse, {
     withSystem: series.some((it) => it.metric.startsWith('sys.')),
+    withChunks: series.some((it) => it.hasChunks),
     isFinal: true,
     columns: 'experiment_id, ',
     series: isOfSeries(series),
@@ -103,7 +107,7 @@ export function selectRange(
   const within = bounds.length === 0 ? '' : `WHERE NOT has_x OR (${bounds.join(' AND ')})`
   if (typeof x === 'object') {
     return `SELECT rows.*, found.x_value AS x, found.is_found AS has_x FROM (${rows}) AS rows LEFT JOIN (
-      ${selectXs(clickhouse, range)}) AS found
+      ${selectXs(clickhouse, series, range)}) AS found
       ON rows.experiment_id = found.x_experiment AND rows.step = found.x_step AND ${has(present.step)} = found.is_found
       ${within}`
   }
@@ -127,10 +131,11 @@ export const placeOf = (series: RangeSeries[]) => (series.length === 1 ? 'toUInt
 export const typeOf = (x: RangeX) => (typeof x === 'object' ? 'Float64' : 'Int64')
 
 /** The value of the other metric at each step: of several, the newest. Those that are not finite have no place on an axis. */
-function selectXs(clickhouse: ClickHouse, { x, acceptedUntilMs }: Range): string {
+function selectXs(clickhouse: ClickHouse, series: RangeSeries[], { x, acceptedUntilMs }: Range): string {
   const hasContext = typeof x === 'object' && x.context !== undefined
   const rows = selectStoredPoints(clickhouse, {
     withSystem: typeof x === 'object' && x.metric.includes('sys.'),
+    withChunks: series.some((it) => it.hasChunks),
     isFinal: true,
     columns: 'experiment_id, ',
     series: `experiment_id IN {ids:Array(UInt64)}

@@ -182,7 +182,7 @@ const slotOf = (series: RangeSeries[], bucket: string) =>
 /** Chunks that lie in one bucket are counted there as they are; the points of all others one by one. */
 function selectParts(clickhouse: ClickHouse, series: RangeSeries[], range: Range): string {
   const names = Object.keys(parts) as (keyof typeof parts)[]
-  const whole = describeWhole(range)
+  const whole = series.some((it) => it.hasChunks) ? describeWhole(range) : undefined
   const ofPoints = `SELECT ${slotOf(series, `if(has_x, ${bucketOf(range, 'x')}, ${noBucket})`)},
       ${names.map((it) => `${parts[it].ofPoints} AS p_${it}`).join(', ')}
     FROM (${selectRange(clickhouse, series, range, { exceptChunks: whole?.condition })}) GROUP BY slot`

@@ -19,6 +19,8 @@ export type SeriesName = {
   name: string
   /** Only this context. */
   context: string | undefined
+  /** Whether points of the experiment may be stored as chunks. To read both tables takes half as long again. */
+  hasChunks: boolean
 }
 
 export const jsonSettings = `SETTINGS output_format_json_array_of_rows = 1, output_format_json_quote_64bit_integers = 0,
@@ -45,10 +47,14 @@ export function streamLongSeries(clickhouse: ClickHouse, series: SeriesName): Pr
 }
 
 /** Every stored point of an experiment, resource usage too, as a JSON array: ordered by metric, context, step and time. */
-export function streamAllSeries(clickhouse: ClickHouse, experimentId: bigint): Promise<Readable> {
+export function streamAllSeries(
+  clickhouse: ClickHouse,
+  { experimentId, hasChunks }: Pick<SeriesName, 'experimentId' | 'hasChunks'>,
+): Promise<Readable> {
   const series = 'experiment_id = {experiment:UInt64}'
+  const points = selectStoredPoints(clickhouse, { withSystem: true, withChunks: hasChunks, isFinal: true, series })
   return clickhouse.stream(
-    `SELECT ${pointObject} FROM (${selectStoredPoints(clickhouse, { withSystem: true, isFinal: true, series })}) AS p
+    `SELECT ${pointObject} FROM (${points}) AS p
      ORDER BY p.metric, p.context, p.step, p.time, p.request_hi, p.request_lo, p.place ${jsonSettings} FORMAT JSONEachRow`,
     { experiment: String(experimentId) },
   )
@@ -105,6 +111,7 @@ export function matchesSeries({ name, context }: SeriesName): string {
 export function selectPoints(clickhouse: ClickHouse, series: SeriesName, { isFinal }: { isFinal: boolean }): string {
   return selectStoredPoints(clickhouse, {
     withSystem: isOfSystem(series),
+    withChunks: series.hasChunks,
     isFinal,
     series: matchesSeries(series),
   })
@@ -112,6 +119,7 @@ export function selectPoints(clickhouse: ClickHouse, series: SeriesName, { isFin
 
 type StoredPoints = {
   withSystem: boolean
+  withChunks: boolean
   isFinal: boolean
   /** A condition on the experiment, the metric and the context. */
   series: string
@@ -127,7 +135,16 @@ type StoredPoints = {
 /** The rows of all points that meet the conditions, with or without resource usage. */
 export function selectStoredPoints(
   clickhouse: ClickHouse,
-  { withSystem, isFinal, series, points = 'true', chunks = 'true', exceptChunks = 'false', columns = '' }: StoredPoints,
+  {
+    withSystem,
+    withChunks,
+    isFinal,
+    series,
+    points = 'true',
+    chunks = 'true',
+    exceptChunks = 'false',
+    columns = '',
+  }: StoredPoints,
 ): string {
   const { database } = clickhouse
   const selected = `SELECT ${columns}metric, context`
@@ -137,8 +154,12 @@ export function selectStoredPoints(
     FROM ${database}.${table} ${final} WHERE ${series} AND ${points}`
   return [
     ofRows(pointsTable.name),
-    `${selected}, reinterpretAsFloat64(bits) AS value, ${fields}
-     FROM ${database}.${chunksTable.name} ${final} ${unfolded} PREWHERE ${series} AND ${chunks} AND NOT (${exceptChunks}) WHERE ${points}`,
+    ...(withChunks
+      ? [
+          `${selected}, reinterpretAsFloat64(bits) AS value, ${fields} FROM ${database}.${chunksTable.name} ${final} ${unfolded}
+           PREWHERE ${series} AND ${chunks} AND NOT (${exceptChunks}) WHERE ${points}`,
+        ]
+      : []),
     ...(withSystem ? [ofRows(systemPointsTable.name)] : []),
   ].join(' UNION ALL ')
 }

@@ -44,7 +44,10 @@ export async function readShortSeries(
   const limit = Math.min(most, pointsMax)
   const columns =
     'metric, context, step, timestamp, received, epoch, value_bits, request_hi, request_lo, place, present'
-  const points = selectPointRows(clickhouse, matchesSeries(series), { withSystem: isOfSystem(series) })
+  const points = selectPointRows(clickhouse, matchesSeries(series), {
+    withSystem: isOfSystem(series),
+    withChunks: series.hasChunks,
+  })
   const stream = await clickhouse.stream(`SELECT ${columns} FROM (${points}) LIMIT {limit:UInt32} FORMAT RowBinary`, {
     ...seriesParams(series),
     limit: limit + 1,

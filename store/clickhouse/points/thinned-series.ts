@@ -104,8 +104,12 @@ function selectRows(clickhouse: ClickHouse, series: SeriesName, found: Found[]):
     `SELECT ${place} AS place, ${storedValue} AS value, ${fields} FROM ${database}.${table} WHERE ${where}`
   return [
     ofRows(pointsTable.name),
-    `SELECT series AS place, reinterpretAsFloat64(bits) AS value, ${fields} FROM (
-       SELECT *, ${place} AS series FROM ${database}.${chunksTable.name} WHERE ${where}) ${unfolded}`,
+    ...(series.hasChunks
+      ? [
+          `SELECT series AS place, reinterpretAsFloat64(bits) AS value, ${fields} FROM (
+             SELECT *, ${place} AS series FROM ${database}.${chunksTable.name} WHERE ${where}) ${unfolded}`,
+        ]
+      : []),
     ...(isOfSystem(series) ? [ofRows(systemPointsTable.name)] : []),
   ].join(' UNION ALL ')
 }

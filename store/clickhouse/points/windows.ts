@@ -27,6 +27,7 @@ export async function readMetricWindows(clickhouse: ClickHouse, wanted: Wanted):
          toString(minIf(value, NOT isNaN(value))) AS least, toString(maxIf(value, NOT isNaN(value))) AS greatest
        FROM (${selectStoredPoints(clickhouse, {
          withSystem: false,
+         withChunks: true,
          isFinal: true,
          columns: 'experiment_id, ',
          series: `experiment_id IN {experiments:Array(UInt64)} AND metric = {metric:String}

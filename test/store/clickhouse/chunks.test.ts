@@ -87,11 +87,11 @@ const start = { receivedMs: 0n, high: 0n, low: 0n, place: 0n }
 async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<string, unknown>> {
   const found: Record<string, unknown> = {}
   const { signal } = new AbortController()
-  const run = { id, startTimeMs: 1_000n }
-  const of = (name: string) => ({ experimentId: id, name, context: undefined })
+  const run = { id, startTimeMs: 1_000n, hasChunks: true }
+  const of = (name: string) => ({ experimentId: id, name, context: undefined, hasChunks: true })
   const shown = (it: unknown) =>
     JSON.stringify(it, (key, value) => (key === 'id' || key === 'experimentId' ? 0 : toText(value)))
-  found.all = await text(await streamAllSeries(clickhouse, id))
+  found.all = await text(await streamAllSeries(clickhouse, { experimentId: id, hasChunks: true }))
   found.summary = await text(await streamSummary(clickhouse, id))
   found.values = shown([...((await readSummaryValues(clickhouse, [id], 'all')).get(id) ?? [])].toSorted())
   found.latest = shown([...((await readLatestPoints(clickhouse, [id])).get(id) ?? [])])

@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Database, openDatabase } from '../../../store/postgres/database.ts'
-import { findWritableExperiments, insertExperiment } from '../../../store/postgres/experiments/experiments.ts'
+import {
+  findWritableExperiments,
+  insertExperiment,
+  markChunks,
+} from '../../../store/postgres/experiments/experiments.ts'
 import { createUser, openOwnStores, uniqueName } from '../../kit/service.ts'
 
 let database: Database
@@ -54,4 +58,13 @@ it('an experiment that a process of an earlier version creates has rows', async 
     [key, user.projectId, user.id],
   )
   expect(await takesChunks(key)).toBe(false)
+})
+
+it('an experiment is read from one table until its first chunk was noted', async () => {
+  const [noted, other] = [await create(), await create()]
+  const [found] = (await findWritableExperiments(database, user.id, [noted])).values()
+  await markChunks(database, [found?.id as bigint])
+
+  const both = await findWritableExperiments(database, user.id, [noted, other])
+  expect([noted, other].map((it) => both.get(it)?.hasChunks)).toEqual([true, false])
 })
