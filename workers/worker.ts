@@ -158,7 +158,12 @@ function createCounts(metricsRegistry: Registry) {
   const labelNames = ['table'] as const
   const registers = [metricsRegistry]
   return {
-    rows: new Counter({ name: 'svc_rows_stored_total', help: 'Rows inserted into ClickHouse', labelNames, registers }),
+    rows: new Counter({
+      name: 'svc_rows_stored_total',
+      help: 'Rows inserted into ClickHouse; a chunk of points is one',
+      labelNames,
+      registers,
+    }),
     deadRows: new Counter({
       name: 'svc_rows_set_aside_total',
       help: 'Rows that ClickHouse refused for good, kept as dead letters',

@@ -83,15 +83,16 @@ async function store(requests: Request[]) {
 const names = ['loss', 'train_acc', 'b_c']
 const start = { receivedMs: 0n, high: 0n, low: 0n, place: 0n }
 
-/** What every read answers of an experiment, without its id. */
+/** What every read answers of an experiment, without its id. That of rows is read as one without chunks. */
 async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<string, unknown>> {
   const found: Record<string, unknown> = {}
   const { signal } = new AbortController()
-  const run = { id, startTimeMs: 1_000n, hasChunks: true }
-  const of = (name: string) => ({ experimentId: id, name, context: undefined, hasChunks: true })
+  const hasChunks = id === chunks
+  const run = { id, startTimeMs: 1_000n, hasChunks }
+  const of = (name: string) => ({ experimentId: id, name, context: undefined, hasChunks })
   const shown = (it: unknown) =>
     JSON.stringify(it, (key, value) => (key === 'id' || key === 'experimentId' ? 0 : toText(value)))
-  found.all = await text(await streamAllSeries(clickhouse, { experimentId: id, hasChunks: true }))
+  found.all = await text(await streamAllSeries(clickhouse, { experimentId: id, hasChunks }))
   found.summary = await text(await streamSummary(clickhouse, id))
   found.values = shown([...((await readSummaryValues(clickhouse, [id], 'all')).get(id) ?? [])].toSorted())
   found.latest = shown([...((await readLatestPoints(clickhouse, [id])).get(id) ?? [])])
@@ -117,7 +118,7 @@ async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<s
       found[`chart ${pointsMax}`] = withoutId(await text(await streamChart(clickhouse, chart)))
     }
     const series = await findSeries(clickhouse, [run], names)
-    found.found = shown(series)
+    found.found = shown(series.map(({ hasChunks: _, ...it }) => it))
     const xs: RangeX[] = ['step', 'time', 'relative', 'epoch', { metric: 'loss', context: undefined }]
     for (const x of xs) {
       for (const bounds of [[undefined, undefined] as const, [2, 40] as const]) {
@@ -127,7 +128,9 @@ async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<s
         if (!extent) continue
         for (const points of [1, 4, 9]) {
           const ranges = await readRanges(clickhouse, series, range, { extent, points })
-          const lines = ranges.map((it) => shown([it.series, it.total, it.withoutX, it.columns]))
+          const lines = ranges.map((it) =>
+            shown([it.series.metric, it.series.context, it.total, it.withoutX, it.columns]),
+          )
           found[`range ${JSON.stringify(x)} ${bounds} ${points}`] = lines.toSorted()
         }
       }
