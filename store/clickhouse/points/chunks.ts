@@ -29,6 +29,8 @@ const words =
   'arrayMap(bits -> bitXor(bits, if(bitTest(bits, 63), 18446744073709551615, 9223372036854775808)), value_bits)'
 const isAscending = (array: string) =>
   `arrayAll((before, after) -> before <= after, arrayPopBack(${array}), arrayPopFront(${array}))`
+const summedLeast = 100
+const whenSummed = (value: string) => `if(is_summed, ${value}, 0)`
 const float = (bits: string) => `reinterpretAsFloat64(${bits})`
 
 export const chunksTable = {
@@ -71,14 +73,21 @@ export const chunksTable = {
       codec: 'ZSTD(1)',
       from: `empty(presents) AND notEmpty(value_bits) AND ${nonFinite} = 0 AND ${isAscending('steps')} AND ${isAscending('timestamps')}`,
     },
-    // Of equal values the first; `least` to `total` are those of a plain chunk.
+    // Of equal values the first.
     { name: 'least_at', type: 'UInt32', codec: 'ZSTD(1)', from: `indexOf(${words}, arrayMin(${words}))` },
     { name: 'greatest_at', type: 'UInt32', codec: 'ZSTD(1)', from: `indexOf(${words}, arrayMax(${words}))` },
-    { name: 'least', type: 'Float64', codec: 'ZSTD(1)', from: float('value_bits[least_at]') },
-    { name: 'greatest', type: 'Float64', codec: 'ZSTD(1)', from: float('value_bits[greatest_at]') },
-    { name: 'first_value', type: 'Float64', codec: 'ZSTD(1)', from: float('value_bits[1]') },
-    { name: 'last_value', type: 'Float64', codec: 'ZSTD(1)', from: float('value_bits[-1]') },
-    { name: 'total', type: 'Float64', codec: 'ZSTD(1)', from: `arraySum(bits -> ${float('bits')}, value_bits)` },
+    /** Buckets take it as a whole. Of a small chunk, the five values below would be a third of its bytes. */
+    { name: 'is_summed', type: 'UInt8', codec: 'ZSTD(1)', from: `is_plain AND count >= ${summedLeast}` },
+    { name: 'least', type: 'Float64', codec: 'ZSTD(1)', from: whenSummed(float('value_bits[least_at]')) },
+    { name: 'greatest', type: 'Float64', codec: 'ZSTD(1)', from: whenSummed(float('value_bits[greatest_at]')) },
+    { name: 'first_value', type: 'Float64', codec: 'ZSTD(1)', from: whenSummed(float('value_bits[1]')) },
+    { name: 'last_value', type: 'Float64', codec: 'ZSTD(1)', from: whenSummed(float('value_bits[-1]')) },
+    {
+      name: 'total',
+      type: 'Float64',
+      codec: 'ZSTD(1)',
+      from: whenSummed(`arraySum(bits -> ${float('bits')}, value_bits)`),
+    },
   ],
   primaryKey: ['experiment_id', 'metric', 'context', 'first_step'],
   identity: ['request_hi', 'request_lo', 'first_place', 'digest'],

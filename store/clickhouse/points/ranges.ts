@@ -204,7 +204,7 @@ function describeWhole(range: Range): { condition: string; low: string; high: st
     x === 'step' ? `step_${side}` : x === 'time' ? `time_${side}` : `time_${side} - ${startOf}`
   const [low, high] = [end('low'), end('high')]
   const conditions = [
-    'is_plain',
+    'is_summed',
     ...(x === 'step' ? [`bitAnd(present_all, ${present.step}) != 0`] : []),
     ...(from === undefined ? [] : [`${low} >= {from:Int64}`]),
     ...(to === undefined ? [] : [`${high} <= {to:Int64}`]),
