@@ -68,13 +68,13 @@ await runCommand(async (closers) => {
     return body.byteLength
   }
   const drawn = (experimentKey: string) => async () => {
-    const answer = await fetch(`${system.readUrl}/api/rest/v2/experiment/metrics/ranges`, {
+    const answer = await fetch(`${system.readUrl}/api/rest/v2/experiments/series`, {
       method: 'POST',
       headers: { authorization: stores.apiKey, 'content-type': 'application/json' },
       body: JSON.stringify({ series: [{ experimentKey, metricName: nameOf(0) }], points: buckets }),
     })
     const body = await answer.arrayBuffer()
-    if (answer.status !== 200) throw new Error(`ranges was answered ${answer.status}.`)
+    if (answer.status !== 200) throw new Error(`experiments/series was answered ${answer.status}.`)
     return body.byteLength
   }
   const plain = `SELECT intDiv(step, ${longSteps / buckets}) AS bucket, min(${storedValue}), max(${storedValue})
