@@ -387,7 +387,7 @@ describe('a connection', () => {
     idle.send(request('1'))
     await idle.answers(1)
     busy.send(request('2', { path: '/later' }))
-    await sleep(50)
+    await eventually(() => expect(holding).toEqual(['/later']))
     fastPath.drain()
     release.resolve()
     expect(await busy.answers(1)).toEqual(['quick 2'])
