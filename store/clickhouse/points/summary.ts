@@ -104,11 +104,20 @@ export const selectSummary = (points: string, where = 'true') =>
      SELECT ${series}, ${aggregates.map((it) => `${it.from} AS ${it.name}`).join(', ')}
      FROM ${points} WHERE ${where} GROUP BY ${series}`
 
-/** The same from chunks. Of a plain chunk, the three points are among its least, its greatest and its last. */
+/**
+ * The same from chunks. Of a plain chunk, the three points are among its least, its greatest and its last. What is joined are the
+ * points themselves: with their places, the lists of the chunk would be copied for each of its points.
+ */
 export const selectSummaryOfChunks = (chunks: string, where = 'true') => {
-  const found = 'if(chunk.is_plain, arrayDistinct([least_at, greatest_at, count]), arrayEnumerate(chunk.value_bits))'
+  const picked = (of: (at: string) => string, all: string) =>
+    `if(is_plain, [${['least_at', 'greatest_at', 'count'].map(of).join(', ')}], ${all})`
+  const field = (list: string) => picked((at) => `${list}[${at}]`, `arrayResize(${list}, count)`)
+  const place = picked(
+    (at) => `toUInt32(if(empty(places), first_place + ${at} - 1, places[${at}]))`,
+    'if(empty(places), arrayMap(at -> toUInt32(first_place + at), range(count)), arrayResize(places, count))',
+  )
   const ofChunk: Record<string, string> = {
-    rows: 'sumIf(points, is_last)',
+    rows: 'sum(points)',
     step_low: 'min(low_step)',
     step_high: 'max(high_step)',
     time_low: 'min(low_time)',
@@ -119,12 +128,13 @@ export const selectSummaryOfChunks = (chunks: string, where = 'true') => {
   }
   return `WITH ${withTime}, ${currentKey} AS current_key
      SELECT ${series}, ${aggregates.map((it) => `${ofChunk[it.name] ?? it.from} AS ${it.name}`).join(', ')}
-     FROM (SELECT ${series}, request_hi, request_lo, received, chunk.value_bits[at] AS value_bits, steps[at] AS step,
-         timestamps[at] AS timestamp, toUInt32(if(empty(places), first_place + at - 1, places[at])) AS place,
-         if(empty(presents), chunk.present_all, presents[at]) AS present, toUInt64(count) AS points, at = count AS is_last,
-         step_low AS low_step, step_high AS high_step, time_low AS low_time, time_high AS high_time, has_nan AS any_nan,
-         chunk.present_all AS bits_all, present_any AS bits_any
-       FROM ${chunks} AS chunk ARRAY JOIN ${found} AS at WHERE ${where})
+     FROM (SELECT ${series}, request_hi, request_lo, received, bits AS value_bits, step_of AS step, timestamp_of AS timestamp,
+         place_of AS place, present_of AS present, points, step_low AS low_step, step_high AS high_step, time_low AS low_time,
+         time_high AS high_time, has_nan AS any_nan, present_all AS bits_all, present_any AS bits_any
+       FROM ${chunks} ARRAY JOIN ${field('value_bits')} AS bits, ${field('steps')} AS step_of, ${field('timestamps')} AS timestamp_of,
+         ${place} AS place_of, arrayResize(presents, if(is_plain, 3, count), present_all) AS present_of,
+         arrayResize([toUInt64(count)], if(is_plain, 3, count)) AS points
+       WHERE ${where})
      GROUP BY ${series}`
 }
 
