@@ -1,19 +1,21 @@
 import { describeTerminal } from '../cli/terminal/terminal.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { storedValue } from '../store/clickhouse/points/tables.ts'
+import { openDatabase } from '../store/postgres/database.ts'
+import { markChunks } from '../store/postgres/experiments/experiments.ts'
 import { contextOf, nameOf } from '../test/kit/curves.ts'
 import { readCommand, runCommand, say } from './command.ts'
 import { measureBytesPerPoint } from './contenders/stored-points.ts'
 import { openBenchStores } from './contenders/stores.ts'
 import { startSystem } from './contenders/system.ts'
 import { createExperiments } from './load/experiments.ts'
-import { storeSeries } from './load/stored-series.ts'
+import { storeChunks, storeSeries } from './load/stored-series.ts'
 import { renderTable, spread } from './report/report.ts'
 import { describeMachine, keepResults } from './report/results.ts'
 
 /**
  * `npm run bench:reads`: measures sequential reads over HTTP until the end of each answer: a series of 10 million points as
- * 1,000 buckets, one of 400 points, and the summary of 10,000 metrics. The first alternates with the simplest query that
+ * 1,000 buckets, one of 400 points, both stored as rows and as chunks, and the summary of 10,000 metrics. The first alternates with the simplest query that
  * returns 1,000 buckets directly from ClickHouse.
  */
 const usage = `Usage: npm run bench:reads -- [--rounds N] [--seconds N] [--json]\n`
@@ -43,13 +45,18 @@ await runCommand(async (closers) => {
   })
   const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl, readTimeoutMs: 300_000 })
   closers.push(() => clickhouse.close())
-  const { keys, ids } = await createExperiments(system.readUrl, stores, 3)
-  const [long, short, wide] = keys.map((key, index) => ({ key, id: BigInt(ids[index] as string) }))
-  if (!long || !short || !wide) throw new Error('The experiments could not be made.')
+  const { keys, ids } = await createExperiments(system.readUrl, stores, 4)
+  const [long, short, wide, chunked] = keys.map((key, index) => ({ key, id: BigInt(ids[index] as string) }))
+  if (!long || !short || !wide || !chunked) throw new Error('The experiments could not be made.')
   say('Writing 10 million points of one series, and the others')
   await storeSeries(clickhouse, long.id, { metrics: 1, steps: longSteps })
   await storeSeries(clickhouse, short.id, { metrics: 50, steps: shortSteps })
   await storeSeries(clickhouse, wide.id, { metrics: wideMetrics, steps: wideSteps })
+  const database = openDatabase({ url: stores.urls.postgresUrl, connectionsMax: 1, onError: () => undefined })
+  closers.push(() => database.close())
+  await markChunks(database, [chunked.id])
+  await storeChunks(clickhouse, chunked.id, { metrics: 1, steps: longSteps })
+  await storeChunks(clickhouse, chunked.id, { metrics: 50, steps: shortSteps })
   // Waits for merges that are still running.
   const bytesPerPoint = await measureBytesPerPoint(clickhouse)
 
@@ -58,6 +65,16 @@ await runCommand(async (closers) => {
     const answer = await fetch(url, { headers: { authorization: stores.apiKey } })
     const body = await answer.arrayBuffer()
     if (answer.status !== 200) throw new Error(`${path} was answered ${answer.status}.`)
+    return body.byteLength
+  }
+  const drawn = (experimentKey: string) => async () => {
+    const answer = await fetch(`${system.readUrl}/api/rest/v2/experiments/series`, {
+      method: 'POST',
+      headers: { authorization: stores.apiKey, 'content-type': 'application/json' },
+      body: JSON.stringify({ series: [{ experimentKey, metricName: nameOf(0) }], points: buckets }),
+    })
+    const body = await answer.arrayBuffer()
+    if (answer.status !== 200) throw new Error(`experiments/series was answered ${answer.status}.`)
     return body.byteLength
   }
   const plain = `SELECT intDiv(step, ${longSteps / buckets}) AS bucket, min(${storedValue}), max(${storedValue})
@@ -83,6 +100,22 @@ await runCommand(async (closers) => {
       name: 'short',
       about: 'a series of 400 points, whole',
       call: overHttp('metrics/get-metric', { experimentKey: short.key, metricName: nameOf(1) }),
+    },
+    {
+      name: 'buckets-chunks',
+      about: '10 million points as 1,000 buckets, stored as chunks of 1,000',
+      call: overHttp('metrics/get-metric', {
+        experimentKey: chunked.key,
+        metricName: nameOf(0),
+        maxPoints: String(2 * buckets),
+      }),
+    },
+    { name: 'drawn', about: 'the same points as a page draws them, stored as rows', call: drawn(long.key) },
+    { name: 'drawn-chunks', about: 'and stored as chunks of 1,000', call: drawn(chunked.key) },
+    {
+      name: 'short-chunks',
+      about: 'a series of 400 points, whole, stored as a chunk',
+      call: overHttp('metrics/get-metric', { experimentKey: chunked.key, metricName: nameOf(1) }),
     },
     {
       name: 'summary',

@@ -12,6 +12,9 @@ const idempotencyKeyCharactersMax = 200
 const topBit = 2n ** 63n
 const low63Bits = topBit - 1n
 
+/** Whether a client named the request. */
+export const isKeyed = ({ high }: RequestId): boolean => high >= topBit
+
 /**
  * Gives every request an identity. Without an `Idempotency-Key` it comes from a sequence of this process (random bits would
  * cost 4.3 bytes a point on disk, a sequence costs next to nothing). With one it is a digest of the key, the same for every

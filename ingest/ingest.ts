@@ -87,6 +87,7 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
 
   const committers = {
     metrics: await openCommitter('metrics'),
+    metricChunks: await openCommitter('metricChunks'),
     systemMetrics: await openCommitter('systemMetrics'),
     output: await openCommitter('output'),
     events: await openCommitter('events'),

@@ -1,9 +1,11 @@
 import type { z } from 'zod'
 import { fastRoute, type Route, type RouteDescription, toEnvelope } from '../http/route.ts'
+import { createBatchLoader } from '../runtime/batch-loader.ts'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
+import type { chunksTable } from '../store/clickhouse/points/chunks.ts'
 import type { outputLinesTable, pointsTable, systemPointsTable } from '../store/clickhouse/points/tables.ts'
 import type { Database } from '../store/postgres/database.ts'
-import type { WritableExperiment } from '../store/postgres/experiments/experiments.ts'
+import { markChunks, type WritableExperiment } from '../store/postgres/experiments/experiments.ts'
 import type { Committer } from './committer.ts'
 import {
   cpuMetrics,
@@ -15,15 +17,18 @@ import {
   output,
   ramMetrics,
 } from './descriptions.ts'
+import type { Origin } from './identity.ts'
 import type { MlflowPoints } from './mlflow/points.ts'
 import { createMlflowWriteRoutes } from './mlflow/routes.ts'
 import { identifyOutput, withoutUptimes } from './output/logging-client.ts'
 import { pushLines } from './output/rows.ts'
-import { countPoints, readBatch, readEnvelope } from './points/batch.ts'
+import { type Batch, countPoints, readBatch, readEnvelope } from './points/batch.ts'
+import { isChunked, pushChunks } from './points/chunks.ts'
 import { type LoggedPoints, ownIdentity, readLoggedBatch, toWrongPoints } from './points/logged-batch.ts'
 import { readMetric } from './points/metric.ts'
 import { type PointRows, pushPoints } from './points/rows.ts'
-import type { Dropped } from './points/series-limits.ts'
+import type { Dropped, Limited } from './points/series-limits.ts'
+import { countKept, pushRows } from './points/series-points.ts'
 import {
   type Reading,
   type SystemBody,
@@ -38,9 +43,10 @@ import { createWriteHandlers, type WriteDeps } from './write.ts'
 type Deps = WriteDeps & {
   database: Database
   /** Removes points over the limit on metric names or on points per metric from the lists. */
-  limitSeries(experiment: WritableExperiment, rows: PointRows): Dropped | Promise<Dropped>
+  limitSeries(experiment: WritableExperiment, rows: Limited): Dropped | Promise<Dropped>
   committers: {
     metrics: Committer<typeof pointsTable>
+    metricChunks: Committer<typeof chunksTable>
     systemMetrics: Committer<typeof systemPointsTable>
     output: Committer<typeof outputLinesTable>
   }
@@ -53,13 +59,36 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
   const toHandler = createWriteHandlers(deps)
 
   /** Drops the points over a limit and counts them for the experiment's metadata. */
-  function dropOverLimits<Rows extends PointRows>(experiment: WritableExperiment, rows: Rows) {
+  function dropOverLimits<Rows extends Limited>(experiment: WritableExperiment, rows: Rows) {
     return mapMaybeAsync(limitSeries(experiment, rows), ({ overNames, overPoints }) => {
       const { id } = experiment
       if (overNames > 0) deps.counters.throttled('metrics', id, overNames, 'metric points: too many metric names')
       if (overPoints > 0) deps.counters.throttled('metrics', id, overPoints, 'metric points: too many of one metric')
       return { rows, throttled: overNames + overPoints }
     })
+  }
+
+  const commitPoints = (committer: Committer<typeof pointsTable>, origin: Origin, { points, rowIndexes }: PointRows) =>
+    committer.commit(origin.receivedMs, points.length, (block) => pushPoints(block, origin, points, rowIndexes))
+
+  const noteChunks = createBatchLoader(async (ids: bigint[]) => {
+    await markChunks(database, ids)
+    return new Map<bigint, never>()
+  })
+
+  /** In the form that the request has by itself, so that a repetition has the same. */
+  async function commitBatch(origin: Origin, batch: Batch, experiment: WritableExperiment) {
+    const { series } = batch
+    const count = countKept(series)
+    if (!experiment.takesChunks || !isChunked(batch)) {
+      return await committers.metrics.commit(origin.receivedMs, count, (block) => pushRows(block, origin, series))
+    }
+    if (!experiment.hasChunks) {
+      await noteChunks(experiment.id)
+      // What was found is kept for some seconds.
+      experiment.hasChunks = true
+    }
+    await committers.metricChunks.commit(origin.receivedMs, count, (block) => pushChunks(block, origin, series))
   }
 
   const systemRoute = <Fields extends z.ZodType<SystemBody>>(
@@ -72,7 +101,6 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
       handle: toHandler({
         type: 'systemMetrics',
         call,
-        committer: committers.systemMetrics,
         readEnvelope: (body: z.output<Fields>) => ({
           experimentKey: body.experimentKey,
           points: toSystemPoints(toReading(body), body),
@@ -80,7 +108,7 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
         countClaimed: ({ points }) => points.length,
         checkRows: ({ points }) => ({ points, rowIndexes: [...points.keys()] }),
         countAccepted: ({ points }) => points.length,
-        append: (block, origin, { points, rowIndexes }) => pushPoints(block, origin, points, rowIndexes),
+        commit: (origin, rows) => commitPoints(committers.systemMetrics, origin, rows),
         toAnswer: () => saved,
       }),
     })
@@ -96,32 +124,29 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
     ...logged,
     type: 'metrics',
     call: 'logged',
-    committer: committers.metrics,
     checkRows: ({ rows }: LoggedPoints, experiment) => dropOverLimits(experiment, rows),
     countAccepted: ({ rows }) => rows.points.length,
-    append: (block, origin, { rows }) => pushPoints(block, origin, rows.points, rows.rowIndexes),
+    commit: (origin, { rows }) => commitPoints(committers.metrics, origin, rows),
   })
 
   const writeMlflowPoints = toHandler({
     ...logged,
     type: 'metrics',
     call: 'mlflow',
-    committer: committers.metrics,
     readEnvelope: (points: MlflowPoints) => points,
     countClaimed: ({ rows }: MlflowPoints) => rows.points.length,
     checkRows: ({ rows }: MlflowPoints, experiment) => dropOverLimits(experiment, rows),
     countAccepted: ({ rows }) => rows.points.length,
-    append: (block, origin, { rows }) => pushPoints(block, origin, rows.points, rows.rowIndexes),
+    commit: (origin, { rows }) => commitPoints(committers.metrics, origin, rows),
   })
 
   const writeLoggedUsage = toHandler({
     ...logged,
     type: 'systemMetrics',
     call: 'logged-usage',
-    committer: committers.systemMetrics,
     checkRows: ({ rows }: LoggedPoints) => rows,
     countAccepted: ({ points }) => points.length,
-    append: (block, origin, { points, rowIndexes }) => pushPoints(block, origin, points, rowIndexes),
+    commit: (origin, rows) => commitPoints(committers.systemMetrics, origin, rows),
   })
 
   return [
@@ -146,12 +171,11 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
       handle: toHandler({
         type: 'metrics',
         call: 'metric',
-        committer: committers.metrics,
         readEnvelope: readMetric,
         countClaimed: () => 1,
         checkRows: ({ point }, experiment) => dropOverLimits(experiment, { points: [point], rowIndexes: [0] }),
         countAccepted: ({ rows }) => rows.points.length,
-        append: (block, origin, { rows }) => pushPoints(block, origin, rows.points, rows.rowIndexes),
+        commit: (origin, { rows }) => commitPoints(committers.metrics, origin, rows),
         toAnswer: () => saved,
       }),
     }),
@@ -161,16 +185,15 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
       handle: toHandler({
         type: 'metrics',
         call: 'batch',
-        committer: committers.metrics,
         readEnvelope,
         countClaimed: countPoints,
         checkRows: (envelope, experiment) => dropOverLimits(experiment, readBatch(envelope)),
-        countAccepted: ({ rows }) => rows.points.length,
-        append: (block, origin, { rows }) => pushPoints(block, origin, rows.points, rows.rowIndexes),
-        toAnswer({ rows: { points, rejected, rejectedCount }, throttled }) {
+        countAccepted: ({ rows }) => countKept(rows.series),
+        commit: (origin, { rows }, experiment) => commitBatch(origin, rows, experiment),
+        toAnswer({ rows: { series, rejected, rejectedCount }, throttled }) {
           const answer: z.input<typeof metricsBatch.answer> = {
             msg: 'Saved',
-            accepted: points.length,
+            accepted: countKept(series),
             rejected,
             rejectedCount,
             throttled,
@@ -190,13 +213,15 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
       handle: toHandler({
         type: 'output',
         call: 'output',
-        committer: committers.output,
         readEnvelope: (body: z.output<typeof output.body>, headers) => withoutUptimes(body, headers),
         identify: identifyOutput,
         countClaimed: ({ outputLines }) => outputLines.length,
         checkRows: (body) => body,
         countAccepted: ({ outputLines }) => outputLines.length,
-        append: pushLines,
+        commit: (origin, body) =>
+          committers.output.commit(origin.receivedMs, body.outputLines.length, (block) =>
+            pushLines(block, origin, body),
+          ),
         toAnswer: () => saved,
       }),
     }),

@@ -1,14 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Caller } from '../http/route.ts'
-import type { NativeBlock } from '../store/clickhouse/blocks/native-block.ts'
-import type { Table } from '../store/clickhouse/table.ts'
 import type { ExperimentType } from '../store/limits.ts'
 import type { WritableExperiment } from '../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../store/postgres/experiments/heartbeats.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 import type { Counters } from '../throttle/counters.ts'
 import type { Throttle } from '../throttle/throttle.ts'
-import type { Committer } from './committer.ts'
 import { createIdentities, type Origin, type RequestId } from './identity.ts'
 
 /**
@@ -35,11 +32,10 @@ export type WriteDeps = {
 /** The data types of experiments that go through a queue of the same name. */
 type StreamType = ExperimentType & QueueName
 
-type WriteParts<Body, Envelope extends { experimentKey: string }, Rows, T extends Table> = {
+type WriteParts<Body, Envelope extends { experimentKey: string }, Rows> = {
   type: StreamType
   /** Names the route in the scope of an `Idempotency-Key`. Stored in the identity of rows: never change one. */
   call: string
-  committer: Committer<T>
   /** Reads the experiment key and the unchecked rows. @throws HttpError */
   readEnvelope(body: Body, headers: IncomingHttpHeaders): Envelope
   /** The identity of a request whose client sends no `Idempotency-Key`, from what it does send; undefined: a new one. */
@@ -49,7 +45,8 @@ type WriteParts<Body, Envelope extends { experimentKey: string }, Rows, T extend
   /** Checks each row and drops those that must not be stored. */
   checkRows(envelope: Envelope, experiment: WritableExperiment): Rows | Promise<Rows>
   countAccepted(rows: Rows): number
-  append(block: NativeBlock<T>, origin: Origin, rows: Rows): void
+  /** Resolves when the queue has the rows. @throws HttpError `unavailable` */
+  commit(origin: Origin, rows: Rows, experiment: WritableExperiment): Promise<void>
   /** The answer, as JSON text. */
   toAnswer(rows: Rows): string
 }
@@ -66,10 +63,10 @@ export function createWriteHandlers({
 }: WriteDeps) {
   const toIdentity = createIdentities(startMs)
 
-  return function toHandler<Body, Envelope extends { experimentKey: string }, Rows, T extends Table>(
-    parts: WriteParts<Body, Envelope, Rows, T>,
+  return function toHandler<Body, Envelope extends { experimentKey: string }, Rows>(
+    parts: WriteParts<Body, Envelope, Rows>,
   ) {
-    const { type, call, committer } = parts
+    const { type, call } = parts
 
     // A hot path. An await costs a turn of the event loop, so only promises are awaited.
     return async function handle({ body, caller, headers }: Call<Body>): Promise<string> {
@@ -91,7 +88,7 @@ export function createWriteHandlers({
       if (accepted > 0) {
         const origin = { experimentId, identity, receivedMs: Date.now() }
         try {
-          await committer.commit(origin.receivedMs, accepted, (block) => parts.append(block, origin, rows))
+          await parts.commit(origin, rows, experiment)
         } catch (error) {
           throttle.giveBack({ type, experiment, keyId, count: claimed })
           throw error

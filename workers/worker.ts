@@ -40,7 +40,6 @@ type Settings = {
 const bytesMax = 16 * 1024 * 1024
 const gapMs = 150
 const gapMsMax = 600
-const busyRowsPerSecond = 15_000
 
 const dayMs = 24 * 3_600_000
 const defaultSweepEveryMs = 10 * 60_000
@@ -102,7 +101,7 @@ type InsertSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'tra
 }
 
 async function startInserts(name: QueueName, { backend, queries, clickhouse, tracing, log, count }: InsertSettings) {
-  const { table, jobsAtOnce, rowsMax } = queues[name]
+  const { table, jobsAtOnce, rowsMax, busyRowsPerSecond } = queues[name]
   const trace = tracing && createBatchTrace(tracing, name, table.name)
   const insertUntraced = (blocks: Buffer[]) => clickhouse.insertBlocks(table, blocks)
   const insert = trace ? (blocks: Buffer[]) => trace.insert(() => insertUntraced(blocks)) : insertUntraced
@@ -159,7 +158,12 @@ function createCounts(metricsRegistry: Registry) {
   const labelNames = ['table'] as const
   const registers = [metricsRegistry]
   return {
-    rows: new Counter({ name: 'svc_rows_stored_total', help: 'Rows inserted into ClickHouse', labelNames, registers }),
+    rows: new Counter({
+      name: 'svc_rows_stored_total',
+      help: 'Rows inserted into ClickHouse; a chunk of points is one',
+      labelNames,
+      registers,
+    }),
     deadRows: new Counter({
       name: 'svc_rows_set_aside_total',
       help: 'Rows that ClickHouse refused for good, kept as dead letters',

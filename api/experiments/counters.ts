@@ -6,7 +6,7 @@ import { countRows } from '../../store/clickhouse/row-counts.ts'
 import { type ExperimentType, experimentTypes } from '../../store/limits.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { listCounters } from '../../store/postgres/experiments/counters.ts'
-import { type QueueName, queues } from '../../store/queue/queues.ts'
+import { type QueueName, queues, queuesOf } from '../../store/queue/queues.ts'
 import type { Access } from '../access.ts'
 
 type Deps = {
@@ -26,8 +26,9 @@ export function createCounterRoutes({ database, clickhouse, access, queueDepth }
   async function count(type: ExperimentType, experimentId: bigint, accepted: number) {
     if (!isQueued(type)) return { accepted, stored: accepted, pending: 0 }
     // The queue first: rows that leave it in between are then counted as stored.
-    const depth = await queueDepth(type)
-    const stored = await countRows(clickhouse, queues[type].table.name, experimentId)
+    const depths = await Promise.all(queuesOf(type).map(queueDepth))
+    const depth = depths.reduce((sum, it) => sum + it, 0)
+    const stored = await countRows(clickhouse, queues[type].table, experimentId)
     const pending = depth === 0 ? 0 : Math.max(0, accepted - stored)
     return { accepted: stored + pending, stored, pending }
   }

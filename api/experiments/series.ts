@@ -65,7 +65,12 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
       shape: 'plain',
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)
-        const asSent = { experimentId: experiment.id, name: query.metricName, context: query.context }
+        const asSent = {
+          experimentId: experiment.id,
+          name: query.metricName,
+          context: query.context,
+          hasChunks: experiment.hasChunks,
+        }
         const decoded = { ...asSent, name: decodeAgain(query.metricName) }
         const series = decoded.name === asSent.name || (await hasSeries(clickhouse, asSent)) ? asSent : decoded
         const points =
@@ -88,7 +93,11 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
       shape: 'plain',
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)
-        return wrapStream('{"metrics":', await streamAllSeries(clickhouse, experiment.id), '}')
+        return wrapStream(
+          '{"metrics":',
+          await streamAllSeries(clickhouse, { experimentId: experiment.id, hasChunks: experiment.hasChunks }),
+          '}',
+        )
       },
     }),
   ]

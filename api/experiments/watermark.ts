@@ -1,4 +1,4 @@
-import type { QueueName } from '../../store/queue/queues.ts'
+import { type QueueName, queuesOf } from '../../store/queue/queues.ts'
 
 /** The longest time from acceptance to the queue. */
 const queuedAfterMs = 1_000
@@ -12,18 +12,23 @@ const queuedAfterMs = 1_000
 export function createWatermark(oldestAddedMs: (name: QueueName) => Promise<number | undefined>) {
   const reachedMs = new Map<QueueName, number>()
 
+  async function findOne(name: QueueName): Promise<number | undefined> {
+    // A block that is added after the question may be stored after the answer.
+    const askedMs = Date.now()
+    const addedMs = await oldestAddedMs(name)
+    if (addedMs === undefined) return undefined
+    const latestMs = askedMs - queuedAfterMs
+    // Not in the future where the clock was set back.
+    const foundMs = Math.min(Math.max(addedMs - queuedAfterMs, reachedMs.get(name) ?? 0), latestMs)
+    reachedMs.set(name, foundMs)
+    return foundMs
+  }
+
   return {
-    /** In ms since the Unix epoch; undefined while the queue is long, as after an outage. */
+    /** In ms since the Unix epoch; undefined while the queue, or one of the two of metrics, is long, as after an outage. */
     async find(name: QueueName): Promise<number | undefined> {
-      // A block that is added after the question may be stored after the answer.
-      const askedMs = Date.now()
-      const addedMs = await oldestAddedMs(name)
-      if (addedMs === undefined) return undefined
-      const latestMs = askedMs - queuedAfterMs
-      // Not in the future where the clock was set back.
-      const foundMs = Math.min(Math.max(addedMs - queuedAfterMs, reachedMs.get(name) ?? 0), latestMs)
-      reachedMs.set(name, foundMs)
-      return foundMs
+      const found = await Promise.all(queuesOf(name).map(findOne))
+      return found.reduce((least, it) => (least === undefined || it === undefined ? undefined : Math.min(least, it)))
     },
   }
 }

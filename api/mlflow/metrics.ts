@@ -38,7 +38,7 @@ export function createMlflowMetricRoutes({ clickhouse, find, awaitStored }: Deps
         const limit = Math.min(query.max_results ?? pointsMax, pointsMax)
         const offset = parseOffset(query.page_token)
         await awaitStored()
-        const series = { experimentId: run.id, name: query.metric_key, context: undefined }
+        const series = { experimentId: run.id, name: query.metric_key, context: undefined, hasChunks: run.hasChunks }
         const points = await readHistory(clickhouse, series, { limit: limit + 1, offset })
         return {
           metrics: points.slice(0, limit).map((it) => toMetric(query.metric_key, it)),
@@ -72,7 +72,7 @@ export function createMlflowMetricRoutes({ clickhouse, find, awaitStored }: Deps
         }
         const metrics = []
         for (const run of runs) {
-          const series = { experimentId: run.id, name: query.metric_key, context: undefined }
+          const series = { experimentId: run.id, name: query.metric_key, context: undefined, hasChunks: run.hasChunks }
           const points = await readStepsOfHistory(clickhouse, series, range)
           for (const it of points) metrics.push({ ...toMetric(query.metric_key, it), run_id: run.key })
         }

@@ -1,10 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { chunksTable } from '../../store/clickhouse/points/chunks.ts'
 import { summaryTable } from '../../store/clickhouse/points/summary.ts'
 import { pointsTable } from '../../store/clickhouse/points/tables.ts'
+import { sizeOf } from '../../store/clickhouse/row-counts.ts'
+
+const names = [pointsTable.name, chunksTable.name, summaryTable]
 
 /** Counts points in ClickHouse: cheap, and it covers all of them. */
-const pollMs = 10
+const pollMs = 20
 const quietMs = 1_000
 const stalledMsMax = 60_000
 const mergesMsMax = 15_000
@@ -37,14 +41,17 @@ export async function waitUntilQuiet(clickhouse: ClickHouse): Promise<void> {
 
 /** Counts readable rows. Repeated deliveries count again until they are merged. */
 async function countRows(clickhouse: ClickHouse): Promise<number> {
-  const found = await clickhouse.rows<{ rows: string }>(`SELECT count() AS rows FROM ${table(clickhouse)}`)
+  const { database } = clickhouse
+  const found = await clickhouse.rows<{ rows: string }>(
+    `SELECT (SELECT count() FROM ${database}.${pointsTable.name}) + (SELECT sum(count) FROM ${database}.${chunksTable.name}) AS rows`,
+  )
   return Number(found[0]?.rows)
 }
 
 /** Distinct points by experiment id. */
 export async function countPoints(clickhouse: ClickHouse): Promise<Map<string, number>> {
   const rows = await clickhouse.rows<{ experiment: string; points: string }>(
-    `SELECT toString(experiment_id) AS experiment, count() AS points FROM ${table(clickhouse)} FINAL GROUP BY experiment_id`,
+    `SELECT toString(experiment_id) AS experiment, sum(size) AS points FROM (${tables(clickhouse, 'FINAL')}) GROUP BY experiment_id`,
   )
   return new Map(rows.map((it) => [it.experiment, Number(it.points)]))
 }
@@ -57,20 +64,22 @@ export async function measureBytesPerPoint(clickhouse: ClickHouse): Promise<numb
     if (rows[0]?.merges === '0') break
     await sleep(100)
   }
-  const rows = await clickhouse.rows<{ bytes: string; points: string }>(
-    `SELECT sum(bytes_on_disk) AS bytes, sumIf(rows, table = {points:String}) AS points FROM system.parts
-     WHERE active AND database = {database:String} AND table IN ({points:String}, {summary:String})`,
-    { database: clickhouse.database, points: pointsTable.name, summary: summaryTable },
+  const rows = await clickhouse.rows<{ bytes: string }>(
+    `SELECT sum(bytes_on_disk) AS bytes FROM system.parts
+     WHERE active AND database = {database:String} AND table IN {names:Array(String)}`,
+    { database: clickhouse.database, names },
   )
-  return Number(rows[0]?.bytes) / Number(rows[0]?.points)
+  return Number(rows[0]?.bytes) / (await countRows(clickhouse))
 }
 
 export async function forgetPoints(clickhouse: ClickHouse): Promise<void> {
-  for (const name of [pointsTable.name, summaryTable]) {
+  for (const name of names) {
     await clickhouse.command(`TRUNCATE TABLE ${clickhouse.database}.${name} SYNC`)
   }
 }
 
-function table(clickhouse: ClickHouse) {
-  return `${clickhouse.database}.${pointsTable.name}`
-}
+/** The experiment of each row or chunk, and how many points it has. */
+const tables = ({ database }: ClickHouse, final = '') =>
+  [pointsTable, chunksTable]
+    .map((it) => `SELECT experiment_id, ${sizeOf(it)} AS size FROM ${database}.${it.name} ${final}`)
+    .join(' UNION ALL ')

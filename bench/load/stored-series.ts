@@ -1,9 +1,11 @@
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
+import { pushChunks } from '../../ingest/points/chunks.ts'
 import { pushPoints } from '../../ingest/points/rows.ts'
 import { createNativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import { pointsTable } from '../../store/clickhouse/points/tables.ts'
+import { chunksTable } from '../../store/clickhouse/points/chunks.ts'
+import { pointsTable, present } from '../../store/clickhouse/points/tables.ts'
 import { contextOf, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
 
 const compress = promisify(zlib.zstdCompress)
@@ -11,7 +13,7 @@ const compress = promisify(zlib.zstdCompress)
 const rowsPerInsert = 100_000
 const pointsPerRequest = 1_000
 
-/** Inserts series of an experiment directly into the table, as if they had come in requests of 1,000 points. */
+/** Inserts series of an experiment directly into the table, as rows, as if they had come in requests of 1,000 points. */
 export async function storeSeries(
   clickhouse: ClickHouse,
   experimentId: bigint,
@@ -41,4 +43,41 @@ export async function storeSeries(
     }
   }
   if (block.rows > 0) await insert()
+}
+
+/** The same as chunks: each request has the points of one series. */
+export async function storeChunks(
+  clickhouse: ClickHouse,
+  experimentId: bigint,
+  size: { metrics: number; steps: number },
+): Promise<void> {
+  const block = createNativeBlock(chunksTable)
+  let points = 0
+  let request = 0
+  const insert = async () => {
+    await clickhouse.insertBlocks(chunksTable, [await compress(block.take())])
+    points = 0
+  }
+  for (let metric = 0; metric < size.metrics; metric++) {
+    for (let from = 0; from < size.steps; from += pointsPerRequest) {
+      const steps = Array.from({ length: Math.min(pointsPerRequest, size.steps - from) }, (_, at) => from + at)
+      const series = {
+        metric: nameOf(metric),
+        context: contextOf(metric),
+        values: steps.map((step) => valueAt({ experiment: 0, metric, step })),
+        steps,
+        epochs: undefined,
+        timestamps: steps.map((step) => timestampAt({ experiment: 0, step })),
+        present: present.step | present.timestamp,
+        presents: undefined,
+        firstPlace: 0,
+        places: undefined,
+        kept: steps.length,
+      }
+      pushChunks(block, { experimentId, identity: { high: 1n, low: request++ }, receivedMs: Date.now() }, [series])
+      points += steps.length
+      if (points >= rowsPerInsert) await insert()
+    }
+  }
+  if (points > 0) await insert()
 }

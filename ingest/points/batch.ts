@@ -14,13 +14,11 @@ import {
   isPlainName,
   isPlainValue,
   metricName,
-  type Point,
   pointFields,
   readPlainContext,
   readPoint,
-  toPlainPoint,
 } from './point.ts'
-import type { PointRows } from './rows.ts'
+import { createSeriesPoints, type SeriesPoints, toPresentBits } from './series-points.ts'
 
 /** The largest index that an identity has room for. */
 const indexMax = 2 ** 32 - 1
@@ -54,8 +52,14 @@ export const batchFields = object({
 /** The row index and the error of a rejected point, or of the first point of a rejected series. */
 type Rejected = { index: number; msg: string }
 
-/** The valid points of a batch, and the errors of the first thousand wrong ones. */
-export type Batch = PointRows & { rejected: Rejected[]; rejectedCount: number }
+/** The valid points of a batch by series, and the errors of the first thousand wrong ones. */
+export type Batch = {
+  series: SeriesPoints[]
+  /** Some of the points have an index that the client chose. */
+  hasOwnIndexes: boolean
+  rejected: Rejected[]
+  rejectedCount: number
+}
 
 const pointsMax = 1_000_000
 /** Limits the answer: a batch may have a million wrong points. */
@@ -101,20 +105,34 @@ function seriesLength(raw: unknown): number {
 
 /** Checks every point. A wrong one is rejected; the others are kept. */
 export function readBatch({ metrics, series }: Envelope): Batch {
-  const batch: Batch = { points: [], rowIndexes: [], rejected: [], rejectedCount: 0 }
-  let rowIndex = 0
-  metrics?.forEach((raw, index) => {
-    add(
-      batch,
-      rowIndex++,
-      readPoint(raw, () => `metrics[${index}]`),
-    )
-  })
+  const batch: Batch = { series: [], hasOwnIndexes: false, rejected: [], rejectedCount: 0 }
+  if (metrics) readRows(batch, metrics)
+  let rowIndex = metrics?.length ?? 0
   series?.forEach((raw, index) => {
     readSeries(batch, rowIndex, raw, index)
     rowIndex += seriesLength(raw)
   })
   return batch
+}
+
+/** Rows of the same few metrics take turns. */
+function readRows(batch: Batch, metrics: unknown[]) {
+  type Found = ReturnType<typeof createSeriesPoints>
+  const byName = new Map<string, Map<string, Found>>()
+  const all: Found[] = []
+  const open = (metric: string, context: string) => {
+    const contexts = byName.get(metric) ?? new Map<string, Found>()
+    const made = createSeriesPoints(metric, context)
+    byName.set(metric, contexts.set(context, made))
+    all.push(made)
+    return made
+  }
+  metrics.forEach((raw, index) => {
+    const point = readPoint(raw, () => `metrics[${index}]`)
+    if (typeof point === 'string') reject(batch, index, 1, point)
+    else (byName.get(point.metric)?.get(point.context) ?? open(point.metric, point.context)).add(point, index)
+  })
+  for (const it of all) batch.series.push(it.take())
 }
 
 /**
@@ -141,36 +159,55 @@ function readSeries(batch: Batch, firstRowIndex: number, raw: unknown, index: nu
     return reject(batch, firstRowIndex, values.length, `${error}; none of its points was stored`)
   }
   const firstPlace = checked.data ?? firstRowIndex
+  batch.hasOwnIndexes ||= checked.data !== undefined
+  if (values.length === 0) return
   const columns = { steps, epochs, timestamps } as Record<string, unknown[] | null | undefined>
   const context = readPlainContext(raw)
-  const isPlain = isPlainName(metricName) && context !== undefined
+  if (isPlainName(metricName) && context !== undefined && areAllPlain(values, columns)) {
+    const [stepList, epochList, timestampList] = [columns.steps, columns.epochs, columns.timestamps].map(
+      (it) => (it ?? undefined) as number[] | undefined,
+    )
+    batch.series.push({
+      metric: metricName,
+      context,
+      values,
+      steps: stepList,
+      epochs: epochList,
+      timestamps: timestampList,
+      present: toPresentBits(stepList, epochList, timestampList),
+      presents: undefined,
+      firstPlace,
+      places: undefined,
+      kept: values.length,
+    })
+    return
+  }
+  let points: ReturnType<typeof createSeriesPoints> | undefined
   for (let at = 0; at < values.length; at++) {
-    const value = values[at]
-    const step = columns.steps?.[at]
-    const epoch = columns.epochs?.[at]
-    const timestamp = columns.timestamps?.[at]
-    // The same shortcut as for rows; name and context are the same for all points, so they were checked once.
-    if (isPlain && isPlainValue(value) && isPlainInteger(step) && isPlainInteger(epoch) && isPlainInteger(timestamp)) {
-      batch.points.push(toPlainPoint(metricName, context, value, step, epoch, timestamp))
-      batch.rowIndexes.push(firstPlace + at)
+    const [step, epoch, timestamp] = [columns.steps?.[at], columns.epochs?.[at], columns.timestamps?.[at]]
+    const point = readPoint({ ...names, metricValue: values[at], step, epoch, timestamp }, () => `${name}[${at}]`)
+    if (typeof point === 'string') {
+      reject(batch, firstRowIndex + at, 1, point)
       continue
     }
-    const point = readPoint({ ...names, metricValue: value, step, epoch, timestamp }, () => `${name}[${at}]`)
-    if (typeof point === 'string') reject(batch, firstRowIndex + at, 1, point)
-    else add(batch, firstPlace + at, point)
+    points ??= createSeriesPoints(point.metric, point.context)
+    points.add(point, firstPlace + at)
   }
+  if (points) batch.series.push(points.take())
+}
+
+/** The same shortcut as for rows, for columns that are there for every point; name and context are the same for all. */
+function areAllPlain(values: unknown[], columns: Record<string, unknown[] | null | undefined>): values is number[] {
+  if (!values.every(isPlainValue)) return false
+  return [columns.steps, columns.epochs, columns.timestamps].every(
+    (it) => it == null || it.every((value) => value != null && isPlainInteger(value)),
+  )
 }
 
 function findColumnError(column: unknown, length: number): string | undefined {
   if (column == null) return undefined
   if (!Array.isArray(column)) return 'expected a list'
   return column.length === length ? undefined : `has ${column.length} entries, but values has ${length}`
-}
-
-function add(batch: Batch, rowIndex: number, point: Point | string) {
-  if (typeof point === 'string') return reject(batch, rowIndex, 1, point)
-  batch.points.push(point)
-  batch.rowIndexes.push(rowIndex)
 }
 
 function reject(batch: Batch, index: number, count: number, msg: string) {

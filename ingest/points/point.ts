@@ -48,7 +48,7 @@ export function readPlainPoint(raw: unknown): Point | undefined {
 }
 
 /** Builds a point from values that need no conversion. */
-export function toPlainPoint(
+function toPlainPoint(
   metric: string,
   context: string,
   value: number,

@@ -1,7 +1,8 @@
 import type { NativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
-import { type pointsTable, present } from '../../store/clickhouse/points/tables.ts'
+import type { pointsTable } from '../../store/clickhouse/points/tables.ts'
 import type { Origin } from '../identity.ts'
 import type { Point } from './point.ts'
+import { toPresentBits } from './series-points.ts'
 
 /** Points of a request. `rowIndexes[i]` is the index of `points[i]` in the request and part of its identity. */
 export type PointRows = { points: Point[]; rowIndexes: number[] }
@@ -25,16 +26,7 @@ export function pushPoints(
   for (const { step } of points) columns.step.push(step ?? 0)
   for (const { timestamp } of points) columns.timestamp.push(timestamp ?? 0)
   for (const { epoch } of points) columns.epoch.push(epoch ?? 0)
-  for (const point of points) columns.present.push(toPresentBits(point))
+  for (const { step, epoch, timestamp } of points) columns.present.push(toPresentBits(step, epoch, timestamp))
   for (const { value } of points) columns.value.push(value)
   block.endRows(count)
-}
-
-/** The optional fields that a point has, as the stored bits. */
-function toPresentBits({ step, epoch, timestamp }: Point): number {
-  return (
-    (step === undefined ? 0 : present.step) |
-    (epoch === undefined ? 0 : present.epoch) |
-    (timestamp === undefined ? 0 : present.timestamp)
-  )
 }

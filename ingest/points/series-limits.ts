@@ -4,6 +4,7 @@ import type { SeriesTotals } from '../../store/clickhouse/points/series-counts.t
 import type { WritableExperiment } from '../../store/postgres/experiments/experiments.ts'
 import type { Point } from './point.ts'
 import type { PointRows } from './rows.ts'
+import { countKept, type SeriesPoints } from './series-points.ts'
 
 /**
  * Limits by count: the metric names of an experiment, and the points of one metric. Excess points are dropped, counted and
@@ -24,6 +25,12 @@ type Settings = {
 }
 
 export type SeriesLimits = { metricNamesMax: number; pointsPerMetricMax: number }
+
+/** What a request has: points one by one, or by series. */
+export type Limited = PointRows | { series: SeriesPoints[] }
+
+const isBySeries = (rows: Limited): rows is { series: SeriesPoints[] } => 'series' in rows
+const sizeOf = (rows: Limited) => (isBySeries(rows) ? countKept(rows.series) : rows.points.length)
 
 /** How many points were dropped, by limit. */
 export type Dropped = { overNames: number; overPoints: number }
@@ -145,7 +152,31 @@ export function createSeriesLimits({ findTotals, findPointsBySeries, onError, de
     return dropped
   }
 
-  function findSeries(counted: Counted, limits: SeriesLimits, { metric, context }: Point) {
+  /** The same for points by series: of each, the last ones are dropped. */
+  function countBySeries(counted: Counted, limits: SeriesLimits, all: SeriesPoints[]): Dropped {
+    const dropped = { overNames: 0, overPoints: 0 }
+    for (const it of all) {
+      const series = findSeries(counted, limits, it)
+      if (!series) {
+        dropped.overNames += it.kept
+        it.kept = 0
+        continue
+      }
+      const kept = Math.min(it.kept, Math.max(0, limits.pointsPerMetricMax - series.points))
+      dropped.overPoints += it.kept - kept
+      it.kept = kept
+      series.points += kept
+      counted.pointsMost = Math.max(counted.pointsMost, series.points)
+      counted.added.points += kept
+    }
+    return dropped
+  }
+
+  function countAny(counted: Counted, limits: SeriesLimits, rows: Limited): Dropped {
+    return isBySeries(rows) ? countBySeries(counted, limits, rows.series) : count(counted, limits, rows)
+  }
+
+  function findSeries(counted: Counted, limits: SeriesLimits, { metric, context }: Pick<Point, 'metric' | 'context'>) {
     const name = context === '' ? metric : `${context}_${metric}`
     const known = counted.series.get(name)
     if (known || counted.series.size >= limits.metricNamesMax) return known
@@ -153,23 +184,18 @@ export function createSeriesLimits({ findTotals, findPointsBySeries, onError, de
     return addSeries(counted, name, 0)
   }
 
-  async function countAfterQuery(
-    id: bigint,
-    counted: Counted,
-    limits: SeriesLimits,
-    rows: PointRows,
-  ): Promise<Dropped> {
+  async function countAfterQuery(id: bigint, counted: Counted, limits: SeriesLimits, rows: Limited): Promise<Dropped> {
     if (!counted.isLoaded) await waitAtMost(counted.query ?? load(id, counted, limits, false), queryWaitMs)
     if (needsNames(counted, limits, rows))
       await waitAtMost(counted.query ?? load(id, counted, limits, true), queryWaitMs)
-    return count(counted, limits, rows)
+    return countAny(counted, limits, rows)
   }
 
   /**
    * Removes the points over a limit from the lists of a request. Synchronous unless a query is needed; then it takes at most
    * half a second.
    */
-  return function limitSeries({ id, limits: given }: WritableExperiment, rows: PointRows): Dropped | Promise<Dropped> {
+  return function limitSeries({ id, limits: given }: WritableExperiment, rows: Limited): Dropped | Promise<Dropped> {
     const limits = {
       metricNamesMax: given.metricNamesMax ?? defaults.metricNamesMax,
       pointsPerMetricMax: given.pointsPerMetricMax ?? defaults.pointsPerMetricMax,
@@ -177,7 +203,7 @@ export function createSeriesLimits({ findTotals, findPointsBySeries, onError, de
     const counted = find(id)
     if (!counted.isLoaded || needsNames(counted, limits, rows)) return countAfterQuery(id, counted, limits, rows)
     if (isDue(counted, now())) void load(id, counted, limits, counted.hasAllNames)
-    return count(counted, limits, rows)
+    return countAny(counted, limits, rows)
   }
 }
 
@@ -196,11 +222,12 @@ function toUncounted(): Counted {
 }
 
 /** True when the totals alone cannot tell whether the request stays within the limits. */
-function needsNames({ hasAllNames, stored, series, pointsMost }: Counted, limits: SeriesLimits, { points }: PointRows) {
+function needsNames({ hasAllNames, stored, series, pointsMost }: Counted, limits: SeriesLimits, rows: Limited) {
   if (hasAllNames || stored.series === 0) return false
+  const points = sizeOf(rows)
   return (
-    stored.series + series.size + points.length > limits.metricNamesMax ||
-    stored.pointsMost + pointsMost + points.length > limits.pointsPerMetricMax
+    stored.series + series.size + points > limits.metricNamesMax ||
+    stored.pointsMost + pointsMost + points > limits.pointsPerMetricMax
   )
 }
 

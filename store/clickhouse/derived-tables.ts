@@ -6,7 +6,8 @@ import { rollupTables } from './monitoring/rollups/tables.ts'
 import { sqlTokensTable, sqlViews } from './monitoring/sql/views.ts'
 import { eventFeaturesTable, eventValuesTable, selectEventFeatures } from './monitoring/tables.ts'
 import { byMetricTable } from './points/by-metric.ts'
-import { selectSummary, summaryTable } from './points/summary.ts'
+import { chunksTable } from './points/chunks.ts'
+import { selectSummary, selectSummaryOfChunks, summaryTable } from './points/summary.ts'
 import { pointsTable } from './points/tables.ts'
 
 /** Tables whose rows are computed from other tables. A restore rebuilds them. */
@@ -34,15 +35,20 @@ export async function rebuildDerived(clickhouse: ClickHouse, say: (text: string)
   for (const table of derivedTables)
     await clickhouse.command(`TRUNCATE TABLE ${database}.${toLocal(clickhouse, table)}${onCluster(clickhouse)} SYNC`)
   const experiments = await clickhouse.rows<{ id: string; count: string }>(
-    `SELECT experiment_id AS id, count() AS count FROM ${database}.${pointsTable.name} GROUP BY id ORDER BY id`,
+    `SELECT id, sum(size) AS count FROM (
+       SELECT experiment_id AS id, toUInt32(1) AS size FROM ${database}.${pointsTable.name} UNION ALL
+       SELECT experiment_id AS id, count AS size FROM ${database}.${chunksTable.name}) GROUP BY id ORDER BY id`,
   )
   const total = experiments.reduce((sum, it) => sum + Number(it.count), 0)
   let done = 0
   for (const { first, last, rows } of toRanges(experiments)) {
-    await clickhouse.command(
-      `INSERT INTO ${database}.${summaryTable} ${selectSummary(`${database}.${pointsTable.name}`, `experiment_id BETWEEN ${first} AND ${last}`)}`,
-      longInsert,
-    )
+    const where = `experiment_id BETWEEN ${first} AND ${last}`
+    for (const summaries of [
+      selectSummary(`${database}.${pointsTable.name}`, where),
+      selectSummaryOfChunks(`${database}.${chunksTable.name}`, where),
+    ]) {
+      await clickhouse.command(`INSERT INTO ${database}.${summaryTable} ${summaries}`, longInsert)
+    }
     done += rows
     say(`${done} of ${total} points are in the summaries`)
   }

@@ -4,8 +4,10 @@ import type { ClickHouse } from './connection.ts'
 import { longInsert } from './long-inserts.ts'
 import { eventFeaturesTable, eventsTable, eventValuesTable, selectEventFeatures } from './monitoring/tables.ts'
 import { byMetricTable } from './points/by-metric.ts'
-import { selectSummary, summaryTable } from './points/summary.ts'
+import { chunksTable } from './points/chunks.ts'
+import { selectSummary, selectSummaryOfChunks, summaryTable } from './points/summary.ts'
 import { pointsTable } from './points/tables.ts'
+import { sizeOf, tablesOf } from './row-counts.ts'
 import type { Table } from './table.ts'
 
 /**
@@ -23,8 +25,9 @@ export type Aged = { experimentId: bigint; oldestMs: number }
 /** The experiments with rows accepted before a time, each with the time of its oldest row. */
 export async function listAged(clickhouse: ClickHouse, table: Table, beforeMs: number): Promise<Aged[]> {
   const rows = await clickhouse.rows<{ id: string; oldest: string }>(
-    `SELECT experiment_id AS id, min(received) AS oldest FROM ${clickhouse.database}.${table.name}
-     WHERE received < ${beforeMs} GROUP BY id ORDER BY id`,
+    `SELECT experiment_id AS id, min(received) AS oldest FROM (${tablesOf(table)
+      .map((it) => `SELECT experiment_id, received FROM ${clickhouse.database}.${it.name} WHERE received < ${beforeMs}`)
+      .join(' UNION ALL ')}) GROUP BY id ORDER BY id`,
   )
   return rows.map(({ id, oldest }) => ({ experimentId: BigInt(id), oldestMs: Number(oldest) }))
 }
@@ -39,12 +42,18 @@ export async function expireExperimentRows(
   const ofExperiments = `experiment_id IN (${experimentIds.join(', ')})`
   const where = `${ofExperiments} AND received < ${beforeMs}`
   const counted = await clickhouse.rows<{ id: string; n: string }>(
-    `SELECT experiment_id AS id, count() AS n FROM ${database}.${table.name} FINAL WHERE ${where} GROUP BY id`,
+    `SELECT id, sum(size) AS n FROM (${tablesOf(table)
+      .map((it) => `SELECT experiment_id AS id, ${sizeOf(it)} AS size FROM ${database}.${it.name} FINAL WHERE ${where}`)
+      .join(' UNION ALL ')}) GROUP BY id`,
   )
-  await clickhouse.command(`DELETE FROM ${toRowsOf(clickhouse, table.name)} WHERE ${where}`, lightweight)
+  for (const { name } of tablesOf(table)) {
+    await clickhouse.command(`DELETE FROM ${toRowsOf(clickhouse, name)} WHERE ${where}`, lightweight)
+  }
   if (table.name === pointsTable.name) {
-    const summarized = selectSummary(`${database}.${table.name}`, ofExperiments)
-    await rederive(clickhouse, [summaryTable, byMetricTable], ofExperiments, summarized)
+    await rederive(clickhouse, [summaryTable, byMetricTable], ofExperiments, [
+      selectSummary(`${database}.${table.name}`, ofExperiments),
+      selectSummaryOfChunks(`${database}.${chunksTable.name}`, ofExperiments),
+    ])
   }
   return counted.map(({ id, n }) => ({ experimentId: BigInt(id), rows: Number(n) }))
 }
@@ -73,12 +82,9 @@ export async function expireEvents(
     lightweight,
   )
   await clickhouse.command(`DELETE FROM ${toRowsOf(clickhouse, eventsTable.name)} WHERE ${isOld}`, lightweight)
-  await rederive(
-    clickhouse,
-    [eventFeaturesTable],
-    ofModel,
+  await rederive(clickhouse, [eventFeaturesTable], ofModel, [
     selectEventFeatures(`${database}.${eventValuesTable.name}`, ofModel),
-  )
+  ])
   return events
 }
 
@@ -97,7 +103,7 @@ async function rederive(
   clickhouse: ClickHouse,
   [table, ...fed]: [string, ...string[]],
   where: string,
-  select: string,
+  selects: string[],
 ): Promise<void> {
   const { database } = clickhouse
   for (const it of [table, ...fed]) {
@@ -109,7 +115,7 @@ async function rederive(
     const now = await listInserts(clickhouse)
     for (const id of running) if (!now.has(id)) running.delete(id)
   }
-  await clickhouse.command(`INSERT INTO ${database}.${table} ${select}`, longInsert)
+  for (const it of selects) await clickhouse.command(`INSERT INTO ${database}.${table} ${it}`, longInsert)
 }
 
 async function listInserts(clickhouse: ClickHouse): Promise<Set<string>> {

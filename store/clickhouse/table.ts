@@ -1,10 +1,13 @@
-export type ColumnType = 'UInt8' | 'UInt32' | 'UInt64' | 'Int64' | 'Float64' | 'String' | 'LowCardinality(String)'
+export type NumberType = 'UInt8' | 'UInt32' | 'UInt64' | 'Int64' | 'Float64'
+export type ColumnType = NumberType | 'String' | 'LowCardinality(String)' | `Array(${NumberType})`
 
 export type Column = {
   name: string
   /** The type in blocks, and in the table unless `storedAs` differs. */
   type: ColumnType
   codec: string
+  /** The values that are pushed into a block, which has their bits. */
+  bitsOf?: 'Array(Float64)'
   /** The column that is stored instead, computed as rows are inserted. */
   storedAs?: { name: string; type: ColumnType; from: string }
 }
@@ -12,8 +15,13 @@ export type Column = {
 export type Table = {
   name: string
   columns: readonly Column[]
+  /** Further columns, which ClickHouse computes as rows are inserted. No block and no backup has them. */
+  derived?: readonly { name: string; type: ColumnType; codec: string; from: string }[]
   /** The columns that reads filter by; the sparse index on them is held in memory. Clusters shard by the first one. */
-  primaryKey: string[]
+  primaryKey: readonly string[]
   /** The rest of the sorting key. */
-  identity: string[]
+  identity: readonly string[]
+  /** Of rows with the same sorting key, the one with the greatest value of this column stays, instead of the last. */
+  version?: string
+  settings?: readonly string[]
 }

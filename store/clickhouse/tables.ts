@@ -16,8 +16,8 @@ import {
   selectEventFeatures,
 } from './monitoring/tables.ts'
 import { createByMetric } from './points/by-metric.ts'
-import { createSummary } from './points/summary.ts'
-import { experimentTables } from './points/tables.ts'
+import { chunksTable, experimentTables } from './points/chunks.ts'
+import { createSummary, createSummaryOfChunks } from './points/summary.ts'
 import type { Column, Table } from './table.ts'
 
 /**
@@ -29,6 +29,9 @@ import type { Column, Table } from './table.ts'
  * different requests loses nothing.
  */
 export const streamTables: readonly Table[] = [...experimentTables, ...monitoringTables]
+
+/** Those of the first versions, which the migrations of their time change. */
+export const firstStreamTables = streamTables.filter((it) => it !== chunksTable)
 
 /** Space for the inserts and merges that are running when an insert begins. */
 export const freeDiskBytesMin = 64 * 1024 * 1024
@@ -53,6 +56,7 @@ export function createTables(layout: Layout): string[] {
   return [
     ...streamTables.flatMap((table) => createTable(layout, table)),
     ...createSummary(layout, settings),
+    createSummaryOfChunks(layout),
     ...createByMetric(layout, settings),
     `CREATE TABLE IF NOT EXISTS ${database}.${features}${onCluster(layout)} (
       ${eventFeaturesColumns}
@@ -65,15 +69,18 @@ export function createTables(layout: Layout): string[] {
   ]
 }
 
-function createTable(layout: Layout, table: Table): string[] {
-  const columns = table.columns.map((it) => describeColumn(it, table)).join(',\n      ')
+export function createTable(layout: Layout, table: Table): string[] {
+  const columns = [
+    ...table.columns.map((it) => describeColumn(it, table)),
+    ...(table.derived ?? []).map(({ name, type, from, codec }) => `${name} ${type} DEFAULT ${from} CODEC(${codec})`),
+  ].join(',\n      ')
   const local = toLocal(layout, table.name)
   return [
     `CREATE TABLE IF NOT EXISTS ${layout.database}.${local}${onCluster(layout)} (
       ${columns}
-    ) ENGINE = ${toEngine(layout, local, 'ReplacingMergeTree')}
+    ) ENGINE = ${toEngine(layout, local, 'ReplacingMergeTree', table.version)}
     PRIMARY KEY (${table.primaryKey.join(', ')}) ORDER BY (${[...table.primaryKey, ...table.identity].join(', ')})
-    SETTINGS ${mergeTreeSettings(layout)}`,
+    SETTINGS ${[mergeTreeSettings(layout), ...(table.settings ?? [])].join(', ')}`,
     ...createDistributed(layout, table.name, table.primaryKey[0] as ShardedBy),
   ]
 }

@@ -1,5 +1,9 @@
 import { eventsTable, eventValuesTable, tombstonesTable } from '../clickhouse/monitoring/tables.ts'
+import { chunksTable } from '../clickhouse/points/chunks.ts'
 import { outputLinesTable, pointsTable, systemPointsTable } from '../clickhouse/points/tables.ts'
+
+/** From this rate on, inserts wait longer, so that they are fewer and larger. */
+const busyRowsPerSecond = 15_000
 
 /**
  * The queues of the stream: one for each data type, so that one type never starves another. `jobsAtOnce` is how many
@@ -7,14 +11,19 @@ import { outputLinesTable, pointsTable, systemPointsTable } from '../clickhouse/
  * has a row for each value: small inserts of these are merged again and again.
  */
 export const queues = {
-  metrics: { table: pointsTable, jobsAtOnce: 256, rowsMax: 100_000 },
-  systemMetrics: { table: systemPointsTable, jobsAtOnce: 64, rowsMax: 100_000 },
-  output: { table: outputLinesTable, jobsAtOnce: 64, rowsMax: 100_000 },
-  events: { table: eventsTable, jobsAtOnce: 64, rowsMax: 100_000 },
-  eventValues: { table: eventValuesTable, jobsAtOnce: 64, rowsMax: 500_000 },
-  voidedEvents: { table: tombstonesTable, jobsAtOnce: 16, rowsMax: 100_000 },
+  metrics: { table: pointsTable, jobsAtOnce: 256, rowsMax: 100_000, busyRowsPerSecond },
+  /** Metrics too, where a request has many points of each series. A row has all of them. */
+  metricChunks: { table: chunksTable, jobsAtOnce: 256, rowsMax: 100_000, busyRowsPerSecond: busyRowsPerSecond / 20 },
+  systemMetrics: { table: systemPointsTable, jobsAtOnce: 64, rowsMax: 100_000, busyRowsPerSecond },
+  output: { table: outputLinesTable, jobsAtOnce: 64, rowsMax: 100_000, busyRowsPerSecond },
+  events: { table: eventsTable, jobsAtOnce: 64, rowsMax: 100_000, busyRowsPerSecond },
+  eventValues: { table: eventValuesTable, jobsAtOnce: 64, rowsMax: 500_000, busyRowsPerSecond },
+  voidedEvents: { table: tombstonesTable, jobsAtOnce: 16, rowsMax: 100_000, busyRowsPerSecond },
 } as const
 
 export type QueueName = keyof typeof queues
 
 export const queueNames = Object.keys(queues) as QueueName[]
+
+/** The queues that have what is logged as a type: a batch of metrics goes through one of two. */
+export const queuesOf = (name: QueueName): QueueName[] => (name === 'metrics' ? ['metrics', 'metricChunks'] : [name])

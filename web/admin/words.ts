@@ -1,6 +1,7 @@
 /** What a data type, a queue or a kind of act is called on these pages. Names of a newer service stand as they are. */
 const types: Record<string, string> = {
   metrics: 'Metrics',
+  metricChunks: 'Metrics in batches',
   systemMetrics: 'System metrics',
   output: 'Output lines',
   parameters: 'Parameters',

@@ -3,6 +3,7 @@ import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import { createNativeBlock, type NativeBlock } from '../blocks/native-block.ts'
 import type { ClickHouse } from '../connection.ts'
+import { selectPointRows } from '../points/chunks.ts'
 import { outputLinesTable, pointsTable, systemPointsTable } from '../points/tables.ts'
 import type { Table } from '../table.ts'
 
@@ -115,10 +116,14 @@ export async function streamLogged(
       return `transform(exported.experiment_id, [${ids}], [${experimentIds.map((_, place) => place)}], 0)`
     return it.from ?? `exported.${it.name}`
   })
+  // The points of chunks are in the archive like those of rows.
+  const from =
+    name === 'points'
+      ? `(${selectPointRows(clickhouse, `experiment_id IN (${ids})`)}) AS exported`
+      : `${clickhouse.database}.${table.name} AS exported FINAL WHERE exported.experiment_id IN (${ids})`
   const order = [...table.primaryKey, ...table.identity].map((it) => `exported.${it}`)
   const { stream } = await clickhouse.streamExport(
-    `SELECT ${selected.map((it, at) => `${it} AS c${at}`).join(', ')} FROM ${clickhouse.database}.${table.name} AS exported FINAL
-     WHERE exported.experiment_id IN (${ids}) ORDER BY ${order.join(', ')}
+    `SELECT ${selected.map((it, at) => `${it} AS c${at}`).join(', ')} FROM ${from} ORDER BY ${order.join(', ')}
      SETTINGS output_format_json_quote_64bit_integers = 1, output_format_json_escape_forward_slashes = 0
      FORMAT JSONCompactEachRow`,
     { isWhole: false, signal },

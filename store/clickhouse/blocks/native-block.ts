@@ -1,4 +1,4 @@
-import type { Column, ColumnType, Table } from '../table.ts'
+import type { Column, ColumnType, NumberType, Table } from '../table.ts'
 
 /**
  * Builds blocks in ClickHouse's Native format: columns of little-endian values, one after the other. Blocks can be
@@ -44,6 +44,20 @@ class Int64Column {
     this.#longs = new BigInt64Array(this.#words.buffer)
   }
 
+  get length() {
+    return this.#used / 2
+  }
+
+  /** Drops the last values. */
+  truncate(length: number) {
+    this.#used = length * 2
+  }
+
+  /** The values from one on as they are written; valid until the next push. */
+  bytesFrom(start: number): Uint8Array {
+    return new Uint8Array(this.#words.buffer, start * 8, this.byteLength() - start * 8)
+  }
+
   byteLength() {
     return this.#used * 4
   }
@@ -82,6 +96,21 @@ class NumberColumn<T extends NumberArray> {
     while (this.#used + rows > this.#values.length) this.#values = grow(this.#values, this.#kind)
     this.#values.fill(value, this.#used, this.#used + rows)
     this.#used += rows
+  }
+
+  get length() {
+    return this.#used
+  }
+
+  /** Drops the last values. */
+  truncate(length: number) {
+    this.#used = length
+  }
+
+  /** The values from one on as they are written; valid until the next push. */
+  bytesFrom(start: number): Uint8Array {
+    const width = this.#values.BYTES_PER_ELEMENT
+    return new Uint8Array(this.#values.buffer, start * width, (this.#used - start) * width)
   }
 
   byteLength() {
@@ -199,18 +228,56 @@ class DictionaryColumn {
   }
 }
 
-const writers = {
+/** Array: where each ends, then the items of all. Push the items of a row into `items`, then call `end`. */
+class ArrayColumn<Items extends Int64Column | NumberColumn<NumberArray>> {
+  readonly items: Items
+  readonly #ends = new Int64Column()
+
+  constructor(items: Items) {
+    this.items = items
+  }
+
+  end() {
+    this.#ends.push(this.items.length)
+  }
+
+  byteLength() {
+    return this.#ends.byteLength() + this.items.byteLength()
+  }
+
+  write(target: Buffer, at: number) {
+    return this.items.write(target, this.#ends.write(target, at))
+  }
+
+  clear() {
+    this.#ends.clear()
+    this.items.clear()
+  }
+}
+
+const numberWriters = {
   UInt8: () => new NumberColumn(Uint8Array),
   UInt32: () => new NumberColumn(Uint32Array),
   UInt64: () => new Int64Column(),
   Int64: () => new Int64Column(),
   Float64: () => new NumberColumn(Float64Array),
+} satisfies Record<NumberType, () => unknown>
+
+const writers = {
+  ...numberWriters,
   String: () => new StringColumn(),
   'LowCardinality(String)': () => new DictionaryColumn(),
+  'Array(UInt8)': () => new ArrayColumn(numberWriters.UInt8()),
+  'Array(UInt32)': () => new ArrayColumn(numberWriters.UInt32()),
+  'Array(UInt64)': () => new ArrayColumn(numberWriters.UInt64()),
+  'Array(Int64)': () => new ArrayColumn(numberWriters.Int64()),
+  'Array(Float64)': () => new ArrayColumn(numberWriters.Float64()),
 } satisfies Record<ColumnType, () => unknown>
 
 type Writers<Columns extends readonly Column[]> = {
-  readonly [It in Columns[number] as It['name']]: ReturnType<(typeof writers)[It['type']]>
+  readonly [It in Columns[number] as It['name']]: ReturnType<
+    (typeof writers)[It extends { bitsOf: ColumnType } ? It['bitsOf'] : It['type']]
+  >
 }
 
 /** An open block of one table: push one value per row into each column, then call `endRow` or `endRows`. */
@@ -226,7 +293,7 @@ export type NativeBlock<T extends Table = Table> = {
 
 /** Opens a block for a table. Its buffers are reused after `take`. */
 export function createNativeBlock<T extends Table>(table: T): NativeBlock<T> {
-  const columns = table.columns.map((it) => ({ name: it.name, type: it.type, writer: writers[it.type]() }))
+  const columns = table.columns.map((it) => ({ name: it.name, type: it.type, writer: writers[it.bitsOf ?? it.type]() }))
   const heads = columns.map((it) => Buffer.concat([toLengthAndText(it.name), toLengthAndText(it.type)]))
   const headBytes = heads.reduce((sum, it) => sum + it.length, 2 * varUintBytesMax)
   let rows = 0

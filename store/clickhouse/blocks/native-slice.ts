@@ -40,6 +40,8 @@ function readColumn(cursor: Cursor, rows: number): Column {
   const head = cursor.bytes.subarray(start, cursor.at)
   const width = fixedWidths[type]
   if (width !== undefined) return { head, slice: sliceFixed(take(cursor, rows * width), width) }
+  const itemWidth = fixedWidths[/^Array\((.+)\)$/.exec(type)?.[1] ?? '']
+  if (itemWidth !== undefined) return { head, slice: sliceArrays(cursor, rows, itemWidth) }
   if (type === 'String') return { head, slice: sliceText(cursor, rows) }
   if (type === 'LowCardinality(String)') return { head, slice: sliceDictionary(cursor, rows) }
   throw new Error(`the column type ${type} is not supported`)
@@ -47,6 +49,20 @@ function readColumn(cursor: Cursor, rows: number): Column {
 
 function sliceFixed(values: Buffer, width: number) {
   return (from: number, to: number) => values.subarray(from * width, to * width)
+}
+
+function sliceArrays(cursor: Cursor, rows: number, width: number) {
+  const stored = take(cursor, rows * 8)
+  const ends = Array.from({ length: rows }, (_, row) => Number(stored.readBigUInt64LE(row * 8)))
+  const items = take(cursor, (ends.at(-1) ?? 0) * width)
+  return (from: number, to: number) => {
+    const start = ends[from - 1] ?? 0
+    const offsets = Buffer.alloc((to - from) * 8)
+    for (let row = from; row < to; row++) {
+      offsets.writeBigUInt64LE(BigInt((ends[row] as number) - start), (row - from) * 8)
+    }
+    return Buffer.concat([offsets, items.subarray(start * width, (ends[to - 1] ?? start) * width)])
+  }
 }
 
 function sliceText(cursor: Cursor, rows: number) {

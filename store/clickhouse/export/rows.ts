@@ -1,4 +1,5 @@
 import type { ClickHouse } from '../connection.ts'
+import { chunksTable, selectPointRows } from '../points/chunks.ts'
 import { timeOf, whenPresent } from '../points/reads.ts'
 import { outputLinesTable, pointsTable, present, storedValue, systemPointsTable } from '../points/tables.ts'
 
@@ -61,7 +62,25 @@ export function selectExported(clickhouse: ClickHouse, scope: ExportScope): stri
   return `WITH ${tuple} AS runs
     SELECT transform(experiment_id, runs.1, runs.4, '') AS project, transform(experiment_id, runs.1, runs.2, '') AS experiment_key,
       transform(experiment_id, runs.1, runs.3, '') AS experiment_name, ${columns}
-    FROM ${clickhouse.database}.${table.name} AS exported FINAL WHERE ${toCondition(scope, runs)} ORDER BY ${order.join(', ')}`
+    FROM ${selectFrom(clickhouse, scope, runs)} ORDER BY ${order.join(', ')}`
+}
+
+function selectFrom(clickhouse: ClickHouse, scope: ExportScope, runs: NamedRun[]): string {
+  if (scope.what === 'metrics') return `(${selectPointRows(clickhouse, toCondition(scope, runs, ''))}) AS exported`
+  return `${clickhouse.database}.${queries[scope.what].table.name} AS exported FINAL WHERE ${toCondition(scope, runs)}`
+}
+
+/** How many rows each series, or the output of an experiment, has; of chunks, how many points. */
+function selectSizes({ database }: ClickHouse, scope: ExportScope): string {
+  const { table, place } = queries[scope.what]
+  const tables = scope.what === 'metrics' ? [table, chunksTable] : [table]
+  const sizes = tables.map(
+    (
+      it,
+    ) => `SELECT (experiment_id, ${place.metric}, ${place.context}) AS at, ${it === chunksTable ? 'count' : '1'} AS size
+      FROM ${database}.${it.name} AS exported FINAL WHERE ${toCondition(scope, inRange(scope))}`,
+  )
+  return `SELECT at, sum(size) AS rows FROM (${sizes.join(' UNION ALL ')}) GROUP BY at`
 }
 
 /**
@@ -74,12 +93,10 @@ export async function countParts(
   rowsMax: number,
   signal: AbortSignal,
 ): Promise<{ rows: number; between: Between }[]> {
-  const { table, place } = queries[scope.what]
   const { stream } = await clickhouse.streamExport(
     `SELECT toString(sum(rows)) AS rows, min(at) AS first, max(at) AS last FROM (
        SELECT at, rows, intDiv(sum(rows) OVER (ORDER BY at ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - rows, ${rowsMax}) AS part
-       FROM (SELECT (experiment_id, ${place.metric}, ${place.context}) AS at, count() AS rows
-         FROM ${clickhouse.database}.${table.name} AS exported FINAL WHERE ${toCondition(scope, inRange(scope))} GROUP BY at))
+       FROM (${selectSizes(clickhouse, scope)}))
      GROUP BY part ORDER BY part SETTINGS output_format_json_quote_64bit_integers = 1 FORMAT JSONCompactEachRow`,
     { isWhole: true, signal },
   )
@@ -103,17 +120,16 @@ const inRange = ({ runs, between }: ExportScope) =>
   between ? runs.filter((it) => it.id >= between.from.id && it.id <= between.to.id) : runs
 
 /** Columns are qualified, or else the columns of the answer would be meant, of which a context may be null. */
-function toCondition({ what, untilMs, between }: ExportScope, runs: NamedRun[]): string {
+function toCondition({ what, untilMs, between }: ExportScope, runs: NamedRun[], of = 'exported.'): string {
   const ids = runs.length === 0 ? 'NULL' : runs.map((it) => it.id).join(', ')
-  const conditions = [`exported.experiment_id IN (${ids})`, `exported.received <= ${untilMs}`]
+  const conditions = [`${of}experiment_id IN (${ids})`, `${of}received <= ${untilMs}`]
   if (between && what !== 'output') {
     const { from, to } = between
     const tuple = ({ id, metric, context }: Place) => `(${id}, ${quote(metric)}, ${quote(context)})`
-    const place = '(exported.experiment_id, toString(exported.metric), toString(exported.context))'
+    const place = `(${of}experiment_id, toString(${of}metric), toString(${of}context))`
     conditions.push(`${place} >= ${tuple(from)}`, `${place} <= ${tuple(to)}`)
     // The primary key finds these.
-    if (from.id === to.id)
-      conditions.push(`exported.metric >= ${quote(from.metric)}`, `exported.metric <= ${quote(to.metric)}`)
+    if (from.id === to.id) conditions.push(`${of}metric >= ${quote(from.metric)}`, `${of}metric <= ${quote(to.metric)}`)
   }
   return conditions.join(' AND ')
 }

@@ -1,5 +1,6 @@
 import { minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
+import { chunksTable, unfolded } from '../points/chunks.ts'
 import { doubleText } from '../points/double-text.ts'
 import { timeOf, whenPresent } from '../points/reads.ts'
 import { outputLinesTable, pointsTable, present, storedValue } from '../points/tables.ts'
@@ -43,6 +44,7 @@ type Part = {
 export function readArrivedPoints(clickhouse: ClickHouse, watches: Watch[], part: Part): Promise<ArrivedPoint[]> {
   return readArrived<ArrivedPoint>(clickhouse, watches, part, {
     table: pointsTable.name,
+    chunks: chunksTable.name,
     identity: 'metric, context, step, timestamp, epoch, present, value_bits',
     fields: `metric, context, ${doubleText(storedValue)} AS value, ${timeOf} AS time,
       ${whenPresent(present.step, 'step')} AS step, ${whenPresent(present.epoch, 'epoch')} AS epoch`,
@@ -58,23 +60,27 @@ export function readArrivedLines(clickhouse: ClickHouse, watches: Watch[], part:
   })
 }
 
-type Rows = { table: string; identity: string; fields: string }
+type Rows = { table: string; chunks?: string; identity: string; fields: string }
 
 /** Without `FINAL`, which would read the whole experiment: repeated deliveries have the same position and are read once. */
 async function readArrived<Row>(
   clickhouse: ClickHouse,
   watches: Watch[],
   { untilMs, rowsMax }: Part,
-  { table, identity, fields }: Rows,
+  { table, chunks, identity, fields }: Rows,
 ): Promise<Row[]> {
   if (watches.length === 0) return []
   const after = watches.map((it) => it.after)
   const earliest = after.map((it) => it.receivedMs).reduce(minBigInt)
+  const columns = `experiment_id, received, request_hi, request_lo, place, ${identity}`
+  const isLate = 'experiment_id IN {ids:Array(UInt64)} AND received >= {earliest:Int64} AND received <= {until:Int64}'
+  const { database } = clickhouse
+  const ofChunks = `UNION ALL SELECT ${columns.replace('value_bits', 'bits AS value_bits')}
+    FROM (SELECT * FROM ${database}.${chunks} WHERE ${isLate}) ${unfolded}`
   return await clickhouse.rows<Row>(
     `SELECT watch, received, request_hi, request_lo, place, ${fields} FROM (
-       SELECT DISTINCT experiment_id, received, request_hi, request_lo, place, ${identity}
-       FROM ${clickhouse.database}.${table}
-       WHERE experiment_id IN {ids:Array(UInt64)} AND received >= {earliest:Int64} AND received <= {until:Int64}) AS row
+       SELECT DISTINCT ${columns} FROM (
+         SELECT ${columns} FROM ${database}.${table} WHERE ${isLate} ${chunks === undefined ? '' : ofChunks})) AS row
      INNER JOIN (
        SELECT w.1 AS watch, w.2 AS watched_id, w.3 AS after_received, w.4 AS after_hi, w.5 AS after_lo, w.6 AS after_place
        FROM (SELECT arrayJoin(arrayZip(range(length({ids:Array(UInt64)})), {ids:Array(UInt64)},

@@ -1,14 +1,8 @@
 import type { ClickHouse } from '../connection.ts'
+import { chunksTable, experimentTables, unfolded } from '../points/chunks.ts'
 import { doubleText } from '../points/double-text.ts'
 import { timeOf, whenPresent } from '../points/reads.ts'
-import {
-  experimentTables,
-  outputLinesTable,
-  pointsTable,
-  present,
-  storedValue,
-  systemPointsTable,
-} from '../points/tables.ts'
+import { outputLinesTable, pointsTable, present, storedValue, systemPointsTable } from '../points/tables.ts'
 import type { Position } from './arrivals.ts'
 
 /** What is new of a metric: how many points, and the newest of them by time, then by step. */
@@ -66,15 +60,22 @@ export async function readChangedMetrics(clickhouse: ClickHouse, part: Part): Pr
        argMax((number, at, maybe_step), (at, step, request_hi, request_lo, place)) AS newest FROM (SELECT *, ${storedValue} AS number, ${timeOf} AS at, ${whenPresent(present.step, 'step')} AS maybe_step FROM (
        SELECT DISTINCT experiment_id, metric, context, step, timestamp, received, request_hi, request_lo, place, epoch,
          present, value_bits
-       FROM (${[pointsTable, systemPointsTable]
-         .map(
-           (it) => `SELECT * FROM ${clickhouse.database}.${it.name}
-           WHERE experiment_id IN {ids:Array(UInt64)} AND ${isWithin}`,
-         )
-         .join(' UNION ALL ')})))
+       FROM (${selectArrived(clickhouse)}))) 
      GROUP BY experiment_id, metric, context) ORDER BY experiment_id, metric, context`,
     toParams(part),
   )
+}
+
+const pointColumns = `experiment_id, metric, context, step, timestamp, received, request_hi, request_lo, place, epoch, present`
+
+function selectArrived({ database }: ClickHouse): string {
+  const ofRows = [pointsTable, systemPointsTable].map(
+    ({ name }) => `SELECT ${pointColumns}, value_bits FROM ${database}.${name}
+      WHERE experiment_id IN {ids:Array(UInt64)} AND ${isWithin}`,
+  )
+  const ofChunks = `SELECT ${pointColumns}, bits AS value_bits FROM ${database}.${chunksTable.name} ${unfolded}
+    PREWHERE experiment_id IN {ids:Array(UInt64)} AND received >= {received:Int64} AND received < {before:Int64} WHERE ${isWithin}`
+  return [...ofRows, ofChunks].join(' UNION ALL ')
 }
 
 /** The same of lines of output. */

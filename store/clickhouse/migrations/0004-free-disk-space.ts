@@ -1,6 +1,6 @@
 import { onCluster, toLocal } from '../cluster/layout.ts'
 import { summaryTable } from '../points/summary.ts'
-import { freeDiskBytesMin, streamTables } from '../tables.ts'
+import { freeDiskBytesMin, firstStreamTables as streamTables } from '../tables.ts'
 import type { Migration } from './migration.ts'
 
 /** Tables of early versions accept inserts until the disk is full. */

@@ -29,6 +29,7 @@ import { addSqlViews } from './0006-sql-views.ts'
 import { createReceivedIndexes } from './0007-received-indexes.ts'
 import { orderByMetric } from './0008-points-by-metric.ts'
 import { countValuesOfClaims } from './0009-claim-counts.ts'
+import { addPointChunks } from './0010-point-chunks.ts'
 import type { Migration } from './migration.ts'
 
 /** The migrations of this version, in their order. */
@@ -42,6 +43,7 @@ export const migrations: readonly Migration[] = [
   createReceivedIndexes,
   orderByMetric,
   countValuesOfClaims,
+  addPointChunks,
 ]
 
 export const migrationsTable = 'svc_migrations'

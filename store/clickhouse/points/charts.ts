@@ -7,7 +7,7 @@ import { systemPointsTable } from './tables.ts'
 
 /** The series that a chart shows. */
 export type Chart = {
-  experiments: { id: bigint; startTimeMs: bigint }[]
+  experiments: { id: bigint; startTimeMs: bigint; hasChunks: boolean }[]
   /** Each name is a metric (in all its contexts) or a summary name `<context>_<metric>`. */
   names: string[]
   /** True: only steps at which an experiment has a value for every name, at most `pointsMax` of them. False: every step. */
@@ -66,13 +66,14 @@ export async function streamChart(clickhouse: ClickHouse, chart: Chart): Promise
 /** A tuple: step, time, value, epoch, present, and the identity, which orders equal points. */
 const point = '(step, time, value, epoch, present, request_hi, request_lo, place)'
 
-function selectRows(clickhouse: ClickHouse, { names, commonSteps, pointsMax }: Chart): string {
+function selectRows(clickhouse: ClickHouse, { experiments, names, commonSteps, pointsMax }: Chart): string {
   const rows = selectStoredPoints(clickhouse, {
     withSystem: names.some((it) => it.includes('sys.')),
+    withChunks: experiments.some((it) => it.hasChunks),
     // Repeated rows do not change minimum and maximum; `arrayDistinct` drops the others.
     isFinal: pointsMax === undefined,
     columns: 'experiment_id, ',
-    condition: `experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}`,
+    series: `experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}`,
   })
   if (!commonSteps) return rows
   const common = `SELECT experiment_id, step, row_number() OVER (PARTITION BY experiment_id ORDER BY step) AS number,

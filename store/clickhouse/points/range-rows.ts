@@ -20,6 +20,8 @@ export type RangeSeries = {
   low: { step: bigint; time: bigint }
   high: { step: bigint; time: bigint }
   hasSteps: boolean
+  /** Whether points of the experiment may be stored as chunks. */
+  hasChunks: boolean
 }
 
 export type Range = {
@@ -30,6 +32,8 @@ export type Range = {
   /** Rows that were accepted later are left out. */
   acceptedUntilMs: number | undefined
 }
+
+export const startOf = 'transform(experiment_id, {ids:Array(UInt64)}, {starts:Array(Int64)}, toInt64(0))'
 
 /** Narrows by the primary key what is read again. */
 type Steps = { low: string; high: string }
@@ -43,7 +47,7 @@ const timeOfRow = `if(bitAnd(present, ${present.timestamp}) != 0, timestamp, rec
  */
 export async function findSeries(
   clickhouse: ClickHouse,
-  experiments: { id: bigint; startTimeMs: bigint }[],
+  experiments: { id: bigint; startTimeMs: bigint; hasChunks: boolean }[],
   names: string[],
 ): Promise<RangeSeries[]> {
   const where = `WHERE experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}
@@ -58,11 +62,12 @@ export async function findSeries(
     `${names.some((it) => it.includes('sys.')) ? `SELECT * FROM (${summaries} UNION ALL ${system})` : summaries} ORDER BY ${seriesKey}`,
     { ids: experiments.map((it) => it.id), names },
   )
-  const starts = new Map(experiments.map((it) => [it.id, it.startTimeMs]))
+  const experimentOf = new Map(experiments.map((it) => [it.id, it]))
   const integer = (text: string | undefined) => BigInt(text ?? 0)
   return rows.map((it) => ({
     experimentId: integer(it.experiment_id),
-    startTimeMs: starts.get(integer(it.experiment_id)) ?? 0n,
+    startTimeMs: experimentOf.get(integer(it.experiment_id))?.startTimeMs ?? 0n,
+    hasChunks: experimentOf.get(integer(it.experiment_id))?.hasChunks ?? true,
     metric: String(it.metric),
     context: String(it.context),
     rows: Number(it.points),
@@ -76,19 +81,23 @@ export async function findSeries(
  * The points of the series within the bounds, with `x`, and those without a value of x (`has_x` is 0). `FINAL` keeps repeated
  * deliveries out of counts and means.
  */
-export function selectRange(clickhouse: ClickHouse, series: RangeSeries[], range: Range, steps?: Steps): string {
+export function selectRange(
+  clickhouse: ClickHouse,
+  series: RangeSeries[],
+  range: Range,
+  { steps, exceptChunks }: { steps?: Steps | undefined; exceptChunks?: string | undefined } = {},
+): string {
   const { x } = range
-  const conditions = [
-    isOfSeries(series),
-    range.acceptedUntilMs === undefined ? '' : 'received <= {until:Int64}',
-    ...(x === 'step' ? stepBounds(range) : []),
-    steps === undefined ? '' : 'step >= {stepLow:Int64} AND step <= {stepHigh:Int64}',
-  ]
+  const { points, chunks } = toConditions(range, steps)
   const rows = selectStoredPoints(clickhouse, {
     withSystem: series.some((it) => it.metric.startsWith('sys.')),
+    withChunks: series.some((it) => it.hasChunks),
     isFinal: true,
     columns: 'experiment_id, ',
-    condition: conditions.filter((it) => it !== '').join(' AND '),
+    series: isOfSeries(series),
+    points,
+    chunks,
+    exceptChunks,
   })
   const has = (bit: number) => `toUInt8(bitAnd(present, ${bit}) != 0)`
   const bounds = [
@@ -98,7 +107,7 @@ export function selectRange(clickhouse: ClickHouse, series: RangeSeries[], range
   const within = bounds.length === 0 ? '' : `WHERE NOT has_x OR (${bounds.join(' AND ')})`
   if (typeof x === 'object') {
     return `SELECT rows.*, found.x_value AS x, found.is_found AS has_x FROM (${rows}) AS rows LEFT JOIN (
-      ${selectXs(clickhouse, range)}) AS found
+      ${selectXs(clickhouse, series, range)}) AS found
       ON rows.experiment_id = found.x_experiment AND rows.step = found.x_step AND ${has(present.step)} = found.is_found
       ${within}`
   }
@@ -106,7 +115,7 @@ export function selectRange(clickhouse: ClickHouse, series: RangeSeries[], range
     step: ['step', has(present.step)],
     epoch: ['epoch', has(present.epoch)],
     time: ['time', 'toUInt8(1)'],
-    relative: [`time - transform(experiment_id, {ids:Array(UInt64)}, {starts:Array(Int64)}, toInt64(0))`, 'toUInt8(1)'],
+    relative: [`time - ${startOf}`, 'toUInt8(1)'],
   }[x] as [string, string]
   return `SELECT *, ${value} AS x, ${hasX} AS has_x FROM (${rows}) ${within}`
 }
@@ -122,16 +131,17 @@ export const placeOf = (series: RangeSeries[]) => (series.length === 1 ? 'toUInt
 export const typeOf = (x: RangeX) => (typeof x === 'object' ? 'Float64' : 'Int64')
 
 /** The value of the other metric at each step: of several, the newest. Those that are not finite have no place on an axis. */
-function selectXs(clickhouse: ClickHouse, { x, acceptedUntilMs }: Range): string {
+function selectXs(clickhouse: ClickHouse, series: RangeSeries[], { x, acceptedUntilMs }: Range): string {
   const hasContext = typeof x === 'object' && x.context !== undefined
   const rows = selectStoredPoints(clickhouse, {
     withSystem: typeof x === 'object' && x.metric.includes('sys.'),
+    withChunks: series.some((it) => it.hasChunks),
     isFinal: true,
     columns: 'experiment_id, ',
-    condition: `experiment_id IN {ids:Array(UInt64)} AND bitAnd(present, ${present.step}) != 0
+    series: `experiment_id IN {ids:Array(UInt64)}
       AND (metric = {xMetric:String} OR concat(context, '_', metric) = {xMetric:String})
-      ${hasContext ? 'AND context = {xContext:String}' : ''}
-      ${acceptedUntilMs === undefined ? '' : 'AND received <= {until:Int64}'}`,
+      ${hasContext ? 'AND context = {xContext:String}' : ''}`,
+    points: `bitAnd(present, ${present.step}) != 0 ${acceptedUntilMs === undefined ? '' : 'AND received <= {until:Int64}'}`,
   })
   return `SELECT experiment_id AS x_experiment, step AS x_step, argMax(value, (time, request_hi, request_lo, place)) AS x_value,
       toUInt8(1) AS is_found
@@ -139,7 +149,7 @@ function selectXs(clickhouse: ClickHouse, { x, acceptedUntilMs }: Range): string
 }
 
 /** One series by constants, which the primary key and the filter take at a third of the cost of a set (measured). */
-function isOfSeries(series: RangeSeries[]): string {
+export function isOfSeries(series: RangeSeries[]): string {
   if (series.length === 1) {
     return `experiment_id = {ids:Array(UInt64)}[1] AND metric = {metrics:Array(String)}[1]
       AND context = {contexts:Array(String)}[1]`
@@ -149,13 +159,24 @@ function isOfSeries(series: RangeSeries[]): string {
       SELECT arrayJoin(arrayZip({ids:Array(UInt64)}, {metrics:Array(String)}, {contexts:Array(String)})))`
 }
 
-/** A point without a step is stored with step 0. */
-function stepBounds({ from, to }: Range): string[] {
-  const bounds = [
-    from === undefined ? '' : 'step >= {from:Int64}',
-    to === undefined ? '' : 'step <= {to:Int64}',
-  ].filter((it) => it !== '')
-  return bounds.length === 0 ? [] : [`(${bounds.join(' AND ')} OR step = 0)`]
+/** The conditions on points, and on the chunks that may have them. A point without a step is stored with step 0. */
+export function toConditions({ x, from, to, acceptedUntilMs }: Range, steps?: Steps) {
+  const points: string[] = acceptedUntilMs === undefined ? [] : ['received <= {until:Int64}']
+  const chunks: string[] = []
+  if (x === 'step' && (from !== undefined || to !== undefined)) {
+    const low = from === undefined ? 'true' : 'step >= {from:Int64}'
+    const high = to === undefined ? 'true' : 'step <= {to:Int64}'
+    points.push(`(${low} AND ${high} OR step = 0)`)
+    chunks.push(
+      `(${low.replace('step', 'step_high')} AND ${high.replace('step', 'step_low')} OR step_low <= 0 AND step_high >= 0)`,
+    )
+  }
+  if (steps !== undefined) {
+    points.push('step >= {stepLow:Int64} AND step <= {stepHigh:Int64}')
+    chunks.push('step_high >= {stepLow:Int64} AND step_low <= {stepHigh:Int64}')
+  }
+  const all = (conditions: string[]) => (conditions.length === 0 ? 'true' : conditions.join(' AND '))
+  return { points: all(points), chunks: all(chunks) }
 }
 
 export function rangeParams(series: RangeSeries[], { x, from, to, acceptedUntilMs }: Range, steps?: Steps) {

@@ -1,15 +1,20 @@
 import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
+import { chunksTable } from './chunks.ts'
 import {
   type Bound,
+  isOfSeries,
   placeOf,
   type Range,
   type RangeSeries,
   rangeParams,
   selectRange,
   seriesKey,
+  startOf,
+  toConditions,
   typeOf,
 } from './range-rows.ts'
+import { present } from './tables.ts'
 
 /**
  * Series over a range of x, for charts. Every point of the range is counted in the bucket that its x falls in, so no extreme
@@ -109,17 +114,32 @@ const stepsOf = (ranges: Buckets[]) => ({
   high: String(ranges.map((it) => it.stepHigh).reduce(maxBigInt)),
 })
 
-/** Of points with the same x, either may be the first or the last of a bucket. */
+/** What a bucket is made of, of points and of whole chunks. Of points with the same x, either may be the first or the last. */
+const parts = {
+  from: { ofPoints: 'min(x)', ofChunks: 'min(x_low)' },
+  to: { ofPoints: 'max(x)', ofChunks: 'max(x_high)' },
+  least: { ofPoints: 'minIf(value, isFinite(value))', ofChunks: 'min(least)' },
+  greatest: { ofPoints: 'maxIf(value, isFinite(value))', ofChunks: 'max(greatest)' },
+  first: { ofPoints: 'argMin(value, x)', ofChunks: 'argMin(first_value, x_low)' },
+  last: { ofPoints: 'argMax(value, x)', ofChunks: 'argMax(last_value, x_high)' },
+  total: { ofPoints: 'sumIf(value, isFinite(value))', ofChunks: 'sum(total)' },
+  count: { ofPoints: 'count()', ofChunks: 'sum(toUInt64(count))' },
+  nonFinite: { ofPoints: 'countIf(NOT isFinite(value))', ofChunks: 'toUInt64(0)' },
+  step_low: { ofPoints: 'min(step)', ofChunks: 'min(step_low)' },
+  step_high: { ofPoints: 'max(step)', ofChunks: 'max(step_high)' },
+}
+
+const hasNumber = 'p_count > p_nonFinite'
 const bucketColumns = {
-  x: 'min(x)',
-  xTo: 'max(x)',
-  min: 'if(c_count = c_nonFinite, nan, minIf(value, isFinite(value)))',
-  max: 'if(c_count = c_nonFinite, nan, maxIf(value, isFinite(value)))',
-  first: 'argMin(value, x)',
-  last: 'argMax(value, x)',
-  mean: 'avgIf(value, isFinite(value))',
-  count: 'count()',
-  nonFinite: 'countIf(NOT isFinite(value))',
+  x: 'min(p_from)',
+  xTo: 'max(p_to)',
+  min: `if(c_count = c_nonFinite, nan, minIf(p_least, ${hasNumber}))`,
+  max: `if(c_count = c_nonFinite, nan, maxIf(p_greatest, ${hasNumber}))`,
+  first: 'argMin(p_first, p_from)',
+  last: 'argMax(p_last, p_to)',
+  mean: `sum(p_total) / (c_count - c_nonFinite)`,
+  count: 'sum(p_count)',
+  nonFinite: 'sum(p_nonFinite)',
 }
 
 /** NaN and the infinities become null; 64-bit integers keep their digits. */
@@ -143,10 +163,9 @@ async function readBuckets(
      SELECT toUInt32(bitShiftRight(slot, 32)) AS series, toString(sumIf(c_count, has_bucket)) AS total,
        toString(sumIf(c_count, NOT has_bucket)) AS without, toString(min(step_low)) AS low, toString(max(step_high)) AS high,
        ${names.map((it) => `${inOrder(it)} AS a_${it}`).join(', ')}
-     FROM (SELECT bitOr(bitShiftLeft(toUInt64(${placeOf(series)}), 32), if(has_x, ${bucketOf(range)}, ${noBucket})) AS slot,
-         min(step) AS step_low, max(step) AS step_high,
+     FROM (SELECT slot, min(p_step_low) AS step_low, max(p_step_high) AS step_high,
          ${names.map((it) => `${bucketColumns[it]} AS c_${it}`).join(', ')}
-       FROM (${selectRange(clickhouse, series, range)}) GROUP BY slot)
+       FROM (${selectParts(clickhouse, series, range)}) GROUP BY slot)
      GROUP BY series ${jsonSettings}`,
     { ...rangeParams(series, range), ...bucketParams(range, extent, points) },
   )
@@ -155,6 +174,43 @@ async function readBuckets(
     stepLow: BigInt(row.low ?? 0),
     stepHigh: BigInt(row.high ?? 0),
   }))
+}
+
+const slotOf = (series: RangeSeries[], bucket: string) =>
+  `bitOr(bitShiftLeft(toUInt64(${placeOf(series)}), 32), ${bucket}) AS slot`
+
+/** Chunks that lie in one bucket are counted there as they are; the points of all others one by one. */
+function selectParts(clickhouse: ClickHouse, series: RangeSeries[], range: Range): string {
+  const names = Object.keys(parts) as (keyof typeof parts)[]
+  const whole = series.some((it) => it.hasChunks) ? describeWhole(range) : undefined
+  const ofPoints = `SELECT ${slotOf(series, `if(has_x, ${bucketOf(range, 'x')}, ${noBucket})`)},
+      ${names.map((it) => `${parts[it].ofPoints} AS p_${it}`).join(', ')}
+    FROM (${selectRange(clickhouse, series, range, { exceptChunks: whole?.condition })}) GROUP BY slot`
+  if (whole === undefined) return ofPoints
+  const { points } = toConditions({ ...range, from: undefined, to: undefined })
+  // The condition comes after FINAL: it may be true of a chunk that was cut, and not of the whole one.
+  return `${ofPoints} UNION ALL
+    SELECT ${slotOf(series, bucketOf(range, 'x_low'))}, ${names.map((it) => `${parts[it].ofChunks} AS p_${it}`).join(', ')}
+    FROM (SELECT *, ${whole.low} AS x_low, ${whole.high} AS x_high
+      FROM ${clickhouse.database}.${chunksTable.name} FINAL WHERE ${isOfSeries(series)} AND ${points} AND ${whole.condition})
+    GROUP BY slot`
+}
+
+/** The chunks that lie in one bucket and within the bounds, and their ends; undefined where only their points have an x. */
+function describeWhole(range: Range): { condition: string; low: string; high: string } | undefined {
+  const { x, from, to } = range
+  if (x === 'epoch' || typeof x === 'object') return undefined
+  const end = (side: 'low' | 'high') =>
+    x === 'step' ? `step_${side}` : x === 'time' ? `time_${side}` : `time_${side} - ${startOf}`
+  const [low, high] = [end('low'), end('high')]
+  const conditions = [
+    'is_summed',
+    ...(x === 'step' ? [`bitAnd(present_all, ${present.step}) != 0`] : []),
+    ...(from === undefined ? [] : [`${low} >= {from:Int64}`]),
+    ...(to === undefined ? [] : [`${high} <= {to:Int64}`]),
+    `${bucketOf(range, `(${low})`)} = ${bucketOf(range, `(${high})`)}`,
+  ]
+  return { condition: conditions.join(' AND '), low, high }
 }
 
 async function readPoints(
@@ -169,7 +225,7 @@ async function readPoints(
        ${toJson('last', 'arrayMap(point -> point.7, points)', range)} AS a_last
      FROM (SELECT ${seriesKey}, countIf(NOT has_x) AS missing,
          arraySort(groupArrayIf((x, time, step, request_hi, request_lo, place, value), has_x)) AS points
-       FROM (${selectRange(clickhouse, series, range, steps)}) GROUP BY ${seriesKey}) ${jsonSettings}`,
+       FROM (${selectRange(clickhouse, series, range, { steps })}) GROUP BY ${seriesKey}) ${jsonSettings}`,
     rangeParams(series, range, steps),
   )
   return rows.map((row) => toRange(series, row, ['x', 'last'], false))
@@ -190,13 +246,13 @@ function toRange(series: RangeSeries[], row: Record<string, string>, names: stri
 }
 
 /** What comes before or after the extent, such as a point that was stored meanwhile, is in the first or the last bucket. */
-function bucketOf({ x }: Range): string {
+function bucketOf({ x }: Range, at: string): string {
   const low = `{extentFrom:${typeOf(x)}}`
   const last = '{lastBucket:UInt32}'
   if (typeof x !== 'object') {
-    return `toUInt32(if(x < ${low}, 0, least(intDiv(reinterpretAsUInt64(x - ${low}), {width:UInt64}), ${last})))`
+    return `toUInt32(if(${at} < ${low}, 0, least(intDiv(reinterpretAsUInt64(${at} - ${low}), {width:UInt64}), ${last})))`
   }
-  return `toUInt32(greatest(0, least(floor((x - ${low}) / {width:Float64}), ${last})))`
+  return `toUInt32(greatest(0, least(floor((${at} - ${low}) / {width:Float64}), ${last})))`
 }
 
 function bucketParams({ x }: Range, { from, to }: Extent, points: number) {

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../connection.ts'
-import type { Table } from '../table.ts'
+import { chunksTable, unfolded } from './chunks.ts'
 import { doubleText } from './double-text.ts'
 import { describePoint, mergedSummary, type SummaryPart, summaryTable } from './summary.ts'
 import { pointsTable, present, storedValue, systemPointsTable } from './tables.ts'
@@ -19,6 +19,8 @@ export type SeriesName = {
   name: string
   /** Only this context. */
   context: string | undefined
+  /** Whether points of the experiment may be stored as chunks. To read both tables takes half as long again. */
+  hasChunks: boolean
 }
 
 export const jsonSettings = `SETTINGS output_format_json_array_of_rows = 1, output_format_json_quote_64bit_integers = 0,
@@ -45,10 +47,14 @@ export function streamLongSeries(clickhouse: ClickHouse, series: SeriesName): Pr
 }
 
 /** Every stored point of an experiment, resource usage too, as a JSON array: ordered by metric, context, step and time. */
-export function streamAllSeries(clickhouse: ClickHouse, experimentId: bigint): Promise<Readable> {
-  const condition = 'experiment_id = {experiment:UInt64}'
+export function streamAllSeries(
+  clickhouse: ClickHouse,
+  { experimentId, hasChunks }: Pick<SeriesName, 'experimentId' | 'hasChunks'>,
+): Promise<Readable> {
+  const series = 'experiment_id = {experiment:UInt64}'
+  const points = selectStoredPoints(clickhouse, { withSystem: true, withChunks: hasChunks, isFinal: true, series })
   return clickhouse.stream(
-    `SELECT ${pointObject} FROM (${selectStoredPoints(clickhouse, { withSystem: true, isFinal: true, condition })}) AS p
+    `SELECT ${pointObject} FROM (${points}) AS p
      ORDER BY p.metric, p.context, p.step, p.time, p.request_hi, p.request_lo, p.place ${jsonSettings} FORMAT JSONEachRow`,
     { experiment: String(experimentId) },
   )
@@ -90,10 +96,6 @@ const possibleMetricsAsSql = `arrayConcat([{name:String}], arrayMap(place -> sub
 /** Resource usage is in a table of its own, and is read by the same call under its `sys.` names. */
 export const isOfSystem = ({ name }: SeriesName) => name.includes('sys.')
 
-/** The tables that may have points of a series. */
-export const tablesOf = (series: SeriesName): readonly Table[] =>
-  isOfSystem(series) ? [pointsTable, systemPointsTable] : [pointsTable]
-
 /** Of points and of summaries. */
 export function matchesSeries({ name, context }: SeriesName): string {
   const isPossible =
@@ -109,28 +111,57 @@ export function matchesSeries({ name, context }: SeriesName): string {
 export function selectPoints(clickhouse: ClickHouse, series: SeriesName, { isFinal }: { isFinal: boolean }): string {
   return selectStoredPoints(clickhouse, {
     withSystem: isOfSystem(series),
+    withChunks: series.hasChunks,
     isFinal,
-    condition: matchesSeries(series),
+    series: matchesSeries(series),
   })
 }
 
-type StoredPoints = { withSystem: boolean; isFinal: boolean; condition: string; columns?: string }
+type StoredPoints = {
+  withSystem: boolean
+  withChunks: boolean
+  isFinal: boolean
+  /** A condition on the experiment, the metric and the context. */
+  series: string
+  /** A further condition on each point. */
+  points?: string
+  /** What is true of every chunk that has such a point, of the columns that repetitions have in common. */
+  chunks?: string
+  /** Leaves these chunks out. Where it is true of a chunk, it is of one that was cut. */
+  exceptChunks?: string | undefined
+  columns?: string
+}
 
-/** The rows of all points that meet a condition, with or without resource usage. */
+/** The rows of all points that meet the conditions, with or without resource usage. */
 export function selectStoredPoints(
   clickhouse: ClickHouse,
-  { withSystem, isFinal, condition, columns = '' }: StoredPoints,
+  {
+    withSystem,
+    withChunks,
+    isFinal,
+    series,
+    points = 'true',
+    chunks = 'true',
+    exceptChunks = 'false',
+    columns = '',
+  }: StoredPoints,
 ): string {
-  const tables = withSystem ? [pointsTable, systemPointsTable] : [pointsTable]
-  return tables
-    .map(
-      (
-        table,
-      ) => `SELECT ${columns}metric, context, ${storedValue} AS value, step, ${timeOf} AS time, epoch, present, request_hi,
-         request_lo, place
-       FROM ${clickhouse.database}.${table.name} ${isFinal ? 'FINAL' : ''} WHERE ${condition}`,
-    )
-    .join(' UNION ALL ')
+  const { database } = clickhouse
+  const selected = `SELECT ${columns}metric, context`
+  const fields = `step, ${timeOf} AS time, epoch, present, request_hi, request_lo, place`
+  const final = isFinal ? 'FINAL' : ''
+  const ofRows = (table: string) => `${selected}, ${storedValue} AS value, ${fields}
+    FROM ${database}.${table} ${final} WHERE ${series} AND ${points}`
+  return [
+    ofRows(pointsTable.name),
+    ...(withChunks
+      ? [
+          `${selected}, reinterpretAsFloat64(bits) AS value, ${fields} FROM ${database}.${chunksTable.name} ${final} ${unfolded}
+           PREWHERE ${series} AND ${chunks} AND NOT (${exceptChunks}) WHERE ${points}`,
+        ]
+      : []),
+    ...(withSystem ? [ofRows(systemPointsTable.name)] : []),
+  ].join(' UNION ALL ')
 }
 
 const summarySuffix: Record<SummaryPart, string> = { minimum: 'Min', maximum: 'Max', current: 'Current' }

@@ -1,4 +1,5 @@
 import type { ClickHouse } from '../connection.ts'
+import { chunksTable } from './chunks.ts'
 import { summaryTable } from './summary.ts'
 import { pointsTable } from './tables.ts'
 
@@ -25,7 +26,9 @@ export async function countSeries(clickhouse: ClickHouse, experimentIds: bigint[
 /** The number of points of every series of an experiment, by summary name. */
 export async function countPointsBySeries(clickhouse: ClickHouse, experimentId: bigint): Promise<Map<string, number>> {
   const rows = await clickhouse.rows<{ name: string; points: string }>(
-    `SELECT ${seriesName} AS name, count() AS points FROM ${clickhouse.database}.${pointsTable.name}
+    `SELECT ${seriesName} AS name, sum(size) AS points FROM (
+       SELECT experiment_id, metric, context, toUInt32(1) AS size FROM ${clickhouse.database}.${pointsTable.name} UNION ALL
+       SELECT experiment_id, metric, context, count AS size FROM ${clickhouse.database}.${chunksTable.name})
      WHERE experiment_id = {id:UInt64} GROUP BY name`,
     { id: String(experimentId) },
   )

@@ -1,8 +1,9 @@
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import type { ClickHouse } from '../connection.ts'
+import { selectPointRows } from './chunks.ts'
 import { toDoubleText } from './double-text.ts'
-import { matchesSeries, type SeriesName, seriesParams, streamLongSeries, tablesOf } from './reads.ts'
+import { isOfSystem, matchesSeries, type SeriesName, seriesParams, streamLongSeries } from './reads.ts'
 import { present } from './tables.ts'
 
 /**
@@ -43,12 +44,14 @@ export async function readShortSeries(
   const limit = Math.min(most, pointsMax)
   const columns =
     'metric, context, step, timestamp, received, epoch, value_bits, request_hi, request_lo, place, present'
-  const selects = tablesOf(series).map(
-    ({ name }) =>
-      `SELECT ${columns} FROM ${clickhouse.database}.${name} FINAL WHERE ${matchesSeries(series)} LIMIT {limit:UInt32}`,
-  )
-  const text = selects.length === 1 ? selects[0] : selects.map((it) => `(${it})`).join(' UNION ALL ')
-  const stream = await clickhouse.stream(`${text} FORMAT RowBinary`, { ...seriesParams(series), limit: limit + 1 })
+  const points = selectPointRows(clickhouse, matchesSeries(series), {
+    withSystem: isOfSystem(series),
+    withChunks: series.hasChunks,
+  })
+  const stream = await clickhouse.stream(`SELECT ${columns} FROM (${points}) LIMIT {limit:UInt32} FORMAT RowBinary`, {
+    ...seriesParams(series),
+    limit: limit + 1,
+  })
   const rows = readRows(await buffer(stream))
   if (rows.length > limit) return undefined
   rows.sort(compare)

@@ -1,4 +1,5 @@
 import { createDistributed, type Layout, onCluster, toEngine, toLocal } from '../cluster/layout.ts'
+import { chunksTable } from './chunks.ts'
 import { pointsTable, present, storedValue } from './tables.ts'
 
 /**
@@ -91,11 +92,51 @@ export function createSummary(layout: Layout, settings: string): string[] {
   ]
 }
 
+/** The view that fills the summary from chunks. */
+export const createSummaryOfChunks = (layout: Layout): string =>
+  `CREATE MATERIALIZED VIEW IF NOT EXISTS ${layout.database}.${summaryTable}_chunks_view${onCluster(layout)}
+     TO ${layout.database}.${toLocal(layout, summaryTable)} AS
+     ${selectSummaryOfChunks(`${layout.database}.${toLocal(layout, chunksTable.name)}`)}`
+
 /** The query of the view. Over all stored points it returns the whole summary. */
 export const selectSummary = (points: string, where = 'true') =>
   `WITH ${withTime}, ${currentKey} AS current_key
      SELECT ${series}, ${aggregates.map((it) => `${it.from} AS ${it.name}`).join(', ')}
      FROM ${points} WHERE ${where} GROUP BY ${series}`
+
+/**
+ * The same from chunks. Of a plain chunk, the three points are among its least, its greatest and its last. What is joined are the
+ * points themselves: with their places, the lists of the chunk would be copied for each of its points.
+ */
+export const selectSummaryOfChunks = (chunks: string, where = 'true') => {
+  const picked = (of: (at: string) => string, all: string) =>
+    `if(is_plain, [${['least_at', 'greatest_at', 'count'].map(of).join(', ')}], ${all})`
+  const field = (list: string) => picked((at) => `${list}[${at}]`, `arrayResize(${list}, count)`)
+  const place = picked(
+    (at) => `toUInt32(if(empty(places), first_place + ${at} - 1, places[${at}]))`,
+    'if(empty(places), arrayMap(at -> toUInt32(first_place + at), range(count)), arrayResize(places, count))',
+  )
+  const ofChunk: Record<string, string> = {
+    rows: 'sum(points)',
+    step_low: 'min(low_step)',
+    step_high: 'max(high_step)',
+    time_low: 'min(low_time)',
+    time_high: 'max(high_time)',
+    has_nan: 'max(any_nan)',
+    present_all: 'groupBitAnd(bits_all)',
+    present_any: 'groupBitOr(bits_any)',
+  }
+  return `WITH ${withTime}, ${currentKey} AS current_key
+     SELECT ${series}, ${aggregates.map((it) => `${ofChunk[it.name] ?? it.from} AS ${it.name}`).join(', ')}
+     FROM (SELECT ${series}, request_hi, request_lo, received, bits AS value_bits, step_of AS step, timestamp_of AS timestamp,
+         place_of AS place, present_of AS present, points, step_low AS low_step, step_high AS high_step, time_low AS low_time,
+         time_high AS high_time, has_nan AS any_nan, present_all AS bits_all, present_any AS bits_any
+       FROM ${chunks} ARRAY JOIN ${field('value_bits')} AS bits, ${field('steps')} AS step_of, ${field('timestamps')} AS timestamp_of,
+         ${place} AS place_of, arrayResize(presents, if(is_plain, 3, count), present_all) AS present_of,
+         arrayResize([toUInt64(count)], if(is_plain, 3, count)) AS points
+       WHERE ${where})
+     GROUP BY ${series}`
+}
 
 export type SummaryPart = 'minimum' | 'maximum' | 'current'
 

@@ -81,11 +81,8 @@ export const outputLinesTable = {
  * and granules with rows of that time, of which only the newest parts have any. Parts of earlier versions lack it, and are read
  * until merges have built it.
  */
-export const addReceivedIndexes = (layout: Layout): string[] =>
-  experimentTables.map(
-    (it) =>
-      `ALTER TABLE ${layout.database}.${toLocal(layout, it.name)}${onCluster(layout)} ADD INDEX IF NOT EXISTS received_range received TYPE minmax GRANULARITY 1`,
-  )
+export const addReceivedIndex = (layout: Layout, { name }: Table): string =>
+  `ALTER TABLE ${layout.database}.${toLocal(layout, name)}${onCluster(layout)} ADD INDEX IF NOT EXISTS received_range received TYPE minmax GRANULARITY 1`
 
-/** The tables of what experiments log. */
-export const experimentTables: readonly Table[] = [pointsTable, systemPointsTable, outputLinesTable]
+export const addReceivedIndexes = (layout: Layout): string[] =>
+  [pointsTable, systemPointsTable, outputLinesTable].map((it) => addReceivedIndex(layout, it))

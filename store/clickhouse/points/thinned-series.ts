@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
+import { chunksTable, unfolded } from './chunks.ts'
 import {
   isOfSystem,
   jsonSettings,
@@ -10,12 +11,11 @@ import {
   selectPoints,
   seriesParams,
   streamLongSeries,
-  tablesOf,
   timeOf,
 } from './reads.ts'
 import { readShortSeries } from './short-series.ts'
 import { summaryTable } from './summary.ts'
-import { present, storedValue } from './tables.ts'
+import { pointsTable, present, storedValue, systemPointsTable } from './tables.ts'
 
 /**
  * Downsamples a long series. Its extent comes from the summary, so its points are read only once, and only the columns that
@@ -97,13 +97,21 @@ function selectRows(clickhouse: ClickHouse, series: SeriesName, found: Found[]):
           'toUInt32(indexOf(arrayZip({metrics:Array(String)}, {contexts:Array(String)}), (metric, context)))',
           'metric IN {metrics:Array(String)} AND place > 0',
         ]
-  return tablesOf(series)
-    .map(
-      ({ name }) => `SELECT ${place} AS place, ${storedValue} AS value, step, ${time} AS time, ${epoch} AS epoch,
-         ${bits} AS present
-       FROM ${clickhouse.database}.${name} WHERE experiment_id = {experiment:UInt64} AND ${condition}`,
-    )
-    .join(' UNION ALL ')
+  const fields = `step, ${time} AS time, ${epoch} AS epoch, ${bits} AS present`
+  const where = `experiment_id = {experiment:UInt64} AND ${condition}`
+  const { database } = clickhouse
+  const ofRows = (table: string) =>
+    `SELECT ${place} AS place, ${storedValue} AS value, ${fields} FROM ${database}.${table} WHERE ${where}`
+  return [
+    ofRows(pointsTable.name),
+    ...(series.hasChunks
+      ? [
+          `SELECT series AS place, reinterpretAsFloat64(bits) AS value, ${fields} FROM (
+             SELECT *, ${place} AS series FROM ${database}.${chunksTable.name} WHERE ${where}) ${unfolded}`,
+        ]
+      : []),
+    ...(isOfSystem(series) ? [ofRows(systemPointsTable.name)] : []),
+  ].join(' UNION ALL ')
 }
 
 /**

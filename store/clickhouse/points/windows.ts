@@ -1,6 +1,5 @@
 import type { ClickHouse } from '../connection.ts'
-import { timeOf } from './reads.ts'
-import { pointsTable, storedValue } from './tables.ts'
+import { selectStoredPoints } from './reads.ts'
 
 /** The points of a metric in a time window. The extremes are null without a number. */
 export type MetricWindow = { points: number; nans: number; least: number | null; greatest: number | null }
@@ -24,12 +23,17 @@ export async function readMetricWindows(clickhouse: ClickHouse, wanted: Wanted):
   const windows = new Map<bigint, MetricWindow>()
   for (let from = 0; from < wanted.experimentIds.length; from += experimentsAtOnce) {
     const rows = await clickhouse.rows<Row>(
-      `SELECT toString(experiment_id) AS experiment, count() AS points, countIf(isNaN(${storedValue} AS value)) AS nans,
+      `SELECT toString(experiment_id) AS experiment, count() AS points, countIf(isNaN(value)) AS nans,
          toString(minIf(value, NOT isNaN(value))) AS least, toString(maxIf(value, NOT isNaN(value))) AS greatest
-       FROM ${clickhouse.database}.${pointsTable.name} FINAL
-       WHERE experiment_id IN {experiments:Array(UInt64)} AND metric = {metric:String}
-         ${wanted.context === undefined ? '' : 'AND context = {context:String}'}
-         AND ${timeOf} >= {from:Int64} AND ${timeOf} < {to:Int64} GROUP BY experiment_id`,
+       FROM (${selectStoredPoints(clickhouse, {
+         withSystem: false,
+         withChunks: true,
+         isFinal: true,
+         columns: 'experiment_id, ',
+         series: `experiment_id IN {experiments:Array(UInt64)} AND metric = {metric:String}
+           ${wanted.context === undefined ? '' : 'AND context = {context:String}'}`,
+         points: 'time >= {from:Int64} AND time < {to:Int64}',
+       })}) GROUP BY experiment_id`,
       {
         experiments: wanted.experimentIds.slice(from, from + experimentsAtOnce),
         metric: wanted.metric,

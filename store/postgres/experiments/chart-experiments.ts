@@ -6,6 +6,8 @@ export type ChartExperiment = {
   key: string
   workspaceName: string
   startTimeMs: bigint
+  /** Whether points of it may be stored as chunks. */
+  hasChunks: boolean
   parameters: Record<string, string>
 }
 
@@ -20,7 +22,7 @@ export async function listChartExperiments(
   parameterNames: string[],
 ): Promise<ChartExperiment[]> {
   const rows = await queries.rows<Omit<ChartExperiment, 'parameters'> & { names: string[]; values: string[] }>(
-    `SELECT e.id, e.key, w.name AS "workspaceName", e.start_time_ms AS "startTimeMs",
+    `SELECT e.id, e.key, w.name AS "workspaceName", e.start_time_ms AS "startTimeMs", e.has_chunks AS "hasChunks",
        ARRAY(SELECT v.name ${parametersOf}) AS names, ARRAY(SELECT v.value ${parametersOf}) AS values
      FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
      WHERE e.key = ANY($4) AND e.deleted_at IS NULL AND ${mayReadExperiment('e', 'p', 'w')}`,

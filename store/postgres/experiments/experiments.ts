@@ -39,6 +39,8 @@ export type Experiment = {
   limits: GivenLimits
   /** Which limits rejected data of it within the last `throttledForMs`. */
   throttleReasons: string[]
+  /** Whether points of it may be stored as chunks; otherwise all are rows. */
+  hasChunks: boolean
 }
 
 /** A run without keep-alives that logged nothing for so long counts as lost. */
@@ -52,19 +54,22 @@ export const experimentColumns = `e.id, e.key, e.name, u.user_name AS "userName"
   e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs", e.reported_status AS "reportedStatus", e.stop_requested AS "stopRequested", e.archived,
   e.has_crashed AS "hasCrashed", e.error, ${mayWriteProject('p', 'w')} AS "isWritable",
   w.limits || p.limits AS limits, ARRAY(SELECT t.reason FROM experiment_throttles t WHERE t.experiment_id = e.id
-    AND t.last_at_ms > extract(epoch FROM now()) * 1000 - ${throttledForMs} ORDER BY t.reason) AS "throttleReasons"`
+    AND t.last_at_ms > extract(epoch FROM now()) * 1000 - ${throttledForMs} ORDER BY t.reason) AS "throttleReasons", e.has_chunks AS "hasChunks"`
 
 export const experimentsWithPlace = `FROM experiments e JOIN projects p ON p.id = e.project_id
   JOIN workspaces w ON w.id = p.workspace_id JOIN users u ON u.id = e.user_id`
 
 type NewExperiment = { key: string; projectId: string; userId: string; name: string; nowMs: number }
 
-/** Creates an experiment with one other, `Name`. Fails with a unique violation when the key is taken. */
+/**
+ * Creates an experiment with one other, `Name`. Whether it takes chunks of points is decided here, once, so that a repeated request
+ * has the same form whoever takes it. Fails with a unique violation when the key is taken.
+ */
 export async function insertExperiment(queries: Queries, experiment: NewExperiment): Promise<void> {
   await queries.row(
     `WITH made AS (
-       INSERT INTO experiments (key, project_id, user_id, name, start_time_ms, active_at_ms)
-       VALUES ($1, $2, $3, $4, $5, $5) RETURNING id)
+       INSERT INTO experiments (key, project_id, user_id, name, start_time_ms, active_at_ms, takes_chunks)
+       VALUES ($1, $2, $3, $4, $5, $5, now() >= (SELECT since FROM point_chunks)) RETURNING id)
      INSERT INTO experiment_values (experiment_id, kind, name, value, timestamp_ms)
      SELECT id, 'other', 'Name', $4, $5 FROM made`,
     [experiment.key, experiment.projectId, experiment.userId, experiment.name, experiment.nowMs],
@@ -73,6 +78,10 @@ export async function insertExperiment(queries: Queries, experiment: NewExperime
 
 /** The fields that a write needs of its experiment. */
 export type WritableExperiment = Pick<Experiment, 'id' | 'limits'> & {
+  /** Whether batches of its points may be stored as chunks. */
+  takesChunks?: boolean
+  /** Whether `markChunks` was called. */
+  hasChunks?: boolean
   workspaceId?: string
   organizationId?: string
   organizationLimits?: GivenLimits
@@ -91,7 +100,7 @@ export async function findWritableExperiments(
   const rows = await queries.rows<
     WritableExperiment & { key: string; workspaceName: string; refusal: Refusal | 'foreign' | null }
   >(
-    `SELECT e.key, e.id, w.limits || p.limits AS limits, w.name AS "workspaceName", w.id AS "workspaceId",
+    `SELECT e.key, e.id, e.takes_chunks AS "takesChunks", e.has_chunks AS "hasChunks", w.limits || p.limits AS limits, w.name AS "workspaceName", w.id AS "workspaceId",
        o.id AS "organizationId", o.limits AS "organizationLimits",
        CASE WHEN ${mayWriteProject('p', 'w')} THEN NULL WHEN ${hasProject('p', 'w')} THEN 'role'
          WHEN ${isWithheld('w')} THEN 'withheld' ELSE 'foreign' END AS refusal
@@ -106,6 +115,11 @@ export async function findWritableExperiments(
       refusal === 'foreign' ? [] : [[key, { ...experiment, refusal }]],
     ),
   )
+}
+
+/** Notes that experiments have points stored as chunks, or will have before long. */
+export async function markChunks(queries: Queries, ids: bigint[]): Promise<void> {
+  await queries.rows('UPDATE experiments SET has_chunks = true WHERE id = ANY($1) AND NOT has_chunks', [ids])
 }
 
 /** An experiment that the viewer may see; absent, deleted and foreign look the same. */

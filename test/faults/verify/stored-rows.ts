@@ -1,7 +1,9 @@
 import { text as readText } from 'node:stream/consumers'
 import { parseExactJson } from '../../../http/body/exact-json.ts'
 import type { ClickHouse } from '../../../store/clickhouse/connection.ts'
+import { chunksTable, selectPointRows } from '../../../store/clickhouse/points/chunks.ts'
 import { outputLinesTable, pointsTable, present, systemPointsTable } from '../../../store/clickhouse/points/tables.ts'
+import { sizeOf } from '../../../store/clickhouse/row-counts.ts'
 import { eventually } from '../../kit/eventually.ts'
 import type { ReadPoint } from '../../kit/http/client.ts'
 import type { Experiment } from '../cluster/cluster.ts'
@@ -52,9 +54,12 @@ const when = (bit: number, column: string) => `if(bitAnd(present, ${bit}) != 0, 
 
 /** Every point and resource usage of an experiment, with the bits of each value. */
 export async function readStoredPoints(clickhouse: ClickHouse, { id }: Experiment): Promise<string[]> {
-  const tables = [pointsTable, systemPointsTable].map(
-    (table) => `SELECT * FROM ${clickhouse.database}.${table.name} FINAL WHERE experiment_id = {id:UInt64}`,
-  )
+  const ofIt = 'experiment_id = {id:UInt64}'
+  const columns = 'metric, context, step, epoch, timestamp, present, value_bits'
+  const tables = [
+    `SELECT ${columns} FROM (${selectPointRows(clickhouse, ofIt)})`,
+    `SELECT ${columns} FROM ${clickhouse.database}.${systemPointsTable.name} FINAL WHERE ${ofIt}`,
+  ]
   const rows = await readRows<[string, string, string | null, string | null, string | null, string]>(
     clickhouse,
     `SELECT metric, context, ${when(present.step, 'step')}, ${when(present.epoch, 'epoch')},
@@ -88,8 +93,8 @@ export async function readStoredLines(clickhouse: ClickHouse, { id }: Experiment
 
 /** Counts the rows of all tables. A row that was delivered twice counts twice until it is merged. */
 export async function countInserted(clickhouse: ClickHouse): Promise<number> {
-  const counts = [pointsTable, systemPointsTable, outputLinesTable].map(
-    ({ name }) => `(SELECT count() FROM ${clickhouse.database}.${name})`,
+  const counts = [pointsTable, chunksTable, systemPointsTable, outputLinesTable].map(
+    (it) => `(SELECT sum(${sizeOf(it)}) FROM ${clickhouse.database}.${it.name})`,
   )
   const rows = await clickhouse.rows<{ rows: string }>(`SELECT ${counts.join(' + ')} AS rows`)
   return Number(rows[0]?.rows)

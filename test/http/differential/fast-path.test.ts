@@ -97,6 +97,7 @@ const isWhole = ({ body }: RawAnswer) => !body.includes('The request is not vali
 
 const tables = {
   points: 'metric, context, step, timestamp, epoch, present, value_bits, place',
+  point_chunks: 'metric, context, steps, timestamps, epochs, present_all, presents, value_bits, first_place, places',
   system_points: 'metric, context, step, timestamp, epoch, present, value_bits, place',
   output_lines: 'line, context, offset, timestamp, present, stderr, place',
 }

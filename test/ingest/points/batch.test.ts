@@ -1,8 +1,22 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { countPoints, readBatch, readEnvelope } from '../../../ingest/points/batch.ts'
+import { type Batch, countPoints, readBatch, readEnvelope } from '../../../ingest/points/batch.ts'
+import { present } from '../../../store/clickhouse/points/tables.ts'
 import { codes, expectRefusal } from '../../api/http-error.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { openTestService } from '../../kit/service.ts'
+
+/** The points of a batch, by series, each with its index in the request. */
+const listPoints = ({ series }: Batch) =>
+  series.flatMap(({ metric, context, present: bits, presents, ...it }) =>
+    it.values.map((value, at) => ({
+      metric,
+      context,
+      value,
+      step: (presents?.[at] ?? bits) & present.step ? it.steps?.[at] : undefined,
+      index: it.places?.[at] ?? it.firstPlace + at,
+    })),
+  )
+const listIndexes = (batch: Batch) => listPoints(batch).map((it) => it.index)
 
 const read = (body: Record<string, unknown>) => readBatch(readEnvelope({ experimentKey: 'x', ...body } as never))
 
@@ -26,8 +40,8 @@ describe('reading a batch', () => {
       },
     ])
     expect(batch.rejectedCount).toBe(7)
-    expect(batch.rowIndexes).toEqual([0, 6, 7])
-    expect(batch.points.map((it) => it.step)).toEqual([1, 2, 1])
+    expect(listIndexes(batch)).toEqual([0, 6, 7])
+    expect(listPoints(batch).map((it) => it.step)).toEqual([1, 2, 1])
   })
 
   it('a series with columns of different lengths is rejected as a whole, and counted', () => {
@@ -52,13 +66,13 @@ describe('reading a batch', () => {
       { index: 9, msg: 'series[5]: expected an object' },
     ])
     expect(batch.rejectedCount).toBe(8)
-    expect(batch.points.map((it) => [it.metric, it.context, it.step])).toEqual([
+    expect(listPoints(batch).map((it) => [it.metric, it.context, it.step])).toEqual([
       ['d', '', undefined],
       ['d', '', undefined],
       ['g', 'r', undefined],
       ['g', 'r', 5],
     ])
-    expect(batch.rowIndexes).toEqual([6, 7, 10, 11])
+    expect(listIndexes(batch)).toEqual([6, 7, 10, 11])
   })
 
   it('every point of a batch has its own index, below the number of points', () => {
@@ -71,10 +85,10 @@ describe('reading a batch', () => {
         { metricName: 'c', values: [1] },
       ],
     })
-    const { rowIndexes } = readBatch(envelope)
+    const indexes = listIndexes(readBatch(envelope))
 
-    expect(new Set(rowIndexes).size).toBe(14)
-    expect(Math.max(...rowIndexes)).toBeLessThan(countPoints(envelope))
+    expect(new Set(indexes).size).toBe(14)
+    expect(Math.max(...indexes)).toBeLessThan(countPoints(envelope))
   })
 
   it('a series with firstIndex counts its points from there, and the others as before', () => {
@@ -89,7 +103,7 @@ describe('reading a batch', () => {
       ],
     })
 
-    expect(batch.rowIndexes).toEqual([4_000_000_000, 4_000_000_002, 3, 4, 0])
+    expect(listIndexes(batch)).toEqual([4_000_000_000, 4_000_000_002, 3, 4, 0])
     expect(batch.rejected.map(({ index, msg }) => [index, msg.slice(0, 21)])).toEqual([
       [1, 'series[0][1].step: ex'],
       [6, 'series[3].firstIndex:'],

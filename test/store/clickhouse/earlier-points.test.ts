@@ -63,7 +63,7 @@ async function insertUnnamed(name: string, block: Buffer) {
 }
 
 async function readValues(metric: string): Promise<string[]> {
-  const stream = await streamSeries(clickhouse, { experimentId, name: metric, context: undefined })
+  const stream = await streamSeries(clickhouse, { experimentId, name: metric, context: undefined, hasChunks: true })
   return (JSON.parse(await text(stream)) as { metricValue: string }[]).map((it) => it.metricValue)
 }
 

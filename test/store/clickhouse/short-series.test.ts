@@ -51,7 +51,7 @@ it('a short series is written as ClickHouse writes it, whatever its points', asy
       const block = aBlock(experimentId, points)
       // Delivered twice.
       if (points.length > 0) await clickhouse.insertBlocks(pointsTable, [block, block])
-      const series = { experimentId, name: asked, context: undefined }
+      const series = { experimentId, name: asked, context: undefined, hasChunks: true }
 
       const short = JSON.parse((await readShortSeries(clickhouse, series)) as string) as object[]
       expect(short).toEqual(JSON.parse(await text(await streamLongSeries(clickhouse, series))))
@@ -68,7 +68,7 @@ it('resource usage is read from its table, and digits beyond 2^53 are kept', asy
   const experimentId = nextId()
   const point = { metric: 'sys.cpu', context: '', value: 0.1, step: 2n ** 63n - 1n, timestamp: -(2n ** 63n) } as Point
   await clickhouse.insertBlocks(systemPointsTable, [aBlock(experimentId, [point], systemPointsTable)])
-  const series = { experimentId, name: 'sys.cpu', context: undefined }
+  const series = { experimentId, name: 'sys.cpu', context: undefined, hasChunks: true }
   expect(await readShortSeries(clickhouse, series)).toBe(
     '[\n{"metricName":"sys.cpu","metricValue":"0.1","timestamp":-9223372036854775808,"step":9223372036854775807,' +
       '"epoch":null,"runContext":null}\n]',
@@ -83,7 +83,7 @@ it('a longer series is left to ClickHouse', async () => {
     (_, step) => ({ metric: 'loss', context: '', value: step, step }) as Point,
   )
   await clickhouse.insertBlocks(pointsTable, [aBlock(experimentId, points)])
-  const series = { experimentId, name: 'loss', context: undefined }
+  const series = { experimentId, name: 'loss', context: undefined, hasChunks: true }
   expect(await readShortSeries(clickhouse, series, 5_000)).toBeUndefined()
   expect(JSON.parse(await text(await streamSeries(clickhouse, series))).length).toBe(2_001)
 })

@@ -10,7 +10,7 @@ import { pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { streamThinnedSeries } from '../../../store/clickhouse/points/thinned-series.ts'
 import { uniqueName } from '../../kit/service.ts'
 
-const series = { experimentId: 7n, name: 'loss', context: undefined }
+const series = { experimentId: 7n, name: 'loss', context: undefined, hasChunks: true }
 
 let clickhouse: ClickHouse
 beforeEach(async () => {

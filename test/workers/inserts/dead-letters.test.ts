@@ -3,9 +3,9 @@ import pg from 'pg'
 import { afterEach, expect, it } from 'vitest'
 import { createClosers } from '../../../runtime/closers.ts'
 import { openClickHouse } from '../../../store/clickhouse/connection.ts'
-import { pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { findDeadLetter, listDeadLetters } from '../../../store/postgres/dead-letters.ts'
+import { type QueueName, queues } from '../../../store/queue/queues.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
 import { openOwnStores, openTestService } from '../../kit/service.ts'
@@ -27,35 +27,49 @@ it('rows that ClickHouse can never store become dead letters with the reason, an
   await clickhouse.command(
     `ALTER TABLE ${clickhouse.database}.points ADD CONSTRAINT no_thirteens CHECK reinterpretAsFloat64(value_bits) != 13 AND metric != 'bad'`,
   )
+  await clickhouse.command(
+    `ALTER TABLE ${clickhouse.database}.point_chunks ADD CONSTRAINT no_bad_chunks CHECK metric != 'bad'`,
+  )
   const service = await openTestService({ stores })
   closers.push(service.close)
   const { client } = service
   const experimentKey = await client.createExperiment()
   const values = Array.from({ length: 100 }, (_, index) => index)
 
-  const metrics = values.map((value) => aPoint({ metricValue: value, step: value, context: 'train' }))
-  await client.post('/write/experiment/metrics/batch', { experimentKey, metrics })
+  // With an index of its own, each point is a row.
+  const loss = { metricName: 'loss', context: 'train', values, steps: values, firstIndex: 0 }
+  await client.post('/write/experiment/metrics/batch', { experimentKey, series: [loss] })
+  const chunks = ['bad', 'other'].map((metricName) => ({ metricName, values: [1, 2, 3, 4], steps: [1, 2, 3, 4] }))
+  await client.post('/write/experiment/metrics/batch', { experimentKey, series: chunks })
   await client.post('/write/experiment/metric', { experimentKey, ...aPoint({ metricName: 'bad' }) })
   await client.post('/write/experiment/metric', { experimentKey, ...aPoint({ metricName: 'good' }) })
 
   const points = await client.readPoints(experimentKey, 'loss', 99)
   expect(points.map((it) => Number(it.metricValue))).toEqual(values.filter((value) => value !== 13))
   await client.readPoints(experimentKey, 'good', 1)
+  await client.readPoints(experimentKey, 'other', 4)
   const letters = await eventually(async () => {
     const found = await listDeadLetters(database, 10)
-    expect(found).toHaveLength(2)
+    expect(found).toHaveLength(3)
     return found
   })
-  expect(letters.map((it) => it.rows)).toEqual([1, 1])
-  for (const letter of letters)
-    expect(letter).toMatchObject({ queue: 'metrics', reason: expect.stringContaining('no_thirteens') })
+  expect(
+    letters.map((it) => [it.queue, it.rows, /no_thirteens|no_bad_chunks/.exec(it.reason)?.[0]]).toSorted(),
+  ).toEqual([
+    ['metricChunks', 1, 'no_bad_chunks'],
+    ['metrics', 1, 'no_thirteens'],
+    ['metrics', 1, 'no_thirteens'],
+  ])
 
   // Once the reason is gone the row can be stored as it was sent.
   await clickhouse.command(`ALTER TABLE ${clickhouse.database}.points DROP CONSTRAINT no_thirteens`)
-  for (const { id } of letters) {
+  await clickhouse.command(`ALTER TABLE ${clickhouse.database}.point_chunks DROP CONSTRAINT no_bad_chunks`)
+  for (const { id, queue } of letters) {
     const letter = await findDeadLetter(database, id)
-    await clickhouse.insertBlocks(pointsTable, [letter?.bytes as Buffer])
+    await clickhouse.insertBlocks(queues[queue as QueueName].table, [letter?.bytes as Buffer])
   }
+  // Of the point and of the chunk.
+  await client.readPoints(experimentKey, 'bad', 5)
   const all = await client.readPoints(experimentKey, 'loss', 100)
   expect(all.map((it) => Number(it.metricValue))).toEqual(values)
   expect(all[13]).toMatchObject({ step: 13, runContext: 'train' })

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { StoreUrls } from '../../../cli/settings.ts'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../../../store/clickhouse/deletions.ts'
+import { experimentTables } from '../../../store/clickhouse/points/chunks.ts'
 import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
-import { experimentTables } from '../../../store/clickhouse/points/tables.ts'
 import { checkChain, readChain } from '../../../store/postgres/accounts/audit-chain.ts'
 import { type Database, openDatabase } from '../../../store/postgres/database.ts'
 import { deleteExperiments, listDeletedBefore } from '../../../store/postgres/experiments/experiments.ts'
@@ -78,7 +78,7 @@ async function aFullExperiment() {
   await client.readPoints(experimentKey, 'sys.load.average', 1)
   const row = await database.row<{ id: bigint }>('SELECT id FROM experiments WHERE key = $1', [experimentKey])
   const id = (row as { id: bigint }).id
-  await expect.poll(() => countRows(id)).toEqual([1, 1, 1, 1])
+  await expect.poll(() => countRows(id)).toEqual([1, 0, 1, 1, 1])
   // Metrics, resource usage, output, parameters and others are counted, a little later.
   await expect.poll(async () => (await countRelated(id)).experiment_counters, { timeout: 10_000 }).toBe(5)
   return { experimentKey, id, assetId }
@@ -153,7 +153,7 @@ it('an experiment past its restore period is deleted everywhere, and all others 
   await retention.sweep()
   await retention.close()
 
-  expect(await countRows(expired.id)).toEqual([0, 0, 0, 0])
+  expect(await countRows(expired.id)).toEqual([0, 0, 0, 0, 0])
   expect(await countRelated(expired.id)).toEqual(Object.fromEntries(Object.keys(before).map((table) => [table, 0])))
   // An artifact belongs to the workspace, and says where it began.
   expect(await findTablesWith(expired.experimentKey)).toEqual(['artifacts'])
@@ -161,7 +161,7 @@ it('an experiment past its restore period is deleted everywhere, and all others 
   const restore = await service.client.get(`/write/experiment/restore?experimentKey=${expired.experimentKey}`)
   expect([restore.status, restore.body.sdk_error_code]).toEqual([400, 90211])
   for (const { id } of [recent, kept]) {
-    expect(await countRows(id)).toEqual([1, 1, 1, 1])
+    expect(await countRows(id)).toEqual([1, 0, 1, 1, 1])
     expect(await countRelated(id)).toEqual(before)
   }
   // What is loose is freed with the next asset that goes: that is five files, one of them not of the expired experiment.

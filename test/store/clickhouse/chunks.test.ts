@@ -1,0 +1,288 @@
+import { text } from 'node:stream/consumers'
+import { zstdCompressSync } from 'node:zlib'
+import fc from 'fast-check'
+import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest'
+import { type Batch, readBatch, readEnvelope } from '../../../ingest/points/batch.ts'
+import { pushChunks } from '../../../ingest/points/chunks.ts'
+import { pushRows } from '../../../ingest/points/series-points.ts'
+import { streamLogged } from '../../../store/clickhouse/archive/rows.ts'
+import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
+import { readNativeBlock } from '../../../store/clickhouse/blocks/native-slice.ts'
+import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
+import { rebuildDerived } from '../../../store/clickhouse/derived-tables.ts'
+import { countParts, selectExported } from '../../../store/clickhouse/export/rows.ts'
+import { readArrivedPoints } from '../../../store/clickhouse/live/arrivals.ts'
+import { readChangedMetrics, readNewest } from '../../../store/clickhouse/live/changes.ts'
+import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
+import { streamChart } from '../../../store/clickhouse/points/charts.ts'
+import { chunksTable } from '../../../store/clickhouse/points/chunks.ts'
+import { readHistory, readLatestPoints, readStepsOfHistory } from '../../../store/clickhouse/points/history.ts'
+import { findSeries, type Range, type RangeX } from '../../../store/clickhouse/points/range-rows.ts'
+import { findExtent, readRanges } from '../../../store/clickhouse/points/ranges.ts'
+import { streamAllSeries, streamSummary } from '../../../store/clickhouse/points/reads.ts'
+import { countPointsBySeries } from '../../../store/clickhouse/points/series-counts.ts'
+import { streamSeries } from '../../../store/clickhouse/points/short-series.ts'
+import { readSummaryValues } from '../../../store/clickhouse/points/summary-values.ts'
+import { pointsTable } from '../../../store/clickhouse/points/tables.ts'
+import { streamThinnedSeries } from '../../../store/clickhouse/points/thinned-series.ts'
+import { readMetricWindows } from '../../../store/clickhouse/points/windows.ts'
+import { countRows } from '../../../store/clickhouse/row-counts.ts'
+import { uniqueName } from '../../kit/service.ts'
+
+/** The same requests are stored as rows in one experiment, and as chunks in another: every read of both answers the same. */
+let clickhouse: ClickHouse
+beforeAll(async () => {
+  const url = new URL(inject('stores').clickhouseUrl)
+  url.pathname = `/${uniqueName('chunks').replaceAll('-', '_')}`
+  clickhouse = openClickHouse({ url: url.href })
+  await migrateClickHouse(clickhouse)
+})
+afterAll(async () => {
+  await clickhouse.command(`DROP DATABASE IF EXISTS ${clickhouse.database}`)
+  await clickhouse.close()
+})
+
+let last = 0n
+let rows: bigint
+let chunks: bigint
+beforeEach(() => newExperiments())
+function newExperiments() {
+  rows = ++last
+  chunks = ++last
+}
+
+type Raw = { metrics?: unknown[]; series?: unknown[] }
+type Request = { low: number; receivedMs: number; batch: Batch; isKeyed: boolean }
+
+const read = (raw: Raw) => readBatch(readEnvelope({ experimentKey: 'x', ...raw }))
+const aRequest = (raw: Raw, it: Partial<Request> = {}): Request => ({
+  low: 1,
+  receivedMs: 5_000,
+  isKeyed: false,
+  batch: read(raw),
+  ...it,
+})
+
+const toOrigin = (experimentId: bigint, { low, receivedMs, isKeyed }: Request) => ({
+  experimentId,
+  identity: { high: isKeyed ? 2n ** 63n + 5n : 3n, low },
+  receivedMs,
+})
+
+async function store(requests: Request[]) {
+  const rowBlock = createNativeBlock(pointsTable)
+  const chunkBlock = createNativeBlock(chunksTable)
+  for (const it of requests) {
+    pushRows(rowBlock, toOrigin(rows, it), it.batch.series)
+    pushChunks(chunkBlock, toOrigin(chunks, it), it.batch.series)
+  }
+  await clickhouse.insertBlocks(pointsTable, [zstdCompressSync(rowBlock.take())])
+  await clickhouse.insertBlocks(chunksTable, [zstdCompressSync(chunkBlock.take())])
+}
+
+const names = ['loss', 'train_acc', 'b_c']
+const start = { receivedMs: 0n, high: 0n, low: 0n, place: 0n }
+
+/** What every read answers of an experiment, without its id. That of rows is read as one without chunks. */
+async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<string, unknown>> {
+  const found: Record<string, unknown> = {}
+  const { signal } = new AbortController()
+  const hasChunks = id === chunks
+  const run = { id, startTimeMs: 1_000n, hasChunks }
+  const of = (name: string) => ({ experimentId: id, name, context: undefined, hasChunks })
+  const shown = (it: unknown) =>
+    JSON.stringify(it, (key, value) => (key === 'id' || key === 'experimentId' ? 0 : toText(value)))
+  found.all = await text(await streamAllSeries(clickhouse, { experimentId: id, hasChunks }))
+  found.summary = await text(await streamSummary(clickhouse, id))
+  found.values = shown([...((await readSummaryValues(clickhouse, [id], 'all')).get(id) ?? [])].toSorted())
+  found.latest = shown([...((await readLatestPoints(clickhouse, [id])).get(id) ?? [])])
+  found.counts = shown([
+    [...(await countPointsBySeries(clickhouse, id))].toSorted(),
+    await countRows(clickhouse, pointsTable, id),
+  ])
+  found.archive = await text(await streamLogged(clickhouse, 'points', [id], signal))
+  for (const name of names) {
+    found[`series ${name}`] = await text(await streamSeries(clickhouse, of(name)))
+    found[`history ${name}`] = shown(await readHistory(clickhouse, of(name), { limit: 7, offset: 1 }))
+    const steps = { fromStep: -(2n ** 62n), toStep: 2n ** 62n, stepsMax: 5 }
+    found[`steps ${name}`] = shown(await readStepsOfHistory(clickhouse, of(name), steps))
+    const window = { experimentIds: [id], metric: name, context: undefined, fromMs: 2_000, toMs: 1_000_000 }
+    found[`window ${name}`] = shown([...(await readMetricWindows(clickhouse, window)).values()])
+  }
+  if (isDistinct) {
+    for (const pointsMax of [3, 12]) {
+      for (const name of names) {
+        found[`thinned ${name} ${pointsMax}`] = await text(await streamThinnedSeries(clickhouse, of(name), pointsMax))
+      }
+      const chart = { experiments: [run], names, commonSteps: false, pointsMax }
+      found[`chart ${pointsMax}`] = withoutId(await text(await streamChart(clickhouse, chart)))
+    }
+    const series = await findSeries(clickhouse, [run], names)
+    found.found = shown(series.map(({ hasChunks: _, ...it }) => it))
+    const xs: RangeX[] = ['step', 'time', 'relative', 'epoch', { metric: 'loss', context: undefined }]
+    for (const x of xs) {
+      for (const bounds of [[undefined, undefined] as const, [2, 400] as const]) {
+        const [from, to] = bounds.map((it) => (it === undefined || typeof x === 'object' ? it : BigInt(it)))
+        const range: Range = { x, from, to, acceptedUntilMs: 6_000 }
+        const extent = await findExtent(clickhouse, series, range)
+        if (!extent) continue
+        for (const points of [1, 6]) {
+          const ranges = await readRanges(clickhouse, series, range, { extent, points })
+          const lines = ranges.map((it) =>
+            shown([it.series.metric, it.series.context, it.total, it.withoutX, it.columns]),
+          )
+          found[`range ${JSON.stringify(x)} ${bounds} ${points}`] = lines.toSorted()
+        }
+      }
+    }
+  }
+  for (const commonSteps of [true, false]) {
+    const chart = { experiments: [run], names, commonSteps, pointsMax: undefined }
+    found[`chart ${commonSteps}`] = withoutId(await text(await streamChart(clickhouse, chart)))
+  }
+  const arrived: unknown[] = []
+  const part = { untilMs: 6_000, rowsMax: 500 }
+  arrived.push(...(await readArrivedPoints(clickhouse, [{ experimentId: id, after: start }], part)))
+  found.arrived = shown(arrived.toSorted((a, b) => (shown(a) < shown(b) ? -1 : 1)))
+  const between = { experimentIds: [id], after: start, before: { ...start, receivedMs: 6_000n } }
+  found.changed = shown(await readChangedMetrics(clickhouse, between))
+  found.newest = shown([...(await readNewest(clickhouse, [id], 0)).values()])
+  const scope = { what: 'metrics' as const, runs: [{ id, key: 'k', name: 'n', project: 'p' }], untilMs: 6_000 }
+  const { stream } = await clickhouse.streamExport(`${selectExported(clickhouse, scope)} FORMAT CSV`, {
+    isWhole: false,
+    signal,
+  })
+  found.exported = await text(stream)
+  found.parts = shown((await countParts(clickhouse, scope, 10, signal)).map((it) => [it.rows, it.between]))
+  return found
+}
+
+const toText = (value: unknown) => (typeof value === 'bigint' || typeof value === 'number' ? String(value) : value)
+const withoutId = (lines: string) => lines.replaceAll(/^\d+\t/gm, '')
+
+const extreme = fc.constantFrom(2n ** 63n - 1n, -(2n ** 63n), 2n ** 53n + 1n, -1n)
+
+type Order = 'up' | 'down' | 'mixed' | 'none' | 'some'
+
+/** Points of a series; in a distinct one no two have the same step, time or value. */
+const aSeries = (isDistinct: boolean) =>
+  fc.record({
+    name: fc.constantFrom('loss', 'acc', 'c'),
+    context: fc.constantFrom('', 'train', 'b'),
+    at: fc.integer({ min: 0, max: 50 }),
+    // Chunks of a hundred and more are counted as a whole.
+    size: fc.oneof(fc.integer({ min: 1, max: 14 }), fc.constantFrom(99, 100, 128)),
+    stepOf: fc.constantFrom<Order>('up', 'up', 'down', 'mixed', 'none', 'some'),
+    // Points without a time have that of their request, which is no other than that of the next.
+    timeOf: isDistinct ? fc.constantFrom<Order>('up', 'down') : fc.constantFrom<Order>('up', 'down', 'none', 'some'),
+    epochOf: fc.constantFrom<Order>('up', 'none', 'some'),
+    special: fc.option(fc.tuple(fc.nat(13), fc.constantFrom('NaN', 'Infinity', '-Infinity', -0)), { freq: 3 }),
+    step: fc.option(fc.tuple(fc.nat(13), extreme), { freq: 5 }),
+    isRows: fc.boolean(),
+    isDistinct: fc.constant(isDistinct),
+  })
+
+type Series = ReturnType<typeof aSeries> extends fc.Arbitrary<infer It> ? It : never
+
+function toRaw(all: Series[], salt: number): Raw {
+  const metrics: unknown[] = []
+  const series: unknown[] = []
+  for (const [index, it] of all.entries()) {
+    const base = it.isDistinct ? (salt * 8 + index + 1) * 256 : 0
+    // Two infinities, or a zero beside another, would be equal.
+    const mayBeSpecial = !it.isDistinct || (salt === 0 && index === 0)
+    const order = (kind: string, at: number) =>
+      kind === 'down' ? it.size - at : kind === 'mixed' ? (at * 7) % it.size : at
+    const values = Array.from({ length: it.size }, (_, at) =>
+      mayBeSpecial && it.special?.[0] === at ? it.special[1] : (base + ((at * 5) % 17) * 2 + at / 32) / 8,
+    )
+    const steps = values.map((_, at) => {
+      if (it.stepOf === 'some' && at % 3 === 1) return null
+      return mayBeSpecial && it.step?.[0] === at ? it.step[1] : it.at + base + order(it.stepOf, at)
+    })
+    const timestamps = values.map((_, at) =>
+      it.timeOf === 'some' && at % 4 === 2 ? null : 3_000 + base * 10 + order(it.timeOf, at) * 10,
+    )
+    const epochs = values.map((_, at) =>
+      it.epochOf === 'some' && at % 2 === 0 ? null : it.isDistinct ? base + at : Math.floor(at / 4),
+    )
+    const columns = {
+      ...(it.stepOf !== 'none' && { steps }),
+      ...(it.timeOf !== 'none' && { timestamps }),
+      ...(it.epochOf !== 'none' && { epochs }),
+    }
+    const named = { metricName: it.name, ...(it.context !== '' && { context: it.context }) }
+    if (!it.isRows) {
+      series.push({ ...named, ...columns, values })
+      continue
+    }
+    values.forEach((metricValue, at) => {
+      const { steps: s, timestamps: t, epochs: e } = columns
+      metrics.push({ ...named, metricValue, step: s?.[at], timestamp: t?.[at], epoch: e?.[at] })
+    })
+  }
+  return { metrics, series }
+}
+
+const requests = (isDistinct: boolean) =>
+  fc.array(
+    fc.record({
+      series: fc.array(aSeries(isDistinct), { minLength: 1, maxLength: 4 }),
+      isRepeated: fc.boolean(),
+      /** A repetition that a limit cuts, or that was cut before. */
+      cut: fc.option(fc.constantFrom(1, 3, 10, 101)),
+      isKeyed: fc.boolean(),
+      late: fc.nat(2_000),
+    }),
+    { minLength: 1, maxLength: 3 },
+  )
+
+async function storeAll(
+  all: { series: Series[]; isRepeated: boolean; cut: number | null; isKeyed: boolean; late: number }[],
+) {
+  for (const [at, it] of all.entries()) {
+    const request = aRequest(toRaw(it.series, at), { low: at, receivedMs: 5_000 + it.late, isKeyed: it.isKeyed })
+    if (it.cut !== null) {
+      const cut = structuredClone(request.batch)
+      for (const series of cut.series) series.kept = Math.min(series.kept, it.cut)
+      await store([{ ...request, batch: cut }])
+    }
+    await store(it.isRepeated ? [request, request] : [request])
+  }
+}
+
+it.each([true, false])('every read answers the same of chunks as of rows (distinct points: %s)', async (isDistinct) => {
+  await fc.assert(
+    fc.asyncProperty(requests(isDistinct), async (all) => {
+      newExperiments()
+      await storeAll(all)
+      const [expected, found] = await Promise.all([readAll(rows, { isDistinct }), readAll(chunks, { isDistinct })])
+      expect(found).toEqual(expected)
+    }),
+    { numRuns: Number(process.env.CHUNK_RUNS ?? 1), endOnFailure: true },
+  )
+})
+
+const series = [
+  { metricName: 'loss', steps: [3, 2, null], timestamps: [10, 20, 30], values: [1, 'NaN', -0] },
+  { metricName: 'acc', context: 'train', epochs: [0, 0, 1, 1], values: [1, 2, 3, 4] },
+  { metricName: 'c', context: 'b', steps: [1, 2, 3], values: [0.5, 0.25, 7] },
+]
+
+it('a block of chunks can be split into its rows, and what is derived from them made anew', async () => {
+  const request = aRequest({ series })
+  await store([request])
+  const block = createNativeBlock(chunksTable)
+  pushChunks(block, toOrigin(chunks, request), request.batch.series)
+  const native = readNativeBlock(block.take())
+  expect(native.rows).toBe(3)
+  for (let at = 0; at < 3; at++) {
+    await clickhouse.insertBlocks(chunksTable, [zstdCompressSync(native.slice(at, at + 1))])
+  }
+  expect(await countRows(clickhouse, pointsTable, chunks)).toBe(10)
+  const expected = await text(await streamSummary(clickhouse, chunks))
+  expect(expected).toBe(await text(await streamSummary(clickhouse, rows)))
+
+  await rebuildDerived(clickhouse, () => undefined)
+  expect(await text(await streamSummary(clickhouse, chunks))).toBe(expected)
+})
