@@ -43,7 +43,7 @@ function pushChunk({ columns, endRow }: ChunkBlock, origin: Origin, series: Seri
   ]
   const starts = arrays.map(([items, list]) => {
     const start = items.length
-    if (list) for (const it of list) items.push(it as never)
+    if (list) items.pushAll(list as never, list.length)
     return start
   })
   // Of the whole series, also where a limit cuts it: a repetition may be cut elsewhere.
@@ -66,7 +66,7 @@ function pushChunk({ columns, endRow }: ChunkBlock, origin: Origin, series: Seri
 
 type Items = {
   readonly length: number
-  push(value: never): void
+  pushAll(values: never, count: number): void
   truncate(length: number): void
   bytesFrom(start: number): Uint8Array
 }

@@ -90,20 +90,21 @@ export function pushRows(block: NativeBlock<typeof pointsTable>, origin: Origin,
   for (const it of series) {
     columns.metric.fill(it.metric, it.kept)
     columns.context.fill(it.context, it.kept)
-    for (let at = 0; at < it.kept; at++) columns.place.push(it.places?.[at] ?? it.firstPlace + at)
+    if (it.places) columns.place.pushAll(it.places, it.kept)
+    else for (let at = 0; at < it.kept; at++) columns.place.push(it.firstPlace + at)
     pushOrZero(columns.step, it.steps, it.kept)
     pushOrZero(columns.timestamp, it.timestamps, it.kept)
     pushOrZero(columns.epoch, it.epochs, it.kept)
-    if (it.presents) for (let at = 0; at < it.kept; at++) columns.present.push(it.presents[at] as number)
+    if (it.presents) columns.present.pushAll(it.presents, it.kept)
     else columns.present.fill(it.present, it.kept)
-    for (let at = 0; at < it.kept; at++) columns.value.push(it.values[at] as number)
+    columns.value.pushAll(it.values, it.kept)
   }
   block.endRows(count)
 }
 
-type Integers = { push(value: Integer): void; fill(value: Integer, rows: number): void }
+type Integers = { pushAll(values: Integer[], count: number): void; fill(value: Integer, rows: number): void }
 
 function pushOrZero(column: Integers, values: Integer[] | undefined, count: number) {
-  if (values) for (let at = 0; at < count; at++) column.push(values[at] as Integer)
+  if (values) column.pushAll(values, count)
   else column.fill(0, count)
 }

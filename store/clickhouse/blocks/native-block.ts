@@ -31,12 +31,37 @@ class Int64Column {
     this.#used += 2
   }
 
+  /** The first `count` values of a list. */
+  pushAll(values: readonly (number | bigint)[], count: number) {
+    this.#reserve(count)
+    const words = this.#words
+    let at = this.#used
+    for (let from = 0; from < count; from++, at += 2) {
+      const value = values[from] as number | bigint
+      if (typeof value !== 'number') this.#longs[at >>> 1] = value
+      else if (value === (value | 0)) {
+        // Most steps, without a division.
+        words[at] = value
+        words[at + 1] = value >> 31
+      } else {
+        const high = Math.floor(value / uint32Size)
+        words[at] = value - high * uint32Size
+        words[at + 1] = high
+      }
+    }
+    this.#used = at
+  }
+
   /** The same value for many rows. */
   fill(value: number | bigint, rows: number) {
-    while (this.#used + rows * 2 > this.#words.length) this.#grow()
+    this.#reserve(rows)
     const start = this.#used >>> 1
     this.#longs.fill(BigInt(value), start, start + rows)
     this.#used += rows * 2
+  }
+
+  #reserve(rows: number) {
+    while (this.#used + rows * 2 > this.#words.length) this.#grow()
   }
 
   #grow() {
@@ -91,11 +116,24 @@ class NumberColumn<T extends NumberArray> {
     this.#values[this.#used++] = value
   }
 
+  /** The first `count` values of a list. */
+  pushAll(list: readonly number[], count: number) {
+    this.#reserve(count)
+    const values = this.#values
+    let at = this.#used
+    for (let from = 0; from < count; from++) values[at++] = list[from] as number
+    this.#used = at
+  }
+
   /** The same value for many rows. */
   fill(value: number, rows: number) {
-    while (this.#used + rows > this.#values.length) this.#values = grow(this.#values, this.#kind)
+    this.#reserve(rows)
     this.#values.fill(value, this.#used, this.#used + rows)
     this.#used += rows
+  }
+
+  #reserve(rows: number) {
+    while (this.#used + rows > this.#values.length) this.#values = grow(this.#values, this.#kind)
   }
 
   get length() {

@@ -52,6 +52,7 @@ async function writeAndRead(rows: Row[], blockSizes: number[]): Promise<Row[]> {
       const rowsBefore = block.rows
       const native = block.take()
       expect([rowsBefore, block.rows]).toEqual([rows.slice(at - size, at).length, 0])
+      expect(toBlockAtOnce(rows.slice(at - size, at), at - size).equals(native)).toBe(true)
       frames.push(zlib.zstdCompressSync(native))
     }
     await clickhouse.insertBlocks(table, frames)
@@ -70,6 +71,25 @@ async function writeAndRead(rows: Row[], blockSizes: number[]): Promise<Row[]> {
   } finally {
     await clickhouse.command(`DROP TABLE ${clickhouse.database}.${table.name}`)
   }
+}
+
+/** The same block with the numbers of each column pushed at once; the values after them are left out. */
+function toBlockAtOnce(rows: Row[], first: number): Buffer {
+  const block = createNativeBlock(toTable('any'))
+  const { columns } = block
+  const count = rows.length
+  const followed = <T>(values: T[]) => [...values, ...values]
+  columns.row.pushAll(followed(rows.map((_, at) => first + at)), count)
+  columns.u8.pushAll(followed(rows.map((it) => it.u8)), count)
+  columns.u64.pushAll(followed(rows.map((it) => toShortest(it.u64))), count)
+  columns.i64.pushAll(followed(rows.map((it) => toShortest(it.i64))), count)
+  columns.f64.pushAll(followed(rows.map((it) => it.f64)), count)
+  for (const { text, word } of rows) {
+    columns.text.push(text)
+    columns.word.push(word)
+  }
+  block.endRows(count)
+  return block.take()
 }
 
 /** As callers push integers: numbers where they are safe. */
