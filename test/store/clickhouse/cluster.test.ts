@@ -68,13 +68,22 @@ afterAll(async () => {
 })
 
 /** How many rows each node has of a table, those that came twice counted twice. */
-const countOnNodes = (table: string, where: string) =>
+const countOnNodes = (table: string, where: string, size = 'count()') =>
   Promise.all(
     nodes.map(async (it) => {
-      const [row] = await it.rows<{ n: string }>(`SELECT count() AS n FROM metrics.${table}_local WHERE ${where}`)
+      const [row] = await it.rows<{ n: string }>(`SELECT ${size} AS n FROM metrics.${table}_local WHERE ${where}`)
       return Number(row?.n)
     }),
   )
+
+/** Of both forms. */
+async function countPointsOnNodes(where: string): Promise<number[]> {
+  const [rows, inChunks] = [
+    await countOnNodes('points', where),
+    await countOnNodes('point_chunks', where, 'sum(count)'),
+  ]
+  return rows.map((it, node) => it + (inChunks[node] as number))
+}
 
 const experimentIds = async (keys: string[]) => {
   const database = openDatabase({ url: stores.postgresUrl, connectionsMax: 1, onError: () => undefined })
@@ -92,12 +101,15 @@ describe('experiments', () => {
       const experimentKey = await service.client.createExperiment()
       keys.push(experimentKey)
       const headers = { 'idempotency-key': `batch of ${experimentKey}` }
-      const metrics = Array.from({ length: 50 }, (_, step) => aPoint({ step, metricValue: nth * 100 + step }))
+      const steps = Array.from({ length: 50 }, (_, step) => step)
+      const loss = { metricName: 'loss', steps, values: steps.map((step) => nth * 100 + step) }
+      // With an index of its own, each point is a row; otherwise they are a chunk.
+      const series = [nth % 2 === 0 ? loss : { ...loss, firstIndex: 0 }]
       // Twice, as a client does that did not hear the answer.
       for (let time = 0; time < 2; time++) {
         const answer = await service.client.post(
           '/write/experiment/metrics/batch',
-          { experimentKey, metrics },
+          { experimentKey, series },
           { headers },
         )
         expect(answer.body).toMatchObject({ code: 200, accepted: 50 })
@@ -116,7 +128,7 @@ describe('experiments', () => {
     }
     const ids = await experimentIds(keys)
     expect(ids).toHaveLength(keys.length)
-    const homes = await Promise.all(ids.map((id) => countOnNodes('points', `experiment_id = ${id}`)))
+    const homes = await Promise.all(ids.map((id) => countPointsOnNodes(`experiment_id = ${id}`)))
     for (const counts of homes) expect(counts.filter((it) => it > 0)).toHaveLength(1)
     for (const node of nodes.keys()) expect(homes.some((counts) => (counts[node] as number) > 0)).toBe(true)
   })
@@ -152,7 +164,7 @@ describe('experiments', () => {
   it('are deleted from every shard, and others are unchanged', async () => {
     const gone = keys.slice(0, 6)
     const [goneIds, keptIds] = [await experimentIds(gone), await experimentIds(keys.slice(6))]
-    const before = await countOnNodes('points', `experiment_id IN (${keptIds})`)
+    const before = await countPointsOnNodes(`experiment_id IN (${keptIds})`)
 
     await deleteExperimentRows(clickhouse, goneIds.map(BigInt))
 
@@ -275,7 +287,7 @@ describe('a backup', { timeout: 900_000 }, () => {
     const target = await openObjects(pathToFileURL(await mkdtemp(path.join(folder, 'ranges-'))).href)
     onTestFinished(target.close)
     const files = createFiles(target, 'ranges')
-    const { tables } = await copyRows(clickhouse, files, () => undefined, 200)
+    const { tables } = await copyRows(clickhouse, files, () => undefined, 60)
     expect(tables.find((it) => it.name === 'points')?.files.length).toBeGreaterThan(2)
     const restored = openClickHouse({
       url: withDatabase(storesWith('postgres').clickhouseUrl, uniqueName('ranges').replaceAll('-', '_')),
