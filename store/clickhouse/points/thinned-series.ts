@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
-import { chunksTable, unfolded } from './chunks.ts'
+import { chunksTable } from './chunks.ts'
 import {
   isOfSystem,
   jsonSettings,
@@ -63,8 +63,8 @@ export async function streamThinnedSeries(
        SELECT {metrics:Array(String)}[place] AS metric, {contexts:Array(String)}[place] AS context,
          kept.1 AS value, kept.2 AS step, kept.3 AS time, kept.4 AS epoch, kept.5 AS present
        FROM (SELECT place, arrayJoin(arrayDistinct(${hasNan ? extremesAndNan : extremes})) AS kept
-         FROM (${selectRows(clickhouse, series, found)})
-         GROUP BY place, least(intDiv(distance, {width:UInt64}), {lastBucket:UInt64}))) AS p
+         FROM (${selectRows(clickhouse, series, found, axis)})
+         GROUP BY place, ${bucketOf(axis)})) AS p
      ORDER BY p.context, p.step, p.time LIMIT {pointsMax:UInt32} ${jsonSettings} FORMAT JSONEachRow`,
     {
       experiment: String(series.experimentId),
@@ -83,8 +83,16 @@ const extremesAndNan = `arrayConcat(
   if(countIf(NOT isNaN(value)) > 0, [argMinIf(point, value, NOT isNaN(value)), argMaxIf(point, value, NOT isNaN(value))], []),
   if(countIf(isNaN(value)) > 0, [argMinIf(point, distance, isNaN(value))], []))`
 
+const bucketOf = (at: string) =>
+  `least(intDiv(reinterpretAsUInt64(${at} - {from:Int64}), {width:UInt64}), {lastBucket:UInt64})`
+
+/** Of a chunk that lies in one bucket, its least and its greatest point are enough. */
+const ofWhole = (list: string) => `if(is_whole, [${list}[least_at], ${list}[greatest_at]], arrayResize(${list}, count))`
+const extremesOfWhole = `ARRAY JOIN ${ofWhole('value_bits')} AS bits, ${ofWhole('steps')} AS step, ${ofWhole('timestamps')} AS timestamp,
+  ${ofWhole('epochs')} AS epoch, arrayResize(presents, if(is_whole, 2, count), present_all) AS present`
+
 /** The rows of the found series, each with the index of its series (`place`). Repeated rows do not change the result. */
-function selectRows(clickhouse: ClickHouse, series: SeriesName, found: Found[]): string {
+function selectRows(clickhouse: ClickHouse, series: SeriesName, found: Found[], axis: 'step' | 'time'): string {
   const all = found.reduce((bits, it) => bits & it.presentAll, 0xff)
   const any = found.reduce((bits, it) => bits | it.presentAny, 0)
   const time = all & present.timestamp ? 'timestamp' : any & present.timestamp ? timeOf : 'received'
@@ -107,7 +115,8 @@ function selectRows(clickhouse: ClickHouse, series: SeriesName, found: Found[]):
     ...(series.hasChunks
       ? [
           `SELECT series AS place, reinterpretAsFloat64(bits) AS value, ${fields} FROM (
-             SELECT *, ${place} AS series FROM ${database}.${chunksTable.name} WHERE ${where}) ${unfolded}`,
+             SELECT *, ${place} AS series, is_plain AND ${bucketOf(`${axis}_low`)} = ${bucketOf(`${axis}_high`)} AS is_whole
+             FROM ${database}.${chunksTable.name} WHERE ${where}) ${extremesOfWhole}`,
         ]
       : []),
     ...(isOfSystem(series) ? [ofRows(systemPointsTable.name)] : []),
