@@ -33,6 +33,7 @@ function pushChunk({ columns, endRow }: ChunkBlock, origin: Origin, series: Seri
   columns.first_place.push(series.firstPlace)
   columns.received.push(origin.receivedMs)
   columns.present_all.push(series.present)
+  columns.size.push(values.length)
   const arrays: [Items, readonly (number | bigint)[] | undefined][] = [
     [columns.steps.items, steps],
     [columns.timestamps.items, timestamps],

@@ -45,6 +45,8 @@ export const chunksTable = {
     { name: 'digest', type: 'UInt64', codec: 'ZSTD(1)' },
     { name: 'received', type: 'Int64', codec: 'Delta, ZSTD(1)' },
     { name: 'present_all', type: 'UInt8', codec: 'ZSTD(1)' },
+    /** Of the whole series, also where a limit cuts it: the same in every repetition. */
+    { name: 'size', type: 'UInt32', codec: 'ZSTD(1)' },
     { name: 'steps', type: 'Array(Int64)', codec: 'DoubleDelta, ZSTD(1)' },
     { name: 'timestamps', type: 'Array(Int64)', codec: 'Delta, ZSTD(1)' },
     { name: 'epochs', type: 'Array(Int64)', codec: 'Delta, ZSTD(1)' },
@@ -76,8 +78,8 @@ export const chunksTable = {
     // Of equal values the first.
     { name: 'least_at', type: 'UInt32', codec: 'ZSTD(1)', from: `indexOf(${words}, arrayMin(${words}))` },
     { name: 'greatest_at', type: 'UInt32', codec: 'ZSTD(1)', from: `indexOf(${words}, arrayMax(${words}))` },
-    /** Buckets take it as a whole. Of a small chunk, the five values below would be a third of its bytes. */
-    { name: 'is_summed', type: 'UInt8', codec: 'ZSTD(1)', from: `is_plain AND count >= ${summedLeast}` },
+    /** Buckets take it as a whole; if so, its cut repetitions as well. Of a small chunk, the five values below would be a third of its bytes. */
+    { name: 'is_summed', type: 'UInt8', codec: 'ZSTD(1)', from: `is_plain AND size >= ${summedLeast}` },
     { name: 'least', type: 'Float64', codec: 'ZSTD(1)', from: whenSummed(float('value_bits[least_at]')) },
     { name: 'greatest', type: 'Float64', codec: 'ZSTD(1)', from: whenSummed(float('value_bits[greatest_at]')) },
     { name: 'first_value', type: 'Float64', codec: 'ZSTD(1)', from: whenSummed(float('value_bits[1]')) },

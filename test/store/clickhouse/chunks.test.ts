@@ -263,6 +263,25 @@ it.each([true, false])('every read answers the same of chunks as of rows (distin
   )
 })
 
+it('buckets count a chunk once that was cut first and came whole then', async () => {
+  const steps = Array.from({ length: 120 }, (_, step) => step)
+  const whole = aRequest({ series: [{ metricName: 'loss', steps, values: steps }] })
+  const cut = structuredClone(whole.batch)
+  for (const it of cut.series) it.kept = 50
+  await clickhouse.command(`SYSTEM STOP MERGES ${clickhouse.database}.${chunksTable.name}`)
+  try {
+    await store([{ ...whole, batch: cut }])
+    await store([whole])
+    const found = await findSeries(clickhouse, [{ id: chunks, startTimeMs: 0n, hasChunks: true }], ['loss'])
+    const range: Range = { x: 'step', from: undefined, to: undefined, acceptedUntilMs: undefined }
+    const extent = (await findExtent(clickhouse, found, range)) ?? expect.fail('there is no extent')
+    const [read] = await readRanges(clickhouse, found, range, { extent, points: 1 })
+    expect([read?.total, read?.columns.count, read?.columns.max]).toEqual([120, '[120]', '[119]'])
+  } finally {
+    await clickhouse.command(`SYSTEM START MERGES ${clickhouse.database}.${chunksTable.name}`)
+  }
+})
+
 const series = [
   { metricName: 'loss', steps: [3, 2, null], timestamps: [10, 20, 30], values: [1, 'NaN', -0] },
   { metricName: 'acc', context: 'train', epochs: [0, 0, 1, 1], values: [1, 2, 3, 4] },
