@@ -377,7 +377,7 @@ def test_no_point_is_lost_or_repeated_when_the_service_is_killed(own_service: Se
     script = write_script(
         tmp_path,
         f"""
-        import comet_ml, os, sys, time
+        import comet_ml, sys, time
         key = sys.argv[1]
         experiment = comet_ml.Experiment(
             workspace="{own_service.workspace}", project_name="killed", experiment_key=key, log_env_details=False,
@@ -396,8 +396,9 @@ def test_no_point_is_lost_or_repeated_when_the_service_is_killed(own_service: Se
             time.sleep(0.002)
         experiment.log_parameter("last", 1)
         experiment.log_asset_data("text", name="last.txt")
-        while is_connected() or key == "{goes_on}" and not os.path.exists("back"):
+        while is_connected():
             time.sleep(0.1)
+        open(key + "-lost", "w").close()
         while key == "{goes_on}" and not is_connected():
             time.sleep(0.1)
         experiment.end()
@@ -415,8 +416,9 @@ def test_no_point_is_lost_or_repeated_when_the_service_is_killed(own_service: Se
         eventually(lambda: all((tmp_path / f"{key}-half").exists() for key in runs), 60)
         own_service.kill()
         assert runs[ends].wait(300) == 0, logs[ends].read_text()
+        # Who still held the service for alive when it came back would wait for its loss for ever.
+        eventually(lambda: (tmp_path / f"{goes_on}-lost").exists(), 60)
         own_service.start()
-        (tmp_path / "back").touch()
         assert runs[goes_on].wait(300) == 0, logs[goes_on].read_text()
     finally:
         for process in runs.values():
