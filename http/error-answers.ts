@@ -97,13 +97,16 @@ export function logError(
   else if (httpError.kind === 'unavailable') log.warn({ err: httpError.cause, url }, httpError.message)
 }
 
+export const unknownType = () =>
+  new HttpError('unsupportedType', 'The Content-Type is not understood: send application/json.')
+
 /** Maps Fastify's own errors by their code. */
 function fromFramework(error: FastifyError, request: FastifyRequest): HttpError | undefined {
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return tooLarge(request.routeOptions.bodyLimit ?? bodyBytesMaxDefault)
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return new HttpError('unsupportedType', 'The Content-Type is not understood: send application/json.')
+      return unknownType()
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return new HttpError('badRequest', 'The length of the body differs from Content-Length.')
     case 'FST_ERR_BAD_URL':

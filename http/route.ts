@@ -91,6 +91,8 @@ export type RouteDescription = {
   /** True when the handler checks the body itself, for speed; the schema then only documents it. */
   checksOwnBody?: boolean
   bodyBytesMax?: number
+  /** True when the body may be an Apache Arrow stream instead of JSON: the handler gets its bytes. */
+  takesArrow?: boolean
   /** True when a call without a body is one without fields. */
   mayLackBody?: boolean
 }

@@ -12,6 +12,7 @@ import type { Logger } from 'pino'
 import type { Span, Tracing } from '../runtime/tracing.ts'
 import type { Tenants } from '../throttle/tenants.ts'
 import { awaitExperiment, readWaitMs } from './await-experiment.ts'
+import { arrowType } from './body/arrow.ts'
 import { bodyBytesMaxDefault, createBodyReader } from './body/body.ts'
 import { checkFields } from './body/fields.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './body/upload-pace.ts'
@@ -19,7 +20,13 @@ import { toCallerCheck } from './caller-check.ts'
 import { addCompression } from './compressed-answers.ts'
 import { addCors, type Cors } from './cors.ts'
 import { withNamesDecodedAgain } from './encoded-twice.ts'
-import { answerOddHeads, answerUnknownRoutes, createBrokenRequestHandler, sendError } from './error-answers.ts'
+import {
+  answerOddHeads,
+  answerUnknownRoutes,
+  createBrokenRequestHandler,
+  sendError,
+  unknownType,
+} from './error-answers.ts'
 import { type FastPath, openFastPath } from './fast-path/fast-path.ts'
 import { createFastRoutes } from './fast-path/routes.ts'
 import { addHealthRoutes, type Health } from './health.ts'
@@ -217,6 +224,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
       // Some writes are GETs: a HEAD would execute them and drop the answer, such as a new key.
       exposeHeadRoute: !mayChange(it),
       ...(hasLongAnswers(it) && { compress: {} }),
+      config: { takesArrow: it.takesArrow ?? false },
       schema: { ...(it.body && !it.mayLackBody && { body: it.body }), ...(it.upload && { consumes: uploadTypes }) },
       validatorCompiler: () => () => true,
       serializerCompiler: () => (answer) => JSON.stringify(answer),
@@ -317,6 +325,10 @@ declare module 'fastify' {
     caller: Caller
     span?: Span
   }
+  interface FastifyContextConfig {
+    /** Set for the routes of the interface. */
+    takesArrow?: boolean
+  }
 }
 
 /** The status that proxies log when a caller disconnects before its answer. */
@@ -331,18 +343,26 @@ function isStream(answer: unknown): answer is NodeJS.ReadableStream {
 }
 
 function readBodiesOurWay(app: FastifyInstance) {
-  const readJsonBody = createBodyReader()
+  const { readJson, readBytes } = createBodyReader()
+  const parseWith =
+    (read: (...args: Parameters<typeof readJson>) => unknown) =>
+    (request: FastifyRequest, bytes: Buffer, done: (error: null, body?: unknown) => void) => {
+      // Some clients send a content type without a body.
+      if (bytes.length === 0 && request.routeOptions.schema?.body === undefined) return done(null)
+      const encoding = request.headers['content-encoding']?.toLowerCase()
+      const bytesMax = request.routeOptions.bodyLimit ?? bodyBytesMaxDefault
+      settle(
+        () => read(bytes, encoding, bytesMax),
+        (body) => done(null, body),
+        (error) => error && done(null, new UnreadableBody(error)),
+      )
+    }
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes: Buffer, done) => {
-    // Some clients send a content type without a body.
-    if (bytes.length === 0 && request.routeOptions.schema?.body === undefined) return done(null)
-    const encoding = request.headers['content-encoding']?.toLowerCase()
-    const bytesMax = request.routeOptions.bodyLimit ?? bodyBytesMaxDefault
-    settle(
-      () => readJsonBody(bytes, encoding, bytesMax),
-      (body) => done(null, body),
-      (error) => error && done(null, new UnreadableBody(error)),
-    )
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, parseWith(readJson))
+  const parseArrow = parseWith(readBytes)
+  app.addContentTypeParser(arrowType, { parseAs: 'buffer' }, (request, bytes: Buffer, done) => {
+    if (request.routeOptions.config.takesArrow) parseArrow(request, bytes, done)
+    else done(null, new UnreadableBody(unknownType()))
   })
   // A body without a content type is JSON, except on routes that take a file.
   app.addHook('onRequest', (request, _reply, done) => {

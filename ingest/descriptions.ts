@@ -34,8 +34,11 @@ export const metric = {
 export const metricsBatch = {
   ...common,
   path: '/write/experiment/metrics/batch',
-  summary: 'Logs many points, as rows or as columns. A wrong point is rejected and reported; the others are stored.',
+  summary:
+    'Logs many points, as rows or as columns. A wrong point is rejected and reported; the others are stored. An Apache Arrow ' +
+    'stream has the same names as columns, and the experimentKey in the metadata of its schema.',
   body: batchFields,
+  takesArrow: true,
   answer: z.object({
     msg: z.literal('Saved'),
     accepted: z.int().describe('points stored'),

@@ -47,7 +47,7 @@ export const comparisons: Comparison[] = [
   {
     name: 'columns',
     about: '1,000 points a request, as columns',
-    ours: [onRedis('columns'), { scenario: 'baseline-raw-inserts', queue: 'none' }],
+    ours: [onRedis('columns'), onRedis('arrow'), { scenario: 'baseline-raw-inserts', queue: 'none' }],
     peers: [influxLines, influxFields, victoriaMetrics, victoriaMetricsInflux, mlflow, trackio],
   },
   {

@@ -61,6 +61,16 @@ export const scenarios: Scenario[] = [
     pointsPerSecondMax: 1_500_000,
   },
   {
+    name: 'arrow',
+    about: '1,000 points a request, as columns of an Arrow stream',
+    target: 'service',
+    queues: both,
+    shape: { kind: 'arrow', stepsPerRequest: 20 },
+    data: dataSet,
+    connections: 16,
+    pointsPerSecondMax: 2_000_000,
+  },
+  {
     name: 'mlflow-batches',
     about: '1,000 points a request, as log-batch of MLflow’s clients',
     target: 'service',

@@ -1,3 +1,6 @@
+import { float64, int64, list } from '@uwdata/flechette'
+import { arrowType } from '../../http/body/arrow.ts'
+import { toArrowStream } from '../../test/kit/arrow.ts'
 import { contextOf, type DataSet, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
 
 /**
@@ -12,7 +15,7 @@ export type Dialect = {
   isAccepted(status: number, body: string, points: number): boolean
 }
 
-export type Shape = { kind: 'single' } | { kind: 'rows' | 'columns'; stepsPerRequest: number }
+export type Shape = { kind: 'single' } | { kind: 'rows' | 'columns' | 'arrow'; stepsPerRequest: number }
 
 /** The points to send, the number of points per request, and the API key. */
 export type Payload = { shape: Shape; apiKey: string; data: DataSet }
@@ -28,6 +31,10 @@ export const dialects = {
     toRequests(settings, part) {
       const { shape, apiKey } = settings
       const path = shape.kind === 'single' ? 'metric' : 'metrics/batch'
+      if (shape.kind === 'arrow') {
+        const head = `authorization: ${apiKey}\r\ncontent-type: ${arrowType}\r\n`
+        return [post(`/api/rest/v2/write/experiment/${path}`, head, arrowBody(settings, part))]
+      }
       const head = `authorization: ${apiKey}\r\ncontent-type: application/json\r\n`
       return serviceBodies(settings, part).map((fields) =>
         post(`/api/rest/v2/write/experiment/${path}`, head, `{"experimentKey":"${part.key}",${fields}}`),
@@ -151,6 +158,21 @@ function serviceBodies(settings: Payload, part: Part): string[] {
     )
   })
   return [`"series":[${series.join(',')}]`]
+}
+
+/** The same columns as an Arrow stream, a character for each byte. */
+function arrowBody(settings: Payload, part: Part): string {
+  const metrics = metricsOf(settings)
+  const steps = stepsOf(settings, part)
+  const columns = {
+    metricName: metrics.map(nameOf),
+    context: metrics.map(contextOf),
+    steps: metrics.map(() => steps.map(BigInt)),
+    timestamps: metrics.map(() => steps.map((step) => BigInt(time(part, step)))),
+    values: metrics.map((metric) => steps.map((step) => value(part, metric, step))),
+  }
+  const types = { steps: list(int64()), timestamps: list(int64()), values: list(float64()) }
+  return toArrowStream({ columns, types, metadata: { experimentKey: part.key } }).toString('latin1')
 }
 
 const influxPath = '/write?db=bench&precision=ms'

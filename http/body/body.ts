@@ -1,6 +1,7 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
+import { mapMaybeAsync } from '../../runtime/map-maybe-async.ts'
 import { HttpError } from '../errors.ts'
 import { type ExactJson, parseExactJson } from './exact-json.ts'
 
@@ -15,7 +16,7 @@ const gunzip = promisify(zlib.gunzip)
  */
 const decompressedAtOnceDefault = 4
 
-/** Reads JSON request bodies, plain or gzip. */
+/** Reads request bodies, plain or gzip. */
 export function createBodyReader(decompressedAtOnce = decompressedAtOnceDefault) {
   const waiting: (() => void)[] = []
   let underWay = 0
@@ -37,15 +38,19 @@ export function createBodyReader(decompressedAtOnce = decompressedAtOnceDefault)
    * Returns a promise for a compressed body only: most are plain, and a promise would cost each a turn of the event loop.
    *
    * @param bytesMax the limit for the body as decompressed
-   * @throws HttpError `tooLarge`, `unsupportedType`, `badCompression`, `badJson`
+   * @throws HttpError `tooLarge`, `unsupportedType`, `badCompression`
    */
-  return function readJsonBody(
-    bytes: Buffer,
-    encoding: string | undefined,
-    bytesMax: number,
-  ): ExactJson | Promise<ExactJson> {
-    if (encoding === undefined || encoding === 'identity') return toJson(bytes)
-    return inTurn(() => decompress(bytes, encoding, bytesMax).then(toJson))
+  function readBytes(bytes: Buffer, encoding: string | undefined, bytesMax: number): Buffer | Promise<Buffer> {
+    if (encoding === undefined || encoding === 'identity') return bytes
+    return inTurn(() => decompress(bytes, encoding, bytesMax))
+  }
+
+  return {
+    readBytes,
+
+    /** @throws HttpError those of `readBytes`, and `badJson` */
+    readJson: (bytes: Buffer, encoding: string | undefined, bytesMax: number): ExactJson | Promise<ExactJson> =>
+      mapMaybeAsync(readBytes(bytes, encoding, bytesMax), toJson),
   }
 }
 

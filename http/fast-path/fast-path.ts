@@ -7,8 +7,8 @@ import { sessionCookieName } from '../session-cookie.ts'
  * The fast path for the frequent writes. It reads plain requests from the socket and answers them, without the objects,
  * streams and hooks of Node's server, which take at least half of the time of a small request.
  *
- * A plain request is HTTP/1.1, has well-formed headers without duplicates, and an uncompressed JSON body with a
- * Content-Length. Every other request goes to Node's server with all its bytes, and its connection stays there. So does a
+ * A plain request is HTTP/1.1, has well-formed headers without duplicates, and an uncompressed body, of JSON or of another type
+ * that its route takes, with a Content-Length. Every other request goes to Node's server with all its bytes, and its connection stays there. So does a
  * request that is not complete within `restWaitMs`. The fast path never rejects a request or guesses what it means.
  *
  * A larger body is admitted by its headers before it is read: only valid keys, and only so many bodies, may take memory. A
@@ -32,6 +32,8 @@ type Settings = {
 export type FastRoute = {
   /** A request with a longer body goes to Node's server. */
   bodyBytesMax: number
+  /** A content type besides that of JSON. */
+  takes: string | undefined
   /** Admits a larger body before it is read. A request that is not admitted goes to Node's server, which answers the error. */
   admit(headers: IncomingHttpHeaders, bodyBytes: number): Admission | Promise<Admission>
   answer(headers: IncomingHttpHeaders, body: Buffer): FastAnswer | Promise<FastAnswer>
@@ -315,7 +317,7 @@ function readHead(text: string, routes: ReadonlyMap<string, FastRoute>): Head | 
   }
   const length = headers['content-length']
   if (headers.host === undefined || length === undefined || !/^\d{1,9}$/.test(length)) return undefined
-  if (!isJson(headers['content-type'])) return undefined
+  if (!isJson(headers['content-type']) && headers['content-type'] !== route.takes) return undefined
   const bodyBytes = Number(length)
   return bodyBytes === 0 ? undefined : { route, headers, bodyBytes }
 }

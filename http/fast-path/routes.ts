@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { mapMaybeAsync } from '../../runtime/map-maybe-async.ts'
 import type { Span } from '../../runtime/tracing.ts'
+import { arrowType } from '../body/arrow.ts'
 import { bodyBytesMaxDefault, createBodyReader } from '../body/body.ts'
 import { checkFields } from '../body/fields.ts'
 import type { Cors } from '../cors.ts'
@@ -36,7 +37,7 @@ const bodyBytesMaxOfAll = 1024 * 1024
 export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
   const { checkKey, room, log, watch } = settings
   const { tracing } = watch
-  const readJsonBody = createBodyReader()
+  const { readJson } = createBodyReader()
   const findAnswers = createAnswersByOrigin(settings)
 
   function toFastRoute(it: FastPathRoute): FastRoute {
@@ -46,7 +47,8 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
     function work(headers: IncomingHttpHeaders, bytes: Buffer) {
       return mapMaybeAsync(checkKey(headers), (caller) => {
         checkScope(caller)
-        return mapMaybeAsync(readJsonBody(bytes, undefined, bodyBytesMax), (body) =>
+        const isArrow = it.takesArrow && headers['content-type'] === arrowType
+        return mapMaybeAsync(isArrow ? bytes : readJson(bytes, undefined, bodyBytesMax), (body) =>
           it.handleFast({
             body: it.checksOwnBody ? body : it.body && checkFields(it.body, body ?? {}),
             caller,
@@ -87,7 +89,7 @@ export function createFastRoutes(settings: Settings): Map<string, FastRoute> {
         return fail(error)
       }
     }
-    return { bodyBytesMax, admit, answer }
+    return { bodyBytesMax, takes: it.takesArrow ? arrowType : undefined, admit, answer }
   }
 
   const found = new Map<string, FastRoute>()

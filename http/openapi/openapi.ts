@@ -1,5 +1,6 @@
 import swagger from '@fastify/swagger'
 import fastify, { type FastifyInstance, type FastifySchema } from 'fastify'
+import { arrowType } from '../body/arrow.ts'
 import { describeHttpErrors } from '../errors.ts'
 import { prefix, type RouteDescription, toUrl, uploadTypes } from '../route.ts'
 import { describeAnswers, toOperationId, toReadableSchemas } from './schemas.ts'
@@ -93,10 +94,16 @@ async function describe({ version, routes }: Described): Promise<unknown> {
     })
   }
   await app.ready()
-  const document = app.swagger()
+  const document = app.swagger() as Document
   await app.close()
+  for (const it of routes.filter((it) => it.takesArrow)) {
+    const content = document.paths?.[prefix + it.path]?.[it.method.toLowerCase()]?.requestBody?.content
+    if (content) content[arrowType] = { schema: { type: 'string', format: 'binary' } }
+  }
   return document
 }
+
+type Document = { paths?: Record<string, Record<string, { requestBody?: { content: Record<string, unknown> } }>> }
 
 function toSchema(it: RouteDescription): FastifySchema {
   return {

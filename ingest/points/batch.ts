@@ -9,6 +9,7 @@ import {
   toFieldError,
 } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
+import { readArrowBatch } from './arrow-batch.ts'
 import {
   isPlainInteger,
   isPlainName,
@@ -76,9 +77,11 @@ type Envelope = z.output<typeof envelopeFields>
 /**
  * Checks a batch without its points: it has an experiment key, and at least one of the two lists.
  *
+ * @param sent what JSON says, or the bytes of an Arrow stream
  * @throws HttpError
  */
-export function readEnvelope(body: unknown): Envelope {
+export function readEnvelope(sent: unknown): Envelope {
+  const body = sent instanceof Uint8Array ? readArrowBatch(sent) : sent
   const checked = envelopeFields.safeParse(body)
   if (!checked.success) throw toFieldError(checked.error, body)
   if (!checked.data.metrics && !checked.data.series) {
@@ -100,8 +103,14 @@ export function countPoints({ metrics, series }: Envelope): number {
 
 function seriesLength(raw: unknown): number {
   const values = (raw as { values?: unknown } | null)?.values
-  return Array.isArray(values) ? values.length : 1
+  return isColumn(values) ? values.length : 1
 }
+
+/** A list, or the numbers of an Arrow stream as they are. */
+type Column = unknown[] | Float64Array | BigInt64Array
+
+const isColumn = (value: unknown): value is Column =>
+  Array.isArray(value) || value instanceof Float64Array || value instanceof BigInt64Array
 
 /** Checks every point. A wrong one is rejected; the others are kept. */
 export function readBatch({ metrics, series }: Envelope): Batch {
@@ -135,6 +144,9 @@ function readRows(batch: Batch, metrics: unknown[]) {
   for (const it of all) batch.series.push(it.take())
 }
 
+const optionalColumns = ['steps', 'epochs', 'timestamps'] as const
+const absent = { success: true, data: undefined } as const
+
 /**
  * Checks a series point by point, as rows are. If its columns differ in length its values cannot be matched to steps, so
  * all of it is rejected.
@@ -142,16 +154,16 @@ function readRows(batch: Batch, metrics: unknown[]) {
 function readSeries(batch: Batch, firstRowIndex: number, raw: unknown, index: number) {
   const name = `series[${index}]`
   if (typeof raw !== 'object' || raw === null) return reject(batch, firstRowIndex, 1, `${name}: expected an object`)
-  const { steps, epochs, timestamps, values, firstIndex: first, ...names } = raw as Record<string, unknown>
-  const { metricName } = names
-  if (!Array.isArray(values)) return reject(batch, firstRowIndex, 1, `${name}.values: expected a list`)
-  for (const [field, column] of Object.entries({ steps, epochs, timestamps })) {
-    const error = findColumnError(column, values.length)
+  const columns = raw as Record<(typeof optionalColumns)[number], Column | null | undefined>
+  const { metricName, values, firstIndex: first } = raw as Record<string, unknown>
+  if (!isColumn(values)) return reject(batch, firstRowIndex, 1, `${name}.values: expected a list`)
+  for (const field of optionalColumns) {
+    const error = findColumnError(columns[field], values.length)
     if (error) {
       return reject(batch, firstRowIndex, values.length, `${name}.${field}: ${error}; none of its points was stored`)
     }
   }
-  const checked = firstIndex.safeParse(first)
+  const checked = first === undefined ? absent : firstIndex.safeParse(first)
   if (!checked.success || (checked.data ?? 0) + values.length - 1 > indexMax) {
     const error = checked.success
       ? `${name}.firstIndex: expected at most ${indexMax} for the last of its points`
@@ -161,20 +173,19 @@ function readSeries(batch: Batch, firstRowIndex: number, raw: unknown, index: nu
   const firstPlace = checked.data ?? firstRowIndex
   batch.hasOwnIndexes ||= checked.data !== undefined
   if (values.length === 0) return
-  const columns = { steps, epochs, timestamps } as Record<string, unknown[] | null | undefined>
   const context = readPlainContext(raw)
   if (isPlainName(metricName) && context !== undefined && areAllPlain(values, columns)) {
-    const [stepList, epochList, timestampList] = [columns.steps, columns.epochs, columns.timestamps].map(
-      (it) => (it ?? undefined) as number[] | undefined,
+    const [steps, epochs, timestamps] = optionalColumns.map(
+      (it) => (columns[it] ?? undefined) as number[] | BigInt64Array | undefined,
     )
     batch.series.push({
       metric: metricName,
       context,
       values,
-      steps: stepList,
-      epochs: epochList,
-      timestamps: timestampList,
-      present: toPresentBits(stepList, epochList, timestampList),
+      steps,
+      epochs,
+      timestamps,
+      present: toPresentBits(steps, epochs, timestamps),
       presents: undefined,
       firstPlace,
       places: undefined,
@@ -184,8 +195,9 @@ function readSeries(batch: Batch, firstRowIndex: number, raw: unknown, index: nu
   }
   let points: ReturnType<typeof createSeriesPoints> | undefined
   for (let at = 0; at < values.length; at++) {
-    const [step, epoch, timestamp] = [columns.steps?.[at], columns.epochs?.[at], columns.timestamps?.[at]]
-    const point = readPoint({ ...names, metricValue: values[at], step, epoch, timestamp }, () => `${name}[${at}]`)
+    const [step, epoch, timestamp] = optionalColumns.map((it) => columns[it]?.[at])
+    const fields = { ...raw, metricValue: values[at], step, epoch, timestamp }
+    const point = readPoint(fields, () => `${name}[${at}]`)
     if (typeof point === 'string') {
       reject(batch, firstRowIndex + at, 1, point)
       continue
@@ -197,16 +209,23 @@ function readSeries(batch: Batch, firstRowIndex: number, raw: unknown, index: nu
 }
 
 /** The same shortcut as for rows, for columns that are there for every point; name and context are the same for all. */
-function areAllPlain(values: unknown[], columns: Record<string, unknown[] | null | undefined>): values is number[] {
-  if (!values.every(isPlainValue)) return false
-  return [columns.steps, columns.epochs, columns.timestamps].every(
-    (it) => it == null || it.every((value) => value != null && isPlainInteger(value)),
-  )
+function areAllPlain(
+  values: Column,
+  columns: Record<(typeof optionalColumns)[number], Column | null | undefined>,
+): values is number[] | Float64Array {
+  // Any float and any 64-bit integer can be stored.
+  if (!(values instanceof Float64Array || (Array.isArray(values) && values.every(isPlainValue)))) return false
+  for (const name of optionalColumns) {
+    const column = columns[name]
+    if (column == null || column instanceof BigInt64Array) continue
+    if (!Array.isArray(column) || !column.every((value) => value != null && isPlainInteger(value))) return false
+  }
+  return true
 }
 
 function findColumnError(column: unknown, length: number): string | undefined {
   if (column == null) return undefined
-  if (!Array.isArray(column)) return 'expected a list'
+  if (!isColumn(column)) return 'expected a list'
   return column.length === length ? undefined : `has ${column.length} entries, but values has ${length}`
 }
 

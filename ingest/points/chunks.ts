@@ -34,7 +34,7 @@ function pushChunk({ columns, endRow }: ChunkBlock, origin: Origin, series: Seri
   columns.received.push(origin.receivedMs)
   columns.present_all.push(series.present)
   columns.size.push(values.length)
-  const arrays: [Items, readonly (number | bigint)[] | undefined][] = [
+  const arrays: [Items, ArrayLike<number | bigint> | undefined][] = [
     [columns.steps.items, steps],
     [columns.timestamps.items, timestamps],
     [columns.epochs.items, epochs],

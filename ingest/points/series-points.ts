@@ -5,6 +5,9 @@ import type { Point } from './point.ts'
 
 type Integer = number | bigint
 
+/** As JSON has them, or on the bytes of an Arrow stream. */
+type Integers = Integer[] | BigInt64Array
+
 /**
  * The points of a series in a request, as columns. They are taken as the request has them, where it has columns: so a point costs
  * nothing until it is encoded.
@@ -12,11 +15,11 @@ type Integer = number | bigint
 export type SeriesPoints = {
   metric: string
   context: string
-  values: number[]
+  values: number[] | Float64Array
   /** Undefined where no point has one; 0 for a point without one. */
-  steps: Integer[] | undefined
-  epochs: Integer[] | undefined
-  timestamps: Integer[] | undefined
+  steps: Integers | undefined
+  epochs: Integers | undefined
+  timestamps: Integers | undefined
   /** The fields that points have, as the stored bits: `present` for all, unless they differ. */
   present: number
   presents: number[] | undefined
@@ -102,9 +105,9 @@ export function pushRows(block: NativeBlock<typeof pointsTable>, origin: Origin,
   block.endRows(count)
 }
 
-type Integers = { pushAll(values: Integer[], count: number): void; fill(value: Integer, rows: number): void }
+type IntegerColumn = { pushAll(values: Integers, count: number): void; fill(value: Integer, rows: number): void }
 
-function pushOrZero(column: Integers, values: Integer[] | undefined, count: number) {
+function pushOrZero(column: IntegerColumn, values: Integers | undefined, count: number) {
   if (values) column.pushAll(values, count)
   else column.fill(0, count)
 }

@@ -57,15 +57,21 @@ describe('a connection', () => {
       }
     }
     const routes = new Map<string, FastRoute>([
-      ['POST /now', { bodyBytesMax, admit, answer: echo }],
+      ['POST /now', { bodyBytesMax, takes: undefined, admit, answer: echo }],
       [
         'POST /later',
-        { bodyBytesMax, admit, answer: (headers, body) => waitForHold('/later').then(() => echo(headers, body)) },
+        {
+          bodyBytesMax,
+          takes: undefined,
+          admit,
+          answer: (headers, body) => waitForHold('/later').then(() => echo(headers, body)),
+        },
       ],
       [
         'POST /asked',
         {
           bodyBytesMax,
+          takes: undefined,
           admit: (headers, bytes) => waitForHold('/asked').then(() => admit(headers, bytes)),
           answer: echo,
         },

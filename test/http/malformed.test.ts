@@ -190,7 +190,7 @@ describe('the reading of bodies', () => {
   const mebibytes = (count: number) => count * 1024 * 1024
 
   it('decompresses one after the other, so that many at once do not use up the memory', async () => {
-    const readBody = createBodyReader(1)
+    const { readJson: readBody } = createBodyReader(1)
     const order: string[] = []
     const read = async (name: string, body: Buffer) => {
       await readBody(zlib.gzipSync(body), 'gzip', mebibytes(16))
@@ -207,7 +207,7 @@ describe('the reading of bodies', () => {
   })
 
   it('continues after a damaged one', async () => {
-    const readBody = createBodyReader(1)
+    const { readJson: readBody } = createBodyReader(1)
 
     const damaged = readBody(Buffer.from('no gzip'), 'gzip', 1_000)
     const right = readBody(zlib.gzipSync('{"a":1}'), 'gzip', 1_000)
@@ -217,14 +217,14 @@ describe('the reading of bodies', () => {
   })
 
   it.each(['[', '{"a":', '[{"a":['])('refuses a large body of "%s" before it is parsed', (open) => {
-    const readBody = createBodyReader()
+    const { readJson: readBody } = createBodyReader()
     const body = Buffer.from(open.repeat(mebibytes(4) / open.length))
 
     expect(() => readBody(body, undefined, mebibytes(16))).toThrow('The body is nested too deeply')
   })
 
   it('counts no brackets within strings', () => {
-    const readBody = createBodyReader()
+    const { readJson: readBody } = createBodyReader()
     const line = '[[{{\\"[['.repeat(100_000)
 
     expect(readBody(Buffer.from(`["${line}"]`), undefined, mebibytes(16))).toEqual([JSON.parse(`"${line}"`)])

@@ -32,8 +32,13 @@ class Int64Column {
   }
 
   /** The first `count` values of a list. */
-  pushAll(values: readonly (number | bigint)[], count: number) {
+  pushAll(values: readonly (number | bigint)[] | BigInt64Array, count: number) {
     this.#reserve(count)
+    if (values instanceof BigInt64Array) {
+      this.#longs.set(values.subarray(0, count), this.#used >>> 1)
+      this.#used += count * 2
+      return
+    }
     const words = this.#words
     let at = this.#used
     for (let from = 0; from < count; from++, at += 2) {
@@ -117,9 +122,14 @@ class NumberColumn<T extends NumberArray> {
   }
 
   /** The first `count` values of a list. */
-  pushAll(list: readonly number[], count: number) {
+  pushAll(list: readonly number[] | Float64Array, count: number) {
     this.#reserve(count)
     const values = this.#values
+    if (list instanceof Float64Array) {
+      values.set(list.subarray(0, count), this.#used)
+      this.#used += count
+      return
+    }
     let at = this.#used
     for (let from = 0; from < count; from++) values[at++] = list[from] as number
     this.#used = at

@@ -1,5 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import type { Random } from '../../../cli/demo/random.ts'
+import { arrowType } from '../../../http/body/arrow.ts'
+import { toArrowStream } from '../../kit/arrow.ts'
 
 /** A request as it is written to a socket, and the method, which tells whether its answer has a body. */
 type RawRequest = { method: string; bytes: Buffer }
@@ -39,14 +41,16 @@ const prefix = '/api/rest/v2'
 const timestamp = 1_700_000_000_000
 
 function drawRequest(draw: Draw, target: Target, isAlone: boolean): RawRequest {
-  const { path, body } = drawWrite(draw, target.experimentKey)
+  const { path, type, body } = draw.once(10)
+    ? drawArrow(draw, target.experimentKey)
+    : drawWrite(draw, target.experimentKey)
   const method = draw.once(25) ? draw.one(['GET', 'HEAD', 'PUT', 'OPTIONS', 'post', 'DELETE']) : 'POST'
   const address = draw.once(15) ? draw.one(oddAddresses)(path) : path
   const version = draw.once(40) ? draw.one(['HTTP/1.0', 'HTTP/1.2', 'HTTP/2.0', 'http/1.1']) : 'HTTP/1.1'
   const headers: string[] = []
   headers.push(...(draw.once(20) ? draw.one(oddHosts) : ['host: localhost']))
   headers.push(...drawKey(draw, target.apiKey))
-  headers.push(...(draw.once(8) ? draw.one(oddTypes) : ['content-type: application/json']))
+  headers.push(...(draw.once(8) ? draw.one(oddTypes) : [`content-type: ${type}`]))
   if (draw.once(6)) headers.push(`idempotency-key: ${drawIdempotencyKey(draw)}`)
   if (draw.once(6)) headers.push(...draw.one(oddHeaders))
   if (isAlone && draw.once(20)) headers.push(...draw.one(oddHeadersAlone))
@@ -56,7 +60,9 @@ function drawRequest(draw: Draw, target: Target, isAlone: boolean): RawRequest {
   return { method, bytes: Buffer.concat([Buffer.from(head, 'latin1'), sent]) }
 }
 
-function drawWrite(draw: Draw, experimentKey: string): { path: string; body: Buffer } {
+type Write = { path: string; type: string; body: Buffer }
+
+function drawWrite(draw: Draw, experimentKey: string): Write {
   const point = (step: number) => ({
     metricName: draw.one(['loss', 'acc', 'x y', 'ü']),
     metricValue: draw.one<unknown>([0.5, -1, 1e300, 'NaN', '-Infinity', '0.1', 5e-324]),
@@ -101,7 +107,24 @@ function drawWrite(draw: Draw, experimentKey: string): { path: string; body: Buf
   const [name, fields] = draw.one(writes)()
   const isOther = draw.once(12)
   const path = `${isOther ? '/clientlib/rest/v2' : prefix}/write/experiment/${name}`
-  return { path, body: drawBody(draw, { experimentKey, ...fields }) }
+  return { path, type: 'application/json', body: drawBody(draw, { experimentKey, ...fields }) }
+}
+
+/** To the one route that takes it, most of the time. */
+function drawArrow(draw: Draw, experimentKey: string): Write {
+  const length = draw.one([1, 3, 3, 2_000])
+  const values = Array.from({ length }, (_, at) => draw.one([0.5, at, Number.NaN, -0]))
+  const body = toArrowStream({
+    columns: {
+      metricName: ['arrow'],
+      values: [values],
+      steps: [values.map((_, at) => at + (draw.once(30) ? 0.5 : 0))],
+    },
+    metadata: { experimentKey },
+  })
+  const name = draw.once(8) ? 'metric' : 'metrics/batch'
+  const odd = draw.once(5) ? body.subarray(0, draw.below(body.length)) : body
+  return { path: `${prefix}/write/experiment/${name}`, type: arrowType, body: odd }
 }
 
 function drawBody(draw: Draw, fields: Record<string, unknown>): Buffer {
@@ -158,6 +181,9 @@ const oddTypes = [
   ['content-type:'],
   ['content-type: application/json', 'content-type: text/plain'],
   ['content-type: application/jsonx'],
+  [`content-type: ${arrowType}`],
+  [`content-type: ${arrowType.toUpperCase()}`],
+  [`content-type: ${arrowType}; version=1`],
   ['content-type: multipart/form-data; boundary=x'],
 ]
 

@@ -8,7 +8,7 @@ import { openTestService } from '../../kit/service.ts'
 /** The points of a batch, by series, each with its index in the request. */
 const listPoints = ({ series }: Batch) =>
   series.flatMap(({ metric, context, present: bits, presents, ...it }) =>
-    it.values.map((value, at) => ({
+    Array.from(it.values, (value, at) => ({
       metric,
       context,
       value,
