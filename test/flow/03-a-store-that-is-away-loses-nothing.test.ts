@@ -153,9 +153,15 @@ it.skipIf(!availableQueues().includes('redis'))(
       { apiKey: 'unknown' },
     )
     expect(strangers).toMatchObject({ status: 503, body: { code: 503 } })
+    // The first chunk of an experiment is noted in Postgres before it is queued, or else no read would look for it.
+    const series = [{ metricName: 'chunk', steps: [0, 1, 2, 3], values: [0, 1, 2, 3] }]
+    const postChunk = () => client.post('/write/experiment/metrics/batch', { experimentKey, series })
+    expect(await postChunk()).toMatchObject({ status: 503, body: { code: 503, data: null } })
 
     postgres.restore()
     expect(await client.readPoints(experimentKey, 'loss', steps)).toHaveLength(steps)
+    await eventually(async () => expect((await postChunk()).status).toBe(200))
+    expect(await client.readPoints(experimentKey, 'chunk', 4)).toHaveLength(4)
   },
 )
 

@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url'
 import { afterEach, describe, expect, inject, it, vi } from 'vitest'
 import type { StoreUrls } from '../../cli/settings.ts'
 import { createClosers } from '../../runtime/closers.ts'
+import { openDatabase } from '../../store/postgres/database.ts'
 import { expectSame, fillEverything, type Read, readEverything, readSettled } from '../kit/everything.ts'
 import { createClient } from '../kit/http/client.ts'
 import { createCertificate, openReceiver } from '../kit/http/receiver.ts'
@@ -117,6 +118,10 @@ describe.skipIf(cannotRun)('with Redis and S3', () => {
     const first = { ...stores, objectsUrl: inBucket('first') }
     const all = await openTestService({ stores: first, settings, isAdmin: true })
     const reads = await fillEverything(all)
+    const early = await all.client.createExperiment()
+    const series = [{ metricName: 'early', steps: [0, 1, 2, 3], values: [0, 1, 2, 3] }]
+    await all.client.post('/write/experiment/metrics/batch', { experimentKey: early, series })
+    await all.client.readPoints(early, 'early', 4)
     const before = await readSettled(all, reads)
     await all.close()
     const toEnv = (it: StoreUrls) => ({
@@ -140,6 +145,14 @@ describe.skipIf(cannotRun)('with Redis and S3', () => {
     }
     const event = { workspaceName: taking.workspaceName, modelName: 'queued', predictionId, features: { x: 1 } }
     expect((await taking.client.post('/mpm/v2/events/batch', { data: [event] })).body.accepted).toBe(1)
+    // As if Postgres had been copied before the first chunk of the experiment came, and ClickHouse after it.
+    const database = openDatabase({ url: first.postgresUrl, connectionsMax: 1, onError: () => undefined })
+    const forgotten = await database.rows(
+      'UPDATE experiments SET has_chunks = false WHERE key = $1 AND has_chunks RETURNING key',
+      [early],
+    )
+    await database.close()
+    expect(forgotten).toEqual([{ key: early }])
     const { stdout } = await run(['backup', '--json'], '', toEnv(first))
     const made = JSON.parse(stdout)
     expect(made.queuedBlocks).toBeGreaterThanOrEqual(3)
@@ -154,6 +167,7 @@ describe.skipIf(cannotRun)('with Redis and S3', () => {
     const client = createClient(again.url, taking)
     const points = await client.readMetric(experimentKey, 'queued')
     expect(points.map((it) => it.step)).toEqual(Array.from({ length: 25 }, (_, step) => step))
+    expect((await createClient(again.url, all).readMetric(early, 'early')).map((it) => it.step)).toEqual([0, 1, 2, 3])
     expect((await client.post('/mpm/v2/events/batch', { data: [event] })).body.duplicates).toBe(1)
     const query = new URLSearchParams({ workspaceName: taking.workspaceName, modelName: 'queued', predictionId })
     expect((await client.get(`/mpm/v2/event?${query}`)).body).toMatchObject({ features: [{ name: 'x', value: 1 }] })
