@@ -1,6 +1,8 @@
 import type { Logger } from 'pino'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { repeat } from '../runtime/poll.ts'
 import type { Tracing } from '../runtime/tracing.ts'
+import { noteStoredChunks } from '../store/chunk-notes.ts'
 import { type ClickHouse, isPermanent } from '../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../store/clickhouse/deletions.ts'
 import { expireAudit } from '../store/postgres/accounts/audit-chain.ts'
@@ -47,7 +49,7 @@ const sweptAtOnce = 1_000
 
 /**
  * Moves blocks from every queue into ClickHouse; rows that ClickHouse refuses for good become dead letters. Every ten minutes
- * it deletes what has expired. `close` takes no more jobs, stores the active ones, and returns to the queue those that it
+ * it deletes what has expired, and notes chunks that Postgres has forgotten. `close` takes no more jobs, stores the active ones, and returns to the queue those that it
  * cannot store now.
  */
 export async function startWorker({
@@ -89,9 +91,18 @@ export async function startWorker({
     everyMs: sweepEveryMs,
     onError: (error) => log.warn({ err: error }, 'deleted experiments could not be swept; the worker will try again'),
   })
+  const notes = repeat({
+    everyMs: sweepEveryMs,
+    async work() {
+      const experiments = await noteStoredChunks(clickhouse, queries)
+      if (experiments === 0) return
+      log.warn({ experiments }, 'Postgres had forgotten that experiments have chunks of points; they are read again')
+    },
+    onError: (error) => log.warn({ err: error }, 'chunks could not be looked for; the worker will try again'),
+  })
   return {
     async close() {
-      await Promise.all([retention.close(), ...inserts.map((it) => it.close())])
+      await Promise.all([retention.close(), notes.close(), ...inserts.map((it) => it.close())])
     },
   }
 }

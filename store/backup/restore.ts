@@ -1,15 +1,15 @@
 import { createClosers } from '../../runtime/closers.ts'
+import { noteStoredChunks } from '../chunk-notes.ts'
 import { fromLocal, onCluster, systemTable, toLocal } from '../clickhouse/cluster/layout.ts'
 import type { ClickHouse } from '../clickhouse/connection.ts'
 import { deleteExperimentRows } from '../clickhouse/deletions.ts'
 import { rebuildDerived, tablesNotBackedUp } from '../clickhouse/derived-tables.ts'
 import { migrateClickHouse } from '../clickhouse/migrations/migrate.ts'
 import { monitoringTables } from '../clickhouse/monitoring/tables.ts'
-import { chunksTable, experimentTables } from '../clickhouse/points/chunks.ts'
+import { experimentTables } from '../clickhouse/points/chunks.ts'
 import type { ObjectStore } from '../objects/object-store.ts'
 import { openObjects } from '../objects/open-objects.ts'
 import { type Database, openDatabase } from '../postgres/database.ts'
-import { markChunks } from '../postgres/experiments/experiments.ts'
 import { openQueueBackend } from '../queue/open-queue.ts'
 import { migrateQueue } from '../queue/postgres-queue.ts'
 import type { Block } from '../queue/queue.ts'
@@ -90,6 +90,7 @@ export async function restoreBackup(settings: Settings): Promise<void> {
     })
     await step('summaries', async (say) => {
       await deleteUnknownRows(clickhouse, database, BigInt(postgres.lastClaim))
+      // Postgres was copied first: an experiment may have got its first chunk after that.
       await noteStoredChunks(clickhouse, database)
       await rebuildDerived(clickhouse, say)
     })
@@ -98,17 +99,6 @@ export async function restoreBackup(settings: Settings): Promise<void> {
   } finally {
     await closers.closeAll().catch(() => undefined)
   }
-}
-
-/** Postgres was copied first: an experiment may have got its first chunk after that. */
-async function noteStoredChunks(clickhouse: ClickHouse, database: Database) {
-  const rows = await clickhouse.rows<{ id: string }>(
-    `SELECT DISTINCT toString(experiment_id) AS id FROM ${clickhouse.database}.${chunksTable.name}`,
-  )
-  await markChunks(
-    database,
-    rows.map((it) => BigInt(it.id)),
-  )
 }
 
 /** The tables in ClickHouse that are not empty. */

@@ -117,9 +117,10 @@ export async function findWritableExperiments(
   )
 }
 
-/** Notes that experiments have points stored as chunks, or will have before long. */
-export async function markChunks(queries: Queries, ids: bigint[]): Promise<void> {
-  await queries.rows('UPDATE experiments SET has_chunks = true WHERE id = ANY($1) AND NOT has_chunks', [ids])
+/** Notes that experiments have points stored as chunks, or will have before long. Returns how many were not noted before. */
+export async function markChunks(queries: Queries, ids: bigint[]): Promise<number> {
+  const sql = 'UPDATE experiments SET has_chunks = true WHERE id = ANY($1) AND NOT has_chunks RETURNING id'
+  return (await queries.rows(sql, [ids])).length
 }
 
 /** An experiment that the viewer may see; absent, deleted and foreign look the same. */
