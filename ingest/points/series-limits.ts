@@ -32,6 +32,8 @@ export type Limited = PointRows | { series: SeriesPoints[] }
 const isBySeries = (rows: Limited): rows is { series: SeriesPoints[] } => 'series' in rows
 const sizeOf = (rows: Limited) => (isBySeries(rows) ? countKept(rows.series) : rows.points.length)
 
+type LimitedExperiment = Pick<WritableExperiment, 'id' | 'limits'>
+
 /** How many points were dropped, by limit. */
 export type Dropped = { overNames: number; overPoints: number }
 
@@ -195,7 +197,8 @@ export function createSeriesLimits({ findTotals, findPointsBySeries, onError, de
    * Removes the points over a limit from the lists of a request. Synchronous unless a query is needed; then it takes at most
    * half a second.
    */
-  return function limitSeries({ id, limits: given }: WritableExperiment, rows: Limited): Dropped | Promise<Dropped> {
+  return function limitSeries(experiment: LimitedExperiment, rows: Limited): Dropped | Promise<Dropped> {
+    const { id, limits: given } = experiment
     const limits = {
       metricNamesMax: given.metricNamesMax ?? defaults.metricNamesMax,
       pointsPerMetricMax: given.pointsPerMetricMax ?? defaults.pointsPerMetricMax,

@@ -79,9 +79,9 @@ export async function insertExperiment(queries: Queries, experiment: NewExperime
 /** The fields that a write needs of its experiment. */
 export type WritableExperiment = Pick<Experiment, 'id' | 'limits'> & {
   /** Whether batches of its points may be stored as chunks. */
-  takesChunks?: boolean
+  takesChunks: boolean
   /** Whether `markChunks` was called. */
-  hasChunks?: boolean
+  hasChunks: boolean
   workspaceId?: string
   organizationId?: string
   organizationLimits?: GivenLimits
