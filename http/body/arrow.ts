@@ -159,7 +159,7 @@ function openTable(
     int32: (slot) => (find(slot) === 0 ? 0 : view.getInt32(find(slot), true)),
     bigint: (slot) => (find(slot) === 0 ? 0n : view.getBigInt64(find(slot), true)),
     int64: (slot) => (find(slot) === 0 ? 0 : Number(view.getBigInt64(find(slot), true))),
-    table: (slot) => (find(slot) === 0 ? undefined : openTable(view, follow(find(slot)))),
+    table: (slot) => (find(slot) === 0 ? undefined : openTable(view, follow(find(slot)), allowance)),
     text(slot) {
       const { count, first } = openVector(slot, 1)
       allowance.bytes -= count
@@ -337,7 +337,22 @@ function readDictionary(header: Table, body: Uint8Array, schema: Schema, diction
   if (type === undefined || data === undefined) throw new Malformed('it has a dictionary that no column uses')
   const added = readVector(type, openReader(data, body, dictionaries))
   const before = header.uint8(2) === 0 ? undefined : dictionaries.get(id)
-  dictionaries.set(id, before ? concatenate(before, added) : added)
+  dictionaries.set(id, decodeOnce(before ? concatenate(before, added) : added))
+}
+
+/** Many rows may name one long word. */
+function decodeOnce<V extends Vector>(words: V): V {
+  const decoded: ArrowValue[] = []
+  return {
+    ...words,
+    at(row) {
+      const known = decoded[row]
+      if (known !== undefined) return known
+      const word = words.at(row)
+      decoded[row] = word
+      return word
+    },
+  }
 }
 
 /** Each delta adds a level, which each value of the first goes through. */
@@ -414,19 +429,27 @@ function readViews(length: number, { isNull }: Nulls, reader: Reader): Vector {
   for (let left = reader.nextCount(); left > 0; left--) buffers.push(reader.nextBuffer())
   if (views.length < length * viewBytes) throw new Malformed('a column is cut off')
   const head = viewOf(views)
-  function find(row: number): Uint8Array {
+  /** Rows may share a text, but texts that lie upon each other could be many times the bytes that are there. */
+  const long = new Map<string, string>()
+  let bytesLeft = buffers.reduce((sum, it) => sum + it.length, 0)
+  const texts = Array.from({ length }, (_, row) => {
+    if (isNull(row)) return null
     const place = row * viewBytes
     const size = head.getInt32(place, true)
-    if (size >= 0 && size <= inlineMost) return views.subarray(place + 4, place + 4 + size)
-    const buffer = buffers[head.getInt32(place + 8, true)]
-    const at = head.getInt32(place + 12, true)
-    if (!buffer || size < 0 || at < 0 || at + size > buffer.length) throw new Malformed('a column is cut off')
-    return buffer.subarray(at, at + size)
-  }
-  for (let row = 0; row < length; row++) {
-    if (!isNull(row) && !isUtf8(find(row))) throw new Malformed('a text is not UTF-8')
-  }
-  return toTexts(length, (row) => (isNull(row) ? null : utf8.decode(find(row))))
+    if (size >= 0 && size <= inlineMost) return utf8.decode(views.subarray(place + 4, place + 4 + size))
+    const [buffer, at] = [head.getInt32(place + 8, true), head.getInt32(place + 12, true)]
+    const key = `${buffer} ${at} ${size}`
+    const known = long.get(key)
+    if (known !== undefined) return known
+    const bytes = buffers[buffer]
+    if (!bytes || size < 0 || at < 0 || at + size > bytes.length) throw new Malformed('a column is cut off')
+    bytesLeft -= size
+    if (bytesLeft < 0) throw new Malformed('its texts lie upon each other')
+    const text = utf8.decode(bytes.subarray(at, at + size))
+    long.set(key, text)
+    return text
+  })
+  return toTexts(length, (row) => texts[row] ?? null)
 }
 
 const toTexts = (length: number, at: (row: number) => string | null): Vector => ({ ...noValues(length), at })

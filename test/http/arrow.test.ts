@@ -17,7 +17,7 @@ import {
   utf8,
 } from '@uwdata/flechette'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { type ArrowBatch, readArrowStream } from '../../http/body/arrow.ts'
 import { HttpError } from '../../http/errors.ts'
 import { toArrowStream } from '../kit/arrow.ts'
@@ -33,6 +33,17 @@ const readValues = (type: DataType, values: unknown[]) =>
   readColumn(type, values).rows.map((it) => it.column?.at(it.row))
 const readLists = (type: DataType, values: unknown[]) =>
   readColumn(type, values).rows.map((it) => it.column?.list(it.row))
+
+/** A column `a` of string_view, which pyarrow 25 wrote: 'short', null, twenty x, twenty y, and twenty x once more. */
+const views = Buffer.from(
+  '/////3AAAAAQAAAAAAAKAAwABgAFAAgACgAAAAABBAAMAAAACAAIAAAABAAIAAAABAAAAAEAAAAUAAAAEAAUAAgABgAHAAwAAAAQABAAAAAAAA' +
+    'EYEAAAABgAAAAEAAAAAAAAAAEAAABhAAAABAAEAAQAAAAAAAAA/////7AAAAAUAAAAAAAAAAwAFgAGAAUACAAMAAwAAAAAAwQAHAAAAJgAAAAA' +
+    'AAAAAAAOABwAEAAEAAgAAAAMAA4AAABgAAAAJAAAABAAAAAFAAAAAAAAAAAAAAABAAAAAQAAAAAAAAAAAAAAAwAAAAAAAAAAAAAAAQAAAAAAAA' +
+    'AIAAAAAAAAAFAAAAAAAAAAWAAAAAAAAAA8AAAAAAAAAAAAAAABAAAABQAAAAAAAAABAAAAAAAAAB0AAAAAAAAABQAAAHNob3J0AAAAAAAAAAAA' +
+    'AAAAAAAAAAAAAAAAAAAUAAAAeHh4eAAAAAAAAAAAFAAAAHl5eXkAAAAAFAAAABQAAAB4eHh4AAAAACgAAAB4eHh4eHh4eHh4eHh4eHh4eHh4eH' +
+    'l5eXl5eXl5eXl5eXl5eXl5eXl5eHh4eHh4eHh4eHh4eHh4eHh4eHgAAAAA/////wAAAAA=',
+  'base64',
+)
 
 describe('reading an Arrow stream', () => {
   it('numbers of each width have their value, and integers all their digits', () => {
@@ -124,6 +135,36 @@ describe('reading an Arrow stream', () => {
     bytes.writeBigInt64LE(0n, at)
     bytes.writeBigInt64LE(32n, at + 8)
     expect(() => readArrowStream(bytes)).toThrow(/its columns lie upon each other/)
+  })
+
+  it('texts that stand elsewhere are read, also where rows share one, but not where they lie upon each other', () => {
+    const readAll = (bytes: Buffer) => {
+      const column = readArrowStream(bytes).batches[0]?.columns.get('a')
+      return Array.from({ length: 5 }, (_, row) => column?.at(row))
+    }
+    expect(readAll(views)).toEqual(['short', null, 'x'.repeat(20), 'y'.repeat(20), 'x'.repeat(20)])
+
+    // A view has the size of its text, four bytes of it, a buffer, and the place in that.
+    const find = (letter: string, at: number) =>
+      views.indexOf(Buffer.from([20, 0, 0, 0, ...Buffer.from(letter.repeat(4)), 0, 0, 0, 0, at]))
+    const shared = Buffer.from(views)
+    shared.writeInt32LE(0, find('x', 40) + 12)
+    expect(readAll(shared)[4]).toBe('x'.repeat(20))
+    const upon = Buffer.from(views)
+    upon.writeInt32LE(40, find('y', 20))
+    expect(() => readAll(upon)).toThrow(/its texts lie upon each other/)
+    const outside = Buffer.from(views)
+    outside.writeInt32LE(41, find('x', 40) + 12)
+    expect(() => readAll(outside)).toThrow(/a column is cut off/)
+  })
+
+  it('a word of a dictionary is decoded once, however many rows have it', () => {
+    const type = dictionary(utf8())
+    const { rows } = readColumn(type, Array(3).fill('a long word '.repeat(1_000)))
+    const decode = vi.spyOn(TextDecoder.prototype, 'decode')
+    expect(new Set(rows.map((it) => it.column?.at(it.row))).size).toBe(1)
+    expect(decode).toHaveBeenCalledTimes(1)
+    decode.mockRestore()
   })
 
   it('a stream of very many fields is refused', () => {
