@@ -4,8 +4,8 @@ import type { Queries } from './postgres/database.ts'
 import { markChunks } from './postgres/experiments/experiments.ts'
 
 /**
- * Notes in Postgres which experiments have chunks in ClickHouse: reads look for chunks of no other. Ingest notes each experiment before its
- * first chunk, but a Postgres that was put back to an earlier time has forgotten some.
+ * Notes in Postgres which experiments have chunks in ClickHouse: reads look for chunks of no other. Ingest notes each experiment
+ * before its first chunk, but a Postgres that was put back to an earlier time has forgotten some.
  *
  * @returns of how many it did not know
  */

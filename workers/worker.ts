@@ -49,8 +49,8 @@ const sweptAtOnce = 1_000
 
 /**
  * Moves blocks from every queue into ClickHouse; rows that ClickHouse refuses for good become dead letters. Every ten minutes
- * it deletes what has expired, and notes chunks that Postgres has forgotten. `close` takes no more jobs, stores the active ones, and returns to the queue those that it
- * cannot store now.
+ * it deletes what has expired, and notes chunks that Postgres has forgotten. `close` takes no more jobs, stores the active ones,
+ * and returns to the queue those that it cannot store now.
  */
 export async function startWorker({
   backend,

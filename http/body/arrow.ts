@@ -39,22 +39,21 @@ export function readArrowStream(bytes: Uint8Array): ArrowStream {
     // Numbers are read where they lie, which must be a multiple of their width.
     return readMessages(bytes.byteOffset % widthMost === 0 ? bytes : new Uint8Array(bytes))
   } catch (error) {
-    // A DataView throws a RangeError for what lies outside of it, a TextDecoder a TypeError for what is not UTF-8.
-    if (error instanceof RangeError || error instanceof TypeError || error instanceof Malformed) {
-      throw new HttpError('badRequest', `The body is not an Arrow IPC stream: ${toReason(error)}.`, { cause: error })
-    }
-    throw error
+    const reason = toReason(error)
+    if (reason === undefined) throw error
+    throw new HttpError('badRequest', `The body is not an Arrow IPC stream: ${reason}.`, { cause: error })
   }
 }
 
 const widthMost = 8
 
-const toReason = (error: Malformed | RangeError | TypeError): string =>
-  error instanceof Malformed
-    ? error.message
-    : error.name === 'TypeError'
-      ? 'a text is not UTF-8'
-      : 'its metadata point to bytes that it has not'
+function toReason(error: unknown): string | undefined {
+  if (error instanceof Malformed) return error.message
+  // A DataView throws it for what lies outside of it.
+  if (error instanceof RangeError) return 'its metadata point to bytes that it has not'
+  const isText = (error as NodeJS.ErrnoException).code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
+  return isText ? 'a text is not UTF-8' : undefined
+}
 
 const messageKinds = { schema: 1, dictionary: 2, records: 3 } as const
 /** A stream ends with it, or with its bytes. */
@@ -363,14 +362,12 @@ function concatenate(before: Vector & { deltas?: number }, added: Vector): Vecto
   if (deltas > deltasMax) throw new Malformed(`a dictionary grows in more than ${deltasMax} parts`)
   const pick = (row: number): [Vector, number] => (row < before.length ? [before, row] : [added, row - before.length])
   return {
+    ...noValues(before.length + added.length),
     deltas,
-    length: before.length + added.length,
     at(row) {
       const [from, place] = pick(row)
       return from.at(place)
     },
-    list: noLists,
-    slice: noNumbers,
   }
 }
 
@@ -400,8 +397,7 @@ function readVector(type: Type, reader: Reader): Vector {
       if (place !== null && (Number(place) < 0 || Number(place) >= end))
         throw new Malformed('a dictionary lacks a value')
     }
-    const at = (row: number) => (isNull(row) ? null : (words as Vector).at(Number(places.at(row))))
-    return { length, at, list: noLists, slice: noNumbers }
+    return toVector(length, (row) => (isNull(row) ? null : (words as Vector).at(Number(places.at(row)))))
   }
   if (type.name === 'utf8View') return readViews(length, nulls, reader)
   const offsets = readOffsets(reader.nextBuffer(), type.offsetBits, length)
@@ -416,7 +412,7 @@ function readVector(type: Type, reader: Reader): Vector {
   const items = readVector(type.of, reader)
   checkOffsets(offsets, items.length)
   const list = (row: number) => (isNull(row) ? null : items.slice(offsets[row] as number, offsets[row + 1] as number))
-  return { length, at: noLists, list, slice: noNumbers }
+  return { ...noValues(length), list }
 }
 
 const viewBytes = 16
@@ -535,8 +531,10 @@ function toMilliseconds({ length, at }: Vector, unit: number): Vector {
   })
 }
 
-function toVector(length: number, at: (row: number) => number | bigint | null): Vector {
-  const slice = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => at(from + index))
+/** Only what `toKind` calls numbers is sliced. */
+function toVector(length: number, at: (row: number) => ArrowValue): Vector {
+  const slice = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, index) => at(from + index)) as (number | bigint | null)[]
   return { length, at, list: noLists, slice }
 }
 

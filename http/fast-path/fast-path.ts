@@ -8,8 +8,8 @@ import { sessionCookieName } from '../session-cookie.ts'
  * streams and hooks of Node's server, which take at least half of the time of a small request.
  *
  * A plain request is HTTP/1.1, has well-formed headers without duplicates, and an uncompressed body, of JSON or of another type
- * that its route takes, with a Content-Length. Every other request goes to Node's server with all its bytes, and its connection stays there. So does a
- * request that is not complete within `restWaitMs`. The fast path never rejects a request or guesses what it means.
+ * that its route takes, with a Content-Length. Every other request goes to Node's server with all its bytes, and its connection
+ * stays there. So does a request that is not complete within `restWaitMs`. The fast path never rejects a request or guesses what it means.
  *
  * A larger body is admitted by its headers before it is read: only valid keys, and only so many bodies, may take memory. A
  * connection handles one request at a time; while it does, the socket is paused.

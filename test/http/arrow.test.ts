@@ -87,6 +87,7 @@ describe('reading an Arrow stream', () => {
     ])
     expect(readLists(list(int64()), [[1n, null], [5n]])).toEqual([[1, null], [5]])
     expect(readLists(list(float32()), [[0.5]])).toEqual([new Float64Array([0.5])])
+    expect(readLists(list(dictionary(float64())), [[0.5, 0.5], [], [1]])).toEqual([[0.5, 0.5], [], [1]])
   })
 
   it('columns of other types are skipped, wherever they stand', () => {
