@@ -1,5 +1,9 @@
 export type NumberType = 'UInt8' | 'UInt32' | 'UInt64' | 'Int64' | 'Float64'
-export type ColumnType = NumberType | 'String' | 'LowCardinality(String)' | `Array(${NumberType})`
+export type ColumnType =
+  | NumberType
+  | 'String'
+  | 'LowCardinality(String)'
+  | `Array(${NumberType | 'LowCardinality(String)'})`
 
 export type Column = {
   name: string

@@ -32,7 +32,7 @@ class Int64Column {
   }
 
   /** The first `count` values of a list. */
-  pushAll(values: readonly (number | bigint)[] | BigInt64Array, count: number) {
+  pushAll(values: readonly (number | bigint)[] | Float64Array | BigInt64Array, count: number) {
     this.#reserve(count)
     if (values instanceof BigInt64Array) {
       this.#longs.set(values.subarray(0, count), this.#used >>> 1)
@@ -122,10 +122,10 @@ class NumberColumn<T extends NumberArray> {
   }
 
   /** The first `count` values of a list. */
-  pushAll(list: readonly number[] | Float64Array, count: number) {
+  pushAll(list: readonly number[] | NumberArray, count: number) {
     this.#reserve(count)
     const values = this.#values
-    if (list instanceof Float64Array) {
+    if (ArrayBuffer.isView(list)) {
       values.set(list.subarray(0, count), this.#used)
       this.#used += count
       return
@@ -240,15 +240,26 @@ class DictionaryColumn {
     this.#used += rows
   }
 
+  get length() {
+    return this.#used
+  }
+
   byteLength() {
     return dictionaryHeadBytes + this.#keys.byteLength() + this.#used * this.#indexKind().BYTES_PER_ELEMENT
   }
 
-  write(target: Buffer, start: number) {
+  write(target: Buffer, at: number) {
+    return this.writeValues(target, this.writeVersion(target, at))
+  }
+
+  writeVersion(target: Buffer, at: number) {
+    return target.writeBigUInt64LE(lowCardinalityVersion, at)
+  }
+
+  writeValues(target: Buffer, start: number) {
     const kind = this.#indexKind()
     const indexes = kind.from(this.#indexes.subarray(0, this.#used))
-    let at = target.writeBigUInt64LE(lowCardinalityVersion, start)
-    at = target.writeBigUInt64LE(BigInt(dictionaryFlags | Math.log2(kind.BYTES_PER_ELEMENT)), at)
+    let at = target.writeBigUInt64LE(BigInt(dictionaryFlags | Math.log2(kind.BYTES_PER_ELEMENT)), start)
     at = target.writeBigUInt64LE(BigInt(this.#places.size), at)
     at = this.#keys.write(target, at)
     at = target.writeBigUInt64LE(BigInt(this.#used), at)
@@ -277,7 +288,7 @@ class DictionaryColumn {
 }
 
 /** Array: where each ends, then the items of all. Push the items of a row into `items`, then call `end`. */
-class ArrayColumn<Items extends Int64Column | NumberColumn<NumberArray>> {
+class ArrayColumn<Items extends Int64Column | NumberColumn<NumberArray> | DictionaryColumn> {
   readonly items: Items
   readonly #ends = new Int64Column()
 
@@ -294,12 +305,24 @@ class ArrayColumn<Items extends Int64Column | NumberColumn<NumberArray>> {
   }
 
   write(target: Buffer, at: number) {
-    return this.items.write(target, this.#ends.write(target, at))
+    return this.items.write(target, this.writeEnds(target, at))
+  }
+
+  protected writeEnds(target: Buffer, at: number) {
+    return this.#ends.write(target, at)
   }
 
   clear() {
     this.#ends.clear()
     this.items.clear()
+  }
+}
+
+/** An array of words: the version of LowCardinality comes before the ends, and where no array has a word, nothing after them. */
+class DictionaryArrayColumn extends ArrayColumn<DictionaryColumn> {
+  override write(target: Buffer, at: number) {
+    const end = this.writeEnds(target, this.items.writeVersion(target, at))
+    return this.items.length === 0 ? end : this.items.writeValues(target, end)
   }
 }
 
@@ -320,6 +343,7 @@ const writers = {
   'Array(UInt64)': () => new ArrayColumn(numberWriters.UInt64()),
   'Array(Int64)': () => new ArrayColumn(numberWriters.Int64()),
   'Array(Float64)': () => new ArrayColumn(numberWriters.Float64()),
+  'Array(LowCardinality(String))': () => new DictionaryArrayColumn(new DictionaryColumn()),
 } satisfies Record<ColumnType, () => unknown>
 
 type Writers<Columns extends readonly Column[]> = {

@@ -44,6 +44,7 @@ function readColumn(cursor: Cursor, rows: number): Column {
   if (itemWidth !== undefined) return { head, slice: sliceArrays(cursor, rows, itemWidth) }
   if (type === 'String') return { head, slice: sliceText(cursor, rows) }
   if (type === 'LowCardinality(String)') return { head, slice: sliceDictionary(cursor, rows) }
+  if (type === 'Array(LowCardinality(String))') return { head, slice: sliceDictionaryArrays(cursor, rows) }
   throw new Error(`the column type ${type} is not supported`)
 }
 
@@ -52,16 +53,45 @@ function sliceFixed(values: Buffer, width: number) {
 }
 
 function sliceArrays(cursor: Cursor, rows: number, width: number) {
+  const ends = readEnds(cursor, rows)
+  const items = take(cursor, ends.itemCount * width)
+  return (from: number, to: number) => {
+    const [start, end] = ends.range(from, to)
+    return Buffer.concat([ends.slice(from, to), items.subarray(start * width, end * width)])
+  }
+}
+
+/** Where no array has an item, nothing follows the ends. */
+function sliceDictionaryArrays(cursor: Cursor, rows: number) {
+  const version = take(cursor, versionBytes)
+  const ends = readEnds(cursor, rows)
+  const sliceItems = ends.itemCount > 0 ? sliceIndexes(cursor, ends.itemCount) : undefined
+  return (from: number, to: number) => {
+    const [start, end] = ends.range(from, to)
+    const items = sliceItems && end > start ? [sliceItems(start, end)] : []
+    return Buffer.concat([version, ends.slice(from, to), ...items])
+  }
+}
+
+/** Where the arrays of a column end among their items. */
+function readEnds(cursor: Cursor, rows: number) {
   const stored = take(cursor, rows * 8)
   const ends = Array.from({ length: rows }, (_, row) => Number(stored.readBigUInt64LE(row * 8)))
-  const items = take(cursor, (ends.at(-1) ?? 0) * width)
-  return (from: number, to: number) => {
-    const start = ends[from - 1] ?? 0
-    const offsets = Buffer.alloc((to - from) * 8)
-    for (let row = from; row < to; row++) {
-      offsets.writeBigUInt64LE(BigInt((ends[row] as number) - start), (row - from) * 8)
-    }
-    return Buffer.concat([offsets, items.subarray(start * width, (ends[to - 1] ?? start) * width)])
+  return {
+    itemCount: ends.at(-1) ?? 0,
+    /** The items of some rows. */
+    range(from: number, to: number): [number, number] {
+      const start = ends[from - 1] ?? 0
+      return [start, ends[to - 1] ?? start]
+    },
+    slice(from: number, to: number): Buffer {
+      const start = ends[from - 1] ?? 0
+      const offsets = Buffer.alloc((to - from) * 8)
+      for (let row = from; row < to; row++) {
+        offsets.writeBigUInt64LE(BigInt((ends[row] as number) - start), (row - from) * 8)
+      }
+      return offsets
+    },
   }
 }
 
@@ -74,18 +104,24 @@ function sliceText(cursor: Cursor, rows: number) {
   return (from: number, to: number) => cursor.bytes.subarray(offsets[from], offsets[to])
 }
 
+const versionBytes = 8
 const indexWidthMask = 0xffn
 
-/** Each slice has the whole dictionary: unused entries are harmless. */
 function sliceDictionary(cursor: Cursor, rows: number) {
+  const version = take(cursor, versionBytes)
+  const slice = sliceIndexes(cursor, rows)
+  return (from: number, to: number) => Buffer.concat([version, slice(from, to)])
+}
+
+/** Each slice has the whole dictionary: unused entries are harmless. */
+function sliceIndexes(cursor: Cursor, length: number) {
   const start = cursor.at
-  take(cursor, 8)
   const width = 1 << Number(take(cursor, 8).readBigUInt64LE() & indexWidthMask)
   const keys = Number(take(cursor, 8).readBigUInt64LE())
   for (let key = 0; key < keys; key++) readText(cursor)
   const dictionary = cursor.bytes.subarray(start, cursor.at)
   take(cursor, 8)
-  const indexes = take(cursor, rows * width)
+  const indexes = take(cursor, length * width)
   return (from: number, to: number) => {
     const count = Buffer.alloc(8)
     count.writeBigUInt64LE(BigInt(to - from))

@@ -2,6 +2,7 @@ import zlib from 'node:zlib'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
+import { readNativeBlock } from '../../../store/clickhouse/blocks/native-slice.ts'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import type { Table } from '../../../store/clickhouse/table.ts'
 import { uniqueName } from '../../kit/service.ts'
@@ -15,9 +16,21 @@ const columns = [
   { name: 'f64', type: 'Float64', codec: 'NONE' },
   { name: 'text', type: 'String', codec: 'NONE' },
   { name: 'word', type: 'LowCardinality(String)', codec: 'NONE' },
+  { name: 'floats', type: 'Array(Float64)', codec: 'NONE' },
+  { name: 'words', type: 'Array(LowCardinality(String))', codec: 'NONE' },
+  { name: 'last', type: 'UInt32', codec: 'NONE' },
 ] as const
 
-type Row = { u8: number; u64: bigint; i64: bigint; f64: number; text: string; word: string }
+type Row = {
+  u8: number
+  u64: bigint
+  i64: bigint
+  f64: number
+  text: string
+  word: string
+  words: string[]
+  floats: number[]
+}
 
 const toTable = (name: string) => ({ name, columns, primaryKey: ['row'], identity: [] }) satisfies Table
 
@@ -47,18 +60,25 @@ async function writeAndRead(rows: Row[], blockSizes: number[]): Promise<Row[]> {
         block.columns.f64.push(row.f64)
         block.columns.text.push(row.text)
         block.columns.word.push(row.word)
+        block.columns.floats.items.pushAll(row.floats, row.floats.length)
+        block.columns.floats.end()
+        for (const word of row.words) block.columns.words.items.push(word)
+        block.columns.words.end()
+        block.columns.last.push(at - 1)
         block.endRow()
       }
       const rowsBefore = block.rows
       const native = block.take()
       expect([rowsBefore, block.rows]).toEqual([rows.slice(at - size, at).length, 0])
       expect(toBlockAtOnce(rows.slice(at - size, at), at - size).equals(native)).toBe(true)
-      frames.push(zlib.zstdCompressSync(native))
+      const whole = readNativeBlock(native)
+      for (const [from, to] of toHalves(whole.rows)) frames.push(zlib.zstdCompressSync(whole.slice(from, to)))
     }
     await clickhouse.insertBlocks(table, frames)
-    const found = await clickhouse.rows<Record<string, string>>(
+    const found = await clickhouse.rows<Record<string, string> & { words: string[]; floats: string[] }>(
       `SELECT toString(u8) AS u8, toString(u64) AS u64, toString(i64) AS i64,
-         toString(reinterpretAsUInt64(f64)) AS f64, text, word FROM ${clickhouse.database}.${table.name} ORDER BY row`,
+         toString(reinterpretAsUInt64(f64)) AS f64, text, word, words,
+         arrayMap(it -> toString(reinterpretAsUInt64(it)), floats) AS floats FROM ${clickhouse.database}.${table.name} ORDER BY row`,
     )
     return found.map((it) => ({
       u8: Number(it.u8),
@@ -67,6 +87,8 @@ async function writeAndRead(rows: Row[], blockSizes: number[]): Promise<Row[]> {
       f64: fromBits(BigInt(it.f64 as string)),
       text: it.text as string,
       word: it.word as string,
+      words: it.words,
+      floats: it.floats.map((bits) => fromBits(BigInt(bits))),
     }))
   } finally {
     await clickhouse.command(`DROP TABLE ${clickhouse.database}.${table.name}`)
@@ -84,12 +106,28 @@ function toBlockAtOnce(rows: Row[], first: number): Buffer {
   columns.u64.pushAll(followed(rows.map((it) => toShortest(it.u64))), count)
   columns.i64.pushAll(followed(rows.map((it) => toShortest(it.i64))), count)
   columns.f64.pushAll(followed(rows.map((it) => it.f64)), count)
-  for (const { text, word } of rows) {
+  columns.last.pushAll(Uint32Array.from(followed(rows.map((_, at) => first + at))), count)
+  for (const { text, word, words, floats } of rows) {
     columns.text.push(text)
     columns.word.push(word)
+    columns.floats.items.pushAll(Float64Array.from(followed(floats)), floats.length)
+    columns.floats.end()
+    for (const it of words) columns.words.items.push(it)
+    columns.words.end()
   }
   block.endRows(count)
   return block.take()
+}
+
+/** Blocks are split to find poison rows. */
+function toHalves(rows: number): [number, number][] {
+  const half = Math.floor(rows / 2)
+  return half === 0
+    ? [[0, rows]]
+    : [
+        [0, half],
+        [half, rows],
+      ]
 }
 
 /** As callers push integers: numbers where they are safe. */
@@ -111,6 +149,8 @@ const aRow = (changes: Partial<Row> = {}): Row => ({
   f64: 0.5,
   text: 'text',
   word: 'word',
+  words: ['one', 'two'],
+  floats: [0.5],
   ...changes,
 })
 
@@ -165,6 +205,15 @@ describe('a block', () => {
     },
   )
 
+  it.each([{ lists: [[], []] }, { lists: [[''], []] }, { lists: [[], ['a'], [], ['', 'b', 'a', 'a'], []] }])(
+    'keeps arrays, empty ones too: $lists',
+    async ({ lists }) => {
+      const rows = lists.map((words) => aRow({ words, floats: words.map((_, at) => -at) }))
+      const twice = [...rows, ...rows]
+      expect(await writeAndRead(twice, [rows.length, rows.length])).toStrictEqual(twice)
+    },
+  )
+
   it('grows as it is filled, and is empty after take', async () => {
     const rows = rowsOf(3_000, (at) => ({
       u64: BigInt(at),
@@ -184,6 +233,10 @@ describe('a block', () => {
       block.columns.row.push(at)
       for (const name of ['u8', 'u64', 'i64', 'f64', 'text', 'word'] as const)
         block.columns[name].push(row[name] as never)
+      block.columns.floats.end()
+      for (const word of row.words) block.columns.words.items.push(word)
+      block.columns.words.end()
+      block.columns.last.push(at)
       block.endRow()
     }
     const said = block.byteLength()
@@ -202,6 +255,8 @@ describe('a block', () => {
         f64: fc.double(),
         text,
         word: text,
+        words: fc.array(text, { maxLength: 5 }),
+        floats: fc.array(fc.double(), { maxLength: 5 }),
       },
       { noNullPrototype: true },
     )
