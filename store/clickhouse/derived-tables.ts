@@ -4,7 +4,8 @@ import { longInsert, toRanges } from './long-inserts.ts'
 import { migrationsTable } from './migrations/migrate.ts'
 import { rollupTables } from './monitoring/rollups/tables.ts'
 import { sqlTokensTable, sqlViews } from './monitoring/sql/views.ts'
-import { eventFeaturesTable, eventValuesTable, selectEventFeatures } from './monitoring/tables.ts'
+import { eventFeaturesTable, eventValuesTable, selectChunkFeatures, selectEventFeatures } from './monitoring/tables.ts'
+import { valueChunksTable } from './monitoring/value-chunks.ts'
 import { byMetricTable } from './points/by-metric.ts'
 import { chunksTable } from './points/chunks.ts'
 import { selectSummary, selectSummaryOfChunks, summaryTable } from './points/summary.ts'
@@ -52,8 +53,10 @@ export async function rebuildDerived(clickhouse: ClickHouse, say: (text: string)
     done += rows
     say(`${done} of ${total} points are in the summaries`)
   }
-  await clickhouse.command(
-    `INSERT INTO ${database}.${eventFeaturesTable} ${selectEventFeatures(`${database}.${eventValuesTable.name}`)}`,
-    longInsert,
-  )
+  for (const features of [
+    selectEventFeatures(`${database}.${eventValuesTable.name}`),
+    selectChunkFeatures(`${database}.${valueChunksTable.name}`),
+  ]) {
+    await clickhouse.command(`INSERT INTO ${database}.${eventFeaturesTable} ${features}`, longInsert)
+  }
 }

@@ -2,7 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { onCluster, systemTable, toLocal } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
 import { longInsert } from './long-inserts.ts'
-import { eventFeaturesTable, eventsTable, eventValuesTable, selectEventFeatures } from './monitoring/tables.ts'
+import {
+  eventFeaturesTable,
+  eventsTable,
+  eventValuesTable,
+  selectChunkFeatures,
+  selectEventFeatures,
+} from './monitoring/tables.ts'
+import { valueChunksTable } from './monitoring/value-chunks.ts'
 import { byMetricTable } from './points/by-metric.ts'
 import { chunksTable } from './points/chunks.ts'
 import { selectSummary, selectSummaryOfChunks, summaryTable } from './points/summary.ts'
@@ -81,9 +88,12 @@ export async function expireEvents(
        SELECT claim, place FROM ${database}.${toLocal(clickhouse, eventsTable.name)} WHERE ${isOld})`,
     lightweight,
   )
+  // All events of a chunk were accepted at once.
+  await clickhouse.command(`DELETE FROM ${toRowsOf(clickhouse, valueChunksTable.name)} WHERE ${isOld}`, lightweight)
   await clickhouse.command(`DELETE FROM ${toRowsOf(clickhouse, eventsTable.name)} WHERE ${isOld}`, lightweight)
   await rederive(clickhouse, [eventFeaturesTable], ofModel, [
     selectEventFeatures(`${database}.${eventValuesTable.name}`, ofModel),
+    selectChunkFeatures(`${database}.${valueChunksTable.name}`, ofModel),
   ])
   return events
 }

@@ -4,6 +4,7 @@ import type { ClickHouse } from './connection.ts'
 
 /** A part of a table. Parts are immutable: inserts create new ones, merges replace several by one. */
 export type Part = {
+  table: string
   name: string
   id: string
   /** 0 on a single server. Another shard may have a part of the same name. */
@@ -13,27 +14,26 @@ export type Part = {
 }
 
 /** The active parts of tables. A recreated table may use the same part names again. */
-export async function listParts(clickhouse: ClickHouse, tables: string[]): Promise<Map<string, Part[]>> {
-  const rows = await clickhouse.rows<Omit<Part, 'size'> & { table: string; size: string }>(
+export async function listParts(clickhouse: ClickHouse, tables: readonly string[]): Promise<Part[]> {
+  const rows = await clickhouse.rows<Omit<Part, 'size'> & { size: string }>(
     `SELECT table, name, rows AS size, ${shardOf(clickhouse)} AS shard, concat(toString(shard), ' ', table, ' ', name, ' ', toString(rows), ' ',
        toString(bytes_on_disk), ' ', toString(modification_time)) AS id
      FROM ${systemTable(clickhouse, 'parts')}
      WHERE active AND database = {database:String} AND table IN ({tables:Array(String)})`,
     { database: clickhouse.database, tables: tables.map((it) => toLocal(clickhouse, it)) },
   )
-  const parts = rows.map(({ size, ...part }) => ({ ...part, size: Number(size) }))
-  return Map.groupBy(parts, (it) => fromLocal(clickhouse, it.table))
+  return rows.map((it) => ({ ...it, table: fromLocal(clickhouse, it.table), size: Number(it.size) }))
 }
 
 /** The shard that a row is on, as an expression. */
 export const shardOf = ({ cluster }: ClickHouse) => (cluster === undefined ? 'toUInt32(0)' : '_shard_num')
 
-export function areAllIn(parts: Part[], active: Map<string, Part[]>): boolean {
-  const ids = new Set([...active.values()].flat().map((it) => it.id))
+export function areAllIn(parts: Part[], active: Part[]): boolean {
+  const ids = new Set(active.map((it) => it.id))
   return parts.every((it) => ids.has(it.id))
 }
 
-/** A condition: the row is in one of the parts. */
+/** A condition on rows of one table: they are in one of its parts. */
 export function isAmong(parts: Part[]): string {
   if (parts.length === 0) return 'false'
   const conditions = [...Map.groupBy(parts, (it) => it.shard)].map(([shard, its]) => {
@@ -48,7 +48,7 @@ export type Range = { low: bigint; high: bigint; rows: number }
 export type RangedPart = Part & Range
 export type ClaimRange = [low: bigint, high: bigint]
 
-/** The ranges of claims that several parts overlap in, and the approximate number of rows in them. */
+/** The ranges of claims that several parts of a table overlap in, and the approximate number of rows in them. */
 export function findShared(parts: Range[]): { ranges: ClaimRange[]; rows: number } {
   const ranges: ClaimRange[] = []
   let reach: bigint | undefined

@@ -1,4 +1,5 @@
 import type { ClickHouse } from './connection.ts'
+import { valueChunksTable } from './monitoring/value-chunks.ts'
 import { chunksTable } from './points/chunks.ts'
 import { pointsTable } from './points/tables.ts'
 import type { Table } from './table.ts'
@@ -7,8 +8,9 @@ import type { Table } from './table.ts'
 export const tablesOf = (table: Table): readonly Table[] =>
   table.name === pointsTable.name ? [table, chunksTable] : [table]
 
-/** What a row of the table counts for: a chunk for its points. */
-export const sizeOf = ({ name }: Table): string => (name === chunksTable.name ? 'count' : 'toUInt32(1)')
+/** What a row of the table counts for: a chunk for its points or values. */
+export const sizeOf = ({ name }: Pick<Table, 'name'>): string =>
+  name === chunksTable.name || name === valueChunksTable.name ? 'count' : 'toUInt32(1)'
 
 /** Counts what an experiment has in a table of the stream, and in that of its chunks. Repeated deliveries count once. */
 export async function countRows(clickhouse: ClickHouse, table: Table, experimentId: bigint): Promise<number> {

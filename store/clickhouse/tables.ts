@@ -9,12 +9,14 @@ import {
 } from './cluster/layout.ts'
 import { createRollupTables } from './monitoring/rollups/tables.ts'
 import {
+  createChunkFeatures,
   eventFeaturesColumns,
   eventFeaturesTable,
   eventValuesTable,
   monitoringTables,
   selectEventFeatures,
 } from './monitoring/tables.ts'
+import { valueChunksTable } from './monitoring/value-chunks.ts'
 import { createByMetric } from './points/by-metric.ts'
 import { chunksTable, experimentTables } from './points/chunks.ts'
 import { createSummary, createSummaryOfChunks } from './points/summary.ts'
@@ -31,7 +33,7 @@ import type { Column, Table } from './table.ts'
 export const streamTables: readonly Table[] = [...experimentTables, ...monitoringTables]
 
 /** Those of the first versions, which the migrations of their time change. */
-export const firstStreamTables = streamTables.filter((it) => it !== chunksTable)
+export const firstStreamTables = streamTables.filter((it) => it !== chunksTable && it !== valueChunksTable)
 
 /** Space for the inserts and merges that are running when an insert begins. */
 export const freeDiskBytesMin = 64 * 1024 * 1024
@@ -64,6 +66,7 @@ export function createTables(layout: Layout): string[] {
     SETTINGS ${settings}`,
     `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${eventFeaturesTable}_view${onCluster(layout)} TO ${database}.${features}
     AS ${selectEventFeatures(`${database}.${toLocal(layout, eventValuesTable.name)}`)}`,
+    createChunkFeatures(layout),
     ...createDistributed(layout, eventFeaturesTable, 'model_id'),
     ...createRollupTables(layout, settings),
   ]

@@ -7,7 +7,7 @@ import { rollUp, rollupLimits } from '../../store/clickhouse/monitoring/rollups/
 import { sweepRollups } from '../../store/clickhouse/monitoring/rollups/drop.ts'
 import { chooseRollups, listRollups } from '../../store/clickhouse/monitoring/rollups/rollups.ts'
 import { rollupValuesTable, wholeLevel } from '../../store/clickhouse/monitoring/rollups/tables.ts'
-import { eventsTable, eventValuesTable } from '../../store/clickhouse/monitoring/tables.ts'
+import { type Stored, storedEvents, storedValues } from '../../store/clickhouse/monitoring/stored.ts'
 import { listParts } from '../../store/clickhouse/parts.ts'
 import { openTwoUsers, type TwoUsers } from '../api/accounts/two-users.ts'
 import { eventually } from '../kit/eventually.ts'
@@ -98,11 +98,14 @@ async function aModel(reference = toEvents(someValues(300))) {
     },
 
     /** How many events are in rollups that are current. */
-    async countCurrent(table: typeof eventsTable | typeof eventValuesTable = eventValuesTable) {
+    async countCurrent(what: Stored = storedValues) {
       const all = chooseRollups(await listRollups(stored.clickhouse, model), () => true)
       const { rollups } = await eventually(async () => {
-        const parts = (await listParts(stored.clickhouse, [table.name])).get(table.name) ?? []
-        const rows = { table, model, parts, known: all }
+        const parts = await listParts(
+          stored.clickhouse,
+          what.tables.map((it) => it.name),
+        )
+        const rows = { ...what, model, parts, known: all }
         // Other tests write to these tables too, so parts may go away.
         return (await stored.eventReader.findCurrent(all, rows)) ?? expect.fail('parts went away')
       })
@@ -122,11 +125,13 @@ it('what is summed up reads as it did before, in windows, by version and beside 
   expect(await model.readAll()).toEqual(before)
 })
 
+const tables = [...storedEvents.tables, ...storedValues.tables]
+
 /** Merges in the middle of the work would put rollups off, and hide some from a look. */
 async function withoutMerges(work: () => Promise<void>) {
   const { command, database } = stored.clickhouse
   const set = async (what: 'STOP' | 'START') => {
-    for (const { name } of [eventsTable, eventValuesTable]) await command(`SYSTEM ${what} MERGES ${database}.${name}`)
+    for (const { name } of tables) await command(`SYSTEM ${what} MERGES ${database}.${name}`)
   }
   await set('STOP')
   try {
@@ -233,7 +238,7 @@ it('what is delivered again after it was summed up counts once, before merges an
   // Parts that are being merged at this moment may hide it from one look.
   await eventually(async () => {
     expect(await model.countCurrent()).toBe(300)
-    expect(await model.countCurrent(eventsTable)).toBe(300)
+    expect(await model.countCurrent(storedEvents)).toBe(300)
   })
 })
 
@@ -249,8 +254,7 @@ it('merges leave what is summed up as it is', async () => {
   await model.write(toEvents(someValues(50, 8), start + 2 * hour))
   const after = await model.readFeatures()
   expect(after).not.toEqual(before)
-  await clickhouse.command(`OPTIMIZE TABLE ${database}.event_values FINAL`)
-  await clickhouse.command(`OPTIMIZE TABLE ${database}.events FINAL`)
+  for (const { name } of tables) await clickhouse.command(`OPTIMIZE TABLE ${database}.${name} FINAL`)
   expect(await model.readFeatures()).toEqual(after)
   expect(await model.countCurrent()).toBe(300)
 })
@@ -273,7 +277,9 @@ it('an event that is voided after it was summed up is in no figure, and the next
 it.each(['before', 'after'])('a merge just %s values are summed up costs none and counts none twice', async (when) => {
   const { model, ...its } = await aModel([])
   const { database, command, rows } = stored.clickhouse
-  const merge = () => command(`OPTIMIZE TABLE ${database}.${eventValuesTable.name} FINAL`)
+  const merge = async () => {
+    for (const { name } of storedValues.tables) await command(`OPTIMIZE TABLE ${database}.${name} FINAL`)
+  }
   const merged = {
     ...stored.clickhouse,
     async command(statement: string) {

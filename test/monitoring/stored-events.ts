@@ -1,6 +1,8 @@
 import { zstdCompressSync } from 'node:zlib'
 import { type StoreUrls, toClickHouse } from '../../cli/settings.ts'
-import { createNativeBlock, type NativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
+import { countValues, type NewEvent, pushEvent, pushValues } from '../../ingest/monitoring/rows.ts'
+import { groupEvents, pushValueChunks, toValueChunks } from '../../ingest/monitoring/value-chunks.ts'
+import { createNativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { createEventReader } from '../../store/clickhouse/monitoring/reader.ts'
 import {
@@ -11,9 +13,11 @@ import {
   tombstonesTable,
   type ValuePart,
   valueParts,
-  valueTypes,
 } from '../../store/clickhouse/monitoring/tables.ts'
+import { valueChunksTable } from '../../store/clickhouse/monitoring/value-chunks.ts'
+import type { Table } from '../../store/clickhouse/table.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
+import { toIdHash } from '../../store/postgres/monitoring/event-claims.ts'
 import { ensureMonitoredModel } from '../../store/postgres/monitoring/models.ts'
 import { upsertReferenceSet } from '../../store/postgres/monitoring/reference-sets.ts'
 
@@ -36,7 +40,7 @@ export type StoredEvent = {
   labels?: Record<string, Scalar | Float>
 }
 
-type Written = { table: typeof eventsTable | typeof eventValuesTable; block: Buffer }[]
+type Written = { table: Table; block: Buffer }[]
 
 let nextClaim = Date.now() * 1_000
 
@@ -96,83 +100,80 @@ export function openStoredEvents(stores: StoreUrls) {
 
 export type StoredEvents = ReturnType<typeof openStoredEvents>
 
+/**
+ * The blocks of a write, as ingest makes them: of two writes, one has its values in chunks where it has enough of them, the other in
+ * rows.
+ */
 function toBlocks(modelId: bigint, kind: EventKind, events: StoredEvent[]) {
-  const eventRows = createNativeBlock(eventsTable)
-  const valueRows = createNativeBlock(eventValuesTable)
-  const [claim, labelClaim] = [nextClaim++, nextClaim++]
-  events.forEach((event, place) => {
-    const isLabelOnly = kind === 'LATE_LABELS'
-    if (!isLabelOnly) {
-      addEvent(eventRows, modelId, kind, { claim, place }, event)
-      addValues(valueRows, modelId, kind, { claim, place }, event, 'feature', event.features)
-      addValues(valueRows, modelId, kind, { claim, place }, event, 'prediction', event.prediction)
+  const claim = nextClaim++
+  const labelClaim = nextClaim++
+  const own: NewEvent[] = []
+  const labels: NewEvent[] = []
+  for (const [place, event] of events.entries()) {
+    const add = (to: NewEvent[], kind: EventKind, parts: Partial<Record<ValuePart, StoredEvent['features']>>) => {
+      to[place] = toNewEvent(modelId, kind, event, parts)
     }
-    if (event.labels === undefined) return
-    if (kind === 'TRAINING_EVENTS') {
-      addValues(valueRows, modelId, kind, { claim, place }, event, 'label', event.labels)
-      return
-    }
-    addEvent(eventRows, modelId, 'LATE_LABELS', { claim: labelClaim, place }, event)
-    addValues(valueRows, modelId, 'LATE_LABELS', { claim: labelClaim, place }, event, 'label', event.labels)
-  })
-  const blocks: Written = []
-  if (eventRows.rows > 0) blocks.push({ table: eventsTable, block: zstdCompressSync(eventRows.take()) })
-  if (valueRows.rows > 0) blocks.push({ table: eventValuesTable, block: zstdCompressSync(valueRows.take()) })
+    const { features, prediction } = event
+    if (kind === 'TRAINING_EVENTS') add(own, kind, { feature: features, prediction, label: event.labels })
+    else if (kind !== 'LATE_LABELS') add(own, kind, { feature: features, prediction })
+    if (kind !== 'TRAINING_EVENTS' && event.labels) add(labels, 'LATE_LABELS', { label: event.labels })
+  }
+  const asChunks = (nth++ & 1) === 1
+  const blocks = [...pushAll(claim, own, asChunks), ...pushAll(labelClaim, labels, asChunks)]
   return { blocks, claim, labelClaim }
 }
 
-type EventNumber = { claim: number; place: number }
+let nth = 0
 
-function addEvent(
-  block: NativeBlock<typeof eventsTable>,
-  modelId: bigint,
-  kind: EventKind,
-  { claim, place }: EventNumber,
-  event: StoredEvent,
-) {
-  const { columns } = block
-  columns.model_id.push(modelId)
-  columns.kind.push(eventKinds[kind])
-  columns.claim.push(claim)
-  columns.place.push(place)
-  columns.version.push(event.version ?? '')
-  columns.timestamp.push(event.timestamp)
-  columns.received.push(event.timestamp)
-  columns.prediction_id.push(event.predictionId)
-  block.endRow()
-}
-
-function addValues(
-  block: NativeBlock<typeof eventValuesTable>,
-  modelId: bigint,
-  kind: EventKind,
-  { claim, place }: EventNumber,
-  event: StoredEvent,
-  part: ValuePart,
-  values: Record<string, Scalar | Float> = {},
-) {
-  const { columns } = block
-  for (const [name, value] of Object.entries(values)) {
-    const { type, number, text } = toStored(value)
-    columns.model_id.push(modelId)
-    columns.kind.push(eventKinds[kind])
-    columns.version.push(event.version ?? '')
-    columns.part.push(valueParts[part])
-    columns.name.push(name)
-    columns.timestamp.push(event.timestamp)
-    columns.claim.push(claim)
-    columns.place.push(place)
-    columns.type.push(type)
-    columns.number.push(number)
-    columns.text.push(text)
-    block.endRow()
+function pushAll(claim: number, events: NewEvent[], asChunks: boolean): Written {
+  const blocks = {
+    events: createNativeBlock(eventsTable),
+    rows: createNativeBlock(eventValuesTable),
+    chunks: createNativeBlock(valueChunksTable),
   }
+  const places = Object.keys(events).map(Number)
+  for (const index of places) {
+    const event = events[index] as NewEvent
+    pushEvent(blocks.events, { claim, index }, event, event.timestampMs)
+  }
+  for (const group of groupEvents(events, places)) {
+    const chunks = asChunks
+      ? toValueChunks(
+          group,
+          group.events.reduce((sum, it) => sum + countValues(it), 0),
+        )
+      : undefined
+    if (chunks) pushValueChunks(blocks.chunks, { claim, receivedMs: 0 }, chunks)
+    else for (const index of group.places) pushValues(blocks.rows, { claim, index }, events[index] as NewEvent)
+  }
+  const written = [
+    { table: eventsTable, block: blocks.events },
+    { table: eventValuesTable, block: blocks.rows },
+    { table: valueChunksTable, block: blocks.chunks },
+  ] as const
+  return written
+    .filter((it) => it.block.rows > 0)
+    .map(({ table, block }) => ({ table, block: zstdCompressSync(block.take()) }))
 }
 
-function toStored(value: Scalar | Float): { type: number; number: number; text: string } {
-  if (value === null) return { type: valueTypes.missing, number: 0, text: '' }
-  if (value instanceof Float) return { type: valueTypes.float, number: value.value, text: '' }
-  if (typeof value === 'string') return { type: valueTypes.string, number: 0, text: value }
-  if (typeof value === 'boolean') return { type: valueTypes.boolean, number: Number(value), text: '' }
-  return { type: Number.isInteger(value) ? valueTypes.integer : valueTypes.float, number: value, text: '' }
-}
+const toNewEvent = (
+  modelId: bigint,
+  kind: EventKind,
+  { predictionId, version = '', timestamp }: StoredEvent,
+  parts: Partial<Record<ValuePart, StoredEvent['features']>>,
+): NewEvent => ({
+  modelId,
+  kind: eventKinds[kind],
+  idHash: toIdHash(predictionId),
+  predictionId,
+  version,
+  timestampMs: timestamp,
+  parts: Object.entries(parts).flatMap(([part, scalars]) =>
+    scalars ? [{ part: valueParts[part as ValuePart], scalars: toScalars(scalars) }] : [],
+  ),
+})
+
+const toScalars = (scalars: NonNullable<StoredEvent['features']>) =>
+  Object.fromEntries(
+    Object.entries(scalars).map(([name, it]) => [name, it instanceof Float ? { float: it.value } : it]),
+  )

@@ -1,12 +1,13 @@
 import type { ClickHouse } from '../connection.ts'
 import { ofScope, quote } from '../monitoring/expressions.ts'
 import type { EventScope, FeatureName } from '../monitoring/scope.ts'
+import { inScope, selectValues } from '../monitoring/stored.ts'
 import {
   eventKinds,
   eventsTable,
-  eventValuesTable,
   tombstonesTable,
   type ValuePart,
+  valueColumnNames,
   valueParts,
 } from '../monitoring/tables.ts'
 import { quoteName } from './names.ts'
@@ -24,7 +25,7 @@ export async function listEventColumns(clickhouse: ClickHouse, scope: EventScope
   const rows = await clickhouse.rows<Record<'part' | 'name' | 'numbers' | 'flags' | 'texts', string>>(
     `SELECT part, name, countIf(type IN (1, 2) AND text = '') AS numbers, countIf(type = 3) AS flags,
        countIf(type = 4 OR text != '') AS texts
-     FROM ${clickhouse.database}.${eventValuesTable.name} WHERE ${ofScope(scope)} GROUP BY part, name ORDER BY part, name`,
+     FROM (${selectValues(clickhouse.database, 'part, name, type, text', inScope(scope))}) GROUP BY part, name ORDER BY part, name`,
   )
   return rows.map(({ part, name, ...counts }) => {
     const [numbers, flags, texts] = [counts.numbers, counts.flags, counts.texts].map(Number)
@@ -55,8 +56,8 @@ export function selectEvents({ database }: ClickHouse, scope: EventScope, column
         FROM ${database}.${eventsTable.name} WHERE ${ofScope(scope)}
         UNION ALL
         SELECT claim, place, toString(version) AS version, timestamp, toInt64(0) AS received, '' AS id, part, type, number,
-          toString(text) AS text, ${place} AS at
-        FROM ${database}.${eventValuesTable.name} WHERE ${ofScope(scope)})
+          toString(its.text) AS text, ${place} AS at
+        FROM (${selectValues(database, valueColumnNames, inScope(scope))}) AS its)
       WHERE (claim, place) NOT IN (SELECT claim, place FROM ${database}.${tombstonesTable.name}
         WHERE model_id = ${scope.modelId} AND kind = ${eventKinds[scope.kind]})
       GROUP BY claim, place HAVING countIf(part = 0) > 0)

@@ -30,6 +30,7 @@ import { createReceivedIndexes } from './0007-received-indexes.ts'
 import { orderByMetric } from './0008-points-by-metric.ts'
 import { countValuesOfClaims } from './0009-claim-counts.ts'
 import { addPointChunks } from './0010-point-chunks.ts'
+import { addValueChunks } from './0011-value-chunks.ts'
 import type { Migration } from './migration.ts'
 
 /** The migrations of this version, in their order. */
@@ -44,6 +45,7 @@ export const migrations: readonly Migration[] = [
   orderByMetric,
   countValuesOfClaims,
   addPointChunks,
+  addValueChunks,
 ]
 
 export const migrationsTable = 'svc_migrations'

@@ -1,5 +1,6 @@
 import type { ClickHouse } from '../connection.ts'
-import { eventsTable, eventValuesTable, tombstonesTable } from './tables.ts'
+import { selectValues } from './stored.ts'
+import { eventsTable, tombstonesTable } from './tables.ts'
 
 /**
  * Counts events, and reads single ones. `FINAL` merges what was delivered twice, and tombstoned events are left out, so counts
@@ -78,10 +79,15 @@ export async function findEvent(clickhouse: ClickHouse, event: EventNumber): Pro
     number,
   )
   if (!found) return undefined
-  // Version and time are in the key of the table, so the rows are found without a scan.
+  // Version and time are in the key of rows, and an index of chunks has their claims, so that they are found without a scan.
+  const columns = 'part, name, type, number, text'
+  const all = selectValues(database, columns, {
+    common:
+      'model_id = {model:UInt64} AND kind = {kind:UInt8} AND claim = {claim:UInt64} AND version = {version:String}',
+    each: 'place = {place:UInt32} AND timestamp = {timestamp:Int64}',
+  })
   const values = await clickhouse.rows<StoredValue>(
-    `SELECT DISTINCT part, name, type, toString(number) AS number, text FROM ${database}.${eventValuesTable.name}
-     WHERE ${isEvent} AND version = {version:String} AND timestamp = {timestamp:Int64} ORDER BY part, name`,
+    `SELECT DISTINCT part, name, type, toString(its.number) AS number, text FROM (${all}) AS its ORDER BY part, name`,
     { ...number, version: found.version, timestamp: found.timestamp },
   )
   return {

@@ -16,13 +16,27 @@ export const ofModel = ({ modelId, kind }: ModelEvents) => `model_id = ${modelId
 export const ofFeatures = ({ part, names }: FeatureNames) =>
   `part = ${valueParts[part]} AND name IN (${names.map(quote).join(', ')})`
 
-export const ofScope = ({ version, from, to, ...model }: EventScope) =>
-  [
-    ofModel(model),
-    ...(version === undefined ? [] : [`version = ${quote(version)}`]),
-    ...(from === undefined ? [] : [`timestamp >= ${BigInt(from)}`]),
-    ...(to === undefined ? [] : [`timestamp < ${BigInt(to)}`]),
-  ].join(' AND ')
+export const ofVersion = ({ version }: EventScope) =>
+  version === undefined ? undefined : `version = ${quote(version)}`
+
+const join = (...conditions: (string | undefined)[]) =>
+  conditions.filter((it) => it !== undefined).join(' AND ') || undefined
+
+/** Of events, and of values. */
+export const ofTimes = ({ from, to }: EventScope) =>
+  join(
+    from === undefined ? undefined : `timestamp >= ${BigInt(from)}`,
+    to === undefined ? undefined : `timestamp < ${BigInt(to)}`,
+  )
+
+/** Of chunks: some of the values may be within the times. */
+export const touchesTimes = ({ from, to }: EventScope) =>
+  join(
+    from === undefined ? undefined : `time_high >= ${BigInt(from)}`,
+    to === undefined ? undefined : `time_low < ${BigInt(to)}`,
+  )
+
+export const ofScope = (scope: EventScope) => join(ofModel(scope), ofVersion(scope), ofTimes(scope)) as string
 
 /** The index of a row's feature among `names`. */
 export const featureIndex = (names: readonly string[]) =>

@@ -2,11 +2,11 @@ import { LRUCache } from 'lru-cache'
 import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
 import { areAllIn, isAmong, listParts, type Part, type Range, type RangedPart, shardOf } from '../parts.ts'
-import type { Table } from '../table.ts'
 import type { Rollup } from './rollups/rollup.ts'
+import { valueChunksTable } from './value-chunks.ts'
 
-/** The rows of some parts of a table that meet the condition `whole`. */
-type Rows = { table: Table; whole: string; parts: Part[] }
+/** The rows of some parts that meet the condition `whole`, of one table or of those that values are stored in. */
+type Rows = { whole: string; parts: Part[] }
 
 /** The known facts about such rows of one part, which never change. */
 type PartRows = {
@@ -20,10 +20,17 @@ const knownMax = 200_000
 /** Small parts are read together. A large one is read alone: naming the part of each row costs more than reading the row. */
 const aloneRowsMin = 1_000_000
 
-/** Each claim with its rows. Those of values are counted in advance (`claim_counts`), which only a query of this form makes use of. */
-export const selectClaims = (clickhouse: ClickHouse, table: Table, where: string, part: string) =>
-  `SELECT ${part} AS part_name, ${shardOf(clickhouse)} AS shard, claim, count() AS n
-   FROM ${clickhouse.database}.${table.name} WHERE ${where} GROUP BY part_name, shard, claim`
+/**
+ * Each claim with its rows; of chunks, with its values. Rows of values are counted in advance (`claim_counts`), which only a query of
+ * this form makes use of.
+ */
+export const selectClaims = (clickhouse: ClickHouse, table: string, where: string, part: string) =>
+  `SELECT ${part} AS part_name, ${shardOf(clickhouse)} AS shard, claim, ${countOf(table)} AS n
+   FROM ${clickhouse.database}.${table} WHERE ${where} GROUP BY part_name, shard, claim`
+
+const countOf = (table: string) => (table === valueChunksTable.name ? 'sum(count)' : 'count()')
+
+const byTable = (parts: Part[]) => [...Map.groupBy(parts, (it) => it.table)]
 
 /** Finds the ranges of claims in parts, and counts their rows in rollups. Reads each part once per condition. */
 export function createPartRows(clickhouse: ClickHouse) {
@@ -35,40 +42,42 @@ export function createPartRows(clickhouse: ClickHouse) {
   const areThere = async (rows: Rows[]) =>
     areAllIn(
       rows.flatMap((it) => it.parts),
-      await listParts(clickhouse, [...new Set(rows.map((it) => it.table.name))]),
+      await listParts(clickhouse, [...new Set(rows.flatMap((it) => it.parts.map((part) => part.table)))]),
     )
 
   async function readRanges(unread: Rows[]): Promise<Map<Part, Range>[]> {
-    type Row = { at: number; shard: number; part_name: string; low: string; high: string; n: string }
+    type Row = { at: number; of: string; shard: number; part_name: string; low: string; high: string; n: string }
     const rows = await clickhouse.rows<Row>(
       unread
-        .map(
-          ({ table, whole, parts }, at) => `SELECT ${at} AS at, shard, part_name,
+        .flatMap(({ whole, parts }, at) =>
+          byTable(parts).map(
+            ([table, its]) => `SELECT ${at} AS at, '${table}' AS of, shard, part_name,
             toString(min(claim)) AS low, toString(max(claim)) AS high, sum(claims.n) AS n
-          FROM (${selectClaims(clickhouse, table, `${whole} AND ${isAmong(parts)}`, '_part')}) AS claims GROUP BY shard, part_name`,
+          FROM (${selectClaims(clickhouse, table, `${whole} AND ${isAmong(its)}`, '_part')}) AS claims GROUP BY shard, part_name`,
+          ),
         )
         .join(' UNION ALL '),
     )
-    const found = new Map(rows.map((it) => [`${it.at} ${it.shard} ${it.part_name}`, it]))
+    const found = new Map(rows.map((it) => [`${it.at} ${it.of} ${it.shard} ${it.part_name}`, it]))
     return unread.map(({ parts }, at) => {
       const ranged = parts.flatMap((part): [Part, Range][] => {
-        const row = found.get(`${at} ${part.shard} ${part.name}`)
+        const row = found.get(`${at} ${part.table} ${part.shard} ${part.name}`)
         return row ? [[part, { low: BigInt(row.low), high: BigInt(row.high), rows: Number(row.n) }]] : []
       })
       return new Map(ranged)
     })
   }
 
-  /** Counts the rows of parts between the bounds of rollups, which may be nested. */
-  async function readBuckets({ table, parts }: Rows, where: string, rollups: Rollup[]): Promise<Map<Part, Bucket[]>> {
+  /** Counts the rows of parts of one table between the bounds of rollups, which may be nested. */
+  async function readBuckets(parts: Part[], where: string, rollups: Rollup[]): Promise<Map<Part, Bucket[]>> {
+    const [{ table }, ...others] = parts as [Part, ...Part[]]
     const bounds = [...new Set([0n, ...rollups.flatMap((it) => [it.low, it.high + 1n])])].toSorted((a, b) =>
       a < b ? -1 : 1,
     )
-    const [only] = parts.length === 1 ? parts : []
     const rows = await clickhouse.rows<Record<'name' | 'bound' | 'n' | 'low' | 'high', string> & { shard: number }>(
       `SELECT part_name AS name, shard, roundDown(claim, [${bounds}]::Array(UInt64)) AS bound, sum(claims.n) AS n,
          min(claim) AS low, max(claim) AS high
-       FROM (${selectClaims(clickhouse, table, `${where} AND ${isAmong(parts)}`, only ? `'${only.name}'` : '_part')}) AS claims
+       FROM (${selectClaims(clickhouse, table, `${where} AND ${isAmong(parts)}`, others.length === 0 ? `'${parts[0]?.name}'` : '_part')}) AS claims
        GROUP BY name, shard, bound`,
     )
     const byName = new Map(parts.map((it) => [`${it.shard} ${it.name}`, it]))
@@ -95,7 +104,7 @@ export function createPartRows(clickhouse: ClickHouse) {
     }
     const all = [...new Map([...known, ...rollups].map((it) => [it.id, it])).values()]
     for (const some of inReads(unread)) {
-      const buckets = await readBuckets({ ...rows, parts: some }, whole, all)
+      const buckets = await readBuckets(some, whole, all)
       for (const part of some) {
         const its = buckets.get(part) ?? []
         counted.set(part, { range: toRange(its), inRollups: sumByRollup(all, its) })
@@ -105,7 +114,7 @@ export function createPartRows(clickhouse: ClickHouse) {
     for (const some of inReads(behind)) {
       const [low, high] = [least(late.map((it) => it.low)), most(late.map((it) => it.high))]
       const where = `${whole} AND claim BETWEEN ${low} AND ${high}`
-      const buckets = await readBuckets({ ...rows, parts: some }, where, late)
+      const buckets = await readBuckets(some, where, late)
       for (const part of some) {
         const { range, inRollups } = counted.get(part) as PartRows
         const more = sumByRollup(late, buckets.get(part) ?? [])
@@ -157,7 +166,7 @@ export function createPartRows(clickhouse: ClickHouse) {
      * Reads a part once for all `known` rollups, also those not asked for, so concurrent reads wait for each other.
      */
     countInRollups: (rollups: Rollup[], known: Rollup[], rows: Rows) =>
-      inTurn(`${rows.table.name} ${rows.whole}`, () => count(rollups, known, rows)),
+      inTurn(`${rows.parts[0]?.table} ${rows.whole}`, () => count(rollups, known, rows)),
   }
 }
 
@@ -186,9 +195,10 @@ function toRange(buckets: Bucket[]): Range | undefined {
 const sumByRollup = (rollups: Rollup[], buckets: Bucket[]) =>
   new Map(rollups.map(({ id, low, high }) => [id, sumRows(buckets.filter((it) => it.from >= low && it.from <= high))]))
 
+/** Parts to be read together: of one table, and no large ones. */
 function inReads(parts: Part[]): Part[][] {
-  const small = parts.filter((it) => it.size < aloneRowsMin)
-  return [...(small.length > 0 ? [small] : []), ...parts.filter((it) => it.size >= aloneRowsMin).map((it) => [it])]
+  const small = byTable(parts.filter((it) => it.size < aloneRowsMin))
+  return [...small.map(([, its]) => its), ...parts.filter((it) => it.size >= aloneRowsMin).map((it) => [it])]
 }
 
 /** Serializes the work of each key. */

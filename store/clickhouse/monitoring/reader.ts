@@ -1,11 +1,12 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { ClickHouse } from '../connection.ts'
-import { areAllIn, findShared, listParts, type Part } from '../parts.ts'
+import { areAllIn, findShared, listParts, type Part, type RangedPart } from '../parts.ts'
+import type { Table } from '../table.ts'
 import { createPartRows } from './part-rows.ts'
 import { type Current, createCurrentRollups } from './rollups/current.ts'
 import { createRolledFeatures } from './rollups/rolled-features.ts'
-import { type Plan, type Source, selectFinalRows, selectRows, toWhole } from './source.ts'
+import { type Plan, type Source, selectFinalRows, selectRows, type TablePlan, toWhole } from './source.ts'
 
 /**
  * Reads the events of models, each event once however often it was delivered, from rollups and raw rows.
@@ -33,14 +34,14 @@ export function createEventReader(clickhouse: ClickHouse) {
   const answers = new LRUCache<string, unknown[]>({ max: answersMax })
 
   /** Decides how each source is read; undefined if a part was removed meanwhile. */
-  async function plan(sources: Source[], active: Map<string, Part[]>): Promise<Plan[] | undefined> {
+  async function plan(sources: Source[], active: Part[]): Promise<Plan[] | undefined> {
     // Most sources of a query differ only in their features, and rollups hold all features.
     const found = new Map<string, Promise<Current | undefined>>()
-    const choose = ({ table, scope, catalog, rollups }: Source) => {
-      const parts = active.get(table.name) ?? []
+    const choose = ({ stored, scope, catalog, rollups }: Source) => {
+      const parts = active.filter((it) => stored.tables.some(({ name }) => name === it.table))
       if (rollups.length === 0) return { rollups, outside: parts }
-      const key = [table.name, scope.modelId, scope.kind, ...rollups.map((it) => it.id)].join(' ')
-      const current = found.get(key) ?? findCurrent(rollups, { table, model: scope, parts, known: catalog.rollups })
+      const key = [stored.name, scope.modelId, scope.kind, ...rollups.map((it) => it.id)].join(' ')
+      const current = found.get(key) ?? findCurrent(rollups, { ...stored, model: scope, parts, known: catalog.rollups })
       found.set(key, current)
       return current
     }
@@ -50,12 +51,12 @@ export function createEventReader(clickhouse: ClickHouse) {
     const parts = await partRows.findRanges(
       sources.map((source, at) => {
         const { rollups, outside } = current[at] as Current
-        return { table: source.table, whole: toWhole(source, rollups), parts: outside }
+        return { whole: toWhole(source, rollups), parts: outside }
       }),
     )
     return parts?.map((its, at): Plan => {
-      const shared = findShared(its)
-      return { rollups: current[at]?.rollups ?? [], parts: its, shared: shared.ranges, sharedRows: shared.rows }
+      const tables = sources[at]?.stored.tables ?? []
+      return { rollups: current[at]?.rollups ?? [], tables: tables.map((table) => planTable(table, its)) }
     })
   }
 
@@ -67,12 +68,13 @@ export function createEventReader(clickhouse: ClickHouse) {
     sources: Source[],
     work: (tables: string[], parts: Part[] | undefined) => Promise<void>,
   ): Promise<void> {
-    const names = [...new Set(sources.map((it) => it.table.name))]
+    const names = [...new Set(sources.flatMap((it) => it.stored.tables.map(({ name }) => name)))]
     for (let attempt = 0; attempt < attemptsMax; attempt++) {
       const plans = await plan(sources, await listParts(clickhouse, names))
       if (!plans) continue
-      if (plans.some((it) => it.sharedRows > hashedRowsMax || it.shared.length > sharedRangesMax)) break
-      const parts = plans.flatMap((it) => it.parts)
+      const tables = plans.flatMap((it) => it.tables)
+      if (tables.some((it) => it.sharedRows > hashedRowsMax || it.shared.length > sharedRangesMax)) break
+      const parts = tables.flatMap((it) => it.parts)
       await work(
         sources.map((source, at) => selectRows(database, source, plans[at] as Plan)),
         parts,
@@ -115,6 +117,12 @@ export function createEventReader(clickhouse: ClickHouse) {
       return rows
     },
   }
+}
+
+function planTable(table: Table, parts: RangedPart[]): TablePlan {
+  const its = parts.filter((it) => it.table === table.name)
+  const shared = findShared(its)
+  return { table, parts: its, shared: shared.ranges, sharedRows: shared.rows }
 }
 
 export type EventReader = ReturnType<typeof createEventReader>

@@ -1,8 +1,9 @@
-import { categoryOf, isMissing, isNumber, ofModel, ofScope } from './expressions.ts'
+import { categoryOf, isMissing, isNumber, ofModel } from './expressions.ts'
 import type { EventReader } from './reader.ts'
 import { type EventScope, kindOfPart } from './scope.ts'
 import type { Source } from './source.ts'
-import { eventsTable, eventValuesTable, valueParts } from './tables.ts'
+import { inScope, selectValues, storedEvents } from './stored.ts'
+import { eventsTable, valueParts } from './tables.ts'
 
 export const operators = [
   'equals',
@@ -53,20 +54,26 @@ export function createSegmentReader(reader: EventReader, filters: Filter[], whol
     return conditions
       .map(
         ({ part, name, sql, isOther }) =>
-          `(claim, place) ${isOther ? 'NOT IN' : 'IN'} (SELECT claim, place FROM ${database}.${eventValuesTable.name}
-            WHERE ${ofScope({ ...scope, kind: kindOfPart(part, scope.kind) })} AND part = ${valueParts[part]} AND name = ${name}
-              AND NOT ${isMissing} AND ${sql})`,
+          `(claim, place) ${isOther ? 'NOT IN' : 'IN'} (${selectValues(
+            database,
+            'claim, place',
+            inScope(
+              { ...scope, kind: kindOfPart(part, scope.kind) },
+              `part = ${valueParts[part]} AND name = ${name}`,
+              `NOT ${isMissing} AND ${sql}`,
+            ),
+          )})`,
       )
       .join(' AND ')
   }
 
-  function isOfMatching({ scope, table }: Source): string {
+  function isOfMatching({ scope, stored }: Source): string {
     if (scope.kind !== 'LATE_LABELS') return isMatching(scope)
     // Labels are of the segment when their events are, whenever they were.
     const ofEvents = { modelId: scope.modelId, kind: 'EVENTS' } as const
     const events = `${database}.${eventsTable.name}`
     const isLabel = `id_hash IN (SELECT id_hash FROM ${events} WHERE ${ofModel(ofEvents)} AND ${isMatching(ofEvents)})`
-    if (table.name === eventsTable.name) return isLabel
+    if (stored === storedEvents) return isLabel
     return `(claim, place) IN (SELECT claim, place FROM ${events} WHERE ${ofModel(scope)} AND ${isLabel})`
   }
 

@@ -1,18 +1,20 @@
 import { type ClaimRange, isAmong, type RangedPart } from '../parts.ts'
-import { ofFeatures, ofModel, ofScope, quote } from './expressions.ts'
+import type { Table } from '../table.ts'
+import { ofFeatures, ofModel, quote } from './expressions.ts'
 import type { Catalog } from './rollups/catalog.ts'
 import type { Rollup } from './rollups/rollup.ts'
 import { chooseRollups, isOutside } from './rollups/rollups.ts'
 import { rollupValuesTable, rollupVersionValuesTable } from './rollups/tables.ts'
 import type { EventScope, FeatureNames, Windows } from './scope.ts'
-import { eventsTable, eventValuesTable, tombstonesTable } from './tables.ts'
+import { type Conditions, inScope, type Stored, selectStored, storedEvents, storedValues } from './stored.ts'
+import { tombstonesTable, valueColumnNames } from './tables.ts'
 
 /**
  * The rows that a question reads: its events or values, and the rollups that may replace them. The reader plans how to read
  * a source (`Plan`); only `selectRows` here makes SQL from both.
  */
 export type Source = {
-  table: typeof eventsTable | typeof eventValuesTable
+  stored: Stored
   scope: EventScope
   /** Of values only. */
   features?: FeatureNames
@@ -30,7 +32,13 @@ export type Source = {
 export type Plan = {
   /** Current rollups: they cover all rows in their ranges of claims. */
   rollups: Rollup[]
-  /** The parts with rows of the source outside these rollups. */
+  tables: TablePlan[]
+}
+
+/** How a table of a source is read. */
+export type TablePlan = {
+  table: Table
+  /** Its parts with rows of the source outside of the rollups. */
   parts: RangedPart[]
   /** The ranges of claims that several of these parts overlap in, where a row may be repeated. */
   shared: ClaimRange[]
@@ -40,19 +48,19 @@ export type Plan = {
 
 /** Events: raw rows with all columns. */
 export const eventRows = (scope: EventScope, catalog: Catalog): Source => ({
-  table: eventsTable,
+  stored: storedEvents,
   scope,
   columns: '*',
   catalog,
   rollups: [],
 })
 
-/** Values: raw rows with all columns. */
+/** Values: a row each, with the columns of \`event_values\`. */
 export const valueRows = (scope: EventScope, features: FeatureNames, catalog: Catalog): Source => ({
-  table: eventValuesTable,
+  stored: storedValues,
   scope,
   features,
-  columns: '*',
+  columns: valueColumnNames,
   catalog,
   rollups: [],
 })
@@ -99,52 +107,65 @@ function chooseFitting(scope: EventScope, catalog: Catalog, { windows, isUsable 
  * been counted in advance (`claim_counts`).
  */
 export function toWhole({ scope, features, claims }: Source, rollups: Rollup[] = []): string {
-  return [ofModel(scope), features && !claims && ofFeatures(features), claims && ofClaims(claims), isOutside(rollups)]
-    .filter((it) => it !== undefined && it !== false)
-    .join(' AND ')
+  return and([
+    ofModel(scope),
+    features && !claims && ofFeatures(features),
+    claims && ofClaims(claims),
+    isOutside(rollups),
+  ])
 }
 
 const ofClaims = ([low, high]: ClaimRange) => `claim BETWEEN ${low} AND ${high}`
 
-function toCondition(
+function toConditions(
   database: string,
   { scope, features, claims, condition, catalog }: Source,
   rollups: Rollup[] = [],
-): string {
+): Conditions {
   const isAlive =
     catalog.hasTombstones &&
     `(claim, place) NOT IN (SELECT claim, place FROM ${database}.${tombstonesTable.name} WHERE ${ofModel(scope)})`
-  return [
-    ofScope(scope),
-    features && ofFeatures(features),
-    claims && ofClaims(claims),
-    isAlive,
-    isOutside(rollups),
-    condition,
-  ]
-    .filter((it) => it !== undefined && it !== false)
-    .join(' AND ')
+  const common = and([features && ofFeatures(features), claims && ofClaims(claims), isOutside(rollups)])
+  return inScope(scope, common || undefined, and([isAlive, condition]) || undefined)
 }
 
+const and = (conditions: (string | false | undefined)[]) =>
+  conditions.filter((it) => it !== undefined && it !== false).join(' AND ')
+
 /** A table expression of the rows of a source, deduplicated. */
-export function selectRows(database: string, source: Source, { rollups, parts, shared }: Plan): string {
+export function selectRows(database: string, source: Source, { rollups, tables }: Plan): string {
+  const conditions = toConditions(database, source, rollups)
   const sums = rollups.length === 0 ? undefined : selectRollups(database, source, rollups)
-  if (sums !== undefined && parts.length === 0) return `(${sums})`
-  const from = `FROM ${database}.${source.table.name} WHERE ${toCondition(database, source, rollups)} AND ${isAmong(parts)}`
-  const isShared = shared.map((it) => ofClaims(it)).join(' OR ')
-  // The identity of a row: only repeated deliveries share it.
-  const identity = source.features ? 'name, claim, place' : 'claim, place'
-  const raw =
-    shared.length === 0
-      ? `(SELECT ${source.columns} ${from})`
-      : `(SELECT ${source.columns} ${from} AND NOT (${isShared}) UNION ALL
-    SELECT ${source.columns} ${from} AND (${isShared}) LIMIT 1 BY ${identity})`
-  return sums === undefined ? raw : `(SELECT * FROM ${raw} UNION ALL ${sums})`
+  const selects = tables
+    .filter((it) => it.parts.length > 0)
+    .flatMap((it) => selectTable(database, source, conditions, it))
+  if (sums !== undefined) selects.push(sums)
+  if (selects.length === 0)
+    selects.push(selectStored(database, firstTable(source), source.columns, { common: 'false' }))
+  return selects.length === 1 ? `(${selects[0]})` : `(SELECT * FROM (${selects.join(' UNION ALL ')}))`
+}
+
+const firstTable = ({ stored }: Source) => stored.tables[0] as Table
+
+/** The rows of a table: those in shared ranges are compared with each other. */
+function selectTable(database: string, { columns }: Source, conditions: Conditions, plan: TablePlan): string[] {
+  const { table, parts, shared } = plan
+  const select = (condition: string, once?: 'limit') =>
+    selectStored(database, table, columns, { ...conditions, common: `${conditions.common} AND ${condition}` }, once)
+  if (shared.length === 0) return [select(isAmong(parts))]
+  const isShared = `(${shared.map(ofClaims).join(' OR ')})`
+  return [
+    select(`${isAmong(parts)} AND NOT ${isShared}`),
+    `SELECT * FROM (${select(`${isAmong(parts)} AND ${isShared}`, 'limit')})`,
+  ]
 }
 
 /** The same rows by `FINAL`, which costs many times as much and needs no plan. */
-export const selectFinalRows = (database: string, source: Source) =>
-  `(SELECT ${source.columns} FROM ${database}.${source.table.name} FINAL WHERE ${toCondition(database, source)})`
+export function selectFinalRows(database: string, source: Source): string {
+  const conditions = toConditions(database, source)
+  const selects = source.stored.tables.map((it) => selectStored(database, it, source.columns, conditions, 'final'))
+  return selects.length === 1 ? `(${selects[0]})` : `(SELECT * FROM (${selects.join(' UNION ALL ')}))`
+}
 
 /** The rows of rollups, with the columns of the source; undefined if they have none in the scope. */
 function selectRollups(database: string, source: Source, rollups: Rollup[]): string | undefined {

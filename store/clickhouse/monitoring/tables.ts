@@ -1,11 +1,12 @@
 import { addColumn, type Layout, onCluster, toLocal } from '../cluster/layout.ts'
 import type { Column, Table } from '../table.ts'
+import { valueChunksTable } from './value-chunks.ts'
 
 /**
- * The events that deployed models report. Each scalar of an event has a row of its own, so that a distribution reads one
- * feature only, and an event may have thousands of them.
+ * The events that deployed models report. Each scalar of an event is stored apart from the others, so that a distribution reads one
+ * feature only, and an event may have thousands of them: as a row, or in a chunk with those of other events (`value-chunks.ts`).
  *
- * Postgres decides which event of a `predictionId` is accepted and numbers it (`claim`, `place`); both tables identify it by
+ * Postgres decides which event of a `predictionId` is accepted and numbers it (`claim`, `place`); all tables identify it by
  * this number alone. Claims grow with time, so they take hardly any room on disk. If a request does not confirm its claim,
  * another may take it over; the event of the first is then tombstoned in `voided_events` and is not read.
  */
@@ -73,6 +74,9 @@ export const eventValuesTable = {
   identity: ['claim', 'place'],
 } satisfies Table
 
+/** The columns of a value, of whichever table, in the order in which queries that join both name them. */
+export const valueColumnNames = valueColumns.map((it) => it.name).join(', ')
+
 export const tombstonesTable = {
   name: 'voided_events',
   columns: tombstoneColumns,
@@ -80,7 +84,7 @@ export const tombstonesTable = {
   identity: ['place'],
 } satisfies Table
 
-export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable, tombstonesTable]
+export const monitoringTables: readonly Table[] = [eventsTable, eventValuesTable, valueChunksTable, tombstonesTable]
 
 /** Features by version, and when they were reported: one row each, so that listing them reads no values. */
 export const eventFeaturesTable = 'event_features'
@@ -89,6 +93,16 @@ export const eventFeaturesTable = 'event_features'
 export const selectEventFeatures = (values: string, where = 'true') => `
     SELECT model_id, kind, part, name, version, min(timestamp) AS first, max(timestamp) AS last
     FROM ${values} WHERE ${where} GROUP BY model_id, kind, part, name, version`
+
+/** The same from chunks. */
+export const selectChunkFeatures = (chunks: string, where = 'true') => `
+    SELECT model_id, kind, part, name, version, min(time_low) AS first, max(time_high) AS last
+    FROM ${chunks} WHERE ${where} GROUP BY model_id, kind, part, name, version`
+
+export const createChunkFeatures = (layout: Layout) =>
+  `CREATE MATERIALIZED VIEW IF NOT EXISTS ${layout.database}.${eventFeaturesTable}_chunks_view${onCluster(layout)}
+    TO ${layout.database}.${toLocal(layout, eventFeaturesTable)}
+    AS ${selectChunkFeatures(`${layout.database}.${toLocal(layout, valueChunksTable.name)}`)}`
 
 export const eventFeaturesColumns = `model_id UInt64, kind UInt8, part UInt8, name LowCardinality(String),
       version LowCardinality(String), first SimpleAggregateFunction(min, Int64), last SimpleAggregateFunction(max, Int64)`

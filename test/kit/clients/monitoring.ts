@@ -1,5 +1,6 @@
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
-import { eventKinds } from '../../../store/clickhouse/monitoring/tables.ts'
+import { selectValues } from '../../../store/clickhouse/monitoring/stored.ts'
+import { eventKinds, valueColumnNames } from '../../../store/clickhouse/monitoring/tables.ts'
 import { uniqueName } from '../service.ts'
 
 /** An event as a client sends it. */
@@ -47,8 +48,8 @@ async function selectEvents(clickhouse: ClickHouse, modelId: bigint): Promise<St
   )
   const values = await clickhouse.rows<{ kind: number; claim: string; place: number; value: string }>(
     `SELECT kind, claim, place, concat(toString(part), ' ', name, ' ', toString(type), ' ', toString(number), ' ', text) AS value
-     FROM ${database}.event_values FINAL
-     WHERE model_id = {model:UInt64} AND ${notVoided} ORDER BY kind, claim, place, part, name`,
+     FROM (${selectValues(database, valueColumnNames, { common: 'model_id = {model:UInt64}', each: notVoided }, 'final')})
+     ORDER BY kind, claim, place, part, name`,
     { model: String(modelId) },
   )
   const byNumber = Map.groupBy(values, (it) => `${it.kind} ${it.claim} ${it.place}`)

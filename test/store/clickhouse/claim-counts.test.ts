@@ -24,7 +24,7 @@ const insert = (from: number, to: number) =>
        number % 100, 2, number, '' FROM numbers(${from}, ${to - from})`,
   )
 
-const counts = () => selectClaims(clickhouse, eventValuesTable, 'model_id = 1 AND kind = 1', '_part')
+const counts = () => selectClaims(clickhouse, eventValuesTable.name, 'model_id = 1 AND kind = 1', '_part')
 
 async function expectCounted(rows: number) {
   const plan = await clickhouse.rows<{ explain: string }>(`EXPLAIN ${counts()}`)

@@ -223,7 +223,7 @@ describe('monitored models', () => {
       }
       const homes = await Promise.all(models.map((it) => countOnNodes('rollup_values', `model_id = ${it}`)))
       for (const counts of homes) expect(counts.filter((it) => it > 0)).toHaveLength(1)
-      const shards = new Set((await listParts(clickhouse, ['events'])).get('events')?.map((it) => it.shard))
+      const shards = new Set((await listParts(clickhouse, ['events'])).map((it) => it.shard))
       expect(shards).toEqual(new Set([1, 2]))
       await sweepRollups(clickhouse)
     } finally {

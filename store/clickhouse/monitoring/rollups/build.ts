@@ -122,10 +122,15 @@ async function buildRollup(
   if (tombstones.length > tombstonesMax) return 'left'
   const isDead =
     tombstones.length === 0 ? 'false' : `(claim, place) IN (${tombstones.map((it) => `(${it.claim}, ${it.place})`)})`
-  const inRange = { claims: range, columns: `*, ${isDead} AS is_dead` }
+  /** All rows of the range, with whether they are tombstoned. */
+  const inRange = (source: Source): Source => ({
+    ...source,
+    claims: range,
+    columns: `${source.columns}, ${isDead} AS is_dead`,
+  })
 
   const versions = await reader.read<Record<'version' | 'events' | 'all' | 'first' | 'last' | 'received', string>>(
-    [{ ...eventRows(model, emptyCatalog), ...inRange }],
+    [inRange(eventRows(model, emptyCatalog))],
     ([events]) => `SELECT version, countIf(NOT is_dead) AS events, count() AS all, min(timestamp) AS first,
         max(timestamp) AS last, max(received) AS received FROM ${events} GROUP BY version`,
   )
@@ -144,7 +149,7 @@ async function buildRollup(
     for (let at = 0; at < ofPart.length; at += featuresAtOnce) {
       if (stop?.aborted) return 'left'
       const names = ofPart.slice(at, at + featuresAtOnce)
-      const source = { ...valueRows(model, { part, names }, emptyCatalog), ...inRange }
+      const source = inRange(valueRows(model, { part, names }, emptyCatalog))
       const found = await reader.read<FeatureStats>([source], ([values]) => selectStats(values as string))
       if (found.length === 0) continue
       stats.push(...found)

@@ -14,7 +14,7 @@ export function createChanges(clickhouse: ClickHouse, settledMs: number) {
 
   return {
     async list(): Promise<ModelEvents[]> {
-      const parts = (await listParts(clickhouse, [eventsTable.name])).get(eventsTable.name) ?? []
+      const parts = await listParts(clickhouse, [eventsTable.name])
       const fresh = parts.filter((it) => !seen.has(it.id))
       if (fresh.length > 0) {
         // A part that is merged meanwhile is in a part that is new the next time.

@@ -1,5 +1,6 @@
 import type { ClickHouse } from '../../connection.ts'
 import { findShared, isAmong, type Part, type RangedPart } from '../../parts.ts'
+import { sizeOf } from '../../row-counts.ts'
 import type { Table } from '../../table.ts'
 import { ofModel } from '../expressions.ts'
 import type { createPartRows } from '../part-rows.ts'
@@ -21,8 +22,11 @@ export type Current = {
   outside: Part[]
 }
 
-/** The rows of a table to look at, and all rollups there are of them, which are counted together. */
-type Rows = { table: Table; model: ModelEvents; parts: Part[]; known: Rollup[] }
+/**
+ * The rows to look at, all rollups there are of them, which are counted together, and the name that rollups count them under. Values are
+ * in two tables.
+ */
+type Rows = { name: string; tables: readonly Table[]; model: ModelEvents; parts: Part[]; known: Rollup[] }
 
 const attemptsMax = 3
 
@@ -31,19 +35,24 @@ export function createCurrentRollups(clickhouse: ClickHouse, { countInRollups }:
   const sharedRowsMax = 2_000_000
 
   /** How many rows inside of rollups are repetitions; undefined when too many rows may be. */
-  async function countRepeated(rollups: Rollup[], { table, model }: Rows, parts: RangedPart[]) {
-    const shared = findShared(parts)
-    if (shared.rows > sharedRowsMax) return undefined
-    if (shared.ranges.length === 0) return 0
-    const isShared = shared.ranges.map(([low, high]) => `claim BETWEEN ${low} AND ${high}`).join(' OR ')
-    const key = [...table.primaryKey, ...table.identity].join(', ')
-    const [row] = await clickhouse.rows<{ n: string }>(
-      `SELECT sum(c - 1) AS n FROM (
-         SELECT count() AS c FROM ${clickhouse.database}.${table.name}
-         WHERE ${ofModel(model)} AND ${isAmong(parts)} AND (${isShared}) AND NOT ${isOutside(rollups)}
-         GROUP BY ${key} HAVING c > 1)`,
-    )
-    return Number(row?.n ?? 0)
+  async function countRepeated(rollups: Rollup[], { tables, model }: Rows, all: RangedPart[]) {
+    let repeated = 0
+    for (const table of tables) {
+      const parts = all.filter((it) => it.table === table.name)
+      const shared = findShared(parts)
+      if (shared.rows > sharedRowsMax) return undefined
+      if (shared.ranges.length === 0) continue
+      const isShared = shared.ranges.map(([low, high]) => `claim BETWEEN ${low} AND ${high}`).join(' OR ')
+      const key = [...table.primaryKey, ...table.identity].join(', ')
+      const [row] = await clickhouse.rows<{ n: string }>(
+        `SELECT sum((c - 1) * size) AS n FROM (
+           SELECT count() AS c, any(${sizeOf(table)}) AS size FROM ${clickhouse.database}.${table.name}
+           WHERE ${ofModel(model)} AND ${isAmong(parts)} AND (${isShared}) AND NOT ${isOutside(rollups)}
+           GROUP BY ${key} HAVING c > 1)`,
+      )
+      repeated += Number(row?.n ?? 0)
+    }
+    return repeated
   }
 
   /**
@@ -51,12 +60,12 @@ export function createCurrentRollups(clickhouse: ClickHouse, { countInRollups }:
    * or none. Undefined when a part went away meanwhile.
    */
   return async (rollups: Rollup[], rows: Rows): Promise<Current | undefined> => {
-    const { table, model, parts, known } = rows
+    const { name, model, parts, known } = rows
     let left = rollups
     for (let attempt = 0; attempt < attemptsMax && left.length > 0; attempt++) {
-      const counted = await countInRollups(left, known, { table, whole: ofModel(model), parts })
+      const counted = await countInRollups(left, known, { whole: ofModel(model), parts })
       if (!counted) return undefined
-      const surplus = counted.inside - left.reduce((sum, it) => sum + (it.rows[table.name] ?? 0), 0)
+      const surplus = counted.inside - left.reduce((sum, it) => sum + (it.rows[name] ?? 0), 0)
       if (surplus === 0 || (surplus > 0 && surplus === (await countRepeated(left, rows, counted.parts)))) {
         return { rollups: left, outside: counted.outside }
       }

@@ -3,7 +3,7 @@ import type { ClickHouse } from '../../connection.ts'
 import { listParts } from '../../parts.ts'
 import type { EventReader } from '../reader.ts'
 import type { ModelEvents } from '../scope.ts'
-import { eventsTable, eventValuesTable } from '../tables.ts'
+import { storedEvents, storedValues } from '../stored.ts'
 import { findCatalog } from './catalog.ts'
 import { dropRollup } from './publish.ts'
 import type { Rollup } from './rollup.ts'
@@ -24,9 +24,12 @@ async function areCurrent({ clickhouse, findCurrent }: EventReader, model: Model
   if (rollups.length === 0) return true
   const { rollups: known } = await findCatalog(clickhouse, model)
   if (!rollups.every((it) => known.some(({ id }) => id === it.id))) return false
-  for (const table of [eventsTable, eventValuesTable]) {
-    const parts = (await listParts(clickhouse, [table.name])).get(table.name) ?? []
-    const current = await findCurrent(rollups, { table, model, parts, known })
+  for (const stored of [storedEvents, storedValues]) {
+    const parts = await listParts(
+      clickhouse,
+      stored.tables.map((it) => it.name),
+    )
+    const current = await findCurrent(rollups, { ...stored, model, parts, known })
     // Undefined when a part went away, which says nothing: the next round looks again.
     if (current && current.rollups.length < rollups.length) return false
   }

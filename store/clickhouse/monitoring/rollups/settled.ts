@@ -2,7 +2,8 @@ import { listParts } from '../../parts.ts'
 import { ofScope, windowIndex } from '../expressions.ts'
 import type { EventReader } from '../reader.ts'
 import { countWindows, type EventScope, inWindows, type Windows } from '../scope.ts'
-import { eventsTable, eventValuesTable } from '../tables.ts'
+import { storedEvents, storedValues } from '../stored.ts'
+import { eventsTable } from '../tables.ts'
 import { findCatalog } from './catalog.ts'
 import type { Rollup } from './rollup.ts'
 import { chooseRollups, isOutside } from './rollups.ts'
@@ -44,12 +45,15 @@ async function findCurrentSmallest(reader: EventReader, { modelId, kind }: Event
     known.filter((it) => it.level === 0),
     () => true,
   )
-  for (const table of [eventsTable, eventValuesTable]) {
+  for (const stored of [storedEvents, storedValues]) {
     let found: Rollup[] | undefined
     for (let attempt = 0; found === undefined && attempt < attemptsMax; attempt++) {
-      const parts = (await listParts(clickhouse, [table.name])).get(table.name) ?? []
+      const parts = await listParts(
+        clickhouse,
+        stored.tables.map((it) => it.name),
+      )
       // Undefined when a part went away meanwhile.
-      found = (await reader.findCurrent(left, { table, model, parts, known }))?.rollups
+      found = (await reader.findCurrent(left, { ...stored, model, parts, known }))?.rollups
     }
     left = found ?? []
   }

@@ -2,7 +2,8 @@ import { ofFeatures, ofScope } from '../expressions.ts'
 import type { EventReader } from '../reader.ts'
 import type { EventScope } from '../scope.ts'
 import type { Source } from '../source.ts'
-import { eventKinds, eventsTable } from '../tables.ts'
+import { storedEvents } from '../stored.ts'
+import { eventKinds } from '../tables.ts'
 import { type ModelColumn, selectModel } from './model-table.ts'
 import type { Sandbox } from './sandbox.ts'
 
@@ -27,18 +28,18 @@ export function createFilteredReader(reader: EventReader, sandbox: Sandbox, filt
   const matching = (key: string, scope: EventScope = { modelId, kind: 'EVENTS' }) =>
     `SELECT ${key} FROM (${selectModel(database, scope, columns, { keys: true })}) WHERE (${condition})`
 
-  function isMatching({ scope, table }: Source): string {
+  function isMatching({ scope, stored }: Source): string {
     if (scope.modelId !== modelId) return 'true'
     if (scope.kind !== 'LATE_LABELS') return `(claim, place) IN (${matching('claim, place', scope)})`
-    if (table.name === eventsTable.name) return `id_hash IN (${matching('id_hash')})`
+    if (stored === storedEvents) return `id_hash IN (${matching('id_hash')})`
     return `(claim, place) IN (SELECT claim, place FROM ${database}.sql_events
       WHERE model_id = ${modelId} AND kind = ${eventKinds.LATE_LABELS} AND id_hash IN (${matching('id_hash')}))`
   }
 
   function selectSource(source: Source): string {
-    const { table, scope, features } = source
+    const { stored, scope, features } = source
     const [view, identity] =
-      table.name === eventsTable.name ? ['sql_events', 'claim, place'] : ['sql_event_values', 'name, claim, place']
+      stored === storedEvents ? ['sql_events', 'claim, place'] : ['sql_event_values', 'name, claim, place']
     const isAlive = `(claim, place) NOT IN (SELECT claim, place FROM ${database}.sql_voided_events
       WHERE model_id = ${scope.modelId} AND kind = ${eventKinds[scope.kind]})`
     const conditions = [ofScope(scope), ...(features ? [ofFeatures(features)] : []), isAlive, isMatching(source)]

@@ -1,5 +1,12 @@
 import { type Layout, onCluster, toSharedEngine } from '../../cluster/layout.ts'
-import { eventsTable, eventValuesTable, tombstonesTable } from '../tables.ts'
+import { selectStored, selectValues } from '../stored.ts'
+import { eventsTable, tombstonesTable, valueColumnNames } from '../tables.ts'
+
+/** The values of both tables. */
+export const valuesView = {
+  name: 'sql_event_values',
+  select: (database: string, common: string) => selectValues(database, valueColumnNames, { common }),
+} as const
 
 /**
  * All that the SQL of callers can read. The user that runs such SQL may select from these views and from nothing else. They
@@ -12,15 +19,20 @@ import { eventsTable, eventValuesTable, tombstonesTable } from '../tables.ts'
 export const sqlViews = [
   {
     name: 'sql_events',
-    table: eventsTable.name,
-    columns: 'model_id, kind, claim, place, version, timestamp, received, prediction_id, id_hash',
+    select: (database: string, common: string) =>
+      selectStored(
+        database,
+        eventsTable,
+        'model_id, kind, claim, place, version, timestamp, received, prediction_id, id_hash',
+        { common },
+      ),
   },
+  valuesView,
   {
-    name: 'sql_event_values',
-    table: eventValuesTable.name,
-    columns: 'model_id, kind, version, part, name, timestamp, claim, place, type, number, text',
+    name: 'sql_voided_events',
+    select: (database: string, common: string) =>
+      selectStored(database, tombstonesTable, 'model_id, kind, claim, place', { common }),
   },
-  { name: 'sql_voided_events', table: tombstonesTable.name, columns: 'model_id, kind, claim, place' },
 ] as const
 
 /** The tokens of models. Not backed up: they are made when they are needed. */
@@ -33,11 +45,16 @@ export const createSqlViews = (layout: Layout, settings: string): string[] => [
   `CREATE TABLE IF NOT EXISTS ${layout.database}.${sqlTokensTable}${onCluster(layout)} (token String, model_id UInt64)
     ENGINE = ${toSharedEngine(layout, sqlTokensTable, 'ReplacingMergeTree')} ORDER BY (token, model_id)
     SETTINGS ${settings}`,
-  ...sqlViews.map(
-    ({ name, table, columns }) => `CREATE VIEW IF NOT EXISTS ${layout.database}.${name}${onCluster(layout)}
-    DEFINER = CURRENT_USER SQL SECURITY DEFINER
-    AS SELECT ${columns} FROM ${layout.database}.${table}
-    WHERE model_id IN (SELECT model_id FROM ${layout.database}.${sqlTokensTable}
-      WHERE has(splitByChar(',', getSetting('${tokensSetting}')), token))`,
-  ),
+  ...sqlViews.map((it) => createView(layout, it, 'CREATE VIEW IF NOT EXISTS')),
 ]
+
+/** Makes the view of values anew, which earlier versions had of one table. */
+export const replaceSqlValues = (layout: Layout) => createView(layout, valuesView, 'CREATE OR REPLACE VIEW')
+
+function createView(layout: Layout, { name, select }: (typeof sqlViews)[number], create: string): string {
+  const { database } = layout
+  const isOpen = `model_id IN (SELECT model_id FROM ${database}.${sqlTokensTable}
+      WHERE has(splitByChar(',', getSetting('${tokensSetting}')), token))`
+  return `${create} ${database}.${name}${onCluster(layout)} DEFINER = CURRENT_USER SQL SECURITY DEFINER
+    AS ${select(database, isOpen)}`
+}

@@ -1,0 +1,55 @@
+import type { Table } from '../table.ts'
+import { ofModel, ofTimes, ofVersion, touchesTimes } from './expressions.ts'
+import type { EventScope } from './scope.ts'
+import { eventsTable, eventValuesTable } from './tables.ts'
+import { selectUnfolded, valueChunksTable } from './value-chunks.ts'
+
+/** What questions read: events or their values, and the tables that hold them. Rollups count both tables of values as one. */
+export type Stored = { name: 'events' | 'event_values'; tables: readonly Table[] }
+
+export const storedEvents: Stored = { name: 'events', tables: [eventsTable] }
+export const storedValues: Stored = { name: 'event_values', tables: [eventValuesTable, valueChunksTable] }
+
+/** Conditions on what is read. */
+export type Conditions = {
+  /** On columns that rows and chunks have in common. */
+  common: string
+  /** What is true of every chunk that has a value in question. */
+  chunks?: string | undefined
+  /** On each event or value. */
+  each?: string | undefined
+}
+
+const and = (...conditions: (string | undefined)[]) => conditions.filter((it) => it !== undefined).join(' AND ')
+
+/** The conditions of a scope, and further ones on what rows and chunks have in common, and on each event or value. */
+export const inScope = (scope: EventScope, common?: string, each?: string): Conditions => ({
+  common: and(ofModel(scope), ofVersion(scope), common),
+  chunks: touchesTimes(scope),
+  each: and(ofTimes(scope), each) || undefined,
+})
+
+/**
+ * A query of the rows of one table. Chunks become a row for each value.
+ *
+ * @param once `FINAL`, or nothing: repeated deliveries are read as well; by `LIMIT 1 BY` where few rows are read
+ */
+export function selectStored(
+  database: string,
+  table: Table,
+  columns: string,
+  { common, chunks, each }: Conditions,
+  once: 'final' | 'limit' | undefined = undefined,
+): string {
+  const from = `${database}.${table.name}${once === 'final' ? ' FINAL' : ''}`
+  if (table.name === valueChunksTable.name) {
+    const limit = once === 'limit' ? ` LIMIT 1 BY ${[...table.primaryKey, ...table.identity].join(', ')}` : ''
+    return selectUnfolded(`(SELECT * FROM ${from} WHERE ${and(common, chunks)}${limit})`, columns, each)
+  }
+  const limit = once === 'limit' ? ` LIMIT 1 BY ${table === eventsTable ? 'claim, place' : 'name, claim, place'}` : ''
+  return `SELECT ${columns} FROM ${from} WHERE ${and(common, each)}${limit}`
+}
+
+/** A query of the values of both tables. */
+export const selectValues = (database: string, columns: string, conditions: Conditions, once?: 'final'): string =>
+  storedValues.tables.map((it) => selectStored(database, it, columns, conditions, once)).join(' UNION ALL ')
