@@ -36,8 +36,10 @@ export function toIdHash(predictionId: string): string {
   return hash('sha256', predictionId, 'hex').slice(0, 32)
 }
 
-/** A claim, and the indexes of the ids that it did not get. */
-export type Claimed = { claim: bigint; lost: number[] }
+/** A claim, the indexes of the ids that it did not get, and whether the values of its events may be stored as chunks. */
+export type Claimed = { claim: bigint; lost: number[]; takesChunks: boolean }
+
+const takesChunks = 'now() >= (SELECT since FROM value_chunks) AS "takesChunks"'
 
 /**
  * Claims ids for one batch; each is numbered by its index in the list. The list must not hold an id twice.
@@ -53,7 +55,8 @@ export async function claimEvents(queries: Queries, ids: readonly ClaimedId[]): 
          SELECT w.model_id, w.kind, w.id_hash, n.claim, w.place FROM wanted w
          JOIN monitored_models m ON m.id = w.model_id CROSS JOIN number n ORDER BY 1, 2, 3
          ON CONFLICT DO NOTHING RETURNING place)
-     SELECT claim, ARRAY(SELECT place::integer FROM wanted EXCEPT SELECT place FROM won) AS lost FROM number`,
+     SELECT claim, ARRAY(SELECT place::integer FROM wanted EXCEPT SELECT place FROM won) AS lost,
+       ${takesChunks} FROM number`,
     toArrays(ids),
   )
   return row as Claimed
@@ -108,7 +111,8 @@ export async function takeOverEvents(
          WHERE (c.model_id, c.kind, c.id_hash, c.claim) = (h.model_id, h.kind, h.id_hash, h.claim)
          RETURNING h.claim AS old, h.old_place, c.model_id, c.kind, c.place),
        voided AS (INSERT INTO untold_voids (claim, place, model_id, kind) SELECT old, old_place, model_id, kind FROM taken)
-     SELECT claim, ARRAY(SELECT place::integer FROM wanted EXCEPT SELECT place FROM taken) AS lost FROM number`,
+     SELECT claim, ARRAY(SELECT place::integer FROM wanted EXCEPT SELECT place FROM taken) AS lost,
+       ${takesChunks} FROM number`,
     [...toArrays(ids), leaseMs, `{${ids.map((it) => it.from).join()}}`],
   )
   return row as Claimed

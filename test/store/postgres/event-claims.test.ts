@@ -151,3 +151,18 @@ it('claims are deleted with their model, and a deleted model gets none', async (
   expect((await claimEvents(database, [id('a')])).lost).toEqual([0])
   expect(await findHolders(database, [id('a')], long)).toEqual([undefined])
 })
+
+it('claims take chunks from a moment on, which is now in a new installation', async () => {
+  const claim = async () => {
+    const { claim: old, takesChunks } = await claimEvents(database, [id('a')])
+    await giveUpClaim(database, old)
+    const taken = await takeOverEvents(database, from(old, 'a'), long)
+    await database.row('DELETE FROM event_claims WHERE model_id = $1', [modelId])
+    return [takesChunks, taken.takesChunks]
+  }
+  expect(await claim()).toEqual([true, true])
+  await database.row(`UPDATE value_chunks SET since = now() + interval '1 hour'`)
+  expect(await claim()).toEqual([false, false])
+  await database.row('UPDATE value_chunks SET since = now()')
+  expect(await claim()).toEqual([true, true])
+})
