@@ -92,6 +92,7 @@ export async function createIngest(settings: Settings): Promise<Ingest> {
     output: await openCommitter('output'),
     events: await openCommitter('events'),
     eventValues: await openCommitter('eventValues'),
+    eventValueChunks: await openCommitter('eventValueChunks'),
     voidedEvents: await openCommitter('voidedEvents'),
   }
   const accepted = {

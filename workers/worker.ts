@@ -171,7 +171,7 @@ function createCounts(metricsRegistry: Registry) {
   return {
     rows: new Counter({
       name: 'svc_rows_stored_total',
-      help: 'Rows inserted into ClickHouse; a chunk of points is one',
+      help: 'Rows inserted into ClickHouse; a chunk of points or values is one',
       labelNames,
       registers,
     }),

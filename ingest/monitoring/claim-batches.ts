@@ -2,8 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { unavailable } from '../../http/errors.ts'
 import { createBatchLoader } from '../../runtime/batch-loader.ts'
 import type { eventsTable, eventValuesTable } from '../../store/clickhouse/monitoring/tables.ts'
+import type { valueChunksTable } from '../../store/clickhouse/monitoring/value-chunks.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import {
+  type Claimed,
   claimEvents,
   confirmClaims,
   findHolders,
@@ -13,6 +15,7 @@ import {
 } from '../../store/postgres/monitoring/event-claims.ts'
 import type { Committer } from '../committer.ts'
 import { countValues, type NewEvent, pushEvent, pushValues } from './rows.ts'
+import { type EventGroup, groupEvents, pushValueChunks, toValueChunks, type ValueChunks } from './value-chunks.ts'
 
 /**
  * Stores events that are the first with their prediction id; `store/postgres/monitoring/event-claims.ts` has the protocol.
@@ -21,7 +24,11 @@ import { countValues, type NewEvent, pushEvent, pushValues } from './rows.ts'
  */
 type Settings = {
   queries: Queries
-  committers: { events: Committer<typeof eventsTable>; eventValues: Committer<typeof eventValuesTable> }
+  committers: {
+    events: Committer<typeof eventsTable>
+    eventValues: Committer<typeof eventValuesTable>
+    eventValueChunks: Committer<typeof valueChunksTable>
+  }
   /** Group-commit delay of a batch. */
   waitMs: number
   /** A claim that is open for longer is stale: its ids can be taken over. */
@@ -63,6 +70,7 @@ const lost = 2
 
 type OpenBatch = { events: NewEvent[]; indexes: Map<string, number>; outcome: Promise<Uint8Array>; settle: Settle }
 type Settle = (outcome: Promise<Uint8Array>) => void
+type Origin = { claim: number; receivedMs: number; takesChunks: boolean }
 
 export function createClaimBatches(settings: Settings): ClaimBatches {
   const { queries, committers, leaseMs, pauseMs = pauseMsDefault } = settings
@@ -95,15 +103,15 @@ export function createClaimBatches(settings: Settings): ClaimBatches {
 
   async function run(events: NewEvent[]): Promise<Uint8Array> {
     const claimed = await atPostgres(() => claimEvents(queries, events))
-    return await storeClaimed(claimed.claim, events, claimed.lost)
+    return await storeClaimed(claimed, events)
   }
 
   /** Sends the events that were won to the queue, numbered by their claim, and confirms the claim. */
-  async function storeClaimed(claim: bigint, events: NewEvent[], lostIndexes: number[]): Promise<Uint8Array> {
+  async function storeClaimed({ claim, lost: lostIndexes, takesChunks }: Claimed, events: NewEvent[]) {
     const outcome = new Uint8Array(events.length).fill(stored)
     for (const index of lostIndexes) outcome[index] = lost
     try {
-      await commit(Number(claim), events, outcome)
+      await commit({ claim: Number(claim), receivedMs: Date.now(), takesChunks }, events, outcome)
     } catch (error) {
       refusedUntil = performance.now() + pauseMs
       // If this fails too, the ids are free when the lease ends.
@@ -116,35 +124,36 @@ export function createClaimBatches(settings: Settings): ClaimBatches {
     )
   }
 
-  async function commit(claim: number, events: NewEvent[], outcome: Uint8Array) {
-    const receivedMs = Date.now()
-    for (let from = 0; from < events.length; ) {
+  async function commit(origin: Origin, events: NewEvent[], outcome: Uint8Array) {
+    for (let next = 0; next < events.length; ) {
+      const places: number[] = []
       let values = 0
-      let to = from
-      for (; to < events.length && values < valuesPerCommit; to++) {
-        if (outcome[to] === stored) values += countValues(events[to] as NewEvent)
+      for (; next < events.length && values < valuesPerCommit; next++) {
+        if (outcome[next] !== stored) continue
+        places.push(next)
+        values += countValues(events[next] as NewEvent)
       }
-      await commitRange(from, to, values)
-      from = to
+      await commitPlaces(origin, events, places)
     }
+  }
 
-    async function commitRange(from: number, to: number, values: number) {
-      const eachStored = (push: (event: NewEvent, index: number) => void) => {
-        for (let index = from; index < to; index++)
-          if (outcome[index] === stored) push(events[index] as NewEvent, index)
-      }
-      const isEmpty = !outcome.subarray(from, to).includes(stored)
-      await Promise.all([
-        isEmpty ||
-          committers.events.commit(receivedMs, to - from, (block) =>
-            eachStored((event, index) => pushEvent(block, { claim, index }, event, receivedMs)),
-          ),
-        values === 0 ||
-          committers.eventValues.commit(receivedMs, values, (block) =>
-            eachStored((event, index) => pushValues(block, { claim, index }, event)),
-          ),
-      ])
-    }
+  async function commitPlaces({ claim, receivedMs, takesChunks }: Origin, events: NewEvent[], places: number[]) {
+    if (places.length === 0) return
+    const { rows, chunks } = sortByForm(groupEvents(events, places), takesChunks)
+    await Promise.all([
+      committers.events.commit(receivedMs, places.length, (block) => {
+        for (const index of places) pushEvent(block, { claim, index }, events[index] as NewEvent, receivedMs)
+      }),
+      rows.values === 0 ||
+        committers.eventValues.commit(receivedMs, rows.values, (block) => {
+          for (const index of rows.places) pushValues(block, { claim, index }, events[index] as NewEvent)
+        }),
+      // Their values count: compressing many of them takes as long as compressing many rows.
+      chunks.values === 0 ||
+        committers.eventValueChunks.commit(receivedMs, chunks.values, (block) => {
+          for (const it of chunks.groups) pushValueChunks(block, { claim, receivedMs }, it)
+        }),
+    ])
   }
 
   /**
@@ -177,7 +186,7 @@ export function createClaimBatches(settings: Settings): ClaimBatches {
       })
       if (!claimed) return free.map(({ at }) => at)
       settings.onTakenOver()
-      const outcome = await storeClaimed(claimed.claim, taken, claimed.lost)
+      const outcome = await storeClaimed(claimed, taken)
       free.forEach(({ at }, index) => {
         won[at] = outcome[index] === stored
       })
@@ -191,6 +200,7 @@ export function createClaimBatches(settings: Settings): ClaimBatches {
       // Checked before anything is claimed: a failed claim makes a retry more expensive.
       committers.events.refuseWhenFull()
       committers.eventValues.refuseWhenFull()
+      committers.eventValueChunks.refuseWhenFull()
       if (performance.now() < refusedUntil) throw unavailable('The queue did not take writes a moment ago.')
       open ??= openBatch()
       const batch = open
@@ -209,6 +219,21 @@ export function createClaimBatches(settings: Settings): ClaimBatches {
       return result
     },
   }
+}
+
+/** Each group as a whole is stored as chunks or as rows. */
+function sortByForm(groups: EventGroup[], takesChunks: boolean) {
+  const rows = { values: 0, places: [] as number[] }
+  const chunks = { values: 0, groups: [] as ValueChunks[] }
+  for (const group of groups) {
+    const values = group.events.reduce((sum, it) => sum + countValues(it), 0)
+    const asChunks = takesChunks ? toValueChunks(group, values) : undefined
+    if (asChunks) chunks.groups.push(asChunks)
+    else for (const place of group.places) rows.places.push(place)
+    const form = asChunks ? chunks : rows
+    form.values += values
+  }
+  return { rows, chunks }
 }
 
 /** Adds an event to a batch. @returns its index, or undefined if the batch has its id already */

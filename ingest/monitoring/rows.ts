@@ -46,7 +46,10 @@ export function pushValues(
     for (const name in scalars) {
       count++
       columns.name.push(name)
-      pushScalar(columns, scalars[name] as Scalar)
+      const value = scalars[name] as Scalar
+      columns.type.push(toType(value))
+      columns.number.push(toNumber(value))
+      columns.text.push(toText(value))
       block.endRow()
     }
     columns.model_id.fill(modelId, count)
@@ -59,38 +62,40 @@ export function pushValues(
   }
 }
 
-type ValueColumns = NativeBlock<typeof eventValuesTable>['columns']
-
 /** Scalars keep their type. -0 is a float, because integers have no -0. */
-function pushScalar({ type, number, text }: ValueColumns, value: Scalar) {
+export function toType(value: Scalar): number {
   switch (typeof value) {
     case 'number':
-      type.push(Number.isSafeInteger(value) && !Object.is(value, -0) ? valueTypes.integer : valueTypes.float)
-      number.push(value)
-      text.push('')
-      return
+      return Number.isSafeInteger(value) && !Object.is(value, -0) ? valueTypes.integer : valueTypes.float
     case 'string':
-      type.push(valueTypes.string)
-      number.push(0)
-      text.push(value)
-      return
+      return valueTypes.string
     case 'boolean':
-      type.push(valueTypes.boolean)
-      number.push(value ? 1 : 0)
-      text.push('')
-      return
+      return valueTypes.boolean
     case 'bigint':
-      type.push(valueTypes.integer)
-      number.push(Number(value))
-      text.push(String(value))
-      return
+      return valueTypes.integer
   }
-  type.push(value === null ? valueTypes.missing : valueTypes.float)
-  number.push(value === null ? 0 : value.float)
-  text.push('')
+  return value === null ? valueTypes.missing : valueTypes.float
 }
 
-/** How many rows the scalars of an event are. */
+export function toNumber(value: Scalar): number {
+  switch (typeof value) {
+    case 'number':
+      return value
+    case 'string':
+      return 0
+    case 'boolean':
+      return value ? 1 : 0
+    case 'bigint':
+      return Number(value)
+  }
+  return value === null ? 0 : value.float
+}
+
+export function toText(value: Scalar): string {
+  return typeof value === 'string' ? value : typeof value === 'bigint' ? String(value) : ''
+}
+
+/** How many scalars an event has. */
 export function countValues({ parts }: NewEvent): number {
   let count = 0
   for (const { scalars } of parts) for (const _ in scalars) count++

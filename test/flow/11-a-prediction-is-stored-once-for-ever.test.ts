@@ -40,8 +40,9 @@ async function startCluster(queue: 'postgres' | 'redis') {
   closers.push(() => database.close())
   const backend = openQueueBackend({ ...stores, prefix, onError: () => undefined })
   closers.push(() => backend.close())
-  const producers = await Array.fromAsync(['events', 'eventValues', 'voidedEvents'] as const, (name) =>
-    backend.openProducer(name),
+  const producers = await Array.fromAsync(
+    ['events', 'eventValues', 'eventValueChunks', 'voidedEvents'] as const,
+    (name) => backend.openProducer(name),
   )
   return {
     async queueDepth() {

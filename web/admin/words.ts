@@ -9,6 +9,7 @@ const types: Record<string, string> = {
   events: 'Monitoring events',
   labels: 'Labels sent later',
   eventValues: 'Values of events',
+  eventValueChunks: 'Values of events in batches',
   voidedEvents: 'Replaced events',
 }
 

@@ -5,6 +5,7 @@ import { createClaimBatches } from '../../../ingest/monitoring/claim-batches.ts'
 import type { NewEvent } from '../../../ingest/monitoring/rows.ts'
 import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
 import { eventsTable, eventValuesTable } from '../../../store/clickhouse/monitoring/tables.ts'
+import { valueChunksTable } from '../../../store/clickhouse/monitoring/value-chunks.ts'
 import type { Table } from '../../../store/clickhouse/table.ts'
 import { type Database, openDatabase } from '../../../store/postgres/database.ts'
 import { listUnsentTombstones, toIdHash } from '../../../store/postgres/monitoring/event-claims.ts'
@@ -42,7 +43,7 @@ type Queue = { commit(): Promise<void>; refuseWhenFull?(): void }
 
 /** One process: its queue takes what `commit` lets through. */
 function openProcess(queue: Queue, leaseMs = 60_000, pauseMs = 0) {
-  const rows = { events: 0, eventValues: 0 }
+  const rows = { events: 0, eventValues: 0, eventValueChunks: 0 }
   const toCommitter = <T extends Table>(table: T, name: keyof typeof rows) => ({
     async commit(_receivedMs: number, _rows: number, append: (block: ReturnType<typeof createNativeBlock<T>>) => void) {
       const block = createNativeBlock(table)
@@ -59,6 +60,7 @@ function openProcess(queue: Queue, leaseMs = 60_000, pauseMs = 0) {
     committers: {
       events: toCommitter(eventsTable, 'events'),
       eventValues: toCommitter(eventValuesTable, 'eventValues'),
+      eventValueChunks: toCommitter(valueChunksTable, 'eventValueChunks'),
     },
     waitMs: 1,
     leaseMs,
@@ -86,7 +88,7 @@ it('only the first event of an id is stored, within a call, across concurrent ca
   ])
   expect(await store([anEvent('c'), anEvent('d')])).toEqual([false, true])
   expect(await store([])).toEqual([])
-  expect(rows).toEqual({ events: 5, eventValues: 5 })
+  expect(rows).toEqual({ events: 5, eventValues: 5, eventValueChunks: 0 })
 })
 
 it('ids that the queue rejected are free: the next sender gets them under a new number', async () => {
@@ -101,7 +103,7 @@ it('ids that the queue rejected are free: the next sender gets them under a new 
   isDown = false
   expect(await store([anEvent('a'), anEvent('b')])).toEqual([true, true])
   expect(await store([anEvent('a')])).toEqual([false])
-  expect(rows).toEqual({ events: 2, eventValues: 2 })
+  expect(rows).toEqual({ events: 2, eventValues: 2, eventValueChunks: 0 })
   // Whether the queue has the refused ones or not: ClickHouse will be told to leave them out.
   expect(await voidsOfModel()).toHaveLength(2)
   expect(takenOver).toHaveLength(2)
@@ -196,5 +198,43 @@ it('many events with many values are queued in several jobs', async () => {
   const scalars = Object.fromEntries(Array.from({ length: 30_000 }, (_, at) => [`f${at}`, at]))
   const events = Array.from({ length: 7 }, (_, at) => ({ ...anEvent(`wide ${at}`), parts: [{ part: 1, scalars }] }))
   expect(await store(events)).toEqual(events.map(() => true))
-  expect(rows).toEqual({ events: 7, eventValues: 210_000 })
+  expect(rows).toEqual({ events: 7, eventValues: 210_000, eventValueChunks: 0 })
+})
+
+it('many events of a model are queued as chunks, and few of another one as rows', async () => {
+  const { store, rows } = openProcess(works)
+  const events = [
+    ...Array.from({ length: 20 }, (_, at) => anEvent(`one ${at}`)),
+    ...Array.from({ length: 3 }, (_, at) => anEvent(`other ${at}`, 3)),
+  ]
+  expect(await store(events)).toEqual(events.map(() => true))
+  expect(rows).toEqual({ events: 23, eventValues: 3, eventValueChunks: 1 })
+  // Of a repetition nothing is stored, and duplicates do not count.
+  expect(await store([...events, anEvent('new')])).toEqual([...events.map(() => false), true])
+  expect(rows).toEqual({ events: 24, eventValues: 4, eventValueChunks: 1 })
+})
+
+it('ids that are taken over are queued as chunks too', async () => {
+  let isDown = true
+  const { store, rows } = openProcess({
+    async commit() {
+      if (isDown) throw unavailable('down')
+    },
+  })
+  const events = Array.from({ length: 20 }, (_, at) => anEvent(`${at}`))
+  await expect(store(events)).rejects.toMatchObject({ kind: 'unavailable' })
+  isDown = false
+  expect(await store(events)).toEqual(events.map(() => true))
+  expect(rows).toEqual({ events: 20, eventValues: 0, eventValueChunks: 1 })
+})
+
+it('until chunks may be stored, all values are rows', async () => {
+  await database.row(`UPDATE value_chunks SET since = now() + interval '1 hour'`)
+  try {
+    const { store, rows } = openProcess(works)
+    await store(Array.from({ length: 20 }, (_, at) => anEvent(`${at}`)))
+    expect(rows).toEqual({ events: 20, eventValues: 20, eventValueChunks: 0 })
+  } finally {
+    await database.row('UPDATE value_chunks SET since = now()')
+  }
 })
