@@ -8,6 +8,7 @@ import { rollupsTable } from '../store/clickhouse/monitoring/rollups/tables.ts'
 import { type Database, openDatabase } from '../store/postgres/database.ts'
 import { ensureMonitoredModel } from '../store/postgres/monitoring/models.ts'
 import { upsertReferenceSet } from '../store/postgres/monitoring/reference-sets.ts'
+import { insertFolded } from '../test/kit/value-chunks.ts'
 import { openBenchStores } from './contenders/stores.ts'
 import { startSystem } from './contenders/system.ts'
 import { median } from './report/report.ts'
@@ -77,7 +78,7 @@ async function main() {
     const isThere = async (modelId: bigint, count: number) =>
       (
         await clickhouse.rows<{ n: string }>(
-          `SELECT count() AS n FROM ${into}.event_values WHERE model_id = ${modelId} AND kind < 3 AND part = 1`,
+          `SELECT sum(count) AS n FROM ${into}.event_value_chunks WHERE model_id = ${modelId} AND kind < 3 AND part = 1`,
         )
       )[0]?.n === String(count * features)
     const isMade = async () => (await isThere(id, events)) && (await isThere(dataSetId, reference))
@@ -204,20 +205,26 @@ async function makeEvents({ run, database, id, kind, features, events, everyMs, 
        ${start} + number * ${everyMs}, concat('prediction-', toString(number)) FROM ${numbers}`,
   )
   await run(
-    `INSERT INTO ${database}.event_values SELECT ${id}, ${kind}, ${version}, 1, concat('f', leftPad(toString(f), 2, '0')),
+    `${insertFolded(
+      database,
+      `SELECT ${id}, ${kind}, ${version}, 1, concat('f', leftPad(toString(f), 2, '0')),
        ${start} + number * ${everyMs}, ${number('number')}, multiIf(t < 14, 2, t < 16, 1, t < 17, 3, 4),
        multiIf(f = 0 AND number > ${events / 2}, normal + 0.5, t < 14, normal * (1 + f / 10) + f, t < 16, toFloat64(random % 100),
          t < 17, toFloat64(random % 2), 0),
        if(t < 17, '', concat('category ', toString(random % multiIf(t = 17, 3, t = 18, 12, 500))))
      FROM (SELECT number, f, f % 20 AS t, cityHash64(number, f, ${kind}) AS random,
        sqrt(-2 * log((random % 1000003 + 1) / 1000004)) * cos(2 * pi() * (intDiv(random, 1000003) % 1000003) / 1000003) AS normal
-       FROM ${values})
+       FROM ${values})`,
+    )}
      SETTINGS min_insert_block_size_rows = 10000000, min_insert_block_size_bytes = 0`,
   )
   if (kind === 2) return
   await run(
-    `INSERT INTO ${database}.event_values SELECT ${id}, 1, ${version}, 2, 'value', ${start} + number * ${everyMs},
+    insertFolded(
+      database,
+      `SELECT ${id}, 1, ${version}, 2, 'value', ${start} + number * ${everyMs},
        ${number('number')}, 3, cityHash64(number) % 2, '' FROM ${numbers}`,
+    ),
   )
   const labelled = `(SELECT number FROM ${numbers} WHERE number % 10 = 0)`
   await run(
@@ -225,8 +232,11 @@ async function makeEvents({ run, database, id, kind, features, events, everyMs, 
        concat('prediction-', toString(number)) FROM ${labelled}`,
   )
   await run(
-    `INSERT INTO ${database}.event_values SELECT ${id}, 3, ${version}, 3, 'value', ${start} + number * ${everyMs},
+    insertFolded(
+      database,
+      `SELECT ${id}, 3, ${version}, 3, 'value', ${start} + number * ${everyMs},
        ${number('number')}, 3, cityHash64(number) % 3 = 0, '' FROM ${labelled}`,
+    ),
   )
 }
 

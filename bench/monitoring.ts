@@ -171,16 +171,17 @@ async function findModel(database: Database, name: string): Promise<bigint> {
 /** `once` counts repeated deliveries once, for after a kill. That query takes longer than the load may take. */
 async function waitUntilStored(clickhouse: ClickHouse, modelId: bigint, events: number, { once }: { once: boolean }) {
   const deadline = performance.now() + storedWaitMsMax
-  const count = async (table: string) =>
+  const count = async (table: string, counted = 'count()') =>
     Number(
       (
-        await clickhouse.rows<{ rows: string }>(
-          `SELECT count() AS rows FROM ${clickhouse.database}.${table} ${once ? 'FINAL' : ''} WHERE model_id = {model:UInt64}`,
+        await clickhouse.rows<{ found: string }>(
+          `SELECT ${counted} AS found FROM ${clickhouse.database}.${table} ${once ? 'FINAL' : ''} WHERE model_id = {model:UInt64}`,
           { model: String(modelId) },
         )
-      )[0]?.rows,
+      )[0]?.found,
     )
-  while ((await count('events')) < events || (await count('event_values')) < events * valuesPerEvent) {
+  const countValues = async () => (await count('event_values')) + (await count('event_value_chunks', 'sum(count)'))
+  while ((await count('events')) < events || (await countValues()) < events * valuesPerEvent) {
     if (performance.now() > deadline) throw new Error('The events were not stored in time.')
     await sleep(once ? 1_000 : 50)
   }
@@ -190,10 +191,13 @@ async function verify(clickhouse: ClickHouse, modelId: bigint, events: number) {
   const { database } = clickhouse
   const notVoid = `(claim, place) NOT IN (SELECT claim, place FROM ${database}.voided_events WHERE model_id = {model:UInt64})`
   const ofModel = `WHERE model_id = {model:UInt64} AND ${notVoid}`
+  const placesOfChunks = `SELECT claim, arrayJoin(if(empty(places), range(first_place, first_place + count), places)) AS place
+    FROM ${database}.event_value_chunks FINAL WHERE model_id = {model:UInt64}`
   const [found] = await clickhouse.rows<Record<string, string>>(
     `SELECT (SELECT count() FROM ${database}.events FINAL ${ofModel}) AS rows,
        (SELECT uniqExact(prediction_id) FROM ${database}.events ${ofModel}) AS ids,
-       (SELECT count() FROM ${database}.event_values FINAL ${ofModel}) AS values`,
+       (SELECT count() FROM ${database}.event_values FINAL ${ofModel})
+         + (SELECT count() FROM (${placesOfChunks}) WHERE ${notVoid}) AS values`,
     { model: String(modelId) },
   )
   const { rows, ids, values } = found as Record<string, string>
@@ -207,7 +211,7 @@ type Disk = { events: number; bytesPerEvent: Record<string, number> }
 
 /** Bytes on disk by table, before and after all parts are merged. */
 async function readDisk(clickhouse: ClickHouse, database: Database): Promise<Disk> {
-  const tables = ['events', 'event_values'] as const
+  const tables = ['events', 'event_values', 'event_value_chunks'] as const
   const size = async (table: string) => {
     const rows = await clickhouse.rows<{ bytes: string }>(
       'SELECT sum(bytes_on_disk) AS bytes FROM system.parts WHERE active AND database = {database:String} AND table = {table:String}',
