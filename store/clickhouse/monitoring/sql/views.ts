@@ -1,6 +1,8 @@
 import { type Layout, onCluster, toSharedEngine } from '../../cluster/layout.ts'
+import { createTable } from '../../tables.ts'
 import { selectStored, selectValues } from '../stored.ts'
 import { eventsTable, tombstonesTable, valueColumnNames } from '../tables.ts'
+import { valueChunksTable } from '../value-chunks.ts'
 
 /** The values of both tables. */
 export const valuesView = {
@@ -42,6 +44,8 @@ export const sqlTokensTable = 'sql_tokens'
 export const tokensSetting = 'log_comment'
 
 export const createSqlViews = (layout: Layout, settings: string): string[] => [
+  // A view is checked when it is made. Earlier versions have no such table yet when they come here.
+  ...createTable(layout, valueChunksTable),
   `CREATE TABLE IF NOT EXISTS ${layout.database}.${sqlTokensTable}${onCluster(layout)} (token String, model_id UInt64)
     ENGINE = ${toSharedEngine(layout, sqlTokensTable, 'ReplacingMergeTree')} ORDER BY (token, model_id)
     SETTINGS ${settings}`,
