@@ -70,6 +70,8 @@ const loadCheckMs = 500
 const pausePerCheck = 20
 /** Redis needs the rest, above all while it rewrites its file. */
 const memoryShareMax = 0.75
+/** Redis keeps a block as base64, and some more beside it. */
+const memoryPerByte = 1.5
 const retryAfterSeconds = 5
 /** The weight of a new block in the moving average. */
 const newestWeight = 0.02
@@ -90,7 +92,9 @@ type Commit = {
 export function createCommitter<T extends Table>(settings: Settings<T>): Committer<T> {
   let pendingBytes = 0
   let blockBytesAverage = 0
-  let load: QueueLoad = { blocks: 0, memoryShare: 0 }
+  let load: QueueLoad = { blocks: 0, memoryShare: 0, memoryMax: 0 }
+  /** What was added since the load was asked for: on a busy machine seconds lie between two answers. */
+  let addedBytes = 0
   let loadCheck: NodeJS.Timeout | undefined
   scheduleLoadCheck(loadCheckMs)
 
@@ -101,8 +105,10 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
 
   async function checkLoad() {
     const startedAt = performance.now()
+    const addedBefore = addedBytes
     try {
       load = await settings.producer.load()
+      addedBytes -= addedBefore
       settings.onLoad(load)
     } catch {
       // A queue that is down rejects blocks itself; the last known load stays.
@@ -115,7 +121,9 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
     if (load.blocks > blocks || load.blocks * blockBytesAverage > bytes) {
       throw unavailable('The queue is too deep: workers cannot keep up.', undefined, retryAfterSeconds)
     }
-    if (load.memoryShare > memoryShareMax) {
+    const { memoryShare, memoryMax } = load
+    const share = memoryMax === 0 ? memoryShare : memoryShare + (addedBytes * memoryPerByte) / memoryMax
+    if (share > memoryShareMax) {
       throw unavailable('The memory of the queue is nearly full.', undefined, retryAfterSeconds)
     }
     if (pendingBytes > settings.pendingBytesMax) throw unavailable('This process has too many writes under way.')
@@ -132,6 +140,7 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
           : await compress(native, zstdFastest)
       const queued = traced?.queue()
       await settings.producer.add({ rows, receivedMs, bytes, trace: queued?.traceparent })
+      addedBytes += bytes.length
       queued?.end()
       traced?.end()
       blockBytesAverage += (bytes.length - blockBytesAverage) * (blockBytesAverage === 0 ? 1 : newestWeight)

@@ -28,7 +28,8 @@ type ProducerSettings = {
   queue: Queue<JobData>
   /** What makes an added block durable. */
   afterAdd?: () => Promise<void>
-  memoryShare: () => Promise<number>
+  /** The memory limit of the store of the queue, and the used share of it. */
+  memory: () => Promise<{ share: number; max: number }>
   findOldest: (queue: Queue<JobData>) => Promise<number | undefined>
   findOldestAdded: (queue: Queue<JobData>) => Promise<number | undefined>
   onError: (error: Error) => void
@@ -42,7 +43,7 @@ type ProducerSettings = {
 export async function startProducer({
   queue,
   afterAdd = async () => undefined,
-  memoryShare,
+  memory,
   findOldest,
   findOldestAdded,
   onError,
@@ -57,11 +58,11 @@ export async function startProducer({
       await afterAdd()
     },
     async load() {
-      const [blocks, share] = await Promise.all([
+      const [blocks, { share, max }] = await Promise.all([
         queue.getJobCountByTypes('waiting', 'active', 'delayed'),
-        memoryShare(),
+        memory(),
       ])
-      return { blocks, memoryShare: share }
+      return { blocks, memoryShare: share, memoryMax: max }
     },
     async count() {
       const { waiting = 0, active = 0, delayed = 0 } = await queue.getJobCounts('waiting', 'active', 'delayed')

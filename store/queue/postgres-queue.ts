@@ -77,7 +77,14 @@ export function openPostgresQueue({ postgresUrl, onError }: QueueSettings): Queu
     kind: 'postgres',
     openProducer(name) {
       const queue = new Queue<JobData>(name, { connection: producing as never, ...producerOptions }, backend)
-      return startProducer({ queue, memoryShare: async () => 0, findOldest, findOldestAdded, onError, closers })
+      return startProducer({
+        queue,
+        memory: async () => ({ share: 0, max: 0 }),
+        findOldest,
+        findOldestAdded,
+        onError,
+        closers,
+      })
     },
     openConsumer({ name, jobsAtOnce, store, onError }) {
       const consuming = shareConsumingPool()

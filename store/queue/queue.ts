@@ -51,6 +51,8 @@ export type QueueLoad = {
   blocks: number
   /** The share of its memory limit that Redis uses; 0 for a queue in Postgres. */
   memoryShare: number
+  /** Its memory limit in bytes; 0 for none, and for a queue in Postgres. */
+  memoryMax: number
 }
 
 /** The blocks of a queue by what they do. */

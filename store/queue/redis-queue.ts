@@ -1,13 +1,7 @@
 import { Queue, Worker } from 'bullmq'
 import { createClosers } from '../../runtime/closers.ts'
 import { connectRedis, isCluster, type RedisConnection } from '../redis/connect.ts'
-import {
-  checkRedis,
-  defaultReplicas,
-  findRedisWeakness,
-  readMemoryShare,
-  waitForReplicas,
-} from '../redis/durability.ts'
+import { checkRedis, defaultReplicas, findRedisWeakness, readMemory, waitForReplicas } from '../redis/durability.ts'
 import { toHashTag } from '../redis/slots.ts'
 import {
   blocksLookedAtMax,
@@ -92,7 +86,7 @@ export function openRedisQueue(
         return await startProducer({
           queue,
           afterAdd,
-          memoryShare: () => readMemoryShare(producing),
+          memory: () => readMemory(producing),
           findOldest: findOldestJob,
           findOldestAdded: (queue) => findOldestAdded(producing, queue),
           onError,

@@ -44,10 +44,8 @@ export function spreadOver(producers: Producer[]): Producer {
       // Skips masters that are down: the depth of their shards is unknown.
       const loads = (await Promise.allSettled(asked)).flatMap((it) => (it.status === 'fulfilled' ? [it.value] : []))
       if (loads.length === 0) await asked[0]
-      return {
-        blocks: loads.reduce((sum, it) => sum + it.blocks, 0),
-        memoryShare: Math.max(...loads.map((it) => it.memoryShare)),
-      }
+      const fullest = loads.reduce((one, other) => (other.memoryShare > one.memoryShare ? other : one))
+      return { ...fullest, blocks: loads.reduce((sum, it) => sum + it.blocks, 0) }
     },
     async count() {
       const counts = await Promise.all(producers.map((it) => it.count()))

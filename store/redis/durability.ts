@@ -97,17 +97,19 @@ function findMaster(redis: RedisConnection, key: string): Redis | undefined {
 }
 
 /**
- * The used share of the memory limit of Redis; with several masters, of the fullest one that answers. Without `maxmemory` the
+ * The memory limit of Redis and the used share of it; with several masters, of the fullest one that answers. Without `maxmemory` the
  * limit is the memory of the machine.
  */
-export async function readMemoryShare(redis: RedisConnection): Promise<number> {
+export async function readMemory(redis: RedisConnection): Promise<{ share: number; max: number }> {
   const shares = listMasters(redis).map(async (master) => {
     const info = await master.info('memory')
     const read = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0)
     const usable = read('maxmemory') || read('total_system_memory')
-    return usable === 0 ? 0 : read('used_memory') / usable
+    return { share: usable === 0 ? 0 : read('used_memory') / usable, max: usable }
   })
   const known = (await Promise.allSettled(shares)).filter((it) => it.status === 'fulfilled')
   if (known.length === 0) await shares[0]
-  return Math.max(0, ...known.map((it) => it.value))
+  return known
+    .map((it) => it.value)
+    .reduce((one, other) => (other.share > one.share ? other : one), { share: 0, max: 0 })
 }

@@ -10,7 +10,7 @@ import { eventually } from '../kit/eventually.ts'
 
 type Options = Partial<Parameters<typeof createCommitter<typeof pointsTable>>[0]> & {
   add?(block: Block): Promise<void>
-  load?: QueueLoad
+  load?: QueueLoad | (() => Promise<QueueLoad>)
 }
 
 const closers: (() => Promise<void>)[] = []
@@ -19,7 +19,11 @@ afterEach(async () => {
 })
 
 /** A committer whose producer keeps the blocks it is given, and takes them as `add` says. */
-function openCommitter({ add = async () => {}, load = { blocks: 0, memoryShare: 0 }, ...options }: Options = {}) {
+function openCommitter({
+  add = async () => {},
+  load = { blocks: 0, memoryShare: 0, memoryMax: 0 },
+  ...options
+}: Options = {}) {
   const blocks: Block[] = []
   const committer = createCommitter({
     table: pointsTable,
@@ -28,7 +32,7 @@ function openCommitter({ add = async () => {}, load = { blocks: 0, memoryShare: 
         blocks.push(block)
         await add(block)
       },
-      load: async () => load,
+      load: async () => (typeof load === 'function' ? await load() : load),
     },
     waitMs: 1,
     rowsMax: 1_000,
@@ -142,7 +146,7 @@ describe('group commit', () => {
   })
 
   it('rejects requests early when the queue is too deep, or too much is in flight', async () => {
-    const deep = openCommitter({ load: { blocks: 101, memoryShare: 0 } })
+    const deep = openCommitter({ load: { blocks: 101, memoryShare: 0, memoryMax: 0 } })
     await eventually(() => expect(commit(deep.committer)).rejects.toMatchObject({ status: 503 }))
     const queue = Promise.withResolvers<void>()
     const full = openCommitter({ add: () => queue.promise, pendingBytesMax: 100 })
@@ -154,7 +158,7 @@ describe('group commit', () => {
   })
 
   it('rejects requests while the queue holds too many bytes, estimated from the sent blocks', async () => {
-    const load = { blocks: 3, memoryShare: 0 }
+    const load = { blocks: 3, memoryShare: 0, memoryMax: 0 }
     const { committer, blocks } = openCommitter({ load, queueMax: { blocks: 100, bytes: 1_000 } })
     await commit(committer)
     const blockBytes = (blocks[0] as Block).bytes.length
@@ -165,11 +169,31 @@ describe('group commit', () => {
   })
 
   it('rejects requests before the memory of Redis is full, and accepts them again when there is space', async () => {
-    const load = { blocks: 0, memoryShare: 0.76 }
+    const load = { blocks: 0, memoryShare: 0.76, memoryMax: 0 }
     const { committer } = openCommitter({ load })
     await eventually(() => expect(commit(committer)).rejects.toMatchObject({ headers: { 'retry-after': '5' } }))
     load.memoryShare = 0.74
     await eventually(() => commit(committer))
+  })
+
+  it('reckons with what it has added since it asked how full Redis is', async () => {
+    const load = { blocks: 0, memoryShare: 0.7, memoryMax: 2_000 }
+    const asked = Promise.withResolvers<void>()
+    let isAsked = false
+    const { committer, blocks } = openCommitter({
+      load: async () => {
+        // The second answer comes when the test is over.
+        if (isAsked) await asked.promise
+        isAsked = true
+        return load
+      },
+    })
+    await eventually(() => expect(isAsked).toBe(true))
+    await eventually(() => expect(commit(committer)).rejects.toMatchObject({ headers: { 'retry-after': '5' } }))
+    const bytes = blocks.reduce((sum, it) => sum + it.bytes.length, 0)
+    expect(bytes).toBeGreaterThan(0)
+    expect(bytes).toBeLessThan(300)
+    asked.resolve()
   })
 
   it('rejects a block with an incomplete row, and the next block is complete', async () => {

@@ -42,7 +42,7 @@ it('a producer that cannot connect fails the start, and works when it is opened 
 
   const producer = await backend.openProducer('metrics')
   await producer.add({ rows: 1, receivedMs: 0, bytes: Buffer.from('block') })
-  expect(await producer.load()).toEqual({ blocks: 1, memoryShare: 0 })
+  expect(await producer.load()).toEqual({ blocks: 1, memoryShare: 0, memoryMax: 0 })
 })
 
 it('a consumer resumes its jobs when the queue comes back', async () => {
