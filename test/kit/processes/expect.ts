@@ -5,7 +5,9 @@ import { startOfProcess } from '../../../store/embedded/live-process.ts'
 export function expectPlainFailure(outcome: { code: number | null; stdout: string; stderr: string }, said: RegExp) {
   expect(outcome.stderr).toMatch(said)
   expect(outcome.stderr).toMatch(/^svc: /)
-  expect(outcome.stdout + outcome.stderr).not.toMatch(/^\s+at .*[:)]|node:internal|\bError:/m)
+  // A line of the log may have a stack: on a busy machine, that Postgres did not answer in time.
+  const told = (outcome.stdout + outcome.stderr).split('\n').filter((line) => !line.startsWith('{"level":'))
+  expect(told.join('\n')).not.toMatch(/^\s+at .*[:)]|node:internal|\bError:/m)
   expect(outcome.code).toBe(1)
 }
 
