@@ -90,7 +90,6 @@ export function AddRule({ name, on, time, hasReference, versions, onClose }: Pro
       previewRule(JSON.parse(asked) as NewRule, { windows: count, ...(time.to && { to: time.to }) }, signal),
     enabled: asked !== 'null',
     placeholderData: keepPreviousData,
-    retry: false,
   })
   const choose = (it: string) => {
     setMeasure(it)
