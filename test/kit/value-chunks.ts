@@ -1,4 +1,4 @@
-/** The columns that `foldValues` selects. */
+/** The columns that `insertFolded` fills. */
 const foldedColumns =
   'model_id, kind, part, name, version, claim, first_place, count, received, timestamp_all, type_all, places, timestamps, types, numbers, texts'
 

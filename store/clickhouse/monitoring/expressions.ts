@@ -19,24 +19,25 @@ export const ofFeatures = ({ part, names }: FeatureNames) =>
 export const ofVersion = ({ version }: EventScope) =>
   version === undefined ? undefined : `version = ${quote(version)}`
 
-const join = (...conditions: (string | undefined)[]) =>
-  conditions.filter((it) => it !== undefined).join(' AND ') || undefined
+/** All of the conditions that there are; undefined without any. */
+export const and = (...conditions: (string | false | undefined)[]): string | undefined =>
+  conditions.filter((it) => it !== undefined && it !== false).join(' AND ') || undefined
 
 /** Of events, and of values. */
 export const ofTimes = ({ from, to }: EventScope) =>
-  join(
+  and(
     from === undefined ? undefined : `timestamp >= ${BigInt(from)}`,
     to === undefined ? undefined : `timestamp < ${BigInt(to)}`,
   )
 
 /** Of chunks: some of the values may be within the times. */
 export const touchesTimes = ({ from, to }: EventScope) =>
-  join(
+  and(
     from === undefined ? undefined : `time_high >= ${BigInt(from)}`,
     to === undefined ? undefined : `time_low < ${BigInt(to)}`,
   )
 
-export const ofScope = (scope: EventScope) => join(ofModel(scope), ofVersion(scope), ofTimes(scope)) as string
+export const ofScope = (scope: EventScope) => and(ofModel(scope), ofVersion(scope), ofTimes(scope)) as string
 
 /** The index of a row's feature among `names`. */
 export const featureIndex = (names: readonly string[]) =>

@@ -1,6 +1,6 @@
 import { type ClaimRange, isAmong, type RangedPart } from '../parts.ts'
 import type { Table } from '../table.ts'
-import { ofFeatures, ofModel, quote } from './expressions.ts'
+import { and, ofFeatures, ofModel, quote } from './expressions.ts'
 import type { Catalog } from './rollups/catalog.ts'
 import type { Rollup } from './rollups/rollup.ts'
 import { chooseRollups, isOutside } from './rollups/rollups.ts'
@@ -55,7 +55,7 @@ export const eventRows = (scope: EventScope, catalog: Catalog): Source => ({
   rollups: [],
 })
 
-/** Values: a row each, with the columns of \`event_values\`. */
+/** Values: a row each, with the columns of `event_values`. */
 export const valueRows = (scope: EventScope, features: FeatureNames, catalog: Catalog): Source => ({
   stored: storedValues,
   scope,
@@ -107,12 +107,12 @@ function chooseFitting(scope: EventScope, catalog: Catalog, { windows, isUsable 
  * been counted in advance (`claim_counts`).
  */
 export function toWhole({ scope, features, claims }: Source, rollups: Rollup[] = []): string {
-  return and([
+  return and(
     ofModel(scope),
     features && !claims && ofFeatures(features),
     claims && ofClaims(claims),
     isOutside(rollups),
-  ])
+  ) as string
 }
 
 const ofClaims = ([low, high]: ClaimRange) => `claim BETWEEN ${low} AND ${high}`
@@ -125,12 +125,9 @@ function toConditions(
   const isAlive =
     catalog.hasTombstones &&
     `(claim, place) NOT IN (SELECT claim, place FROM ${database}.${tombstonesTable.name} WHERE ${ofModel(scope)})`
-  const common = and([features && ofFeatures(features), claims && ofClaims(claims), isOutside(rollups)])
-  return inScope(scope, common || undefined, and([isAlive, condition]) || undefined)
+  const common = and(features && ofFeatures(features), claims && ofClaims(claims), isOutside(rollups))
+  return inScope(scope, common, and(isAlive, condition))
 }
-
-const and = (conditions: (string | false | undefined)[]) =>
-  conditions.filter((it) => it !== undefined && it !== false).join(' AND ')
 
 /** A table expression of the rows of a source, deduplicated. */
 export function selectRows(database: string, source: Source, { rollups, tables }: Plan): string {

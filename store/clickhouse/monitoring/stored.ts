@@ -1,5 +1,5 @@
 import type { Table } from '../table.ts'
-import { ofModel, ofTimes, ofVersion, touchesTimes } from './expressions.ts'
+import { and, ofModel, ofTimes, ofVersion, touchesTimes } from './expressions.ts'
 import type { EventScope } from './scope.ts'
 import { eventsTable, eventValuesTable } from './tables.ts'
 import { selectUnfolded, valueChunksTable } from './value-chunks.ts'
@@ -20,13 +20,11 @@ export type Conditions = {
   each?: string | undefined
 }
 
-const and = (...conditions: (string | undefined)[]) => conditions.filter((it) => it !== undefined).join(' AND ')
-
 /** The conditions of a scope, and further ones on what rows and chunks have in common, and on each event or value. */
 export const inScope = (scope: EventScope, common?: string, each?: string): Conditions => ({
-  common: and(ofModel(scope), ofVersion(scope), common),
+  common: and(ofModel(scope), ofVersion(scope), common) as string,
   chunks: touchesTimes(scope),
-  each: and(ofTimes(scope), each) || undefined,
+  each: and(ofTimes(scope), each),
 })
 
 /**
