@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { toClickHouse } from '../../../cli/settings.ts'
+import { countEvents } from '../../../store/clickhouse/monitoring/event-counts.ts'
 import { allowedFunctions } from '../../../store/clickhouse/monitoring/sql/allowed.ts'
 import { SqlRefused, SqlTooLarge } from '../../../store/clickhouse/monitoring/sql/errors.ts'
+import { createFilteredReader } from '../../../store/clickhouse/monitoring/sql/filtered-reader.ts'
 import { runQuery } from '../../../store/clickhouse/monitoring/sql/model-query.ts'
 import { openSandbox, type Sandbox } from '../../../store/clickhouse/monitoring/sql/sandbox.ts'
 import { createUser, storesWith, uniqueName } from '../../kit/service.ts'
@@ -145,6 +147,42 @@ describe.skipIf(inject('stores').clickhouseSqlUrl === undefined)('SQL of callers
     const functions = await stored.clickhouse.rows<{ name: string }>('SELECT name FROM system.table_functions')
     expect(functions.length).toBeGreaterThan(20)
     expect(functions.filter((it) => allowedFunctions.has(it.name.toLowerCase()))).toEqual([])
+  })
+
+  it('void events are in no row, and their labels are not counted', async () => {
+    const stores = storesWith('postgres')
+    const { workspaceName } = await createUser(stores)
+    const modelId = await stored.model(workspaceName, uniqueName('void'))
+    const events = [1, 2, 3].map((age) => ({
+      predictionId: `${age}`,
+      timestamp: 1_700_000_000_000 + age,
+      features: { age },
+      labels: { value: age },
+    }))
+    const written = await stored.write(modelId, 'EVENTS', events)
+    const columns = [...ofAge, { part: 'label', name: 'value', type: 'numeric', column: 'label_value' } as const]
+    const scope = { modelId, kind: 'EVENTS' } as const
+    const sums = async () => {
+      const query = await sandbox.checkQuery('SELECT count(), sum(feature_age), sum(label_value) FROM MODEL')
+      const condition = await sandbox.checkCondition('feature_age > 1')
+      const reader = createFilteredReader(stored.eventReader, sandbox, {
+        modelId,
+        columns: [...ofAge],
+        condition,
+        others: [],
+      })
+      const labels = { modelId, kind: 'LATE_LABELS' } as const
+      return [
+        ...((await runQuery(sandbox, query, { scope, columns }, 1)).rows[0] ?? []),
+        (await countEvents(reader, scope)).events,
+        (await countEvents(reader, labels)).events,
+      ]
+    }
+    expect(await sums()).toEqual(['3', 6, 6, 2, 2])
+    await stored.void(modelId, 'EVENTS', written.claim, [1])
+    expect(await sums()).toEqual(['2', 4, 4, 1, 1])
+    await stored.void(modelId, 'LATE_LABELS', written.labelClaim, [2])
+    expect(await sums()).toEqual(['2', 4, 1, 1, 0])
   })
 
   it.each([

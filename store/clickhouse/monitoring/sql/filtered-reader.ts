@@ -1,10 +1,10 @@
-import { ofFeatures, ofScope } from '../expressions.ts'
+import { and, ofFeatures, ofModel, ofScope } from '../expressions.ts'
 import type { EventReader } from '../reader.ts'
 import type { EventScope } from '../scope.ts'
 import type { Source } from '../source.ts'
 import { storedEvents } from '../stored.ts'
-import { eventKinds } from '../tables.ts'
-import { type ModelColumn, selectModel } from './model-table.ts'
+import type { EventKind } from '../tables.ts'
+import { isNotVoided, type ModelColumn, selectModel } from './model-table.ts'
 import type { Sandbox } from './sandbox.ts'
 
 type Filter = {
@@ -25,30 +25,36 @@ type Filter = {
 export function createFilteredReader(reader: EventReader, sandbox: Sandbox, filter: Filter): EventReader {
   const { database } = sandbox
   const { modelId, columns, condition, others } = filter
-  const matching = (key: string, scope: EventScope = { modelId, kind: 'EVENTS' }) =>
-    `SELECT ${key} FROM (${selectModel(database, scope, columns, { keys: true })}) WHERE (${condition})`
+  const events: EventScope = { modelId, kind: 'EVENTS' }
 
-  function isMatching({ scope, stored }: Source): string {
-    if (scope.modelId !== modelId) return 'true'
-    if (scope.kind !== 'LATE_LABELS') return `(claim, place) IN (${matching('claim, place', scope)})`
-    if (stored === storedEvents) return `id_hash IN (${matching('id_hash')})`
-    return `(claim, place) IN (SELECT claim, place FROM ${database}.sql_events
-      WHERE model_id = ${modelId} AND kind = ${eventKinds.LATE_LABELS} AND id_hash IN (${matching('id_hash')}))`
-  }
-
-  function selectSource(source: Source): string {
+  function selectSource(source: Source, voided: ReadonlySet<EventKind>): string {
     const { stored, scope, features } = source
+    const isAlive = voided.has(scope.kind) && isNotVoided(database, scope)
+    const matching = (key: string, of = events) =>
+      `SELECT ${key} FROM (${selectModel({ database, scope: of, columns, voided, keys: true })}) WHERE (${condition})`
+
+    function isMatching(): string | undefined {
+      if (scope.modelId !== modelId) return isAlive || undefined
+      // Those that match are not void.
+      if (scope.kind !== 'LATE_LABELS') return `(claim, place) IN (${matching('claim, place', scope)})`
+      const isLabel = and(isAlive, `id_hash IN (${matching('id_hash')})`)
+      if (stored === storedEvents) return isLabel
+      return `(claim, place) IN (SELECT claim, place FROM ${database}.sql_events WHERE ${ofModel(scope)} AND ${isLabel})`
+    }
+
     const [view, identity] =
       stored === storedEvents ? ['sql_events', 'claim, place'] : ['sql_event_values', 'name, claim, place']
-    const isAlive = `(claim, place) NOT IN (SELECT claim, place FROM ${database}.sql_voided_events
-      WHERE model_id = ${scope.modelId} AND kind = ${eventKinds[scope.kind]})`
-    const conditions = [ofScope(scope), ...(features ? [ofFeatures(features)] : []), isAlive, isMatching(source)]
     return `(SELECT ${source.columns} FROM (SELECT * FROM ${database}.${view}
-      WHERE ${conditions.join(' AND ')} LIMIT 1 BY ${identity}))`
+      WHERE ${and(ofScope(scope), features && ofFeatures(features), isMatching())} LIMIT 1 BY ${identity}))`
   }
 
   async function read<Row>(sources: Source[], toQuery: (tables: string[]) => string): Promise<Row[]> {
-    return await sandbox.rows<Row>(toQuery(sources.map(selectSource)), [modelId, ...others])
+    const models = [...new Set(sources.map((it) => it.scope.modelId))]
+    const voided = new Map(
+      await Promise.all(models.map(async (it) => [it, await sandbox.listVoidedKinds(it)] as const)),
+    )
+    const selects = sources.map((it) => selectSource(it, voided.get(it.scope.modelId) ?? new Set()))
+    return await sandbox.rows<Row>(toQuery(selects), [modelId, ...others])
   }
 
   return {

@@ -16,6 +16,11 @@ const functions = [
 /** Names are case-sensitive in ClickHouse, and callers write this one as they like. */
 const names = ['MODEL', 'model', 'Model']
 
+async function selectTable(sandbox: Sandbox, scope: EventScope, columns: ModelColumn[]): Promise<string> {
+  const voided = await sandbox.listVoidedKinds(scope.modelId)
+  return selectModel({ database: sandbox.database, scope, columns, voided })
+}
+
 /** Puts the table and the functions in front of a query. */
 function withModel({ sql }: CheckedQuery, table: string): string {
   const [first, ...others] = names
@@ -65,7 +70,7 @@ export async function readMetric(
   { scope, columns, windows, condition }: MetricQuery,
   windowCount: number,
 ): Promise<(number | null)[]> {
-  const table = selectModel(sandbox.database, scope, columns)
+  const table = await selectTable(sandbox, scope, columns)
   const where = condition === undefined ? 'true' : `(${condition})`
   const inWindows = `SELECT *, ${windowIndex(windows)} AS svc_window FROM (${table}) WHERE ${where}`
   const grouped = { ...metric, sql: `${metric.sql.replace(/^SELECT /, 'SELECT svc_window, ')}\nGROUP BY svc_window` }
@@ -95,7 +100,7 @@ export async function runQuery(
   rowsMax: number,
 ): Promise<SqlTable & { isTruncated: boolean }> {
   if (!/\bMODEL\b/i.test(query.sql)) throw new SqlRefused('must read FROM MODEL')
-  const table = selectModel(sandbox.database, scope, columns)
+  const table = await selectTable(sandbox, scope, columns)
   const read = await sandbox.table(withModel(query, table), [scope.modelId], { rows: rowsMax + 1 })
   return { columns: read.columns, rows: read.rows.slice(0, rowsMax), isTruncated: read.rows.length > rowsMax }
 }

@@ -1,6 +1,6 @@
-import { categoryOf, type FeatureType, isMissing, ofFeatures, ofScope, quote } from '../expressions.ts'
-import type { EventScope, FeatureName } from '../scope.ts'
-import { eventKinds, type ValuePart, valueParts } from '../tables.ts'
+import { and, categoryOf, type FeatureType, isMissing, ofFeatures, ofModel, ofScope, quote } from '../expressions.ts'
+import type { EventScope, FeatureName, ModelEvents } from '../scope.ts'
+import { type EventKind, type ValuePart, valueParts } from '../tables.ts'
 import { SqlRefused } from './errors.ts'
 
 /** A value of an event as a column of the table: `feature_age`, `prediction_score`, `label_fraud`. */
@@ -22,30 +22,35 @@ const columnsMax = 500
 /** A name in a statement. */
 const identifier = (name: string) => `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``
 
+type ModelTable = {
+  database: string
+  scope: EventScope
+  columns: ModelColumn[]
+  /** The kinds of events with some that are void. */
+  voided: ReadonlySet<EventKind>
+  /** Adds the identity of the event: `claim`, `place`, `id_hash`. */
+  keys?: boolean
+}
+
 /**
  * The predictions of a model as a table, one row each, with its values and its labels in columns: numbers of a numeric one as
- * Float64, the categories of a categorical one as String; NULL where an event has no such value. `keys` adds the identity of
- * the event (`claim`, `place`, `id_hash`).
+ * Float64, the categories of a categorical one as String; NULL where an event has no such value.
  */
-export function selectModel(
-  database: string,
-  scope: EventScope,
-  columns: ModelColumn[],
-  { keys = false }: { keys?: boolean } = {},
-): string {
+export function selectModel({ database, scope, columns, voided, keys = false }: ModelTable): string {
   if (columns.length > columnsMax) {
     throw new SqlRefused(`reads ${columns.length} columns: name those that you need, ${columnsMax} at most`)
   }
   const ofPart = (parts: ValuePart[]) => columns.filter((it) => parts.includes(it.part))
   const [own, labels] = [ofPart(['feature', 'prediction']), ofPart(['label'])]
+  const isAlive = ({ kind }: EventScope) => voided.has(kind) && isNotVoided(database, { modelId: scope.modelId, kind })
   const labelled: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
   const events = `SELECT claim, place, version, timestamp, prediction_id, id_hash FROM ${database}.sql_events
-    WHERE ${ofScope(scope)} AND ${isAlive(database, scope)} LIMIT 1 BY claim, place`
+    WHERE ${and(ofScope(scope), isAlive(scope))} LIMIT 1 BY claim, place`
   const values = `SELECT claim, place, ${own.map(toValue).join(', ')} FROM ${database}.sql_event_values
     WHERE ${ofScope(scope)} AND ${ofColumns(own)} GROUP BY claim, place`
   const ofLabels = `SELECT id_hash, ${labels.map(toValue).join(', ')}
     FROM (SELECT claim, place, id_hash FROM ${database}.sql_events
-      WHERE ${ofScope(labelled)} AND ${isAlive(database, labelled)} LIMIT 1 BY claim, place) AS it
+      WHERE ${and(ofScope(labelled), isAlive(labelled))} LIMIT 1 BY claim, place) AS it
     INNER JOIN (SELECT claim, place, part, name, type, number, text FROM ${database}.sql_event_values
       WHERE ${ofScope(labelled)} AND ${ofColumns(labels)}) AS its ON it.claim = its.claim AND it.place = its.place
     GROUP BY id_hash`
@@ -57,9 +62,9 @@ export function selectModel(
     ${labels.length === 0 ? '' : `LEFT JOIN (${ofLabels}) AS l ON e.id_hash = l.id_hash`}`
 }
 
-const isAlive = (database: string, { modelId, kind }: EventScope) =>
-  `(claim, place) NOT IN (SELECT claim, place FROM ${database}.sql_voided_events
-      WHERE model_id = ${modelId} AND kind = ${eventKinds[kind]})`
+/** The condition on events. */
+export const isNotVoided = (database: string, model: ModelEvents) =>
+  `(claim, place) NOT IN (SELECT claim, place FROM ${database}.sql_voided_events WHERE ${ofModel(model)})`
 
 function ofColumns(columns: ModelColumn[]): string {
   const byPart = [...Map.groupBy(columns, (it) => it.part)]
