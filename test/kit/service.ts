@@ -83,6 +83,14 @@ export async function createUser(
 /** All tests share one Postgres, and so one master key. */
 export const testMasterKey = Buffer.alloc(32, 7).toString('base64')
 
+/** All test services have these, unless a test says otherwise. */
+const testSettings = {
+  SVC_PORT: '0',
+  SVC_MASTER_KEY: testMasterKey,
+  // Analysing a question takes a second where four files of tests share two cores, and that counts.
+  SVC_SQL_SECONDS_MAX: '120',
+}
+
 const allRoles = new Set<Role>(['ingest', 'worker', 'webhook-worker', 'api'])
 
 /** The whole service in this process, with a user to call it. Settings are given as in the environment. */
@@ -99,7 +107,7 @@ export async function openTestService(
 ) {
   const stores = { ...storesWith('postgres'), ...options.stores }
   const user = await createUser(stores, options)
-  const settings = parseSettings({ SVC_PORT: '0', SVC_MASTER_KEY: testMasterKey, ...options.settings })
+  const settings = parseSettings({ ...testSettings, ...options.settings })
   const service = await startService(
     options.roles ?? allRoles,
     stores,
