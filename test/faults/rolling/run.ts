@@ -124,6 +124,7 @@ export async function runRolling({ rounds, seed, queue, clients, pace, from, clo
     (share) => status.show(`comparing: ${toText(share * 100)} %`),
   )
   const unexpectedEnds = cluster.processes.flatMap((it) => it.unexpectedEnds().map((how) => `${it.name}: ${how}`))
+  const warnings = cluster.processes.flatMap((it) => it.warnings().map((line) => `${it.name}: ${line}`))
   return {
     seed,
     queue,
@@ -135,6 +136,7 @@ export async function runRolling({ rounds, seed, queue, clients, pace, from, clo
     answers: tally.report(),
     reads,
     unexpectedEnds,
+    warnings,
     verified,
   }
 
@@ -159,15 +161,19 @@ async function untilReady(endpoints: Endpoints | undefined, url: string) {
   }, readyMsMax)
 }
 
-/** Every write and read that was rejected or failed, and every process that ended by itself; empty when there is none. */
+/**
+ * Every write and read that was rejected or failed, and every process that ended by itself, with what the processes said; empty when
+ * there is none.
+ */
 export function listRefusals({
   answers,
   reads,
   unexpectedEnds,
-}: Pick<RollingResult, 'answers' | 'reads' | 'unexpectedEnds'>): string[] {
+  warnings,
+}: Pick<RollingResult, 'answers' | 'reads' | 'unexpectedEnds' | 'warnings'>): string[] {
   const { statuses, refusals, unanswered, unexpected } = answers
   const { 200: _, ...others } = statuses
-  return [
+  const found = [
     ...Object.entries(others).map(([status, count]) => `${count} writes were answered ${status}`),
     ...Object.entries(refusals).map(([said, count]) => `${count} x ${said}`),
     ...Object.entries(unanswered).map(([said, count]) => `${count} writes were not answered: ${said}`),
@@ -175,4 +181,5 @@ export function listRefusals({
     ...Object.entries(reads.failures).map(([said, count]) => `${count} reads failed: ${said}`),
     ...unexpectedEnds,
   ]
+  return found.length === 0 ? [] : [...found, ...warnings]
 }

@@ -24,6 +24,8 @@ export type SupervisedProcess<Kind extends string = string> = {
   slowestRestartMs(): number
   /** How it ended without being killed, each time, with its last output. */
   unexpectedEnds(): string[]
+  /** The last lines of its log that are warnings or worse, of all its runs: why it answered that a store is away. */
+  warnings(): string[]
   close(): Promise<void>
 }
 
@@ -41,6 +43,7 @@ const restartPauseMs = 100
 const pollMs = 25
 const readyMsMax = 120_000
 const charactersShown = 4_000
+const warningsShown = 10
 
 type Run = { process: RunningProcess; isReady: boolean; wasSignalled: boolean }
 
@@ -54,6 +57,7 @@ export function supervise<Kind extends string>(settings: Settings<Kind>): Superv
   let downSince: number | undefined
   let slowestMs = 0
   const unexpectedEnds: string[] = []
+  const warnings: string[] = []
 
   function pidOf({ process }: Run): number | undefined {
     if (!printsPid) return process.pid
@@ -87,6 +91,7 @@ export function supervise<Kind extends string>(settings: Settings<Kind>): Superv
       run = it
       void watchUntilReady(it)
       lastEnding = await process.ended
+      warnings.push(...warningsOf(process))
       run = undefined
       downSince ??= performance.now()
       if (it.isReady && !it.wasSignalled) {
@@ -152,6 +157,7 @@ export function supervise<Kind extends string>(settings: Settings<Kind>): Superv
     ready,
     slowestRestartMs: () => slowestMs,
     unexpectedEnds: () => unexpectedEnds,
+    warnings: () => [...warnings, ...(run ? warningsOf(run.process) : [])].slice(-warningsShown),
     async close() {
       isClosing = true
       released?.resolve()
@@ -160,6 +166,15 @@ export function supervise<Kind extends string>(settings: Settings<Kind>): Superv
     },
   }
 }
+
+/** Pino's levels: 40 is a warning. */
+const warningsOf = (process: RunningProcess) =>
+  process
+    .stdout()
+    .split('\n')
+    .filter((it) => /^\{"level":[456]0,/.test(it))
+    .slice(-warningsShown)
+    .map((it) => it.slice(0, charactersShown))
 
 function outputOf(process: RunningProcess): string {
   return process.output().slice(-charactersShown)
