@@ -44,10 +44,18 @@ describe.skipIf(noBrowser)(`notifications (${noBrowser ?? 'in Chromium'})`, () =
     )
     expect(await panel.count()).toBe(0)
 
-    // Seen once, it is no longer new, in any browser.
+    // Seen once, it is no longer new, in any browser. The panel is opened before they have come.
+    const isOpen = Promise.withResolvers<void>()
+    await page.route('**/account/notifications', async (it) => {
+      await isOpen.promise
+      await it.continue()
+    })
     await page.goto('/')
     await page.getByRole('button', { name: 'Notifications', exact: true }).click()
+    await panel.waitFor()
+    isOpen.resolve()
     await told.waitFor()
+    expect(await told.textContent()).toContain('crashed')
     await context.close()
   })
 })
