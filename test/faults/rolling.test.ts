@@ -21,7 +21,7 @@ describe.skipIf(!canKeep || form === 'short')('while every process of every role
     const { signal } = new AbortController()
     const fast = { preStopMs: 600, shutdownDelaySeconds: 2 }
     const pace = form === 'long' ? chartPace : fast
-    const clients = form === 'long' ? 8 : 4
+    const clients = form === 'long' ? 8 : 2
     const result = await runRolling({ rounds: 1, seed: 3, queue, clients, pace, closers, status: silent, signal })
 
     expect(listRefusals(result)).toEqual([])

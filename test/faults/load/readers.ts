@@ -4,17 +4,29 @@ import type { Experiment } from '../cluster/cluster.ts'
 type Settings = { urls: string[]; apiKey: string; experiments: Experiment[] }
 
 const pauseMsMax = 200
+/** What `Retry-After` of such an answer says. */
+const repeatMs = 2_000
 
-/** Reads experiments all the time: one reader per URL, over keep-alive connections. */
+/**
+ * Reads experiments all the time: one reader per URL, over keep-alive connections. A read that is answered "send it again in a moment"
+ * is sent again once, as clients do.
+ */
 export function runReaders({ urls, apiKey, experiments }: Settings) {
   let isOver = false
   let answered = 0
+  let repeated = 0
   const failures: Record<string, number> = {}
   const running = urls.map(async (url) => {
     for (let count = 0; !isOver; count++) {
       const { key } = experiments[count % experiments.length] as Experiment
       const path = ['metadata', 'metrics/summary', 'output'][count % 3]
-      const reason = await read(`${url}/api/rest/v2/experiment/${path}?experimentKey=${key}`)
+      const address = `${url}/api/rest/v2/experiment/${path}?experimentKey=${key}`
+      let reason = await read(address)
+      if (reason?.startsWith('HTTP 503')) {
+        repeated++
+        await sleep(repeatMs)
+        reason = await read(address)
+      }
       if (reason === undefined) answered++
       else failures[reason] = (failures[reason] ?? 0) + 1
       await sleep(Math.random() * pauseMsMax)
@@ -32,7 +44,7 @@ export function runReaders({ urls, apiKey, experiments }: Settings) {
     }
   }
 
-  const report = () => ({ answered, failures })
+  const report = () => ({ answered, repeated, failures })
   return {
     report,
     async finish() {

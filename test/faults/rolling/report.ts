@@ -24,7 +24,7 @@ export function renderRolling(result: RollingResult, terminal: Terminal): string
       `${toText(acknowledged.points)} points and ${toText(acknowledged.lines)} lines of output ` +
         `in ${toText(acknowledged.requests)} requests`,
     ),
-    toLine('read meanwhile', `${toText(reads.answered)} times`),
+    toLine('read meanwhile', `${toText(reads.answered)} times, ${toText(reads.repeated)} of them sent again`),
     toLine('refused, failed', verdict),
     ...renderVerified(verified, terminal),
     ...listDifferences(verified, []).map((it) => `  ${it}`),

@@ -161,9 +161,11 @@ async function untilReady(endpoints: Endpoints | undefined, url: string) {
   }, readyMsMax)
 }
 
+const isTimeout = (warning: string) => /time-?out/i.test(warning)
+
 /**
  * Every write and read that was rejected or failed, and every process that ended by itself, with what the processes said; empty when
- * there is none.
+ * there is none. A read may be asked to come again if a store of a busy machine took too long, and for nothing else.
  */
 export function listRefusals({
   answers,
@@ -180,6 +182,8 @@ export function listRefusals({
     ...unexpected,
     ...Object.entries(reads.failures).map(([said, count]) => `${count} reads failed: ${said}`),
     ...unexpectedEnds,
+    ...(reads.repeated > 0 && !warnings.some(isTimeout) ? [`${reads.repeated} reads were asked to come again`] : []),
+    ...warnings.filter((it) => it.includes('does not answer') && !isTimeout(it)),
   ]
   return found.length === 0 ? [] : [...found, ...warnings]
 }
