@@ -154,15 +154,21 @@ async function buildRollup(
       if (found.length === 0) continue
       stats.push(...found)
       const grids = found.map((it) => toGrid(it, last && findRolled(last, { part, name: it.name })?.center))
-      const isWhole = await insert(
-        reader,
-        source,
-        (values) => `INSERT INTO ${database}.${table} (${version}${cellColumns}, rollup, weight, least, most)
-          SELECT ${version}${cellColumns}, ${id}, weight, least, most
-          FROM (SELECT ${model.modelId} AS model_id, ${eventKinds[model.kind]} AS kind, ${code} AS part, *
-            FROM (${selectCounts(values, grids)}))`,
-      )
-      if (!isWhole) return 'merged meanwhile'
+      for (const some of Map.groupBy(grids, (it) => it.hasTexts).values()) {
+        const isWhole = await insert(
+          reader,
+          inRange(valueRows(model, { part, names: some.map((it) => it.name) }, emptyCatalog)),
+          (values) => `INSERT INTO ${database}.${table} (${version}${cellColumns}, rollup, weight, least, most)
+            SELECT ${version}${cellColumns}, ${id}, weight, least, most
+            FROM (SELECT ${model.modelId} AS model_id, ${eventKinds[model.kind]} AS kind, ${code} AS part, *
+              FROM (${selectCounts(
+                values,
+                some,
+                versions.map((it) => it.version),
+              )}))`,
+        )
+        if (!isWhole) return 'merged meanwhile'
+      }
     }
   }
   const ofRollup = `${ofModel(model)} AND rollup = ${id}`

@@ -1,4 +1,4 @@
-import { categoriesMax, featureIndex, hashOf, isNumber, literal, rounded } from '../expressions.ts'
+import { categoriesMax, featureIndex, hashOf, isNumber, literal, quote, rounded } from '../expressions.ts'
 
 /** The SQL that counts values into the cells of a rollup: equal values, or such that are rounded or hashed to the same. */
 
@@ -6,7 +6,10 @@ import { categoriesMax, featureIndex, hashOf, isNumber, literal, rounded } from 
 const numbersMax = 10_000
 
 /** What the values of a feature in a range are like. */
-export type FeatureStats = Record<'name' | 'all' | 'dead' | 'first' | 'last' | 'numbers' | 'categories', string> & {
+export type FeatureStats = Record<
+  'name' | 'all' | 'dead' | 'first' | 'last' | 'numbers' | 'categories' | 'texts',
+  string
+> & {
   sample: number[]
 }
 
@@ -14,6 +17,7 @@ export type FeatureStats = Record<'name' | 'all' | 'dead' | 'first' | 'last' | '
 export const selectStats = (values: string) => `SELECT name, count() AS all, countIf(is_dead) AS dead,
     min(timestamp) AS first, max(timestamp) AS last,
     uniqIf(number, ${isNumber}) AS numbers, uniqIf(text, type = 4) AS categories,
+    countIf(text != '') AS texts,
     arraySort(groupArraySampleIf(999, 1)(number, ${isNumber} AND isFinite(number))) AS sample FROM ${values} GROUP BY name`
 
 /** How the values of a feature are counted. */
@@ -22,16 +26,18 @@ export type Grid = {
   /** Numbers are rounded around it; undefined when each is counted. */
   center: number | undefined
   isHashed: boolean
+  /** Whether a value has a text: a category, or the digits of a large integer. */
+  hasTexts: boolean
 }
 
 /** Many different numbers are rounded; around the center of the rollup `before`, if that is still among them. */
-export function toGrid({ name, sample, numbers, categories }: FeatureStats, before: number | undefined): Grid {
+export function toGrid({ name, sample, numbers, categories, texts }: FeatureStats, before: number | undefined): Grid {
   const at = (share: number) => sample[Math.floor(share * (sample.length - 1))] ?? 0
   const [low, middle, high] = [at(0.25), at(0.5), at(0.75)]
   const isNear = before !== undefined && Math.abs(before - middle) <= 8 * (high - low)
-  const isHashed = Number(categories) > categoriesMax
-  if (Number(numbers) <= numbersMax) return { name, center: undefined, isHashed }
-  return { name, center: isNear ? before : toCenter(middle, high - low), isHashed }
+  const shape = { name, isHashed: Number(categories) > categoriesMax, hasTexts: texts !== '0' }
+  if (Number(numbers) <= numbersMax) return { ...shape, center: undefined }
+  return { ...shape, center: isNear ? before : toCenter(middle, high - low) }
 }
 
 /** A number near the middle that other ranges of the same events are likely to get as well, so that rollups can be added up. */
@@ -41,24 +47,30 @@ function toCenter(middle: number, spread: number): number {
   return Number.isFinite(center) ? center : middle
 }
 
-/** Counts the values of features by version. */
-export function selectCounts(values: string, grids: Grid[]): string {
-  const f = featureIndex(grids.map((it) => it.name))
+/**
+ * Counts the values of features by version. All have texts, or none: without texts a cell is known by a few bytes, and counting takes
+ * half the time. Values of other versions are left out.
+ */
+export function selectCounts(values: string, grids: Grid[], versions: readonly string[]): string {
+  const names = grids.map((it) => it.name)
+  const [f, v] = [featureIndex(names), `toUInt16(indexOf([${versions.map(quote)}], toString(version)))`]
   const centers = `[${grids.map((it) => literal(it.center ?? 0))}]::Array(Float64)`
   const isRounded = `[${grids.map((it) => it.center !== undefined)}][f + 1]`
   const isHashed = `[${grids.map((it) => it.isHashed)}][f + 1]`
   const x = `if(${isRounded} AND ${isNumber} AND isFinite(number), ${rounded(`${centers}[f + 1]`)}, number)`
   const text = `multiIf(${isRounded} AND ${isNumber}, '', ${isHashed} AND type = 4, ${hashOf('toString(text)')}, toString(text))`
+  const hasTexts = grids.some((it) => it.hasTexts)
+  const cell = `f, v, type, x${hasTexts ? ', t' : ''}`
   // The exact bounds are kept of all rounded numbers together: those of each cell would take as much room as the values.
-  const ofAlike = 'OVER (PARTITION BY f, version, type IN (1, 2) AND isFinite(x))'
-  return `SELECT name, version, type, x AS number, t AS text, weight,
-      toUInt8(${isRounded} AND type IN (1, 2) AND isFinite(x)) AS is_rounded,
+  const ofAlike = 'OVER (PARTITION BY f, v, type IN (1, 2) AND isFinite(x))'
+  return `SELECT [${names.map(quote)}][f + 1] AS name, [${versions.map(quote)}][v] AS version, type, x AS number,
+      ${hasTexts ? 't' : "''"} AS text, weight, toUInt8(${isRounded} AND type IN (1, 2) AND isFinite(x)) AS is_rounded,
       if(${isRounded}, ${centers}[f + 1], 0) AS center, toUInt8(${isHashed} AND type = 4) AS is_hashed,
       if(low = min(low) ${ofAlike}, low, x) AS least, if(high = max(high) ${ofAlike}, high, x) AS most
     FROM (
-      SELECT name, f, version, type, x, t, count() AS weight, min(value) AS low, max(value) AS high
+      SELECT ${cell}, count() AS weight, min(value) AS low, max(value) AS high
       FROM (
-        SELECT name, f, version, type, number AS value, ${x} AS x, ${text} AS t
-        FROM (SELECT *, ${f} AS f FROM ${values}) WHERE NOT is_dead)
-      GROUP BY name, f, version, type, x, t)`
+        SELECT f, ${v} AS v, type, number AS value, ${x} AS x${hasTexts ? `, ${text} AS t` : ''}
+        FROM (SELECT *, ${f} AS f FROM ${values}) WHERE NOT is_dead AND v != 0)
+      GROUP BY ${cell})`
 }
