@@ -131,7 +131,8 @@ export function openClickHouse({
       query: string,
       { isWhole, signal, given }: { isWhole: boolean; signal: AbortSignal; given?: GivenRows },
     ): Promise<{ stream: Readable; rows: number | undefined }> {
-      const takeSlice = slices()
+      // Its rows come of queries that take turns themselves: they would wait for the slice that waits for them.
+      const takeSlice = given ? undefined : slices()
       const endFirst = (await takeSlice?.(firstSliceMs, signal)) ?? (() => undefined)
       const answer = await nameTemporary(
         exports.exec({

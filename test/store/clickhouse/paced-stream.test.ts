@@ -1,8 +1,11 @@
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { expect, it } from 'vitest'
+import { toClickHouse } from '../../../cli/settings.ts'
+import { openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { paceStream, type TakeSlice } from '../../../store/clickhouse/paced-stream.ts'
 import { eventually } from '../../kit/eventually.ts'
+import { storesWith } from '../../kit/service.ts'
 
 const { signal } = new AbortController()
 /** More than the system buffers. */
@@ -44,6 +47,19 @@ it('has its first slice until it was read beyond what the system buffers, and th
   expect(read).toBeLessThan(200)
   resolve(() => undefined)
   expect((await whole).equals(Buffer.concat(chunks))).toBe(true)
+})
+
+it('an export of given rows needs no slice, which the queries that give them may be waiting for', async () => {
+  const clickhouse = openClickHouse({
+    ...toClickHouse(storesWith('postgres')),
+    slices: () => () => Promise.reject(new Error('not asked for')),
+  })
+  const given = { structure: 'x UInt8', lines: Readable.from(['{"x":1}\n{"x":2}\n'], { objectMode: false }) }
+  const whole = { isWhole: true, signal }
+  const { stream } = await clickhouse.streamExport('SELECT sum(x) FROM given FORMAT CSV', { ...whole, given })
+  expect(String(await buffer(stream))).toBe('3\n')
+  await expect(clickhouse.streamExport('SELECT 1 FORMAT CSV', whole)).rejects.toThrow('not asked for')
+  await clickhouse.close()
 })
 
 it('gives its first slice back when it has ended, failed or been destroyed', async () => {
