@@ -232,6 +232,19 @@ export type Segment = { segmentId: string; name: string; filters: Filter[]; user
 
 export const segments = (name: Name) => read<{ segments: Segment[] }>('segments', name)
 
+/**
+ * Reads the list anew, and nothing else: the other segments and the versions are as they were. What was read of an earlier segment
+ * of the name that was added is forgotten.
+ */
+export function refreshSegments(client: QueryClient, name: Name, added?: string): Promise<void> {
+  const isOfIt = (part: unknown) =>
+    typeof part === 'object' && part !== null && 'segment' in part && part.segment === added
+  if (added !== undefined) {
+    client.removeQueries({ queryKey: keyOf(name), predicate: (it) => it.queryKey.some(isOfIt) })
+  }
+  return client.invalidateQueries({ queryKey: segments(name).queryKey })
+}
+
 /** How many events meet some filters that are not saved. */
 export const countOfFilters = async (name: Name, filters: Filter[], signal: AbortSignal) => {
   const query = { ...name, filters: JSON.stringify(filters) }

@@ -7,7 +7,7 @@ import {
   driftMap,
   type Name,
   quality as qualityQuery,
-  refreshMonitored,
+  refreshSegments,
   type Segment,
   type Time,
   type VersionCounts,
@@ -86,7 +86,7 @@ export function CompareTab({ name, time, hasReference, versions, segments }: Pro
           onClose={() => setDeleted(undefined)}
           onSubmit={async () => {
             await deleteSegment(name, deleted.segmentId)
-            await refreshMonitored(client, name)
+            await refreshSegments(client, name)
           }}
         >
           <p>Its events stay.</p>
