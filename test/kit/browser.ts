@@ -6,6 +6,9 @@ import { type Browser, type BrowserContext, type BrowserContextOptions, chromium
 
 const root = path.resolve(import.meta.dirname, '../..')
 
+/** Playwright's own 30 s are too few for a page of many reads on a machine that runs three other files of tests. */
+const stepMsMax = 120_000
+
 /** Why no browser runs on this machine; undefined when one does. Tests of pages are skipped with this reason. */
 export const noBrowser: string | undefined =
   process.platform !== 'linux' || process.arch !== 'x64'
@@ -44,6 +47,7 @@ export async function openBrowser() {
         ...(apiKey !== undefined && { extraHTTPHeaders: { authorization: apiKey } }),
         ...options,
       })
+      context.setDefaultTimeout(stepMsMax)
       context.on('page', (page) => watch(page, faults))
       await context.addInitScript(`addEventListener('securitypolicyviolation', (it) =>
         console.error('CSP: ' + it.violatedDirective + ' ' + it.blockedURI + ' ' + it.sourceFile + ':' + it.lineNumber))`)
