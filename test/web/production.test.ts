@@ -188,13 +188,31 @@ describe.skipIf(noBrowser)(`models in production (${noBrowser ?? 'in Chromium'})
       .getByText(/^[\d,]+ events meet it$/)
       .waitFor()
     await expectAccessible(page)
+    // Its reads reach the service after it was deleted, and before the list without it.
+    const deleted = Promise.withResolvers<void>()
+    const read = Promise.withResolvers<void>()
+    const isOfIt = (url: URL) => url.searchParams.get('segment') === attack
+    await page.route(isOfIt, async (it) => {
+      await deleted.promise
+      await it.continue().catch(() => undefined)
+    })
     await dialog().getByRole('button', { name: 'Save segment' }).click()
     await page.getByRole('link', { name: attack }).waitFor()
     await page.getByText('ink < 0.2').waitFor()
     await expectAccessible(page)
     await page.getByRole('button', { name: `Delete ${attack}` }).click()
+    await page.route(/\/mpm\/v2\/segments\?/, async (it) => {
+      await read.promise
+      await it.continue()
+    })
+    const answer = page.waitForResponse((it) => it.request().method() === 'DELETE')
     await dialog().getByRole('button', { name: 'Delete segment' }).click()
+    await answer
+    deleted.resolve()
+    await page.waitForTimeout(500)
+    read.resolve()
     await page.getByRole('link', { name: attack }).waitFor({ state: 'detached' })
+    await page.unrouteAll()
     await page.getByRole('link', { name: '1.0.0' }).click()
     await map().waitFor()
     expect(search().get('version')).toBe('1.0.0')

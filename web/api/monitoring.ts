@@ -1,4 +1,4 @@
-import { type QueryClient, queryOptions } from '@tanstack/react-query'
+import { type Query, type QueryClient, queryOptions } from '@tanstack/react-query'
 import { ApiError, baseUrl, call, readAtRoot } from './http.ts'
 
 /** Models in production. Times are in milliseconds since the Unix epoch. */
@@ -232,18 +232,16 @@ export type Segment = { segmentId: string; name: string; filters: Filter[]; user
 
 export const segments = (name: Name) => read<{ segments: Segment[] }>('segments', name)
 
-/**
- * Reads the list anew, and nothing else: the other segments and the versions are as they were. What was read of an earlier segment
- * of the name that was added is forgotten.
- */
-export function refreshSegments(client: QueryClient, name: Name, added?: string): Promise<void> {
-  const isOfIt = (part: unknown) =>
-    typeof part === 'object' && part !== null && 'segment' in part && part.segment === added
-  if (added !== undefined) {
-    client.removeQueries({ queryKey: keyOf(name), predicate: (it) => it.queryKey.some(isOfIt) })
-  }
-  return client.invalidateQueries({ queryKey: segments(name).queryKey })
-}
+/** What was read of the events of a segment. */
+const ofSegment = (name: Name, segment: string) => ({
+  queryKey: keyOf(name),
+  predicate: ({ queryKey }: Query) =>
+    queryKey.some((it) => typeof it === 'object' && it !== null && 'segment' in it && it.segment === segment),
+})
+
+/** Reads the list anew, and nothing else: the other segments and the versions are as they were. */
+const refreshSegments = (client: QueryClient, name: Name) =>
+  client.invalidateQueries({ queryKey: segments(name).queryKey })
 
 /** How many events meet some filters that are not saved. */
 export const countOfFilters = async (name: Name, filters: Filter[], signal: AbortSignal) => {
@@ -252,11 +250,25 @@ export const countOfFilters = async (name: Name, filters: Filter[], signal: Abor
   return counts.reduce((sum, it) => sum + it.events, 0)
 }
 
-export const addSegment = (name: Name, segment: { name: string; filters: Filter[] }) =>
-  call('POST', `${root}/segments`, { ...name, ...segment })
+/** What was read of an earlier segment of this name is forgotten. */
+export async function addSegment(client: QueryClient, name: Name, segment: { name: string; filters: Filter[] }) {
+  await call('POST', `${root}/segments`, { ...name, ...segment })
+  client.removeQueries(ofSegment(name, segment.name))
+  await refreshSegments(client, name)
+}
 
-export const deleteSegment = ({ workspaceName }: Name, segmentId: string) =>
-  call('DELETE', `${root}/segments/${encodeURIComponent(segmentId)}?${new URLSearchParams({ workspaceName })}`)
+/** Reads of it that are under way end first: they would find it gone. */
+export async function deleteSegment(client: QueryClient, name: Name, { segmentId, name: segment }: Segment) {
+  const { workspaceName } = name
+  await client.cancelQueries(ofSegment(name, segment))
+  try {
+    await call('DELETE', `${root}/segments/${encodeURIComponent(segmentId)}?${new URLSearchParams({ workspaceName })}`)
+  } catch (error) {
+    void client.invalidateQueries(ofSegment(name, segment))
+    throw error
+  }
+  await refreshSegments(client, name)
+}
 
 export type Rule = {
   alertId: string

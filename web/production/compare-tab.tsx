@@ -7,7 +7,6 @@ import {
   driftMap,
   type Name,
   quality as qualityQuery,
-  refreshSegments,
   type Segment,
   type Time,
   type VersionCounts,
@@ -84,10 +83,7 @@ export function CompareTab({ name, time, hasReference, versions, segments }: Pro
           action="Delete segment"
           danger
           onClose={() => setDeleted(undefined)}
-          onSubmit={async () => {
-            await deleteSegment(name, deleted.segmentId)
-            await refreshSegments(client, name)
-          }}
+          onSubmit={() => deleteSegment(client, name, deleted)}
         >
           <p>Its events stay.</p>
         </FormDialog>

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useId, useState } from 'react'
-import { addSegment, countOfFilters, driftMap, type Filter, type Name, refreshSegments } from '../api/monitoring.ts'
+import { addSegment, countOfFilters, driftMap, type Filter, type Name } from '../api/monitoring.ts'
 import { Button, IconButton } from '../kit/button.tsx'
 import { FormDialog } from '../kit/dialog.tsx'
 import { Input, Select, TextField } from '../kit/field.tsx'
@@ -59,10 +59,7 @@ export function AddSegment({ name, hasReference, onClose }: Props) {
       width={560}
       canSubmit={title.trim() !== '' && filters !== undefined}
       onClose={onClose}
-      onSubmit={async () => {
-        await addSegment(name, { name: title.trim(), filters: filters ?? [] })
-        await refreshSegments(client, name, title.trim())
-      }}
+      onSubmit={() => addSegment(client, name, { name: title.trim(), filters: filters ?? [] })}
     >
       <TextField label="Name" maxLength={200} value={title} onChange={(event) => setTitle(event.target.value)} />
       <datalist id={listId}>
