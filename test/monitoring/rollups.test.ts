@@ -125,6 +125,16 @@ it('what is summed up reads as it did before, in windows, by version and beside 
   expect(await model.readAll()).toEqual(before)
 })
 
+it('so do events of more versions than a statement can name', async () => {
+  const model = await aModel()
+  await model.write(toEvents(someValues(400)).map((it, at) => ({ ...it, version: String(at % 120) })))
+  const ofVersion = () => read('features', { modelName: model.modelName, modelVersion: '7' })
+  const before = [await model.readFeatures(), await ofVersion()]
+  expect(await model.roll()).toBe(1)
+  expect(await model.countCurrent()).toBe(400)
+  expect([await model.readFeatures(), await ofVersion()]).toEqual(before)
+})
+
 const tables = [...storedEvents.tables, ...storedValues.tables]
 
 /** Merges in the middle of the work would put rollups off, and hide some from a look. */

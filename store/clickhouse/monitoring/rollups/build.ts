@@ -141,6 +141,7 @@ async function buildRollup(
   const findRolled = await reader.rolledFeatures(model, last ? [last] : [])
 
   const id = createRollupId()
+  const versionNames = versions.map((it) => it.version)
   const hasVersions = versions.length > 1
   const [table, version] = hasVersions ? [rollupVersionValuesTable, 'version, '] : [rollupValuesTable, '']
   const stats: FeatureStats[] = []
@@ -149,23 +150,19 @@ async function buildRollup(
     for (let at = 0; at < ofPart.length; at += featuresAtOnce) {
       if (stop?.aborted) return 'left'
       const names = ofPart.slice(at, at + featuresAtOnce)
-      const source = inRange(valueRows(model, { part, names }, emptyCatalog))
-      const found = await reader.read<FeatureStats>([source], ([values]) => selectStats(values as string))
+      const valuesOf = (some: string[]) => inRange(valueRows(model, { part, names: some }, emptyCatalog))
+      const found = await reader.read<FeatureStats>([valuesOf(names)], ([values]) => selectStats(values as string))
       if (found.length === 0) continue
       stats.push(...found)
       const grids = found.map((it) => toGrid(it, last && findRolled(last, { part, name: it.name })?.center))
       for (const some of Map.groupBy(grids, (it) => it.hasTexts).values()) {
         const isWhole = await insert(
           reader,
-          inRange(valueRows(model, { part, names: some.map((it) => it.name) }, emptyCatalog)),
+          valuesOf(some.map((it) => it.name)),
           (values) => `INSERT INTO ${database}.${table} (${version}${cellColumns}, rollup, weight, least, most)
             SELECT ${version}${cellColumns}, ${id}, weight, least, most
             FROM (SELECT ${model.modelId} AS model_id, ${eventKinds[model.kind]} AS kind, ${code} AS part, *
-              FROM (${selectCounts(
-                values,
-                some,
-                versions.map((it) => it.version),
-              )}))`,
+              FROM (${selectCounts(values, some, versionNames)}))`,
         )
         if (!isWhole) return 'merged meanwhile'
       }

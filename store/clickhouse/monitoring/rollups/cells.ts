@@ -47,13 +47,19 @@ function toCenter(middle: number, spread: number): number {
   return Number.isFinite(center) ? center : middle
 }
 
+/** More versions than this are not named in a statement, whose length is limited: anybody may report as many as events. */
+const versionsNamedMax = 100
+
 /**
  * Counts the values of features by version. All have texts, or none: without texts a cell is known by a few bytes, and counting takes
- * half the time. Values of other versions are left out.
+ * half the time. Values of other versions than those given may be left out.
  */
 export function selectCounts(values: string, grids: Grid[], versions: readonly string[]): string {
   const names = grids.map((it) => it.name)
-  const [f, v] = [featureIndex(names), `toUInt16(indexOf([${versions.map(quote)}], toString(version)))`]
+  const f = featureIndex(names)
+  const areNamed = versions.length <= versionsNamedMax
+  const named = `[${versions.map(quote)}]`
+  const v = areNamed ? `toUInt8(indexOf(${named}, toString(version)))` : 'version'
   const centers = `[${grids.map((it) => literal(it.center ?? 0))}]::Array(Float64)`
   const isRounded = `[${grids.map((it) => it.center !== undefined)}][f + 1]`
   const isHashed = `[${grids.map((it) => it.isHashed)}][f + 1]`
@@ -63,7 +69,7 @@ export function selectCounts(values: string, grids: Grid[], versions: readonly s
   const cell = `f, v, type, x${hasTexts ? ', t' : ''}`
   // The exact bounds are kept of all rounded numbers together: those of each cell would take as much room as the values.
   const ofAlike = 'OVER (PARTITION BY f, v, type IN (1, 2) AND isFinite(x))'
-  return `SELECT [${names.map(quote)}][f + 1] AS name, [${versions.map(quote)}][v] AS version, type, x AS number,
+  return `SELECT [${names.map(quote)}][f + 1] AS name, ${areNamed ? `${named}[v]` : 'v'} AS version, type, x AS number,
       ${hasTexts ? 't' : "''"} AS text, weight, toUInt8(${isRounded} AND type IN (1, 2) AND isFinite(x)) AS is_rounded,
       if(${isRounded}, ${centers}[f + 1], 0) AS center, toUInt8(${isHashed} AND type = 4) AS is_hashed,
       if(low = min(low) ${ofAlike}, low, x) AS least, if(high = max(high) ${ofAlike}, high, x) AS most
@@ -71,6 +77,6 @@ export function selectCounts(values: string, grids: Grid[], versions: readonly s
       SELECT ${cell}, count() AS weight, min(value) AS low, max(value) AS high
       FROM (
         SELECT f, ${v} AS v, type, number AS value, ${x} AS x${hasTexts ? `, ${text} AS t` : ''}
-        FROM (SELECT *, ${f} AS f FROM ${values}) WHERE NOT is_dead AND v != 0)
+        FROM (SELECT *, ${f} AS f FROM ${values}) WHERE NOT is_dead${areNamed ? ' AND v != 0' : ''})
       GROUP BY ${cell})`
 }

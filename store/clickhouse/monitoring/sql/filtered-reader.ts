@@ -4,7 +4,7 @@ import type { EventScope } from '../scope.ts'
 import type { Source } from '../source.ts'
 import { storedEvents } from '../stored.ts'
 import type { EventKind } from '../tables.ts'
-import { isNotVoided, type ModelColumn, selectModel } from './model-table.ts'
+import { isNotVoided, listVoidedKinds, type ModelColumn, selectModel } from './model-table.ts'
 import type { Sandbox } from './sandbox.ts'
 
 type Filter = {
@@ -51,7 +51,7 @@ export function createFilteredReader(reader: EventReader, sandbox: Sandbox, filt
   async function read<Row>(sources: Source[], toQuery: (tables: string[]) => string): Promise<Row[]> {
     const models = [...new Set(sources.map((it) => it.scope.modelId))]
     const voided = new Map(
-      await Promise.all(models.map(async (it) => [it, await sandbox.listVoidedKinds(it)] as const)),
+      await Promise.all(models.map(async (it) => [it, await listVoidedKinds(sandbox, it)] as const)),
     )
     const selects = sources.map((it) => selectSource(it, voided.get(it.scope.modelId) ?? new Set()))
     return await sandbox.rows<Row>(toQuery(selects), [modelId, ...others])

@@ -1,7 +1,7 @@
 import { windowIndex } from '../expressions.ts'
 import type { EventScope, Windows } from '../scope.ts'
 import { SqlRefused } from './errors.ts'
-import { type ModelColumn, selectModel } from './model-table.ts'
+import { listVoidedKinds, type ModelColumn, selectModel } from './model-table.ts'
 import type { CheckedQuery, Sandbox, SqlTable } from './sandbox.ts'
 
 /** SQL of callers on the table of a model, which they call MODEL. */
@@ -17,7 +17,7 @@ const functions = [
 const names = ['MODEL', 'model', 'Model']
 
 async function selectTable(sandbox: Sandbox, scope: EventScope, columns: ModelColumn[]): Promise<string> {
-  const voided = await sandbox.listVoidedKinds(scope.modelId)
+  const voided = await listVoidedKinds(sandbox, scope.modelId)
   return selectModel({ database: sandbox.database, scope, columns, voided })
 }
 

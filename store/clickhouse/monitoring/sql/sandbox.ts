@@ -3,7 +3,6 @@ import { text } from 'node:stream/consumers'
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { clusterReadSettings } from '../../cluster/layout.ts'
 import type { ClickHouse } from '../../connection.ts'
-import { type EventKind, eventKinds, tombstonesTable } from '../tables.ts'
 import { findForbidden, findForbiddenInCondition, hasAsterisk } from './allowed.ts'
 import { SqlRefused, SqlTooLarge } from './errors.ts'
 import { sqlTokensTable, sqlViews, tokensSetting } from './views.ts'
@@ -153,18 +152,6 @@ export function openSandbox({
           ? `CLICKHOUSE_SQL_URL: its user may do more than read the views of models: revoke "${wrong}"`
           : `CLICKHOUSE_SQL_URL: its user lacks "${missing}${address.username}"`,
       )
-    },
-
-    /**
-     * The kinds of events of a model with some that are void. Most models have none; to ask for them in each of the places where a
-     * question reads events takes longer than the answer.
-     */
-    async listVoidedKinds(model: bigint): Promise<ReadonlySet<EventKind>> {
-      const rows = await clickhouse.rows<{ kind: number }>(
-        `SELECT DISTINCT kind FROM ${database}.${tombstonesTable.name} WHERE model_id = ${model}`,
-      )
-      const found = new Set(rows.map((it) => it.kind))
-      return new Set((Object.keys(eventKinds) as EventKind[]).filter((it) => found.has(eventKinds[it])))
     },
 
     /** @throws SqlRefused with the reason */
