@@ -87,7 +87,7 @@ export const testMasterKey = Buffer.alloc(32, 7).toString('base64')
 const testSettings = {
   SVC_PORT: '0',
   SVC_MASTER_KEY: testMasterKey,
-  // Analysing a question takes a second where four files of tests share two cores, and that counts.
+  // Analysing a question takes a second on two cores, ten where others are busy, and that counts.
   SVC_SQL_SECONDS_MAX: '120',
 }
 

@@ -8,8 +8,8 @@ const pauseMsMax = 200
 const repeatMs = 2_000
 
 /**
- * Reads experiments all the time: one reader per URL, over keep-alive connections. A read that is answered "send it again in a moment"
- * is sent again once, as clients do.
+ * Reads experiments all the time: one reader per URL, over keep-alive connections. A read that is answered that a
+ * store is away is sent again once, as clients do.
  */
 export function runReaders({ urls, apiKey, experiments }: Settings) {
   let isOver = false
@@ -22,7 +22,7 @@ export function runReaders({ urls, apiKey, experiments }: Settings) {
       const path = ['metadata', 'metrics/summary', 'output'][count % 3]
       const address = `${url}/api/rest/v2/experiment/${path}?experimentKey=${key}`
       let reason = await read(address)
-      if (reason?.startsWith('HTTP 503')) {
+      if (reason?.startsWith('HTTP 503') && reason.includes('A store of the service does not answer.')) {
         repeated++
         await sleep(repeatMs)
         reason = await read(address)

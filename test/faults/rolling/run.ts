@@ -165,14 +165,20 @@ const isTimeout = (warning: string) => /time-?out/i.test(warning)
 
 /**
  * Every write and read that was rejected or failed, and every process that ended by itself, with what the processes said; empty when
- * there is none. A read may be asked to come again if a store of a busy machine took too long, and for nothing else.
+ * there is none.
+ *
+ * @param isBusy on a machine that runs other tests a read may be asked to come again if a store took too long, and for nothing else
  */
-export function listRefusals({
-  answers,
-  reads,
-  unexpectedEnds,
-  warnings,
-}: Pick<RollingResult, 'answers' | 'reads' | 'unexpectedEnds' | 'warnings'>): string[] {
+export function listRefusals(
+  {
+    answers,
+    reads,
+    unexpectedEnds,
+    warnings,
+  }: Pick<RollingResult, 'answers' | 'reads' | 'unexpectedEnds' | 'warnings'>,
+  isBusy = false,
+): string[] {
+  const isExcused = isBusy && warnings.some(isTimeout)
   const { statuses, refusals, unanswered, unexpected } = answers
   const { 200: _, ...others } = statuses
   const found = [
@@ -182,7 +188,7 @@ export function listRefusals({
     ...unexpected,
     ...Object.entries(reads.failures).map(([said, count]) => `${count} reads failed: ${said}`),
     ...unexpectedEnds,
-    ...(reads.repeated > 0 && !warnings.some(isTimeout) ? [`${reads.repeated} reads were asked to come again`] : []),
+    ...(reads.repeated > 0 && !isExcused ? [`${reads.repeated} reads were asked to come again`] : []),
     ...warnings.filter((it) => it.includes('does not answer') && !isTimeout(it)),
   ]
   return found.length === 0 ? [] : [...found, ...warnings]
