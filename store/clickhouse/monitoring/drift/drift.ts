@@ -3,13 +3,14 @@ import type { EventReader } from '../reader.ts'
 import { type Catalog, findCatalog } from '../rollups/catalog.ts'
 import { type EventScope, inWindows, type Windows } from '../scope.ts'
 import type { Source } from '../source.ts'
+import { type BinCount, type Measures, noMeasures, toMeasures } from './measures.ts'
 import type { Profile, Reference } from './profiles.ts'
 import { openSide } from './sides.ts'
-import { selectCrowded, selectDrift } from './sql.ts'
+import { missingBin, selectCrowded, selectDrift } from './sql.ts'
 
 /**
- * Measures how far the values of features in windows are from those of a reference. ClickHouse computes all of it, over counts
- * of equal values or categories of both sides.
+ * Measures how far the values of features in windows are from those of a reference, over counts of equal values or categories of both
+ * sides. ClickHouse counts them by bin and compares numbers; what follows from the counts of bins is computed here.
  *
  * Bins are made of the reference alone and are the same for every window: its deciles, with the outer ones open; or, if it
  * has few different numbers, each of them and each gap between them. Missing values are a bin, and so are values of another
@@ -17,7 +18,7 @@ import { selectCrowded, selectDrift } from './sql.ts'
  */
 
 /** One feature in one window, compared with the reference. A measure that cannot be computed is null. */
-export type Drift = {
+export type Drift = { [Name in keyof Measures]: number | null } & {
   window: number
   /** Values of the feature's own type: finite numbers, or categories. */
   referenceValues: number
@@ -27,12 +28,6 @@ export type Drift = {
   /** Values of another type than the reference has, and infinities. */
   otherTypes: number
   infinite: number
-  psi: number | null
-  jensenShannon: number | null
-  /** Of the window from the reference, natural logarithm. */
-  kullbackLeibler: number | null
-  /** Half the sum of the differences of shares: the earth mover's distance if all bins are equally far from each other. */
-  totalVariation: number | null
   kolmogorovSmirnov: number | null
   wasserstein: number | null
   /** Whether values were compared as they are, or rounded or hashed. */
@@ -74,9 +69,9 @@ export async function measureDrift(
   const found = new Map<Profile, Drift[]>(profiles.map((it) => [it, []]))
   await runInPairs(batches, async ({ type, some }) => {
     const rows = await compare(reader, { ...comparison, catalogs }, some, type)
-    for (const { f, ...row } of rows) {
-      const profile = some[Number(f)] as Profile
-      found.get(profile)?.push(toDrift(row, profile))
+    for (const row of rows) {
+      const profile = some[Number(row.f)] as Profile
+      found.get(profile)?.push(toDrift(row, profile, comparison))
     }
   })
   return found
@@ -113,14 +108,8 @@ type DriftRow = {
   keys: number[]
   rb: string[]
   cb: string[]
-  refMissing: string
-  missing: string
-  psi: number | null
-  js: number | null
-  kl: number | null
-  tv: number | null
   ks: number | null
-  wasserstein: number | null
+  distance: number | null
   isExact: number
   rn: string
   cn: string
@@ -149,7 +138,7 @@ async function compare(reader: EventReader, comparison: Compared, profiles: Prof
   return await reader.read<DriftRow>([...refSources, ...curSources], (tables) => {
     const bySide = { reference: tables.slice(0, refSources.length), current: tables.slice(refSources.length) }
     const form = type === 'numeric' ? { type, isExact, centers } : { type, hashes }
-    return selectDrift(bySide, { profiles, form, windows, events: { reference: reference.events, current: events } })
+    return selectDrift(bySide, { profiles, form, windows })
   })
 }
 
@@ -160,31 +149,44 @@ async function findCrowded(reader: EventReader, sources: Source[], profiles: Pro
 
 const sum = (numbers: number[]) => numbers.reduce((total, it) => total + it, 0)
 
-function toDrift(row: Omit<DriftRow, 'f'>, { edges, isDeciles }: Profile): Drift {
-  const bins = row.keys.map((key, at) => ({
-    ...toBounds(Number(key), edges, isDeciles),
-    key: Number(key),
-    reference: Number(row.rb[at]),
+function toDrift(row: DriftRow, { edges, isDeciles, deviation }: Profile, { reference, events }: Comparison): Drift {
+  const window = Number(row.w)
+  const [referenceValues, values] = [Number(row.rn), Number(row.cn)]
+  const counts = row.rb.map((it, at) => ({
+    // Categories have no keys.
+    key: Number(row.keys[at] ?? 0),
+    reference: Number(it),
     current: Number(row.cb[at]),
   }))
+  const present = counts.map(({ key, ...it }) => (key === missingBin ? { reference: 0, current: 0 } : it))
+  // Missing are explicit nulls and NaN, and events without a row: all events less the values of other bins.
+  const missing = {
+    reference: Math.max(0, reference.events - sum(present.map((it) => it.reference))),
+    current: Math.max(0, (events[window] ?? 0) - sum(present.map((it) => it.current))),
+  }
+  const areOnBothSides = referenceValues > 0 && values > 0
   return {
-    window: Number(row.w),
-    referenceValues: Number(row.rn),
-    values: Number(row.cn),
-    referenceMissing: Number(row.refMissing),
-    missing: Number(row.missing),
+    window,
+    referenceValues,
+    values,
+    referenceMissing: missing.reference,
+    missing: missing.current,
     otherTypes: Number(row.others),
     infinite: Number(row.infinite),
-    psi: row.psi,
-    jensenShannon: row.js,
-    kullbackLeibler: row.kl,
-    totalVariation: row.tv,
-    kolmogorovSmirnov: row.ks,
-    wasserstein: row.wasserstein,
+    ...(toMeasures([...present, missing]) ?? noMeasures),
+    kolmogorovSmirnov: areOnBothSides ? row.ks : null,
+    wasserstein: areOnBothSides && row.distance !== null ? row.distance / Math.max(deviation, deviationMin) : null,
     isExact: Boolean(row.isExact),
-    bins: bins.filter((it) => it.key >= 0).map(({ key: _, ...bin }) => bin),
+    bins: row.keys.flatMap((key, at) => {
+      if (Number(key) < 0) return []
+      const { reference, current } = counts[at] as BinCount
+      return [{ ...toBounds(Number(key), edges, isDeciles), reference, current }]
+    }),
   }
 }
+
+/** A reference that hardly deviates would make any distance large. The limit of evidently. */
+const deviationMin = 0.001
 
 function toBounds(key: number, edges: number[], isDeciles: boolean) {
   if (isDeciles) return { from: edges[key - 1] ?? null, to: edges[key] ?? null }

@@ -16,7 +16,8 @@ import type { Profile } from './profiles.ts'
 /**
  * The SQL that compares features. Both sides are read as rows with `f` (the index of the feature) and `side` (the window;
  * -1 for the reference), counted into cells of equal values, and each cell of the reference is repeated for each window. Then
- * the cells of a feature and window are counted by bin, and the measures are computed of these counts.
+ * the cells of a feature and window are counted by bin, and their distances measured. Measures of the counts alone are computed here
+ * (`measures.ts`): ClickHouse would take longer to analyze them than to read some thousand values.
  */
 
 /** How values are compared: numbers as they are or rounded around centers, categories as they are or by hash. */
@@ -27,14 +28,12 @@ type Compared = {
   profiles: Profile[]
   form: Form
   windows: Windows
-  /** The events of the reference and of each window. */
-  events: { reference: number; current: number[] }
 }
 
-/** The measures and bins of each feature in each window. @param tables values of both sides */
+/** The bins of each feature in each window, and the distances of its numbers. @param tables values of both sides */
 export function selectDrift(
   tables: { reference: string[]; current: string[] },
-  { profiles, form, windows, events }: Compared,
+  { profiles, form, windows }: Compared,
 ): string {
   const f = featureIndex(profiles.map((it) => it.name))
   const select = (side: string) => (table: string) =>
@@ -45,7 +44,7 @@ export function selectDrift(
   const spread = `SELECT f, arrayJoin(if(side = -1, range(toInt32(${countWindows(windows)})), [side])) AS w, * EXCEPT (f, side, c),
       if(side = -1, c, 0) AS rc, if(side = -1, 0, c) AS cc FROM (${cells})`
   const counted = form.type === 'numeric' ? countNumbers(spread, form.isExact) : countByCategory(spread, form.hashes)
-  return selectMeasures(counted, events, profiles)
+  return `${counted} ORDER BY f, w`
 }
 
 /** The indexes of the features whose values have too many categories to count each. */
@@ -55,7 +54,7 @@ export function selectCrowded(tables: string[], profiles: Profile[]): string {
   return `SELECT f FROM (${all}) GROUP BY f HAVING uniq(text) > ${categoriesMax}`
 }
 
-const missingBin = -1
+export const missingBin = -1
 const otherBin = -2
 
 /**
@@ -123,43 +122,6 @@ function countByCategory(cells: string, hashes: boolean[]): string {
     FROM (SELECT f, w, x, sum(rc) AS rc, sum(cc) AS cc FROM (${cells}) GROUP BY f, w, x) GROUP BY f, w`
 }
 
-/**
- * The measures of such counts: PSI, Jensen-Shannon, Kullback-Leibler and total variation over the shares of bins. Missing values are a bin too; a bin that is
- * empty on both sides is left out.
- */
-function selectMeasures(counted: string, events: Compared['events'], profiles: Profile[]): string {
-  const norms = profiles.map((it) => literal(Math.max(it.deviation, deviationMin)))
-  const least = (shares: string) => `arrayMin(arrayFilter(it -> it > 0, ${shares}))`
-  const filled = (shares: string, least: string) =>
-    `arrayMap(it -> if(it > 0, it, if(${least} <= 0.0001, ${least} / 1e6, 0.0001)), ${shares})`
-  // Missing are explicit nulls and NaN, and events without a row: all events less the values of other bins.
-  const present = (bins: string) => `arrayMap((k, it) -> if(k = ${missingBin}, 0, toInt64(it)), ks0, ${bins})`
-  const lost = (present: string, total: string) => `greatest(toInt64(${total}) - arraySum(${present}), 0)`
-  return `SELECT f, w, keys, rb, cb, toString(refLost) AS refMissing, toString(lost) AS missing,
-      if(rt = 0 OR ct = 0, nan, arraySum((a, b) -> (a - b) * log(a / b), pf, qf)) AS psi,
-      if(rt = 0 OR ct = 0, nan, sqrt(greatest(arraySum((a, b) ->
-        if(a > 0, a * log(2 * a / (a + b)), 0) + if(b > 0, b * log(2 * b / (a + b)), 0), p, q), 0) / 2)) AS js,
-      if(rt = 0 OR ct = 0, nan, arraySum((a, b) -> b * log(b / a), pf, qf)) AS kl,
-      if(rt = 0 OR ct = 0, nan, arraySum((a, b) -> abs(a - b), p, q) / 2) AS tv,
-      if(rn = 0 OR cn = 0, nan, ks) AS ks, if(rn = 0 OR cn = 0, nan, distance / [${norms}][f + 1]) AS wasserstein,
-      isExact, rn, cn, infinite, others
-    FROM (${inSteps(counted, [
-      'if(empty(keys), arrayResize([toInt16(0)], length(rb), toInt16(0)), keys) AS ks0',
-      `${present('rb')} AS presentReference, ${present('cb')} AS presentCurrent`,
-      `${lost('presentReference', String(events.reference))} AS refLost, ${lost('presentCurrent', `[${events.current}][w + 1]`)} AS lost`,
-      'arrayPushBack(presentReference, refLost) AS r0, arrayPushBack(presentCurrent, lost) AS c0',
-      'arrayFilter((a, b) -> a + b > 0, r0, c0) AS r, arrayFilter((b, a) -> a + b > 0, c0, r0) AS c',
-      'arraySum(r) AS rt, arraySum(c) AS ct',
-      'arrayMap(it -> it / rt, r) AS p, arrayMap(it -> it / ct, c) AS q',
-      `${least('p')} AS pMin, ${least('q')} AS qMin`,
-      `${filled('p', 'pMin')} AS pf, ${filled('q', 'qMin')} AS qf`,
-    ])})
-    ORDER BY f, w`
-}
-
 /** Adds columns step by step, each in a subquery: ClickHouse would repeat the expression of an alias wherever it is used. */
 const inSteps = (query: string, steps: string[]) =>
   steps.reduce((from, columns) => `SELECT *, ${columns} FROM (${from})`, query)
-
-/** A reference that hardly deviates would make any distance large. The limit of evidently. */
-const deviationMin = 0.001
