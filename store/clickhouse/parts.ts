@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { createBatchLoader } from '../../runtime/batch-loader.ts'
 import { maxBigInt, minBigInt } from '../../runtime/bigint.ts'
 import { fromLocal, systemTable, toLocal } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
@@ -23,6 +25,17 @@ export async function listParts(clickhouse: ClickHouse, tables: readonly string[
     { database: clickhouse.database, tables: tables.map((it) => toLocal(clickhouse, it)) },
   )
   return rows.map((it) => ({ ...it, table: fromLocal(clickhouse, it.table), size: Number(it.size) }))
+}
+
+/** `listParts` for many callers at once: those that come during a query share the next one. */
+export function createPartsList(clickhouse: ClickHouse) {
+  // A query for several callers is of no single tenant, and must not end when one of them leaves.
+  const ofNobody = AsyncLocalStorage.snapshot()
+  const load = createBatchLoader((tables: string[]) =>
+    ofNobody(async () => Map.groupBy(await listParts(clickhouse, tables), (it) => it.table)),
+  )
+  return async (tables: readonly string[]): Promise<Part[]> =>
+    (await Promise.all(tables.map(load))).flatMap((it) => it ?? [])
 }
 
 /** The shard that a row is on, as an expression. */

@@ -9,7 +9,6 @@ import {
   windowIndex,
 } from './expressions.ts'
 import type { EventReader } from './reader.ts'
-import { findCatalog } from './rollups/catalog.ts'
 import { type EventScope, type FeatureName, inWindows, type Windows } from './scope.ts'
 import { countedValues } from './source.ts'
 
@@ -50,7 +49,7 @@ export async function readNumeric(
   { scope, feature, windows, events }: Distributed,
   bins: number[] | number,
 ): Promise<{ edges: number[]; windows: NumericWindow[] }> {
-  const catalog = await findCatalog(reader.clickhouse, scope)
+  const catalog = await reader.findCatalog(scope)
   const isExact = events <= exactValuesMax
   const ofTime = inWindows(scope, windows)
   const only = { part: feature.part, names: [feature.name] }
@@ -159,7 +158,7 @@ export async function readCategorical(
   { scope, feature, windows }: Distributed,
   top: number,
 ): Promise<{ categories: string[]; windows: CategoricalWindow[] }> {
-  const catalog = await findCatalog(reader.clickhouse, scope)
+  const catalog = await reader.findCatalog(scope)
   const find = await reader.rolledFeatures(scope, catalog.rollups)
   const source = countedValues(inWindows(scope, windows), { part: feature.part, names: [feature.name] }, catalog, {
     windows,

@@ -1,6 +1,6 @@
 import { windowIndex } from './expressions.ts'
 import type { EventReader } from './reader.ts'
-import { type Catalog, findCatalog } from './rollups/catalog.ts'
+import type { Catalog } from './rollups/catalog.ts'
 import { countWindows, type EventScope, inWindows, type Windows } from './scope.ts'
 import { countedEvents } from './source.ts'
 import { type EventKind, eventKinds } from './tables.ts'
@@ -13,7 +13,7 @@ export async function countEvents(
   scope: EventScope,
   known?: Catalog | undefined,
 ): Promise<EventCount> {
-  const catalog = known ?? (await findCatalog(reader.clickhouse, scope))
+  const catalog = known ?? (await reader.findCatalog(scope))
   const [row] = await reader.read<Record<'events' | 'first' | 'last' | 'received', string>>(
     [countedEvents(scope, catalog)],
     ([rows]) =>
@@ -34,7 +34,7 @@ export async function countEventsOfWindows(
   windows: Windows,
 ): Promise<number[]> {
   if (windows.events !== undefined && countWindows(windows) === 1) return [windows.events]
-  const catalog = await findCatalog(reader.clickhouse, scope)
+  const catalog = await reader.findCatalog(scope)
   const rows = await reader.read<{ w: number; events: string }>(
     [countedEvents(inWindows(scope, windows), catalog, windows)],
     ([events]) => `SELECT ${windowIndex(windows)} AS w, sum(weight) AS events FROM ${events} GROUP BY w`,
@@ -60,7 +60,7 @@ export async function countEventsOverTime(
   const counted = await Promise.all(
     (Object.keys(eventKinds) as EventKind[]).map(async (kind) => {
       const scope = { ...rest, kind, from, to }
-      const catalog = await findCatalog(reader.clickhouse, scope)
+      const catalog = await reader.findCatalog(scope)
       const rows = await reader.read<{ w: number; version: string; events: string }>(
         [countedEvents(scope, catalog, windows)],
         ([events]) =>

@@ -13,6 +13,12 @@ export const literal = (value: number) => `toFloat64('${value}')`
 
 export const ofModel = ({ modelId, kind }: ModelEvents) => `model_id = ${modelId} AND kind = ${eventKinds[kind]}`
 
+/** At least one. */
+export const ofModels = (models: ModelEvents[]) =>
+  models.length === 1
+    ? ofModel(models[0] as ModelEvents)
+    : `(model_id, kind) IN (${models.map((it) => `(${it.modelId}, ${eventKinds[it.kind]})`).join(', ')})`
+
 export const ofFeatures = ({ part, names }: FeatureNames) =>
   `part = ${valueParts[part]} AND name IN (${names.map(quote).join(', ')})`
 

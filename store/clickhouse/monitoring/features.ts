@@ -1,7 +1,6 @@
 import { countEvents, countEventsOfWindows } from './event-counts.ts'
 import { type FeatureType, featureIndex, isMissing, quote, toFeatureType, windowIndex } from './expressions.ts'
 import type { EventReader } from './reader.ts'
-import { findCatalog } from './rollups/catalog.ts'
 import { type EventScope, type FeatureName, type FeatureNames, inWindows, kindOfPart, type Windows } from './scope.ts'
 import { countedValues } from './source.ts'
 import { eventFeaturesTable, eventKinds, type ValuePart, valueParts } from './tables.ts'
@@ -56,7 +55,7 @@ export async function countFeatures(
   const counted: FeatureCounts[] = []
   for (const [part, its] of Map.groupBy(features, (it) => it.part)) {
     const ofPart = { ...scope, kind: kindOfPart(part, scope.kind) }
-    const catalog = await findCatalog(reader.clickhouse, ofPart)
+    const catalog = await reader.findCatalog(ofPart)
     const { events } = await countEvents(reader, ofPart, catalog)
     for (let at = 0; at < its.length; at += featuresAtOnce) {
       const some = its.slice(at, at + featuresAtOnce)
@@ -93,7 +92,7 @@ export async function countMissingOfWindows(
   windows: Windows,
   { part, names }: FeatureNames,
 ): Promise<{ events: number; missing: number[] }[]> {
-  const catalog = await findCatalog(reader.clickhouse, scope)
+  const catalog = await reader.findCatalog(scope)
   const counted = (await countEventsOfWindows(reader, scope, windows)).map((events) => ({
     events,
     missing: names.map(() => events),

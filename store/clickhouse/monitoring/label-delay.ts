@@ -1,7 +1,6 @@
 import { countEventsOfWindows } from './event-counts.ts'
 import { windowIndex } from './expressions.ts'
 import type { EventReader } from './reader.ts'
-import { findCatalog } from './rollups/catalog.ts'
 import { type EventScope, inWindows, type Windows } from './scope.ts'
 import { eventRows } from './source.ts'
 
@@ -26,8 +25,8 @@ export async function readDelays(
   const labelled: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
   const [counts, ofPredicted, ofLabelled] = await Promise.all([
     countEventsOfWindows(reader, scope, windows),
-    findCatalog(reader.clickhouse, predicted),
-    findCatalog(reader.clickhouse, labelled),
+    reader.findCatalog(predicted),
+    reader.findCatalog(labelled),
   ])
   const columns = 'timestamp, id_hash'
   const sources = [

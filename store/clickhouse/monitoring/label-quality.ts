@@ -1,6 +1,5 @@
 import { isMissing, windowIndex } from './expressions.ts'
 import type { EventReader } from './reader.ts'
-import { findCatalog } from './rollups/catalog.ts'
 import { type EventScope, type FeatureNames, inWindows, type Windows } from './scope.ts'
 import { countedValues, eventRows, valueRows } from './source.ts'
 
@@ -112,10 +111,7 @@ export async function readPairs<Row>(
   const predicted = inWindows(scope, windows)
   // Labels may arrive long before or after, and may name another version.
   const labelled: EventScope = { modelId: scope.modelId, kind: 'LATE_LABELS' }
-  const [ofPredicted, ofLabelled] = await Promise.all([
-    findCatalog(reader.clickhouse, predicted),
-    findCatalog(reader.clickhouse, labelled),
-  ])
+  const [ofPredicted, ofLabelled] = await Promise.all([reader.findCatalog(predicted), reader.findCatalog(labelled)])
   const value: FeatureNames = { part: 'prediction', names: [prediction] }
   const ofId = 'claim, place, id_hash'
   const sources = [

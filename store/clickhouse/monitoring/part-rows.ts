@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
-import { areAllIn, isAmong, listParts, type Part, type Range, type RangedPart, shardOf } from '../parts.ts'
+import { areAllIn, type createPartsList, isAmong, type Part, type Range, type RangedPart, shardOf } from '../parts.ts'
 import type { Rollup } from './rollups/rollup.ts'
 import { valueChunksTable } from './value-chunks.ts'
 
@@ -33,7 +33,7 @@ const countOf = (table: string) => (table === valueChunksTable.name ? 'sum(count
 const byTable = (parts: Part[]) => [...Map.groupBy(parts, (it) => it.table)]
 
 /** Finds the ranges of claims in parts, and counts their rows in rollups. Reads each part once per condition. */
-export function createPartRows(clickhouse: ClickHouse) {
+export function createPartRows(clickhouse: ClickHouse, listParts: ReturnType<typeof createPartsList>) {
   const cache = new LRUCache<string, PartRows>({ maxSize: knownMax, sizeCalculation: (it) => it.inRollups.size + 1 })
   const toKey = (part: Part, whole: string) => `${part.id} ${whole}`
   const inTurn = createTurns()
@@ -42,7 +42,7 @@ export function createPartRows(clickhouse: ClickHouse) {
   const areThere = async (rows: Rows[]) =>
     areAllIn(
       rows.flatMap((it) => it.parts),
-      await listParts(clickhouse, [...new Set(rows.flatMap((it) => it.parts.map((part) => part.table)))]),
+      await listParts([...new Set(rows.flatMap((it) => it.parts.map((part) => part.table)))]),
     )
 
   async function readRanges(unread: Rows[]): Promise<Map<Part, Range>[]> {

@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { ClickHouse } from '../connection.ts'
-import { areAllIn, findShared, listParts, type Part, type RangedPart } from '../parts.ts'
+import { areAllIn, createPartsList, findShared, type Part, type RangedPart } from '../parts.ts'
 import type { Table } from '../table.ts'
 import { createPartRows } from './part-rows.ts'
+import { createCatalogs } from './rollups/catalog.ts'
 import { type Current, createCurrentRollups } from './rollups/current.ts'
 import { createRolledFeatures } from './rollups/rolled-features.ts'
 import { type Plan, type Source, selectFinalRows, selectRows, type TablePlan, toWhole } from './source.ts'
@@ -29,7 +30,8 @@ import { type Plan, type Source, selectFinalRows, selectRows, type TablePlan, to
  */
 export function createEventReader(clickhouse: ClickHouse) {
   const { database } = clickhouse
-  const partRows = createPartRows(clickhouse)
+  const listParts = createPartsList(clickhouse)
+  const partRows = createPartRows(clickhouse, listParts)
   const findCurrent = createCurrentRollups(clickhouse, partRows)
   const answers = new LRUCache<string, unknown[]>({ max: answersMax })
 
@@ -70,7 +72,7 @@ export function createEventReader(clickhouse: ClickHouse) {
   ): Promise<void> {
     const names = [...new Set(sources.flatMap((it) => it.stored.tables.map(({ name }) => name)))]
     for (let attempt = 0; attempt < attemptsMax; attempt++) {
-      const plans = await plan(sources, await listParts(clickhouse, names))
+      const plans = await plan(sources, await listParts(names))
       if (!plans) continue
       const tables = plans.flatMap((it) => it.tables)
       if (tables.some((it) => it.sharedRows > hashedRowsMax || it.shared.length > sharedRangesMax)) break
@@ -79,7 +81,7 @@ export function createEventReader(clickhouse: ClickHouse) {
         sources.map((source, at) => selectRows(database, source, plans[at] as Plan)),
         parts,
       )
-      if (areAllIn(parts, await listParts(clickhouse, names))) return
+      if (areAllIn(parts, await listParts(names))) return
     }
     await work(
       sources.map((it) => selectFinalRows(database, it)),
@@ -90,6 +92,8 @@ export function createEventReader(clickhouse: ClickHouse) {
   return {
     clickhouse,
     run,
+    listParts,
+    findCatalog: createCatalogs(clickhouse),
     findCurrent,
     rolledFeatures: createRolledFeatures(clickhouse),
 

@@ -1,6 +1,6 @@
 import { categoriesMax, exactValuesMax, type FeatureType } from '../expressions.ts'
 import type { EventReader } from '../reader.ts'
-import { type Catalog, findCatalog } from '../rollups/catalog.ts'
+import type { Catalog } from '../rollups/catalog.ts'
 import { type EventScope, inWindows, type Windows } from '../scope.ts'
 import type { Source } from '../source.ts'
 import { type BinCount, type Measures, noMeasures, toMeasures } from './measures.ts'
@@ -53,10 +53,7 @@ export async function measureDrift(
   profiles: Profile[],
 ): Promise<Map<Profile, Drift[]>> {
   const { reference, current } = comparison
-  const [ofReference, ofCurrent] = await Promise.all([
-    findCatalog(reader.clickhouse, reference.scope),
-    findCatalog(reader.clickhouse, current),
-  ])
+  const [ofReference, ofCurrent] = await Promise.all([reader.findCatalog(reference.scope), reader.findCatalog(current)])
   const catalogs = { reference: ofReference, current: ofCurrent }
   const atOnce = Math.max(1, Math.min(featuresMax, Math.floor(cellsMax / countCells(comparison))))
   const batches = (['numeric', 'categorical'] as const).flatMap((type) => {

@@ -1,6 +1,5 @@
 import { type FeatureType, featureIndex, isMissing, isNumber, toFeatureType } from '../expressions.ts'
 import type { EventReader } from '../reader.ts'
-import { findCatalog } from '../rollups/catalog.ts'
 import type { EventScope, FeatureName, FeatureNames } from '../scope.ts'
 import { countedValues } from '../source.ts'
 
@@ -44,7 +43,7 @@ export async function findProfiles(
   { scope, events }: Reference,
   { part, names }: FeatureNames,
 ): Promise<Profile[]> {
-  const { hasTombstones } = await findCatalog(reader.clickhouse, scope)
+  const { hasTombstones } = await reader.findCatalog(scope)
   const read = hasTombstones ? reader.read : reader.readCached
   const atOnce = Math.max(1, Math.min(featuresAtOnce, Math.floor(valuesAtOnce / Math.max(1, events))))
   const finite = `${isNumber} AND isFinite(number)`

@@ -1,10 +1,8 @@
 import { onCluster, toLocal } from '../../cluster/layout.ts'
 import type { ClickHouse } from '../../connection.ts'
-import { listParts } from '../../parts.ts'
 import type { EventReader } from '../reader.ts'
 import type { ModelEvents } from '../scope.ts'
 import { storedEvents, storedValues } from '../stored.ts'
-import { findCatalog } from './catalog.ts'
 import { dropRollup } from './publish.ts'
 import type { Rollup } from './rollup.ts'
 import { chooseRollups, listRollups } from './rollups.ts'
@@ -20,15 +18,12 @@ export async function dropStale(reader: EventReader, model: ModelEvents): Promis
   }
 }
 
-async function areCurrent({ clickhouse, findCurrent }: EventReader, model: ModelEvents, rollups: Rollup[]) {
+async function areCurrent({ findCatalog, listParts, findCurrent }: EventReader, model: ModelEvents, rollups: Rollup[]) {
   if (rollups.length === 0) return true
-  const { rollups: known } = await findCatalog(clickhouse, model)
+  const { rollups: known } = await findCatalog(model)
   if (!rollups.every((it) => known.some(({ id }) => id === it.id))) return false
   for (const stored of [storedEvents, storedValues]) {
-    const parts = await listParts(
-      clickhouse,
-      stored.tables.map((it) => it.name),
-    )
+    const parts = await listParts(stored.tables.map((it) => it.name))
     const current = await findCurrent(rollups, { ...stored, model, parts, known })
     // Undefined when a part went away, which says nothing: the next round looks again.
     if (current && current.rollups.length < rollups.length) return false

@@ -1,39 +1,47 @@
 import type { ClickHouse } from '../../connection.ts'
-import { ofModel } from '../expressions.ts'
+import { ofModels } from '../expressions.ts'
 import type { ModelEvents } from '../scope.ts'
+import { eventKinds } from '../tables.ts'
 import type { Rollup } from './rollup.ts'
 import { rollupsTable } from './tables.ts'
 
-type Row = { level: number } & Record<
-  'id' | 'low' | 'high' | 'event_rows' | 'value_rows' | 'voided' | 'first' | 'last',
+type Row = { kind: number; level: number } & Record<
+  'model_id' | 'id' | 'low' | 'high' | 'event_rows' | 'value_rows' | 'voided' | 'first' | 'last',
   string
 > &
   Record<'versions' | 'counts' | 'firsts' | 'lasts' | 'received', string[]>
 
 /** The rollups of a model, from low to high, the wider first; some may be stale. */
 export async function listRollups(clickhouse: ClickHouse, model: ModelEvents): Promise<Rollup[]> {
-  const rows = await clickhouse.rows<Row>(
-    `SELECT * EXCEPT (model_id, kind) FROM ${clickhouse.database}.${rollupsTable} FINAL
-     WHERE ${ofModel(model)} AND dropped = 0 ORDER BY low, high DESC, id DESC`,
-  )
-  return rows.map((it) => ({
-    id: it.id,
-    level: it.level,
-    low: BigInt(it.low),
-    high: BigInt(it.high),
-    rows: { events: Number(it.event_rows), event_values: Number(it.value_rows) },
-    tombstones: Number(it.voided),
-    first: Number(it.first),
-    last: Number(it.last),
-    versions: it.versions.map((version, at) => ({
-      version,
-      events: Number(it.counts[at]),
-      first: BigInt(it.firsts[at] as string),
-      last: BigInt(it.lasts[at] as string),
-      received: BigInt(it.received[at] as string),
-    })),
-  }))
+  return (await listRollupsOfEach(clickhouse, [model]))[0] ?? []
 }
+
+export async function listRollupsOfEach(clickhouse: ClickHouse, models: ModelEvents[]): Promise<Rollup[][]> {
+  const rows = await clickhouse.rows<Row>(
+    `SELECT * FROM ${clickhouse.database}.${rollupsTable} FINAL
+     WHERE ${ofModels(models)} AND dropped = 0 ORDER BY low, high DESC, id DESC`,
+  )
+  const ofEach = Map.groupBy(rows, (it) => `${it.model_id} ${it.kind}`)
+  return models.map((it) => (ofEach.get(`${it.modelId} ${eventKinds[it.kind]}`) ?? []).map(toRollup))
+}
+
+const toRollup = (row: Row): Rollup => ({
+  id: row.id,
+  level: row.level,
+  low: BigInt(row.low),
+  high: BigInt(row.high),
+  rows: { events: Number(row.event_rows), event_values: Number(row.value_rows) },
+  tombstones: Number(row.voided),
+  first: Number(row.first),
+  last: Number(row.last),
+  versions: row.versions.map((version, at) => ({
+    version,
+    events: Number(row.counts[at]),
+    first: BigInt(row.firsts[at] as string),
+    last: BigInt(row.lasts[at] as string),
+    received: BigInt(row.received[at] as string),
+  })),
+})
 
 /** Rollups that do not overlap, out of such that lie side by side or within each other: the widest that are `usable`. */
 export function chooseRollups(rollups: Rollup[], isUsable: (rollup: Rollup) => boolean): Rollup[] {

@@ -1,10 +1,8 @@
-import { listParts } from '../../parts.ts'
 import { ofScope, windowIndex } from '../expressions.ts'
 import type { EventReader } from '../reader.ts'
 import { countWindows, type EventScope, inWindows, type Windows } from '../scope.ts'
 import { storedEvents, storedValues } from '../stored.ts'
 import { eventsTable } from '../tables.ts'
-import { findCatalog } from './catalog.ts'
 import type { Rollup } from './rollup.ts'
 import { chooseRollups, isOutside } from './rollups.ts'
 
@@ -38,9 +36,8 @@ export async function findSettled(
 const attemptsMax = 3
 
 async function findCurrentSmallest(reader: EventReader, { modelId, kind }: EventScope): Promise<Rollup[]> {
-  const { clickhouse } = reader
   const model = { modelId, kind }
-  const { rollups: known } = await findCatalog(clickhouse, model)
+  const { rollups: known } = await reader.findCatalog(model)
   let left = chooseRollups(
     known.filter((it) => it.level === 0),
     () => true,
@@ -48,10 +45,7 @@ async function findCurrentSmallest(reader: EventReader, { modelId, kind }: Event
   for (const stored of [storedEvents, storedValues]) {
     let found: Rollup[] | undefined
     for (let attempt = 0; found === undefined && attempt < attemptsMax; attempt++) {
-      const parts = await listParts(
-        clickhouse,
-        stored.tables.map((it) => it.name),
-      )
+      const parts = await reader.listParts(stored.tables.map((it) => it.name))
       // Undefined when a part went away meanwhile.
       found = (await reader.findCurrent(left, { ...stored, model, parts, known }))?.rollups
     }
