@@ -1,6 +1,7 @@
 import { countEvents, countEventsOfWindows } from './event-counts.ts'
 import { type FeatureType, featureIndex, isMissing, quote, toFeatureType, windowIndex } from './expressions.ts'
 import type { EventReader } from './reader.ts'
+import type { Catalog } from './rollups/catalog.ts'
 import { type EventScope, type FeatureName, type FeatureNames, inWindows, kindOfPart, type Windows } from './scope.ts'
 import { countedValues } from './source.ts'
 import { eventFeaturesTable, eventKinds, type ValuePart, valueParts } from './tables.ts'
@@ -52,34 +53,63 @@ export async function countFeatures(
   scope: EventScope,
   features: FeatureName[],
 ): Promise<FeatureCounts[]> {
-  const counted: FeatureCounts[] = []
-  for (const [part, its] of Map.groupBy(features, (it) => it.part)) {
-    const ofPart = { ...scope, kind: kindOfPart(part, scope.kind) }
-    const catalog = await reader.findCatalog(ofPart)
-    const { events } = await countEvents(reader, ofPart, catalog)
-    for (let at = 0; at < its.length; at += featuresAtOnce) {
-      const some = its.slice(at, at + featuresAtOnce)
-      const names = some.map((it) => it.name)
-      const rows = await reader.read<Record<'f' | 'integers' | 'floats' | 'booleans' | 'strings', string>>(
-        [countedValues(ofPart, { part, names }, catalog)],
-        ([values]) => `SELECT ${featureIndex(names)} AS f, sumIf(weight, type = 1 AND NOT isNaN(number)) AS integers,
-          sumIf(weight, type = 2 AND NOT isNaN(number)) AS floats, sumIf(weight, type = 3) AS booleans,
-          sumIf(weight, type = 4) AS strings FROM ${values} GROUP BY f`,
-      )
-      const found = new Map(rows.map((it) => [Number(it.f), it]))
-      for (const [f, feature] of some.entries()) {
-        const row = found.get(f)
-        const [integers, floats] = [Number(row?.integers ?? 0), Number(row?.floats ?? 0)]
-        const [booleans, strings] = [Number(row?.booleans ?? 0), Number(row?.strings ?? 0)]
-        const values = integers + floats + booleans + strings
-        counted.push({
-          ...feature,
-          type: toFeatureType({ numbers: integers + floats, categories: booleans + strings }),
-          ...{ integers, floats, booleans, strings },
-          missing: Math.max(0, events - values),
-          events: Math.max(events, values),
-        })
-      }
+  const parts = [...Map.groupBy(features, (it) => it.part)]
+  return (await Promise.all(parts.map(([part, its]) => countFeaturesOfPart(reader, scope, part, its)))).flat()
+}
+
+async function countFeaturesOfPart(
+  reader: EventReader,
+  scope: EventScope,
+  part: ValuePart,
+  features: FeatureName[],
+): Promise<FeatureCounts[]> {
+  const ofPart = { ...scope, kind: kindOfPart(part, scope.kind) }
+  const catalog = await reader.findCatalog(ofPart)
+  const names = features.map((it) => it.name)
+  const [{ events }, values] = await Promise.all([
+    countEvents(reader, ofPart, catalog),
+    countValues(reader, ofPart, { part, names }, catalog),
+  ])
+  return features.map((feature, at) => {
+    const { integers, floats, booleans, strings } = values[at] as ValueCounts
+    const all = integers + floats + booleans + strings
+    return {
+      ...feature,
+      type: toFeatureType({ numbers: integers + floats, categories: booleans + strings }),
+      ...{ integers, floats, booleans, strings },
+      missing: Math.max(0, events - all),
+      events: Math.max(events, all),
+    }
+  })
+}
+
+type ValueCounts = Pick<FeatureCounts, 'integers' | 'floats' | 'booleans' | 'strings'>
+
+/** The values of each feature by type. */
+async function countValues(
+  reader: EventReader,
+  scope: EventScope,
+  { part, names }: FeatureNames,
+  catalog: Catalog,
+): Promise<ValueCounts[]> {
+  const counted: ValueCounts[] = []
+  for (let at = 0; at < names.length; at += featuresAtOnce) {
+    const some = names.slice(at, at + featuresAtOnce)
+    const rows = await reader.read<Record<'f' | keyof ValueCounts, string>>(
+      [countedValues(scope, { part, names: some }, catalog)],
+      ([values]) => `SELECT ${featureIndex(some)} AS f, sumIf(weight, type = 1 AND NOT isNaN(number)) AS integers,
+        sumIf(weight, type = 2 AND NOT isNaN(number)) AS floats, sumIf(weight, type = 3) AS booleans,
+        sumIf(weight, type = 4) AS strings FROM ${values} GROUP BY f`,
+    )
+    const found = new Map(rows.map((it) => [Number(it.f), it]))
+    for (const f of some.keys()) {
+      const row = found.get(f)
+      counted.push({
+        integers: Number(row?.integers ?? 0),
+        floats: Number(row?.floats ?? 0),
+        booleans: Number(row?.booleans ?? 0),
+        strings: Number(row?.strings ?? 0),
+      })
     }
   }
   return counted
