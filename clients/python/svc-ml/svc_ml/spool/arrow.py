@@ -1,9 +1,9 @@
 """
 Series as an Apache Arrow IPC stream: a message with the schema, one for each batch of series, and an end mark.
 
-Of points in columns it costs a quarter of the CPU of JSON, in the client and the service together. It is written here, without
-pyarrow: that takes longer to import than a trainer should wait, and for one schema it needs no more than this page. A batch
-can stand in the spool by itself, and a request is the schema and the batches one after the other.
+Of long series it costs a quarter of the CPU of JSON, in the client and the service together (bench/forms.py). It is written
+here, without pyarrow, which takes longer to import than a trainer should wait, and is no faster for so few columns. A batch can
+stand in the spool by itself, and a request is the schema and the batches one after the other.
 
 The metadata of a message is a FlatBuffer. Source: the Arrow columnar format 1.5 (Schema.fbs, Message.fbs).
 """
