@@ -157,11 +157,11 @@ def test_the_same_points_sent_in_both_forms_are_stored_once(service: Service, ki
 @pytest.mark.parametrize("takes_arrow", [False, True])
 def test_refused_points_are_named_in_both_forms(service: Service, takes_arrow: bool) -> None:
     names = [*(f"m{it}" for it in range(5)), "x" * 1_001]
-    series = [Series(it, "", [0.5] * 10, list(range(10)), None, None) for it in names]
+    series = [Series(it, "", [0.5] * 20, list(range(20)), None, None) for it in names]
     faults = deliver(service, create(service), [record.encode_series(series)], "refused", takes_arrow)
     (fault,) = faults.read(clear=True)
     assert fault["message"].startswith(
-        f"The service refused 10 of 60 points ({'x' * 60!r}), the first because: series[5]"
+        f"The service refused 20 of 120 points ({'x' * 60!r}), the first because: series[5]"
     )
 
 

@@ -31,8 +31,8 @@ Point = tuple[str, str, float, Optional[int], Optional[int], int]
 
 _JSON = json.JSONEncoder(separators=(",", ":")).encode
 _Columns = tuple[list[float], list[Optional[int]], list[Optional[int]], list[int]]
-_ARROW_POINTS_LEAST = 32
-"""Fewer points cost more as Arrow than as JSON, in the client and the service together."""
+_ARROW_POINTS_LEAST = 100
+"""Fewer points cost as much as JSON, or more, in the client and the service together."""
 
 
 def encode_points(points: list[Point]) -> Record:
