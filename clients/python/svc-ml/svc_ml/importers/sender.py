@@ -17,6 +17,7 @@ from svc_ml.importers import items
 from svc_ml.importers.report import Report
 from svc_ml.importers.series import split_by_steps
 from svc_ml.spool import record
+from svc_ml.spool.series import Series
 from svc_ml.transport.delivery import Delivery, Progress, Registration
 from svc_ml.transport.service import Service
 
@@ -170,7 +171,7 @@ class _Pending:
         self._counts = counts
         self._outbox = outbox
         self._report = report
-        self._records: list[Record] = []
+        self._series: list[Series] = []
         self._stream = ""
         self._waiting = 0
 
@@ -197,22 +198,14 @@ class _Pending:
             count = len(part.values)
             if self._waiting and self._waiting + count > _POINTS_AT_ONCE:
                 self.flush()
-            encoded = record.encode_series(
-                part.name,
-                part.context,
-                part.values,
-                part.steps,
-                part.epochs,
-                part.timestamps,
-                first_index=first_index + at,
-            )
-            self._records.append(Record(record.POINTS, count, encoded.encode()))
+            columns = (part.values, part.steps, part.epochs, part.timestamps)
+            self._series.append(Series(part.name, part.context, *columns, first_index=first_index + at))
             self._waiting += count
 
     def flush(self) -> None:
-        if self._records:
-            self._outbox.put(self._records, f"import-{items.to_key(self._stream)}")
-        self._records, self._waiting = [], 0
+        if self._series:
+            self._outbox.put([record.encode_series(self._series)], f"import-{items.to_key(self._stream)}")
+        self._series, self._waiting = [], 0
 
 
 class _Outbox:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Optional
 
 from svc_ml.client.spool.log import Record
+from svc_ml.spool import arrow
+from svc_ml.spool.series import Series, from_json, to_json
 
 POINTS = 1
 """Series for metrics/batch, as JSON objects joined by commas."""
@@ -22,12 +23,16 @@ ARTIFACT = 5
 """A version of an artifact with its files, each as above: see artifact.py."""
 REGISTRATION = 6
 """A version of a registered model: see registry.py. Behind the files that it is made of."""
+POINTS_ARROW = 7
+"""Series for metrics/batch, as a batch of an Arrow stream: see arrow.py. Where JSON costs less, or is needed, they are POINTS."""
 
 Point = tuple[str, str, float, Optional[int], Optional[int], int]
 """Name, context, value, step, epoch, ms since the Unix epoch."""
 
 _JSON = json.JSONEncoder(separators=(",", ":")).encode
 _Columns = tuple[list[float], list[Optional[int]], list[Optional[int]], list[int]]
+_ARROW_POINTS_LEAST = 100
+"""Fewer points cost as much as JSON, or more, in the client and the service together."""
 
 
 def encode_points(points: list[Point]) -> Record:
@@ -41,41 +46,45 @@ def encode_points(points: list[Point]) -> Record:
         columns[1].append(step)
         columns[2].append(epoch)
         columns[3].append(ms)
-    payload = ",".join(encode_series(name, context, *columns) for (name, context), columns in series.items())
-    return Record(POINTS, len(points), payload.encode())
+    return encode_series([Series(name, context, *columns) for (name, context), columns in series.items()])
 
 
-def encode_series(
-    name: str,
-    context: str,
-    values: list[float],
-    steps: list[int | None] | None,
-    epochs: list[int | None] | None,
-    timestamps: Sequence[int | None] | None,
-    first_index: int | None = None,
-) -> str:
-    """first_index: how many points of the series came before, of those that are sent under the same idempotency key."""
-    # One look at the sum tells whether all are finite; when it overflows the slow way is taken for nothing.
-    plain = values if math.isfinite(sum(values)) else [_name_if_not_finite(it) for it in values]
-    parts = [f'{{"metricName":{_JSON(name)}']
-    if context:
-        parts.append(f'"context":{_JSON(context)}')
-    if first_index is not None:
-        parts.append(f'"firstIndex":{first_index}')
-    if steps is not None and any(it is not None for it in steps):
-        parts.append(f'"steps":{_JSON(steps)}')
-    if epochs is not None and any(it is not None for it in epochs):
-        parts.append(f'"epochs":{_JSON(epochs)}')
-    if timestamps is not None and any(it is not None for it in timestamps):
-        parts.append(f'"timestamps":{_JSON(timestamps)}')
-    parts.append(f'"values":{_JSON(plain)}}}')
-    return ",".join(parts)
+def encode_series(series: list[Series]) -> Record:
+    count = sum(len(it.values) for it in series)
+    if count >= _ARROW_POINTS_LEAST:
+        try:
+            return Record(POINTS_ARROW, count, arrow.encode_batch(series))
+        except arrow.NotArrow:
+            pass
+    return Record(POINTS, count, ",".join(map(to_json, series)).encode())
 
 
-def _name_if_not_finite(value: float) -> float | str:
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+def read_series(record: Record) -> list[Series]:
+    return from_json(record.payload) if record.kind == POINTS else arrow.decode_batch(record.payload)
+
+
+def to_arrow_batches(records: list[Record]) -> list[bytes] | None:
+    """The points of records as batches of a stream; None where all were JSON, or one of them has to be."""
+    if all(it.kind == POINTS for it in records):
+        return None
+    batches: list[bytes] = []
+    try:
+        for kind, following in groupby(records, key=lambda it: it.kind):
+            if kind == POINTS_ARROW:
+                batches += [it.payload for it in following]
+            else:
+                # One batch for all of them: each costs the service as much as ten points.
+                batches.append(arrow.encode_batch([it for record in following for it in read_series(record)]))
+    except arrow.NotArrow:
+        return None
+    return batches
+
+
+def to_json_series(records: list[Record]) -> bytes:
+    """The points of records as JSON objects joined by commas."""
+    return b",".join(
+        it.payload if it.kind == POINTS else ",".join(map(to_json, read_series(it))).encode() for it in records
+    )
 
 
 def encode_lines(lines: list[dict[str, Any]]) -> Record:

@@ -9,13 +9,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from svc_ml.client.backoff import Backoff
 from svc_ml.client.spool.log import Record
 from svc_ml.fault import Faults, logger
-from svc_ml.spool import record
+from svc_ml.spool import arrow, record
 from svc_ml.transport import artifact, registry
 from svc_ml.transport.service import EXPERIMENT_EXISTS, Rejected, Service, Unavailable
 
@@ -131,11 +132,10 @@ class Delivery:
     def _requests(self, records: list[Record], batch_id: str) -> Iterator[tuple[str, Callable[[bool], Any]]]:
         """What is sent, and a call that sends it; its argument says that an earlier attempt may have come through."""
         key = json.dumps(self._registration.experiment_key)
-        points = [it for it in records if it.kind == record.POINTS]
+        points = [it for it in records if it.kind in (record.POINTS, record.POINTS_ARROW)]
         if points:
             count = sum(it.entries for it in points)
-            series = b",".join(it.payload for it in points)
-            yield f"{count} points", lambda _: self._send_points(key, series, count, f"{batch_id}-points")
+            yield f"{count} points", lambda _: self._send_points(points, count, f"{batch_id}-points")
         lines = [it for it in records if it.kind == record.LINES]
         if lines:
             place = b'{"experimentKey":%s,"context":%s,"outputLines":[%s]}'
@@ -145,7 +145,7 @@ class Delivery:
                 lambda _: self._post("/write/experiment/output", text, f"{batch_id}-lines"),
             )
         for index, it in enumerate(records):
-            if it.kind in (record.POINTS, record.LINES):
+            if it.kind in (record.POINTS, record.POINTS_ARROW, record.LINES):
                 continue
             content = json.loads(it.payload)
             request_id = f"{batch_id}-{index}"
@@ -158,15 +158,14 @@ class Delivery:
             else:
                 yield f"the registered model {content['model']}", self._to_registration(content)
 
-    def _send_points(self, key: str, series: bytes, count: int, request_id: str) -> None:
-        body = b'{"experimentKey":%s,"series":[%s]}' % (key.encode(), series)
-        answer = self._post("/write/experiment/metrics/batch", body, request_id)
+    def _send_points(self, points: list[Record], count: int, request_id: str) -> None:
+        answer = self._post_points(points, request_id)
         self._progress.sent_points += int(answer.get("accepted", count))
         refused = int(answer.get("rejectedCount", 0))
         if refused:
             self._progress.rejected += refused
             told = answer["rejected"]
-            names = _names_of_points(series, [it["index"] for it in told])
+            names = _names_of_points(points, [it["index"] for it in told])
             named = ", ".join(repr(it[:60]) for it in names[:_NAMES_TOLD]) + (
                 ", ..." if len(names) > _NAMES_TOLD else ""
             )
@@ -177,6 +176,23 @@ class Delivery:
             self._progress.throttled_points += dropped
             message = f"The service dropped {dropped} of {count} points: the experiment has reached a limit by count."
             self._faults.add(message, data_affected=f"{dropped} points", once="points dropped")
+
+    def _post_points(self, points: list[Record], request_id: str) -> dict[str, Any]:
+        """To the service they are the same points in either form, so an attempt may follow one in the other."""
+        path = "/write/experiment/metrics/batch"
+        key = self._registration.experiment_key
+        batches = record.to_arrow_batches(points) if self._service.takes_arrow else None
+        if batches:
+            headers = {"idempotency-key": request_id, "content-type": arrow.CONTENT_TYPE}
+            try:
+                return self._service.send("POST", path, arrow.to_stream(key, batches), headers=headers)
+            except Rejected as error:
+                if error.is_barred:
+                    raise
+                # An older service answers 415, and whatever stands before it something else.
+                self._service.takes_arrow = False
+        body = b'{"experimentKey":%s,"series":[%s]}' % (json.dumps(key).encode(), record.to_json_series(points))
+        return self._post(path, body, request_id)
 
     def _post(self, path: str, body: bytes, request_id: str) -> dict[str, Any]:
         return self._service.send("POST", path, body, headers={"idempotency-key": request_id})
@@ -277,13 +293,13 @@ class _Watched:
         return data
 
 
-def _names_of_points(series: bytes, indexes: list[int]) -> list[str]:
+def _names_of_points(points: list[Record], indexes: list[int]) -> list[str]:
     """The metrics to which points belong, each once. Points are numbered through all series of a request."""
     wanted, found, first = sorted(indexes), [], 0
-    for it in json.loads(b"[" + series + b"]"):
-        following = first + len(it["values"])
+    for it in chain.from_iterable(map(record.read_series, points)):
+        following = first + len(it.values)
         if any(first <= index < following for index in wanted):
-            found.append(it["metricName"])
+            found.append(it.name)
         first = following
     return list(dict.fromkeys(found))
 

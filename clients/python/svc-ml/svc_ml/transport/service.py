@@ -29,3 +29,5 @@ class Service(_Service):
 
     def __init__(self, url: str, api_key: str) -> None:
         super().__init__(url, api_key, "/api/rest/v2")
+        self.takes_arrow = True
+        """Whether points may be an Arrow stream: until it refuses one."""
