@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { createBatchLoader } from '../../runtime/batch-loader.ts'
 import { maxBigInt, minBigInt } from '../../runtime/bigint.ts'
 import { fromLocal, systemTable, toLocal } from './cluster/layout.ts'
@@ -29,10 +28,8 @@ export async function listParts(clickhouse: ClickHouse, tables: readonly string[
 
 /** `listParts` for many callers at once: those that come during a query share the next one. */
 export function createPartsList(clickhouse: ClickHouse) {
-  // A query for several callers is of no single tenant, and must not end when one of them leaves.
-  const ofNobody = AsyncLocalStorage.snapshot()
-  const load = createBatchLoader((tables: string[]) =>
-    ofNobody(async () => Map.groupBy(await listParts(clickhouse, tables), (it) => it.table)),
+  const load = createBatchLoader(async (tables: string[]) =>
+    Map.groupBy(await listParts(clickhouse, tables), (it) => it.table),
   )
   return async (tables: readonly string[]): Promise<Part[]> =>
     (await Promise.all(tables.map(load))).flatMap((it) => it ?? [])

@@ -1,6 +1,5 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type StoreUrls, toClickHouse } from '../../cli/settings.ts'
+import type { StoreUrls } from '../../cli/settings.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
 import { literal, round, rounded } from '../../store/clickhouse/monitoring/expressions.ts'
 import { createEventReader } from '../../store/clickhouse/monitoring/reader.ts'
@@ -297,26 +296,6 @@ it('models that are asked for at once have each their own rollups and void event
   // Its rollup has an event that is void by now.
   const stale = { hasTombstones: true, rollups: [] }
   expect(found).toEqual([stale, sum, { hasTombstones: false, rollups: [] }, stale])
-})
-
-it('a query for several callers is of no tenant, and does not end when one of them leaves', async () => {
-  const tenant = new AsyncLocalStorage<string>()
-  const tenants: (string | undefined)[] = []
-  const clickhouse = openClickHouse({
-    ...toClickHouse(stores),
-    admit(run) {
-      tenants.push(tenant.getStore())
-      return run({ priority: 0, isHeavy: false })
-    },
-  })
-  try {
-    const reader = createEventReader(clickhouse)
-    await tenant.run('one', () => reader.findCatalog({ modelId: 1n, kind: 'EVENTS' }))
-    await tenant.run('one', () => reader.listParts([storedEvents.name]))
-    expect(tenants).toEqual([undefined, undefined, undefined])
-  } finally {
-    await clickhouse.close()
-  }
 })
 
 it.each(['before', 'after'])('a merge just %s values are summed up costs none and counts none twice', async (when) => {

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { expect, it } from 'vitest'
 import { createBatchLoader } from '../../runtime/batch-loader.ts'
 
@@ -41,4 +42,16 @@ it('a failed query rejects only its own requests, and the next query runs', asyn
   await expect(askFor(1n)).rejects.toThrow('away')
   isAway = false
   expect(await askFor(1n)).toBeUndefined()
+})
+
+it('a query is in the context of none of its callers', async () => {
+  const caller = new AsyncLocalStorage<string>()
+  const callers: (string | undefined)[] = []
+  const askFor = createBatchLoader(async () => {
+    callers.push(caller.getStore())
+    return new Map()
+  })
+  await caller.run('first', () => askFor(1))
+  await Promise.all(['second', 'third'].map((it) => caller.run(it, () => askFor(1))))
+  expect(callers).toEqual([undefined, undefined])
 })

@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { createBatchLoader } from '../../../../runtime/batch-loader.ts'
 import type { ClickHouse } from '../../connection.ts'
 import { ofModels } from '../expressions.ts'
@@ -22,14 +21,10 @@ const tombstonesMax = 10_000
 
 /** Finds the catalogs of models as of now. A page asks for dozens at once: those asked for during a query share the next one. */
 export function createCatalogs(clickhouse: ClickHouse) {
-  // A query for several callers is of no single tenant, and must not end when one of them leaves.
-  const ofNobody = AsyncLocalStorage.snapshot()
-  const load = createBatchLoader((keys: string[]) =>
-    ofNobody(async () => {
-      const catalogs = await findCatalogs(clickhouse, keys.map(toModel))
-      return new Map(keys.map((key, at) => [key, catalogs[at]]))
-    }),
-  )
+  const load = createBatchLoader(async (keys: string[]) => {
+    const catalogs = await findCatalogs(clickhouse, keys.map(toModel))
+    return new Map(keys.map((key, at) => [key, catalogs[at]]))
+  })
   return async (model: ModelEvents): Promise<Catalog> => (await load(toKey(model))) ?? emptyCatalog
 }
 
