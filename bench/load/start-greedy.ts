@@ -34,7 +34,7 @@ export function startGreedy() {
           child.off('exit', fail)
           resolve(report)
         })
-        child.send(order)
+        child.send(order, (error) => error && reject(error))
       }),
     async close() {
       child.kill('SIGKILL')

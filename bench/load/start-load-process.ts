@@ -28,7 +28,7 @@ export function startLoadProcess({ isElsewhere = false } = {}): LoadProcess {
         if (answer.kind === 'failed') reject(new Error(`The load process failed: ${answer.message}`))
         else resolve(answer)
       })
-      child.send(order)
+      child.send(order, (error) => error && reject(error))
     })
   }
 
