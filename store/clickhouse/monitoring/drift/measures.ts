@@ -11,7 +11,7 @@ export type Measures = {
   totalVariation: number
 }
 
-/** Of a side without events. */
+/** Where a side has no events. */
 export const noMeasures = { psi: null, jensenShannon: null, kullbackLeibler: null, totalVariation: null }
 
 /** A bin of the reference and of a window. */

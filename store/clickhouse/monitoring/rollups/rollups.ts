@@ -16,6 +16,7 @@ export async function listRollups(clickhouse: ClickHouse, model: ModelEvents): P
   return (await listRollupsOfEach(clickhouse, [model]))[0] ?? []
 }
 
+/** The same of several models, in their order. */
 export async function listRollupsOfEach(clickhouse: ClickHouse, models: ModelEvents[]): Promise<Rollup[][]> {
   const rows = await clickhouse.rows<Row>(
     `SELECT * FROM ${clickhouse.database}.${rollupsTable} FINAL
