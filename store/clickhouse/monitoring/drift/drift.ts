@@ -3,7 +3,7 @@ import type { EventReader } from '../reader.ts'
 import type { Catalog } from '../rollups/catalog.ts'
 import { type EventScope, inWindows, type Windows } from '../scope.ts'
 import type { Source } from '../source.ts'
-import { type BinCount, type Measures, noMeasures, toMeasures } from './measures.ts'
+import { type BinCount, type Measures, toMeasures } from './measures.ts'
 import type { Profile, Reference } from './profiles.ts'
 import { openSide } from './sides.ts'
 import { missingBin, selectCrowded, selectDrift } from './sql.ts'
@@ -18,7 +18,7 @@ import { missingBin, selectCrowded, selectDrift } from './sql.ts'
  */
 
 /** One feature in one window, compared with the reference. A measure that cannot be computed is null. */
-export type Drift = { [Name in keyof Measures]: number | null } & {
+export type Drift = Measures & {
   window: number
   /** Values of the feature's own type: finite numbers, or categories. */
   referenceValues: number
@@ -170,7 +170,7 @@ function toDrift(row: DriftRow, { edges, isDeciles, deviation }: Profile, { refe
     missing: missing.current,
     otherTypes: Number(row.others),
     infinite: Number(row.infinite),
-    ...(toMeasures([...present, missing]) ?? noMeasures),
+    ...toMeasures([...present, missing]),
     kolmogorovSmirnov: areOnBothSides ? row.ks : null,
     wasserstein: areOnBothSides && row.distance !== null ? row.distance / Math.max(deviation, deviationMin) : null,
     isExact: Boolean(row.isExact),

@@ -1,27 +1,25 @@
 /**
  * The measures of the counts of bins: PSI, Jensen-Shannon, Kullback-Leibler and total variation over the shares of bins. Missing values
- * are a bin too; a bin that is empty on both sides is left out.
+ * are a bin too; a bin that is empty on both sides is left out. All are null when a side has no events.
  */
 export type Measures = {
-  psi: number
-  jensenShannon: number
+  psi: number | null
+  jensenShannon: number | null
   /** Of the window from the reference, natural logarithm. */
-  kullbackLeibler: number
+  kullbackLeibler: number | null
   /** Half the sum of the differences of shares: the earth mover's distance if all bins are equally far from each other. */
-  totalVariation: number
+  totalVariation: number | null
 }
 
-/** Where a side has no events. */
-export const noMeasures = { psi: null, jensenShannon: null, kullbackLeibler: null, totalVariation: null }
+const noMeasures: Measures = { psi: null, jensenShannon: null, kullbackLeibler: null, totalVariation: null }
 
 /** A bin of the reference and of a window. */
 export type BinCount = { reference: number; current: number }
 
-/** Undefined when a side has no events. */
-export function toMeasures(bins: BinCount[]): Measures | undefined {
+export function toMeasures(bins: BinCount[]): Measures {
   const used = bins.filter((it) => it.reference + it.current > 0)
   const [reference, current] = [toShares(used.map((it) => it.reference)), toShares(used.map((it) => it.current))]
-  if (!reference || !current) return undefined
+  if (!reference || !current) return noMeasures
   const [filledReference, filledCurrent] = [fill(reference), fill(current)]
   const sum = (term: (p: number, q: number) => number, p = reference, q = current) =>
     p.reduce((total, share, at) => total + term(share, q[at] as number), 0)
