@@ -12,7 +12,7 @@ import { startSystem } from './contenders/system.ts'
 import { createExperiments } from './load/experiments.ts'
 import { startGreedy } from './load/start-greedy.ts'
 import { startLoadProcess } from './load/start-load-process.ts'
-import { storeSeries } from './load/stored-series.ts'
+import { storeChunks } from './load/stored-series.ts'
 import { median, renderTable, spread } from './report/report.ts'
 import { describeMachine } from './report/results.ts'
 
@@ -229,8 +229,8 @@ await runCommand(async (closers) => {
   const ofQuiet = await createExperiments(system.readUrl, stores, 1, quiet)
   const ofGreedy = await createExperiments(system.readUrl, stores, 2, greedy)
   say('Writing a million points to read')
-  await storeSeries(clickhouse, BigInt(ofQuiet.ids[0] as string), short)
-  await storeSeries(clickhouse, BigInt(ofGreedy.ids[0] as string), long)
+  await storeChunks(clickhouse, BigInt(ofQuiet.ids[0] as string), short)
+  await storeChunks(clickhouse, BigInt(ofGreedy.ids[0] as string), long)
   const load = startLoadProcess({ isElsewhere: true })
   closers.push(() => load.close())
   await load.prepare({
