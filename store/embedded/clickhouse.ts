@@ -11,6 +11,7 @@ import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { totalmem } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { niceness } from '../clickhouse/connection.ts'
 import { sqlViews } from '../clickhouse/monitoring/sql/views.ts'
 import { startEngine } from './engine.ts'
 import { makePrivateFolder } from './folder.ts'
@@ -34,6 +35,8 @@ export type EmbeddedClickHouse = {
 
 const name = 'ClickHouse'
 const mib = 1024 ** 2
+/** What takes writes and acknowledges them goes before what stores them. */
+const sessionNiceness = 10
 /** Generous, because loading the tables of an old data folder takes long. */
 const startMsMax = { empty: 60_000, filled: 300_000 }
 
@@ -88,6 +91,7 @@ export async function openEmbeddedClickHouse(options: {
         checkReady: () => checkAnswers(port, password),
         startMsMax: wasFilled ? startMsMax.filled : startMsMax.empty,
         stopMsMax: 10_000,
+        niceness: sessionNiceness,
         signal,
         log,
       })
@@ -163,6 +167,7 @@ function toConfig({
   <max_server_memory_usage>${memoryBytesMax}</max_server_memory_usage>
   <mark_cache_size>${256 * mib}</mark_cache_size>
   <background_pool_size>4</background_pool_size>
+  <os_threads_nice_value_merge_mutate>${niceness.merge}</os_threads_nice_value_merge_mutate>
   <keep_alive_timeout>30</keep_alive_timeout>
   <shutdown_wait_unfinished>1</shutdown_wait_unfinished>
   <shutdown_wait_unfinished_queries>0</shutdown_wait_unfinished_queries>
@@ -205,7 +210,7 @@ ${sqlViews.map((it) => `        <query>GRANT SELECT ON ${database}.${it.name}</q
     </svc_sql>
   </users>
   <profiles>
-    <default/>
+    <default><os_threads_nice_value_materialized_view>${niceness.insert}</os_threads_nice_value_materialized_view></default>
     <local_session><max_sessions_for_user>1</max_sessions_for_user></local_session>
   </profiles>
   <quotas><default/></quotas>

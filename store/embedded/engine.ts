@@ -9,7 +9,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { signalProcess } from './live-process.ts'
+import { setSessionNiceness, signalProcess } from './live-process.ts'
 import type { Log } from './log.ts'
 
 export type EngineRun = {
@@ -29,6 +29,8 @@ export type EngineStart = {
   checkReady(): Promise<void>
   startMsMax: number
   stopMsMax: number
+  /** See `setSessionNiceness`. */
+  niceness?: number
   signal: AbortSignal
   log: Log
 }
@@ -81,7 +83,10 @@ export async function startEngine(start: EngineStart): Promise<EngineRun> {
     let reason: unknown
     try {
       await start.checkReady()
-      if (pid !== undefined && !hasEnded) return { pid, ended, stop }
+      if (pid !== undefined && !hasEnded) {
+        if (start.niceness !== undefined) setSessionNiceness(pid, start.niceness)
+        return { pid, ended, stop }
+      }
     } catch (error) {
       reason = error
     }

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync, readlinkSync, realpathSync } from 'node:fs'
+import { readFileSync, readlinkSync, realpathSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
@@ -46,6 +46,18 @@ export function signalProcess(pid: number, signal: NodeJS.Signals): void {
     process.kill(pid, signal)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+/**
+ * Lets the other sessions go before that of a process when they want the same core. Linux shares cores between sessions first
+ * (`sched_autogroup_enabled`): the niceness of a thread counts only beside those of its own session. Nothing happens elsewhere.
+ */
+export function setSessionNiceness(pid: number, niceness: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/autogroup`, String(niceness))
+  } catch {
+    // Another system, a kernel without it, or the process has ended.
   }
 }
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -51,6 +51,17 @@ test('ClickHouse keeps its rows when it is closed and opened again', { timeout: 
   const second = await openClickHouse(folder)
   expect(await askClickHouse(second.url, 'SELECT step FROM points')).toBe('7')
 })
+
+test.skipIf(!existsSync('/proc/self/autogroup'))(
+  'ClickHouse lets what acknowledges writes go first',
+  { timeout: minute },
+  async () => {
+    const engine = await openClickHouse(aFolder())
+    const nicenessOf = (pid: number | 'self') =>
+      readFileSync(`/proc/${pid}/autogroup`, 'utf8').split(' nice ')[1]?.trim()
+    expect([nicenessOf(engine.pid()), nicenessOf('self')]).toEqual(['10', '0'])
+  },
+)
 
 test('ClickHouse that cannot start says why', { timeout: minute }, async () => {
   const folder = aFolder()
