@@ -23,6 +23,9 @@ type Lane = { places: Places; load: number; changedAtMs: number }
 const loadForMs = { rising: 2_000, falling: 10_000 }
 /** A lane with more is heavy. One query after the other has up to 1. */
 const loadMax = 1.5
+/** After longer heavy work its place is empty for as long as that took. Both cores of a small machine were busy all the time otherwise. */
+const restAfterMs = 50
+const restMsMax = 3_000
 /** Further queries at once are heavy in any lane. */
 const lightMax = 2
 /** A lane that had no query for so long is in nobody's way, and nobody in its way. */
@@ -37,13 +40,27 @@ const lanesMax = 1_000
  * second ones of all lanes, and so on: ClickHouse pauses those of a lower priority.
  *
  * A lane that keeps several running is heavy, and has no first ones. While other lanes have queries too, heavy lanes have few
- * places, which they take in turns, so that cores are left for the others.
+ * places, which they take in turns, so that cores are left for the others. After a heavy query its place rests.
  */
 export function createLanes({ waitMsMax, heavyMax }: Settings) {
   const lanes = new Map<string, Lane>()
   const heavyPlaces = createPlaces()
   /** The lane that had the last query of all that are not heavy, and when another one had one. */
   let last = { id: '', atMs: Number.NEGATIVE_INFINITY, otherAtMs: Number.NEGATIVE_INFINITY }
+
+  /** Takes a place of heavy lanes; what it returns gives it back, once. */
+  async function takeHeavyPlace(id: string, wait: Wait): Promise<() => void> {
+    await heavyPlaces.take(id, heavyMax(), wait)
+    const sinceMs = performance.now()
+    let isTaken = true
+    return () => {
+      if (!isTaken) return
+      isTaken = false
+      const tookMs = performance.now() - sinceMs
+      if (tookMs <= restAfterMs) heavyPlaces.release()
+      else setTimeout(heavyPlaces.release, Math.min(tookMs, restMsMax)).unref()
+    }
+  }
 
   function open(id: string): Lane {
     const found = lanes.get(id)
@@ -82,14 +99,12 @@ export function createLanes({ waitMsMax, heavyMax }: Settings) {
      */
     async takeSlice(id: string, sliceMs: number, signal: AbortSignal): Promise<() => void> {
       if (!areOthersActive(id, true)) return () => undefined
-      await heavyPlaces.take(id, heavyMax(), { untilMs: undefined, signal })
-      const { promise, resolve } = Promise.withResolvers<void>()
-      const timer = setTimeout(resolve, sliceMs)
-      promise.then(() => {
+      const leave = await takeHeavyPlace(id, { untilMs: undefined, signal })
+      const timer = setTimeout(leave, sliceMs)
+      return () => {
         clearTimeout(timer)
-        heavyPlaces.release()
-      })
-      return resolve
+        leave()
+      }
     },
 
     /**
@@ -100,9 +115,9 @@ export function createLanes({ waitMsMax, heavyMax }: Settings) {
     async take(bounds: readonly { id: string; max: number }[], signal: AbortSignal | undefined): Promise<Turn> {
       const wait: Wait = { untilMs: performance.now() + waitMsMax, signal }
       const entered: Lane[] = []
-      let isHeavy = false
+      let leaveHeavyPlace: (() => void) | undefined
       function end() {
-        if (isHeavy) heavyPlaces.release()
+        leaveHeavyPlace?.()
         for (const lane of entered) {
           age(lane)
           lane.places.release()
@@ -121,10 +136,9 @@ export function createLanes({ waitMsMax, heavyMax }: Settings) {
         const id = bounds[0]?.id ?? ''
         const isLoaded = (entered[0]?.load ?? 0) > loadMax || priority > lightMax
         if (areOthersActive(id, isLoaded) && isLoaded) {
-          await heavyPlaces.take(id, heavyMax(), wait)
-          isHeavy = true
+          leaveHeavyPlace = await takeHeavyPlace(id, wait)
         }
-        return { priority: Math.min(priority, priorityMax), isHeavy, end }
+        return { priority: Math.min(priority, priorityMax), isHeavy: leaveHeavyPlace !== undefined, end }
       } catch (error) {
         end()
         if (error instanceof NoPlace) error.laneId = bounds[entered.length]?.id ?? bounds[0]?.id

@@ -244,6 +244,30 @@ describe('heavy queries', () => {
     expect(running.filter((it) => it === 'greedy')).toHaveLength(16)
   })
 
+  it.each([
+    [40, 0],
+    [60, 60],
+    [10_000, 3_000],
+  ])('that took %d ms leave their place empty for %d ms', async (tookMs, restMs) => {
+    const { begin, end, heavy, close } = await openGreedy(2)
+    begin('quiet')
+    begin('greedy', 2)
+    await settled()
+    await end(9)
+    expect(heavy).toEqual(['greedy'])
+    vi.advanceTimersByTime(tookMs)
+    // Or else nobody but the greedy one would have had a query for ten seconds.
+    begin('quiet')
+    await end(1)
+    vi.advanceTimersByTime(Math.max(0, restMs - 1))
+    await settled()
+    expect(heavy).toHaveLength(restMs === 0 ? 2 : 1)
+    vi.advanceTimersByTime(1)
+    await settled()
+    expect(heavy).toHaveLength(2)
+    await close()
+  })
+
   it('run as many as they may when no other tenant has had a query for ten seconds', async () => {
     const { begin, end, running, heavy, close } = await openGreedy(2)
     begin('quiet')
@@ -275,10 +299,14 @@ describe('heavy queries', () => {
     expect(taken).toEqual(['a', 'b', 'c'])
     begin('greedy')
     await end(1)
-    vi.advanceTimersByTime(100)
+    // After a slice the place rests for as long.
+    vi.advanceTimersByTime(199)
+    await settled()
+    expect(taken.at(-1)).toBe('c')
+    vi.advanceTimersByTime(1)
     await settled()
     expect([taken.at(-1), heavy]).toEqual(['d', []])
-    vi.advanceTimersByTime(100)
+    vi.advanceTimersByTime(200)
     await settled()
     expect(heavy).toEqual(['greedy'])
     const leaving = new AbortController()
@@ -300,7 +328,7 @@ describe('heavy queries', () => {
       taken.push(at)
     })
     for (let at = 0; at < 250; at++) {
-      vi.advanceTimersByTime(100)
+      vi.advanceTimersByTime(200)
       // Other tenants go on.
       if (at % 50 === 0) begin('quiet')
       await end(0)
