@@ -20,6 +20,12 @@ type Settings = {
   slices?: () => TakeSlice | undefined
 }
 
+/**
+ * Idle connections are closed by Node, a second before the server does, which tells after how long. The client's own timers may close
+ * one that is in use: when a request is cancelled as it gets its connection, the timer of its last use still runs (1.23).
+ */
+export const keepAlive = { enabled: true, idle_socket_ttl: 0 } as const
+
 /** Priority 1 goes before 2, 0 takes no part; a heavy query takes one core only; the signal cancels it. */
 type Turn = { priority: number; isHeavy: boolean; signal?: AbortSignal }
 
@@ -46,7 +52,7 @@ export function openClickHouse({
   const common = {
     url: address.href,
     // The database does not exist before the first migration, so statements name it themselves.
-    keep_alive: { enabled: true, idle_socket_ttl: 2_000 },
+    keep_alive: keepAlive,
     compression: { request: false, response: false },
     log: { level: ClickHouseLogLevel.OFF },
   }

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { clusterReadSettings } from '../../cluster/layout.ts'
-import type { ClickHouse } from '../../connection.ts'
+import { type ClickHouse, keepAlive } from '../../connection.ts'
 import { findForbidden, findForbiddenInCondition, hasAsterisk } from './allowed.ts'
 import { SqlRefused, SqlTooLarge } from './errors.ts'
 import { sqlTokensTable, sqlViews, tokensSetting } from './views.ts'
@@ -55,7 +55,7 @@ export function openSandbox({
   const { database, cluster } = clickhouse
   const client = createClient({
     url: address.href,
-    keep_alive: { enabled: true, idle_socket_ttl: 2_000 },
+    keep_alive: keepAlive,
     request_timeout: limits.timeMsMax + 5_000,
     max_open_connections: connectionsMax,
     compression: { request: false, response: false },
