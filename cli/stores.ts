@@ -46,7 +46,7 @@ export async function openStores(
   const clickhouseUrl =
     givenClickHouse ??
     (await progress('ClickHouse', async () => {
-      const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log })
+      const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log, isNice: true })
       closers.push(() => clickhouse.close())
       backupsFolder = clickhouse.backupsFolder
       clickhouseSqlUrl = clickhouse.sqlUrl

@@ -46,7 +46,7 @@ export async function openBenchStores(
   await mkdir(folder, { recursive: true })
   const postgres = await openEmbeddedPostgres({ folder: path.join(folder, 'postgres'), log })
   closers.push(() => postgres.close())
-  const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log })
+  const clickhouse = await openEmbeddedClickHouse({ folder: path.join(folder, 'clickhouse'), log, isNice: true })
   closers.push(() => clickhouse.close())
   const queuePrefix = `bench-${randomBytes(4).toString('hex')}`
   const redis = await openRedis(path.join(folder, 'redis'), { appendFsync, prefix: queuePrefix, closers })

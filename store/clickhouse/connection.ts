@@ -188,7 +188,6 @@ export function openClickHouse({
           wait_end_of_query: 1,
           async_insert: 0,
           optimize_on_insert: 0,
-          os_thread_priority: niceness.insert,
         },
       })
       for await (const _ of answer.stream) {
@@ -262,8 +261,8 @@ const toCancel = (signal: AbortSignal | undefined) => (signal ? cancelWhenClosed
 const finishedFirst = { wait_end_of_query: 1, http_response_buffer_size: String(4 * 1024 ** 2) } as const
 
 /**
- * The first query of a lane goes before the others, and before inserts, also for the CPU: the operating system schedules threads by
- * their niceness, which ClickHouse sets where it has CAP_SYS_NICE. Newer versions have another name for it, too, which 25.8 does not know.
+ * The first query of a lane goes before the others, also for the CPU: the operating system schedules threads by their niceness,
+ * which ClickHouse sets where it has CAP_SYS_NICE. Newer versions have another name for it, too, which 25.8 does not know.
  */
 const toPriority = ({ priority, isHeavy }: Turn) =>
   priority === 0
@@ -274,8 +273,8 @@ const toPriority = ({ priority, isHeavy }: Turn) =>
         ...(isHeavy && { max_threads: 1 }),
       }
 
-/** Queries of no tenant have 0. Of merges, and of the views of an insert, only the server's configuration can say it. */
-export const niceness = { first: '1', insert: '5', other: '15', merge: '15', export: '19' } as const
+/** 0 are inserts, and queries of no tenant. */
+const niceness = { first: '1', other: '15', export: '19' } as const
 
 export type GivenRows = { structure: string; lines: Readable }
 

@@ -11,7 +11,6 @@ import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { totalmem } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { niceness } from '../clickhouse/connection.ts'
 import { sqlViews } from '../clickhouse/monitoring/sql/views.ts'
 import { startEngine } from './engine.ts'
 import { makePrivateFolder } from './folder.ts'
@@ -35,8 +34,9 @@ export type EmbeddedClickHouse = {
 
 const name = 'ClickHouse'
 const mib = 1024 ** 2
-/** What takes writes and acknowledges them goes before what stores them. */
 const sessionNiceness = 10
+/** Merges come after inserts and most queries. */
+const mergeNiceness = 15
 /** Generous, because loading the tables of an old data folder takes long. */
 const startMsMax = { empty: 60_000, filled: 300_000 }
 
@@ -49,6 +49,8 @@ export async function openEmbeddedClickHouse(options: {
   log: Log
   /** Bytes of memory for queries, merges and caches; half of the machine's by default, 8 GiB at most. */
   memoryBytesMax?: number
+  /** Whether taking writes, in other processes, goes before storing them. */
+  isNice?: boolean
 }): Promise<EmbeddedClickHouse> {
   const { log } = options
   const folder = resolve(options.folder)
@@ -91,7 +93,7 @@ export async function openEmbeddedClickHouse(options: {
         checkReady: () => checkAnswers(port, password),
         startMsMax: wasFilled ? startMsMax.filled : startMsMax.empty,
         stopMsMax: 10_000,
-        niceness: sessionNiceness,
+        ...(options.isNice && { niceness: sessionNiceness }),
         signal,
         log,
       })
@@ -167,7 +169,7 @@ function toConfig({
   <max_server_memory_usage>${memoryBytesMax}</max_server_memory_usage>
   <mark_cache_size>${256 * mib}</mark_cache_size>
   <background_pool_size>4</background_pool_size>
-  <os_threads_nice_value_merge_mutate>${niceness.merge}</os_threads_nice_value_merge_mutate>
+  <os_threads_nice_value_merge_mutate>${mergeNiceness}</os_threads_nice_value_merge_mutate>
   <keep_alive_timeout>30</keep_alive_timeout>
   <shutdown_wait_unfinished>1</shutdown_wait_unfinished>
   <shutdown_wait_unfinished_queries>0</shutdown_wait_unfinished_queries>
@@ -210,7 +212,7 @@ ${sqlViews.map((it) => `        <query>GRANT SELECT ON ${database}.${it.name}</q
     </svc_sql>
   </users>
   <profiles>
-    <default><os_threads_nice_value_materialized_view>${niceness.insert}</os_threads_nice_value_materialized_view></default>
+    <default/>
     <local_session><max_sessions_for_user>1</max_sessions_for_user></local_session>
   </profiles>
   <quotas><default/></quotas>

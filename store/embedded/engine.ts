@@ -84,7 +84,7 @@ export async function startEngine(start: EngineStart): Promise<EngineRun> {
     try {
       await start.checkReady()
       if (pid !== undefined && !hasEnded) {
-        if (start.niceness !== undefined) setSessionNiceness(pid, start.niceness)
+        if (start.niceness !== undefined) await setSessionNiceness(pid, start.niceness)
         return { pid, ended, stop }
       }
     } catch (error) {

@@ -53,11 +53,16 @@ export function signalProcess(pid: number, signal: NodeJS.Signals): void {
  * Lets the other sessions go before that of a process when they want the same core. Linux shares cores between sessions first
  * (`sched_autogroup_enabled`): the niceness of a thread counts only beside those of its own session. Nothing happens elsewhere.
  */
-export function setSessionNiceness(pid: number, niceness: number): void {
-  try {
-    writeFileSync(`/proc/${pid}/autogroup`, String(niceness))
-  } catch {
-    // Another system, a kernel without it, or the process has ended.
+export async function setSessionNiceness(pid: number, niceness: number): Promise<void> {
+  for (let trial = 1; trial <= 10; trial++) {
+    try {
+      return writeFileSync(`/proc/${pid}/autogroup`, String(niceness))
+    } catch (error) {
+      // All else is another system, a kernel without it, or the process has ended.
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return
+      // The kernel takes one change in 100 ms.
+      await sleep(100 + Math.random() * 100)
+    }
   }
 }
 
