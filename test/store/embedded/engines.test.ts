@@ -52,6 +52,12 @@ test('ClickHouse keeps its rows when it is closed and opened again', { timeout: 
   expect(await askClickHouse(second.url, 'SELECT step FROM points')).toBe('7')
 })
 
+test('merges of ClickHouse come last', { timeout: minute }, async () => {
+  const { url } = await openClickHouse(aFolder())
+  const setting = "SELECT value FROM system.server_settings WHERE name = 'os_threads_nice_value_merge_mutate'"
+  expect(await askClickHouse(url, setting)).toBe('15')
+})
+
 const nicenessOf = (pid: number | 'self') => {
   const file = `/proc/${pid}/autogroup`
   return existsSync(file) ? / nice (.*)/.exec(readFileSync(file, 'utf8'))?.[1] : undefined
