@@ -9,7 +9,7 @@ import path from 'node:path'
 import type { Page } from 'playwright-core'
 import { openBrowser } from '../kit/browser.ts'
 import { openIdentityProvider } from '../kit/http/identity-provider.ts'
-import { openSigningProxy } from '../kit/http/signing-proxy.ts'
+import { openReverseProxy } from '../kit/http/reverse-proxy.ts'
 import { aFolder, startUp } from '../kit/processes/svc.ts'
 
 const folder = path.resolve(import.meta.dirname, '../../docs/screenshots')
@@ -21,14 +21,14 @@ try {
   mkdirSync(folder, { recursive: true })
   let target = ''
   let person = ['guest', '']
-  const open = await openSigningProxy({ toTarget: () => target, prefix: '/svc' })
+  const open = await openReverseProxy({ toTarget: () => target, prefix: '/svc' })
   onClose(open.close)
   const toHeaders = () => ({
     'x-forwarded-user': person[0] as string,
     'x-forwarded-groups': person[1] as string,
     'x-svc-proxy-secret': 'of-the-proxy-of-this-picture',
   })
-  const signing = await openSigningProxy({ toTarget: () => target, prefix: '/svc', toHeaders })
+  const signing = await openReverseProxy({ toTarget: () => target, prefix: '/svc', toHeaders })
   onClose(signing.close)
   const providerOf = async (id: string) => {
     const provider = await openIdentityProvider({ clientId: 'svc', clientSecret: `of ${id}`, publicUrl: open.url, id })

@@ -6,7 +6,7 @@ import { noBrowser } from '../kit/browser.ts'
 import { eventually } from '../kit/eventually.ts'
 import { createClient } from '../kit/http/client.ts'
 import { openIdentityProvider } from '../kit/http/identity-provider.ts'
-import { openSigningProxy } from '../kit/http/signing-proxy.ts'
+import { openReverseProxy } from '../kit/http/reverse-proxy.ts'
 import { openTestService, storesWith, uniqueName } from '../kit/service.ts'
 import { expectAccessible } from './kit/accessible.ts'
 import { answered, useBrowser } from './kit/use-browser.ts'
@@ -39,7 +39,7 @@ describe.skipIf(noBrowser)(`single sign-on (${noBrowser ?? 'in Chromium'})`, () 
 
   beforeAll(async () => {
     let target = ''
-    const proxy = await openSigningProxy({ toTarget: () => target, prefix: '/ml/svc' })
+    const proxy = await openReverseProxy({ toTarget: () => target, prefix: '/ml/svc' })
     closers.push(proxy.close)
     publicUrl = proxy.url
     const open = async (id: string, more: Partial<Parameters<typeof openIdentityProvider>[0]> = {}) => {
@@ -404,7 +404,7 @@ describe.skipIf(noBrowser)(`single sign-on (${noBrowser ?? 'in Chromium'})`, () 
     const user = uniqueName('lin')
     const secret = 'a secret of the proxy only'
     const toHeaders = () => ({ 'x-forwarded-user': user, 'x-forwarded-groups': groups, 'x-svc-proxy-secret': secret })
-    const proxy = await openSigningProxy({ toTarget: () => target, prefix: '/behind/svc', toHeaders })
+    const proxy = await openReverseProxy({ toTarget: () => target, prefix: '/behind/svc', toHeaders })
     closers.push(proxy.close)
     const document = {
       proxy: {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
-import { openSigningProxy } from '../../kit/http/signing-proxy.ts'
+import { openReverseProxy } from '../../kit/http/reverse-proxy.ts'
 import { openTestService, storesWith, uniqueName } from '../../kit/service.ts'
 
 /** The header of a reverse proxy that signs people in. The tests themselves are the proxy: they call from 127.0.0.1. */
@@ -339,7 +339,7 @@ it('works behind a proxy with a path prefix, which removes what its clients send
   const user = uniqueName('below')
   let target = ''
   const toHeaders = () => ({ 'x-forwarded-user': user, 'x-forwarded-groups': 'trainers' })
-  const proxy = await openSigningProxy({ toTarget: () => target, prefix: '/ml/svc', toHeaders })
+  const proxy = await openReverseProxy({ toTarget: () => target, prefix: '/ml/svc', toHeaders })
   try {
     const settings = { SVC_PUBLIC_URL: proxy.url }
     const signOutUrl = '/oauth2/sign_out'

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
-import { createServer, type IncomingHttpHeaders, request } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 type Settings = {
   /** The address of the service behind it; known only when that has started. */
@@ -10,11 +11,20 @@ type Settings = {
   port?: number
   /** The headers that it adds to a request, in place of those that came. */
   toHeaders?(headers: IncomingHttpHeaders): Record<string, string>
+  /** How long a request stays with it before it is passed on. */
+  toDelayMs?(request: IncomingMessage): number
 }
 
-/** A reverse proxy that signs people in, as oauth2-proxy does: it replaces the headers of people who are signed in with it. */
-export async function openSigningProxy({ toTarget, prefix = '', port = 0, toHeaders = () => ({}) }: Settings) {
-  const server = createServer((asked, answer) => {
+/** A reverse proxy. It may sign people in, as oauth2-proxy does, by replacing their headers, and hold requests up. */
+export async function openReverseProxy({
+  toTarget,
+  prefix = '',
+  port = 0,
+  toHeaders = () => ({}),
+  toDelayMs = () => 0,
+}: Settings) {
+  const server = createServer(async (asked, answer) => {
+    await sleep(toDelayMs(asked))
     const headers = Object.fromEntries(
       Object.entries(asked.headers).filter(([name]) => !name.startsWith('x-forwarded-')),
     )
