@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import threading
 import tracemalloc
 from pathlib import Path
@@ -139,19 +140,38 @@ def test_the_service_killed_in_the_middle_of_a_file_costs_no_line_and_repeats_no
 ) -> None:
     own_service.start()
     model = unique("model")
-    lines = ["feature_number,feature_pad", *(f"{it},{'x' * 1_000}" for it in range(12_000))]
-    file = write(tmp_path, "\n".join(lines))
+    pipe = str(tmp_path / "events.csv")
+    os.mkfifo(pipe)
+    killed = threading.Event()
+    written: list[int] = []
+
+    def write_until_killed() -> None:
+        # The file goes on until the service is gone, however fast it is; then come some parts more.
+        with open(pipe, "w") as file:
+            file.write("feature_number,feature_pad\n")
+            left = 5_000
+            number = 0
+            while left > 0:
+                file.write(f"{number},{'x' * 1_000}\n")
+                number += 1
+                left -= killed.is_set()
+        written.append(number)
+
     with open_logger(own_service, model) as mpm:
-        upload = threading.Thread(target=mpm.upload_dataset_csv, args=(file, "EVENTS"))
+        upload = threading.Thread(target=mpm.upload_dataset_csv, args=(pipe, "EVENTS"))
+        writing = threading.Thread(target=write_until_killed, daemon=True)
         upload.start()
+        writing.start()
         eventually(lambda: count_events(own_service, model)["events"] > 1_000)
         own_service.kill()
+        killed.set()
         own_service.start()
+        writing.join(120)
         upload.join(120)
         assert not upload.is_alive()
         assert "Trying again" in caplog.text
         assert mpm.get_logging_errors() == []
-    expect_counts(own_service, model, 60, events=12_000)
+    expect_counts(own_service, model, 60, events=written[0])
 
 
 def test_a_file_that_is_throttled_is_stored_whole(own_service: Service, tmp_path: Path) -> None:
