@@ -6,12 +6,12 @@ const calls = [
   '/api/rest/v2/write/experiment/create',
   '/api/rest/v2/write/experiment/log-other',
   '/api/rest/v2/write/experiment/metrics/batch',
-  '/api/rest/v2/write/experiment/parameter',
   '/api/rest/v2/write/experiment/set-start-end-time',
   '/api/rest/v2/write/experiment/set-status',
   '/api/rest/v2/write/experiment/tags',
   '/api/rest/v2/write/experiment/update-status',
   '/api/rest/v2/write/experiment/upload-asset',
+  '/clientlib/batch/logger/experiment/parameter',
   '/mpm/v2/events/batch',
 ]
 

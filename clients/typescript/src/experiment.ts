@@ -1,6 +1,7 @@
 import { createErrorLog, type ErrorLog, type LoggingError } from './error-log.ts'
 import { toInt64, toTimestampMs } from './json.ts'
 import { type MetricEntry, metricBytes, toMetricShipment } from './metrics.ts'
+import { type ParameterEntry, parameterBytes, toParameterShipment } from './parameters.ts'
 import { perform } from './perform.ts'
 import type { Platform } from './platform.ts'
 import { randomHex } from './random.ts'
@@ -42,9 +43,10 @@ export type AssetOptions = {
 }
 
 type Value = string | number | bigint | boolean
-type CallEntry = Entry & { request: Request; onAnswer?(answer: unknown): void }
+type LoggedEntry = MetricEntry | ParameterEntry | CallEntry
+type CallEntry = Entry & { kind: 'call'; request: Request; onAnswer?(answer: unknown): void }
 
-const pointsPerRequest = 10_000
+const entriesPerRequest = 10_000
 const bytesPerRequest = 4 * 1024 * 1024
 const firstBeatMs = 10_000
 
@@ -58,7 +60,7 @@ export class BaseExperiment<Asset> {
   readonly #connection: Connection
   readonly #errors: ErrorLog
   readonly #transport: Transport
-  readonly #sender: Sender<MetricEntry | CallEntry>
+  readonly #sender: Sender<LoggedEntry>
   /** Requests are repeated with the key of the first attempt, by which the service knows them again. */
   readonly #requests = { id: randomHex(12), count: 0 }
   #link: string | undefined
@@ -84,12 +86,12 @@ export class BaseExperiment<Asset> {
     const stop = new AbortController()
     const transport = createTransport(this.#connection, stop.signal, platform)
     this.#transport = transport
-    this.#sender = createSender<MetricEntry | CallEntry>({
+    this.#sender = createSender<LoggedEntry>({
       connection: this.#connection,
       platform,
       errors: this.#errors,
       take: (waiting) => this.#take(waiting),
-      isFull: (count, bytes) => count >= pointsPerRequest || bytes >= bytesPerRequest,
+      isFull: (count, bytes) => count >= entriesPerRequest || bytes >= bytesPerRequest,
       waitMs: readPositive('batchWaitMs', options.batchWaitMs, 1_000),
       perform: (request, mayHaveCome) => perform({ transport, platform }, request, mayHaveCome),
       onExit: (failure) => this.#leave(failure),
@@ -138,12 +140,14 @@ export class BaseExperiment<Asset> {
   /** Logs a parameter, of which the last value is kept. */
   logParameter(name: string, value: Value, { step }: { step?: number | bigint } = {}) {
     this.#try(name, () => {
-      this.#call('/api/rest/v2/write/experiment/parameter', name, {
+      const fields: Body<'/clientlib/batch/logger/experiment/parameter'>['values'][number] = {
         parameterName: checkName(name),
         parameterValue: toText(value),
         timestamp: Date.now(),
         ...(step !== undefined && { step: String(toInt64('step', step)) }),
-      })
+      }
+      const parameter = { kind: 'parameter' as const, name, json: JSON.stringify(fields) }
+      this.#sender.add({ ...parameter, bytes: parameterBytes(parameter) })
     })
   }
 
@@ -229,6 +233,7 @@ export class BaseExperiment<Asset> {
   #create({ projectName, experimentName }: ExperimentOptions) {
     this.#isOwner = true
     this.#sender.add({
+      kind: 'call',
       bytes: 1_000,
       name: this.key,
       request: {
@@ -264,7 +269,6 @@ export class BaseExperiment<Asset> {
 
   #call<
     Path extends
-      | '/api/rest/v2/write/experiment/parameter'
       | '/api/rest/v2/write/experiment/log-other'
       | '/api/rest/v2/write/experiment/tags'
       | '/api/rest/v2/write/experiment/set-start-end-time'
@@ -272,7 +276,7 @@ export class BaseExperiment<Asset> {
   >(path: Path, name: string, fields: Omit<Body<Path>, 'experimentKey'>) {
     const body = JSON.stringify({ experimentKey: this.key, ...fields })
     const request = { kind: 'json' as const, path, body, key: this.#newRequestKey() }
-    this.#sender.add({ bytes: body.length * 2 + 200, name, request })
+    this.#sender.add({ kind: 'call', bytes: body.length * 2 + 200, name, request })
   }
 
   #upload(asset: { name: string | undefined; file: AssetFile; bytes: number }, options: AssetOptions) {
@@ -289,32 +293,20 @@ export class BaseExperiment<Asset> {
     }
     const fields: Record<string, string> = metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }
     const request = { kind: 'upload' as const, query, name, file: asset.file, fields, key: this.#newRequestKey() }
-    this.#sender.add({ bytes: asset.bytes + 1_000, name, request })
+    this.#sender.add({ kind: 'call', bytes: asset.bytes + 1_000, name, request })
   }
 
-  #take(waiting: (MetricEntry | CallEntry)[]): Shipment<MetricEntry | CallEntry> {
+  #take(waiting: LoggedEntry[]): Shipment<LoggedEntry> {
     const [first] = waiting
-    if (first && !('kind' in first)) {
+    if (first?.kind === 'call') {
       waiting.shift()
       return { entries: [first], toRequest: () => first.request, ...(first.onAnswer && { onAnswer: first.onAnswer }) }
     }
-    // Points need not wait for calls among them: only what was logged last of a name has to be sent last.
-    const points: MetricEntry[] = []
-    let bytes = 0
-    let left = 0
-    for (const it of waiting) {
-      const fits = points.length < pointsPerRequest && (points.length === 0 || bytes + it.bytes <= bytesPerRequest)
-      if ('kind' in it && fits) {
-        points.push(it)
-        bytes += it.bytes
-      } else waiting[left++] = it
-    }
-    waiting.length = left
-    return toMetricShipment(points, {
-      experimentKey: this.key,
-      errors: this.#errors,
-      newRequestKey: () => this.#newRequestKey(),
-    })
+    const { key: experimentKey } = this
+    const newRequestKey = () => this.#newRequestKey()
+    return first?.kind === 'parameter'
+      ? toParameterShipment(takeOfKind(waiting, 'parameter'), { experimentKey, newRequestKey })
+      : toMetricShipment(takeOfKind(waiting, 'metric'), { experimentKey, newRequestKey, errors: this.#errors })
   }
 
   #newRequestKey(): string {
@@ -329,6 +321,24 @@ export class BaseExperiment<Asset> {
       this.#errors.add(error instanceof Error ? error.message : String(error), [String(name)])
     }
   }
+}
+
+/** They need not wait for others among them: only what was logged last of a name has to be sent last. */
+function takeOfKind<Kind extends 'metric' | 'parameter'>(waiting: LoggedEntry[], kind: Kind) {
+  const taken: (LoggedEntry & { kind: Kind })[] = []
+  let bytes = 0
+  let left = 0
+  let isFull = false
+  for (const it of waiting) {
+    isFull ||= it.kind === kind && taken.length > 0 && bytes + it.bytes > bytesPerRequest
+    if (it.kind !== kind || isFull || taken.length === entriesPerRequest) waiting[left++] = it
+    else {
+      taken.push(it as LoggedEntry & { kind: Kind })
+      bytes += it.bytes
+    }
+  }
+  waiting.length = left
+  return taken
 }
 
 function checkName(name: unknown): string {

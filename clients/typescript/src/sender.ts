@@ -49,6 +49,8 @@ export type Sender<E extends Entry> = ReturnType<typeof createSender<E>>
 const endMsDefault = 30_000
 /** The longest pause once the logger is ending: a service that comes back meanwhile must not be missed. */
 const hurryMs = 1_000
+/** Some of the values of a batch are wrong; all others were stored. */
+const someAreWrong = 8000020
 /** After so many faults of the service's own in a row a shipment is split, or given up: it may be what the service cannot bear. */
 const faultsMax = 5
 
@@ -124,13 +126,13 @@ export function createSender<E extends Entry>(settings: Settings<E>) {
         answer = await settings.perform(shipment.toRequest(), () => wasRepeated(shipment))
       } catch (error) {
         if (stop.signal.aborted) return giveUp()
-        const isTooMuch = error instanceof Refused && error.status === 413
+        const mayBeDivided = error instanceof Refused && (error.status === 413 || error.code === someAreWrong)
         if (error instanceof Unavailable && error.isFault) faults++
         if (error instanceof Unavailable && faults < faultsMax) {
           await waitAfter(error)
           continue
         }
-        const parts = isTooMuch || faults >= faultsMax ? shipment.split?.() : undefined
+        const parts = mayBeDivided || faults >= faultsMax ? shipment.split?.() : undefined
         if (parts) {
           shipments.splice(0, 1, ...parts)
           return

@@ -167,6 +167,20 @@ describe('what is wrong', () => {
     expect(await service.client.readPoints(experiment.key, 'loss', 1)).toHaveLength(1)
   })
 
+  it('is told by the name of the parameter, and the others of its request are kept', async () => {
+    const wrong = 'n'.repeat(1_001)
+    const experiment = create()
+    for (let at = 0; at < 9; at++) experiment.logParameter(at === 6 ? wrong : `parameter ${at}`, at)
+    await experiment.end()
+    const [error, ...more] = experiment.loggingErrors()
+    expect(error).toMatchObject({
+      message: expect.stringMatching(/which is given up: values\[0\]\.parameterName: /),
+      affected: [wrong],
+    })
+    expect(more).toEqual([])
+    expect(Object.values(await readValues('parameters', experiment.key)).sort()).toEqual([...'01234578'])
+  })
+
   it('is refused at once where nothing could ever be logged', () => {
     expect(() => create({ apiKey: '' })).toThrow(/^apiKey: is missing: pass it, or set SVC_API_KEY/)
     expect(() => create({ url: 'localhost' })).toThrow(
