@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { fastRoute, type Route, type RouteDescription, toEnvelope } from '../http/route.ts'
 import { createBatchLoader } from '../runtime/batch-loader.ts'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
-import type { chunksTable } from '../store/clickhouse/points/chunks.ts'
+import type { chunkBlocks } from '../store/clickhouse/points/chunks.ts'
 import type { outputLinesTable, pointsTable, systemPointsTable } from '../store/clickhouse/points/tables.ts'
 import type { Database } from '../store/postgres/database.ts'
 import { markChunks, type WritableExperiment } from '../store/postgres/experiments/experiments.ts'
@@ -46,7 +46,7 @@ type Deps = WriteDeps & {
   limitSeries(experiment: WritableExperiment, rows: Limited): Dropped | Promise<Dropped>
   committers: {
     metrics: Committer<typeof pointsTable>
-    metricChunks: Committer<typeof chunksTable>
+    metricChunks: Committer<typeof chunkBlocks>
     systemMetrics: Committer<typeof systemPointsTable>
     output: Committer<typeof outputLinesTable>
   }

@@ -4,7 +4,7 @@ import { pushChunks } from '../../ingest/points/chunks.ts'
 import { pushPoints } from '../../ingest/points/rows.ts'
 import { createNativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import { chunksTable } from '../../store/clickhouse/points/chunks.ts'
+import { chunkBlocks } from '../../store/clickhouse/points/chunks.ts'
 import { pointsTable, present } from '../../store/clickhouse/points/tables.ts'
 import { contextOf, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
 
@@ -51,11 +51,11 @@ export async function storeChunks(
   experimentId: bigint,
   size: { metrics: number; steps: number },
 ): Promise<void> {
-  const block = createNativeBlock(chunksTable)
+  const block = createNativeBlock(chunkBlocks)
   let points = 0
   let request = 0
   const insert = async () => {
-    await clickhouse.insertBlocks(chunksTable, [await compress(block.take())])
+    await clickhouse.insertBlocks(chunkBlocks, [await compress(block.take())])
     points = 0
   }
   for (let metric = 0; metric < size.metrics; metric++) {

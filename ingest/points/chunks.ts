@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
 import type { NativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
-import type { chunksTable } from '../../store/clickhouse/points/chunks.ts'
+import type { chunkBlocks } from '../../store/clickhouse/points/chunks.ts'
 import { isKeyed, type Origin } from '../identity.ts'
 import type { Batch } from './batch.ts'
+import { pushExtent } from './chunk-extent.ts'
 import type { SeriesPoints } from './series-points.ts'
 
 /** The fewest points of a series, on average, with which a request is stored as chunks: a chunk of fewer costs more than rows. */
@@ -16,7 +17,7 @@ const pointsLeast = 4
 export const isChunked = ({ series, hasOwnIndexes }: Batch): boolean =>
   !hasOwnIndexes && series.reduce((sum, it) => sum + it.values.length, 0) >= series.length * pointsLeast
 
-type ChunkBlock = NativeBlock<typeof chunksTable>
+export type ChunkBlock = NativeBlock<typeof chunkBlocks>
 
 /** Adds a chunk for each series to an open block. */
 export function pushChunks(block: ChunkBlock, origin: Origin, series: readonly SeriesPoints[]) {
@@ -56,6 +57,23 @@ function pushChunk({ columns, endRow }: ChunkBlock, origin: Origin, series: Seri
       if (list) items.truncate((starts[at] as number) + series.kept)
     })
   }
+  const [stepsStart, timestampsStart, , , presentsStart, valuesStart] = starts as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ]
+  pushExtent(columns, {
+    steps: columns.steps.items.wordsFrom(stepsStart),
+    timestamps: columns.timestamps.items.wordsFrom(timestampsStart),
+    presents: columns.presents.items.valuesFrom(presentsStart),
+    values: columns.value_bits.items.valuesFrom(valuesStart),
+    presentAll: series.present,
+    receivedMs: origin.receivedMs,
+    size: values.length,
+  })
   columns.steps.end()
   columns.timestamps.end()
   columns.epochs.end()

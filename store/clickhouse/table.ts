@@ -19,7 +19,7 @@ export type Column = {
 export type Table = {
   name: string
   columns: readonly Column[]
-  /** Further columns, which ClickHouse computes as rows are inserted. No block and no backup has them. */
+  /** Further columns, which ClickHouse computes as rows are inserted, unless the block has them. */
   derived?: readonly { name: string; type: ColumnType; codec: string; from: string }[]
   /** The columns that reads filter by; the sparse index on them is held in memory. Clusters shard by the first one. */
   primaryKey: readonly string[]

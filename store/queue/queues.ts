@@ -1,6 +1,6 @@
 import { eventsTable, eventValuesTable, tombstonesTable } from '../clickhouse/monitoring/tables.ts'
 import { valueChunksTable } from '../clickhouse/monitoring/value-chunks.ts'
-import { chunksTable } from '../clickhouse/points/chunks.ts'
+import { chunkBlocks } from '../clickhouse/points/chunks.ts'
 import { outputLinesTable, pointsTable, systemPointsTable } from '../clickhouse/points/tables.ts'
 
 /** From this rate on, inserts wait longer, so that they are fewer and larger. A row of chunks has many points or values. */
@@ -16,7 +16,7 @@ const busyValueChunksPerSecond = busyRowsPerSecond / 150
 export const queues = {
   metrics: { table: pointsTable, jobsAtOnce: 256, rowsMax: 100_000, busyRowsPerSecond },
   /** Metrics too, where a request has many points of each series. A row has all of them. */
-  metricChunks: { table: chunksTable, jobsAtOnce: 256, rowsMax: 100_000, busyRowsPerSecond: busyChunksPerSecond },
+  metricChunks: { table: chunkBlocks, jobsAtOnce: 256, rowsMax: 100_000, busyRowsPerSecond: busyChunksPerSecond },
   systemMetrics: { table: systemPointsTable, jobsAtOnce: 64, rowsMax: 100_000, busyRowsPerSecond },
   output: { table: outputLinesTable, jobsAtOnce: 64, rowsMax: 100_000, busyRowsPerSecond },
   events: { table: eventsTable, jobsAtOnce: 64, rowsMax: 100_000, busyRowsPerSecond: busyRowsPerSecond / 5 },

@@ -88,6 +88,11 @@ class Int64Column {
     return new Uint8Array(this.#words.buffer, start * 8, this.byteLength() - start * 8)
   }
 
+  /** The low and the high word of each value from one on, by turns; valid until the next push. */
+  wordsFrom(start: number): Uint32Array {
+    return this.#words.subarray(start * 2, this.#used)
+  }
+
   byteLength() {
     return this.#used * 4
   }
@@ -159,6 +164,11 @@ class NumberColumn<T extends NumberArray> {
   bytesFrom(start: number): Uint8Array {
     const width = this.#values.BYTES_PER_ELEMENT
     return new Uint8Array(this.#values.buffer, start * width, (this.#used - start) * width)
+  }
+
+  /** The values from one on; valid until the next push. */
+  valuesFrom(start: number): T {
+    return this.#values.subarray(start, this.#used) as T
   }
 
   byteLength() {

@@ -97,6 +97,12 @@ export const chunksTable = {
   settings: ['index_granularity = 1024'],
 } as const satisfies Table
 
+/** What a block of ingest has: also what ClickHouse would compute. */
+export const chunkBlocks = {
+  ...chunksTable,
+  columns: [...chunksTable.columns, ...chunksTable.derived],
+} as const satisfies Table
+
 /** One row per point of the chunks, under the names of the columns of `points`. */
 export const unfolded = `ARRAY JOIN value_bits AS bits, arrayResize(steps, count) AS step, arrayResize(timestamps, count) AS timestamp,
   arrayResize(epochs, count) AS epoch, if(empty(presents), arrayResize(presents, count, present_all), presents) AS present,

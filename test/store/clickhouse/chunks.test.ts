@@ -3,7 +3,7 @@ import { zstdCompressSync } from 'node:zlib'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest'
 import { type Batch, readBatch, readEnvelope } from '../../../ingest/points/batch.ts'
-import { pushChunks } from '../../../ingest/points/chunks.ts'
+import { type ChunkBlock, pushChunks } from '../../../ingest/points/chunks.ts'
 import { pushRows } from '../../../ingest/points/series-points.ts'
 import { streamLogged } from '../../../store/clickhouse/archive/rows.ts'
 import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
@@ -15,7 +15,7 @@ import { readArrivedPoints } from '../../../store/clickhouse/live/arrivals.ts'
 import { readChangedMetrics, readNewest } from '../../../store/clickhouse/live/changes.ts'
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
 import { streamChart } from '../../../store/clickhouse/points/charts.ts'
-import { chunksTable } from '../../../store/clickhouse/points/chunks.ts'
+import { chunkBlocks, chunksTable } from '../../../store/clickhouse/points/chunks.ts'
 import { readHistory, readLatestPoints, readStepsOfHistory } from '../../../store/clickhouse/points/history.ts'
 import { findSeries, type Range, type RangeX } from '../../../store/clickhouse/points/range-rows.ts'
 import { findExtent, readRanges } from '../../../store/clickhouse/points/ranges.ts'
@@ -71,13 +71,13 @@ const toOrigin = (experimentId: bigint, { low, receivedMs, isKeyed }: Request) =
 
 async function store(requests: Request[]) {
   const rowBlock = createNativeBlock(pointsTable)
-  const chunkBlock = createNativeBlock(chunksTable)
+  const chunkBlock = createNativeBlock(chunkBlocks)
   for (const it of requests) {
     pushRows(rowBlock, toOrigin(rows, it), it.batch.series)
     pushChunks(chunkBlock, toOrigin(chunks, it), it.batch.series)
   }
   await clickhouse.insertBlocks(pointsTable, [zstdCompressSync(rowBlock.take())])
-  await clickhouse.insertBlocks(chunksTable, [zstdCompressSync(chunkBlock.take())])
+  await clickhouse.insertBlocks(chunkBlocks, [zstdCompressSync(chunkBlock.take())])
 }
 
 const names = ['loss', 'train_acc', 'b_c']
@@ -263,6 +263,61 @@ it.each([true, false])('every read answers the same of chunks as of rows (distin
   )
 })
 
+/** A block of an ingest that leaves to ClickHouse what can be computed. */
+function takeEarlierBlock(request: Request): Buffer {
+  const block = createNativeBlock(chunksTable)
+  const unknown = Object.fromEntries(chunksTable.derived.map((it) => [it.name, { push() {} }]))
+  const columns = { ...block.columns, ...unknown } as ChunkBlock['columns']
+  pushChunks({ ...block, endRow: block.endRow, columns }, toOrigin(chunks, request), request.batch.series)
+  return block.take()
+}
+
+/** The columns of chunks that are not what ClickHouse computes of them. */
+async function findWrong(): Promise<unknown> {
+  const checks = chunksTable.derived.map(
+    ({ name, from }) =>
+      `if(toString(${name}) = toString(${from}), '', concat('${name} ', toString(${name}), ' ', toString(${from})))`,
+  )
+  return await clickhouse.rows(
+    `SELECT arrayFilter(it -> it != '', [${checks.join(', ')}]) AS wrong, steps, timestamps, presents, value_bits
+     FROM ${clickhouse.database}.${chunksTable.name} WHERE experiment_id = ${chunks} AND notEmpty(wrong)`,
+  )
+}
+
+it('a block says of a chunk what ClickHouse would compute', async () => {
+  const special = ['NaN', 'Infinity', '-Infinity', -0, 0, 0, -1.5, 1.5, 2n ** 60n, 1e-320]
+  const values = [
+    special,
+    special.toReversed(),
+    special.slice(3),
+    special.slice(4),
+    [-0, 0],
+    [0, -0],
+    ['NaN', 'NaN'],
+    [-1, -2, -1],
+  ]
+  await store([aRequest({ series: values.map((it, at) => ({ metricName: `m${at}`, values: it })) })])
+  await fc.assert(
+    fc.asyncProperty(requests(false), async (all) => {
+      await storeAll(all)
+      expect(await findWrong()).toEqual([])
+    }),
+    { numRuns: Number(process.env.CHUNK_RUNS ?? 5), endOnFailure: true },
+  )
+})
+
+it('ClickHouse computes it for blocks of an earlier version, beside those of this one', async () => {
+  const [earlier, later] = [1, 2].map((low) =>
+    aRequest({ series: [{ metricName: 'loss', steps: [3, 1, 2], values: [2, 0.5, low] }] }, { low }),
+  )
+  const block = createNativeBlock(chunkBlocks)
+  pushChunks(block, toOrigin(chunks, later as Request), (later as Request).batch.series)
+  const blocks = [takeEarlierBlock(earlier as Request), block.take()].map((it) => zstdCompressSync(it))
+  await clickhouse.insertBlocks(chunkBlocks, blocks)
+  expect(await countRows(clickhouse, pointsTable, chunks)).toBe(6)
+  expect(await findWrong()).toEqual([])
+})
+
 it('buckets count a chunk once that was cut first and came whole then', async () => {
   const steps = Array.from({ length: 120 }, (_, step) => step)
   const whole = aRequest({ series: [{ metricName: 'loss', steps, values: steps }] })
@@ -291,12 +346,12 @@ const series = [
 it('a block of chunks can be split into its rows, and what is derived from them made anew', async () => {
   const request = aRequest({ series })
   await store([request])
-  const block = createNativeBlock(chunksTable)
+  const block = createNativeBlock(chunkBlocks)
   pushChunks(block, toOrigin(chunks, request), request.batch.series)
   const native = readNativeBlock(block.take())
   expect(native.rows).toBe(3)
   for (let at = 0; at < 3; at++) {
-    await clickhouse.insertBlocks(chunksTable, [zstdCompressSync(native.slice(at, at + 1))])
+    await clickhouse.insertBlocks(chunkBlocks, [zstdCompressSync(native.slice(at, at + 1))])
   }
   expect(await countRows(clickhouse, pointsTable, chunks)).toBe(10)
   const expected = await text(await streamSummary(clickhouse, chunks))
