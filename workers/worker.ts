@@ -112,7 +112,7 @@ type InsertSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'tra
 }
 
 async function startInserts(name: QueueName, { backend, queries, clickhouse, tracing, log, count }: InsertSettings) {
-  const { table, jobsAtOnce, rowsMax, busyRowsPerSecond } = queues[name]
+  const { table, jobsAtOnce, rowsMax } = queues[name]
   const trace = tracing && createBatchTrace(tracing, name, table.name)
   const insertUntraced = (blocks: Buffer[]) => clickhouse.insertBlocks(table, blocks)
   const insert = trace ? (blocks: Buffer[]) => trace.insert(() => insertUntraced(blocks)) : insertUntraced
@@ -138,7 +138,6 @@ async function startInserts(name: QueueName, { backend, queries, clickhouse, tra
     blocksMax: jobsAtOnce,
     gapMs,
     gapMsMax,
-    busyRowsPerSecond,
     onStored({ rows, oldestReceivedMs, insertMs }) {
       count.rows.inc({ table: table.name }, rows)
       count.inserts.observe({ table: table.name }, insertMs / 1000)

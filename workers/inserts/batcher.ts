@@ -7,9 +7,8 @@ import type { Block } from '../../store/queue/queue.ts'
  * Blocks wait here while their jobs are active: `add` resolves when the insert with the block is done, and only then is the
  * job completed. The batcher flushes at once when it has enough rows or bytes, or when it holds every job that this process
  * may take (no more can come until some are done). Otherwise it flushes `gapMs` after the last flush, so a light load makes
- * a few inserts a second and a heavy load makes large ones. Under a heavy load the gap grows with the duration of inserts,
- * up to `gapMsMax`: most of the cost of a small insert does not depend on its rows. Under a light load there is CPU to
- * spare, and rows are readable sooner.
+ * a few inserts a second and a heavy load makes large ones. Where inserts take long, be it for their rows or because others take
+ * the cores, the gap grows with their duration, up to `gapMsMax`: most of the cost of a small insert does not depend on its rows.
  *
  * An insert that fails is repeated until it succeeds: while ClickHouse is down, the queue grows. When ClickHouse refuses an
  * insert for good, each block is inserted alone, and those that are refused again go to `storeAround`.
@@ -26,8 +25,6 @@ type Settings = {
   blocksMax: number
   gapMs: number
   gapMsMax: number
-  /** The rate above which the gap may grow. */
-  busyRowsPerSecond: number
   /** Called after each insert. */
   onStored(batch: { rows: number; oldestReceivedMs: number; insertMs: number }): void
   onError(error: unknown, what: string): void
@@ -38,17 +35,13 @@ type Settings = {
 type Waiting = { block: Block; done: () => void; failed: (error: unknown) => void }
 
 const insertsAtOnce = 2
-/** Under a heavy load, the gap is this many times the duration of the last insert. */
+/** The gap is this many times the duration of the last insert, if that is more than `gapMs`. */
 const gapPerInsert = 3
-/** How long a burst is remembered. */
-const rateOverMs = 1_000
-/** The rate is capped at this many times `busyRowsPerSecond`, or else a larger burst would be remembered for longer. */
-const busyTimesMax = 2
 const retryFirstMs = 100
 const retryLongestMs = 5_000
 
 export function createBatcher(settings: Settings) {
-  const { rowsMax, bytesMax, blocksMax, gapMs, gapMsMax, busyRowsPerSecond } = settings
+  const { rowsMax, bytesMax, blocksMax, gapMs, gapMsMax } = settings
   const closing = new AbortController()
   let waiting: Waiting[] = []
   let rows = 0
@@ -69,20 +62,14 @@ export function createBatcher(settings: Settings) {
 
   let blocksInserting = 0
   let insertMsLast = 0
-  let rowsPerSecond = 0
-  const gap = () =>
-    rowsPerSecond >= busyRowsPerSecond ? Math.min(gapMsMax, Math.max(gapMs, insertMsLast * gapPerInsert)) : gapMs
+  const gap = () => Math.min(gapMsMax, Math.max(gapMs, insertMsLast * gapPerInsert))
 
   function flush() {
     const batch = waiting
-    const nowMs = performance.now()
-    const weight = 1 - Math.exp((lastFlushAt - nowMs) / rateOverMs)
-    const rate = Math.min((rows * 1_000) / (nowMs - lastFlushAt), busyRowsPerSecond * busyTimesMax)
-    rowsPerSecond += weight * (rate - rowsPerSecond)
     waiting = []
     rows = 0
     bytes = 0
-    lastFlushAt = nowMs
+    lastFlushAt = performance.now()
     blocksInserting += batch.length
     const storing = settings.around
       ? settings.around(

@@ -27,7 +27,6 @@ function openBatcher(
     blocksMax: 100,
     gapMs: 20,
     gapMsMax: 20,
-    busyRowsPerSecond: 0,
     onStored: () => undefined,
     onError: () => undefined,
     ...options,
@@ -84,7 +83,7 @@ describe('a batcher', () => {
     expect(byBlocks.inserts.at(-1)?.blocks).toEqual(['a', 'b'])
   })
 
-  it('waits longer for further blocks after a slow insert', async () => {
+  it('waits longer for further blocks after a slow insert, and no longer after a quick one', async () => {
     let tookMs = 500
     const { batcher, inserts } = openBatcher({ gapMs: 1, gapMsMax: 10 ** 9 }, () => sleep(tookMs))
     await batcher.add(aBlock('slow'))
@@ -93,39 +92,10 @@ describe('a batcher', () => {
     const one = batcher.add(aBlock('a'))
     await sleep(100)
     await Promise.all([one, batcher.add(aBlock('b'))])
+    await batcher.add(aBlock('c'))
+    await batcher.add(aBlock('d'))
 
-    expect(inserts.map((it) => it.blocks)).toEqual([['slow'], ['a', 'b']])
-  })
-
-  it('does not wait longer at low rates', async () => {
-    let tookMs = 500
-    const { batcher, inserts } = openBatcher(
-      { gapMs: 1, gapMsMax: 10 ** 9, busyRowsPerSecond: Number.POSITIVE_INFINITY },
-      () => sleep(tookMs),
-    )
-    await batcher.add(aBlock('slow'))
-    tookMs = 0
-
-    await batcher.add(aBlock('a'))
-    await batcher.add(aBlock('b'))
-
-    expect(inserts.map((it) => it.blocks)).toEqual([['slow'], ['a'], ['b']])
-  })
-
-  it('returns to short waits soon after a burst of any size', async () => {
-    const { batcher, inserts } = openBatcher({ gapMs: 1, gapMsMax: 10 ** 9, busyRowsPerSecond: 1_000 }, ({ blocks }) =>
-      sleep(blocks.includes('burst') ? 0 : 500),
-    )
-    for (let nth = 0; nth < 100; nth++) await batcher.add(aBlock('burst', 10 ** 9))
-    await sleep(3_000)
-    inserts.length = 0
-
-    await batcher.add(aBlock('slow'))
-    const one = batcher.add(aBlock('a'))
-    await sleep(100)
-    await Promise.all([one, batcher.add(aBlock('b'))])
-
-    expect(inserts.map((it) => it.blocks)).toEqual([['slow'], ['a'], ['b']])
+    expect(inserts.map((it) => it.blocks)).toEqual([['slow'], ['a', 'b'], ['c'], ['d']])
   })
 
   it('repeats an insert that fails with the same blocks until it succeeds', async () => {
