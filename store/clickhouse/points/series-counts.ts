@@ -23,7 +23,7 @@ export async function countSeries(clickhouse: ClickHouse, experimentIds: bigint[
   return new Map(rows.map((it) => [BigInt(it.id), { series: Number(it.series), pointsMost: Number(it.most) }]))
 }
 
-/** The number of points of every series of an experiment, by summary name. */
+/** The number of points of every series of an experiment, by summary name. Repeated deliveries count until they are merged. */
 export async function countPointsBySeries(clickhouse: ClickHouse, experimentId: bigint): Promise<Map<string, number>> {
   const rows = await clickhouse.rows<{ name: string; points: string }>(
     `SELECT ${seriesName} AS name, sum(size) AS points FROM (

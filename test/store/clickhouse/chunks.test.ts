@@ -96,10 +96,7 @@ async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<s
   found.summary = await text(await streamSummary(clickhouse, id))
   found.values = shown([...((await readSummaryValues(clickhouse, [id], 'all')).get(id) ?? [])].toSorted())
   found.latest = shown([...((await readLatestPoints(clickhouse, [id])).get(id) ?? [])])
-  found.counts = shown([
-    [...(await countPointsBySeries(clickhouse, id))].toSorted(),
-    await countRows(clickhouse, pointsTable, id),
-  ])
+  found.count = await countRows(clickhouse, pointsTable, id)
   found.archive = await text(await streamLogged(clickhouse, 'points', [id], signal))
   for (const name of names) {
     found[`series ${name}`] = await text(await streamSeries(clickhouse, of(name)))
@@ -342,6 +339,16 @@ const series = [
   { metricName: 'acc', context: 'train', epochs: [0, 0, 1, 1], values: [1, 2, 3, 4] },
   { metricName: 'c', context: 'b', steps: [1, 2, 3], values: [0.5, 0.25, 7] },
 ]
+
+it('limits count the points of each series', async () => {
+  await store([aRequest({ series })])
+  const expected = new Map([
+    ['loss', 3],
+    ['train_acc', 4],
+    ['b_c', 3],
+  ])
+  for (const id of [rows, chunks]) expect(await countPointsBySeries(clickhouse, id)).toEqual(expected)
+})
 
 it('a block of chunks can be split into its rows, and what is derived from them made anew', async () => {
   const request = aRequest({ series })
