@@ -21,7 +21,7 @@ import { findSeries, type Range, type RangeX } from '../../../store/clickhouse/p
 import { findExtent, readRanges } from '../../../store/clickhouse/points/ranges.ts'
 import { streamAllSeries, streamSummary } from '../../../store/clickhouse/points/reads.ts'
 import { countPointsBySeries } from '../../../store/clickhouse/points/series-counts.ts'
-import { streamSeries } from '../../../store/clickhouse/points/short-series.ts'
+import { readShortSeries, streamSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { readSummaryValues } from '../../../store/clickhouse/points/summary-values.ts'
 import { pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { streamThinnedSeries } from '../../../store/clickhouse/points/thinned-series.ts'
@@ -339,6 +339,17 @@ const series = [
   { metricName: 'acc', context: 'train', epochs: [0, 0, 1, 1], values: [1, 2, 3, 4] },
   { metricName: 'c', context: 'b', steps: [1, 2, 3], values: [0.5, 0.25, 7] },
 ]
+
+it.each([2_000, 2_001, 300_000])(
+  'a short series is one of up to 2,000 points, in whatever chunks: %s',
+  async (size) => {
+    const values = Array.from({ length: size }, (_, at) => at)
+    await store([aRequest({ series: [{ metricName: 'loss', values, steps: values }] })])
+    const series = { experimentId: chunks, name: 'loss', context: undefined, hasChunks: true }
+    expect((await readShortSeries(clickhouse, series)) !== undefined).toBe(size <= 2_000)
+    expect(JSON.parse(await text(await streamSeries(clickhouse, series)))).toHaveLength(size)
+  },
+)
 
 it('limits count the points of each series', async () => {
   await store([aRequest({ series })])
