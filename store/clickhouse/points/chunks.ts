@@ -29,7 +29,8 @@ const words =
   'arrayMap(bits -> bitXor(bits, if(bitTest(bits, 63), 18446744073709551615, 9223372036854775808)), value_bits)'
 const isAscending = (array: string) =>
   `arrayAll((before, after) -> before <= after, arrayPopBack(${array}), arrayPopFront(${array}))`
-const summedLeast = 100
+/** The fewest points of a chunk that says their sum. */
+export const summedLeast = 100
 const whenSummed = (value: string) => `if(is_summed, ${value}, 0)`
 const float = (bits: string) => `reinterpretAsFloat64(${bits})`
 

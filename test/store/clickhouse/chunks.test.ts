@@ -315,6 +315,15 @@ it('ClickHouse computes it for blocks of an earlier version, beside those of thi
   expect(await findWrong()).toEqual([])
 })
 
+it('a worker of an earlier version leaves it to ClickHouse', async () => {
+  const request = aRequest({ series })
+  const block = createNativeBlock(chunkBlocks)
+  pushChunks(block, toOrigin(chunks, request), request.batch.series)
+  await clickhouse.insertBlocks(chunksTable, [zstdCompressSync(block.take())])
+  expect(await countRows(clickhouse, pointsTable, chunks)).toBe(10)
+  expect(await findWrong()).toEqual([])
+})
+
 it('buckets count a chunk once that was cut first and came whole then', async () => {
   const steps = Array.from({ length: 120 }, (_, step) => step)
   const whole = aRequest({ series: [{ metricName: 'loss', steps, values: steps }] })
