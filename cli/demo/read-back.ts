@@ -12,7 +12,8 @@ import type { Client, Query } from './client.ts'
 import { type Ledger, type Point, toSummaryName } from './ledger.ts'
 
 // Reads an experiment back and compares it with the ledger, value for value. A write is readable a moment after its
-// answer, so each read is repeated until it agrees, or until the time is up: what differs then is a mismatch.
+// answer, so each read is repeated until it agrees. What still differs when no read has come to agree for a while is a
+// mismatch: a machine that is busy with a training has its time, and data that are lost are told.
 
 const WAIT_MS_MAX = 30_000
 const FIRST_PAUSE_MS = 50
@@ -35,8 +36,6 @@ interface ReadBackDeps {
   client: Client
   ledger: Ledger
   signal: AbortSignal
-  /** How long data may take to become readable. */
-  waitMsMax?: number
 }
 
 interface Check {
@@ -45,8 +44,16 @@ interface Check {
   run(): Promise<string[]>
 }
 
+interface Waiting {
+  signal: AbortSignal
+  /** For how long data may become readable after those before them. */
+  waitMsMax?: number
+  /** Milliseconds of a clock that never goes back. */
+  now?: () => number
+}
+
 /** Compares the whole ledger with the reads; rejects with DemoError if the service does not answer. */
-export async function readBack({ client, ledger, signal, waitMsMax = WAIT_MS_MAX }: ReadBackDeps): Promise<ReadBack> {
+export async function readBack({ client, ledger, signal }: ReadBackDeps): Promise<ReadBack> {
   const startedAt = performance.now()
   const { experimentKey } = ledger
   const pointsPerSeries = new Map<string, number>()
@@ -124,17 +131,7 @@ export async function readBack({ client, ledger, signal, waitMsMax = WAIT_MS_MAX
     )
   }
 
-  const deadline = startedAt + waitMsMax
-  const waiting = [...checks]
-  const mismatches: string[] = []
-  await Promise.all(
-    Array.from({ length: READS_AT_ONCE }, async () => {
-      for (let check = waiting.shift(); check; check = waiting.shift()) {
-        const differences = await untilEqual(check, deadline, signal)
-        for (const difference of differences) mismatches.push(`${check.what}: ${difference}`)
-      }
-    }),
-  )
+  const mismatches = await compareAll(checks, { signal })
   return {
     pointsRead: [...pointsPerSeries.values()].reduce((sum, count) => sum + count, 0),
     reads: checks.length,
@@ -143,12 +140,30 @@ export async function readBack({ client, ledger, signal, waitMsMax = WAIT_MS_MAX
   }
 }
 
-async function untilEqual(check: Check, deadline: number, signal: AbortSignal): Promise<string[]> {
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(PAUSE_MS_MAX, pauseMs * 1.5)) {
-    const differences = await check.run()
-    if (differences.length === 0 || performance.now() + pauseMs > deadline) return differences
-    await sleep(pauseMs, undefined, { signal })
+/** Runs checks, a few at once, each until it finds no difference or none of them has come to that for `waitMsMax`. */
+export async function compareAll(
+  checks: Check[],
+  { signal, waitMsMax = WAIT_MS_MAX, now = () => performance.now() }: Waiting,
+): Promise<string[]> {
+  const waiting = [...checks]
+  const mismatches: string[] = []
+  let agreedAt = now()
+  async function differencesOf(check: Check): Promise<string[]> {
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(PAUSE_MS_MAX, pauseMs * 1.5)) {
+      const differences = await check.run()
+      if (differences.length === 0) agreedAt = now()
+      if (differences.length === 0 || now() + pauseMs > agreedAt + waitMsMax) return differences
+      await sleep(pauseMs, undefined, { signal })
+    }
   }
+  await Promise.all(
+    Array.from({ length: READS_AT_ONCE }, async () => {
+      for (let check = waiting.shift(); check; check = waiting.shift()) {
+        for (const difference of await differencesOf(check)) mismatches.push(`${check.what}: ${difference}`)
+      }
+    }),
+  )
+  return mismatches
 }
 
 /** Describes the differences between logged and read points: values bit for bit, and their number. */

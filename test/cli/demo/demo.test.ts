@@ -21,10 +21,10 @@ describe('svc demo against a running service', () => {
 
     const { code, stdout, stderr } = await svc(args, {}, onClose)
 
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    const report = JSON.parse(stdout)
-    expect(report).toMatchObject({ ok: true, epochs: 2, workspaceName: 'default' })
-    expect(report.experiments).toHaveLength(2)
+    expect(stderr).toBe('')
+    const { experiments, ...report } = JSON.parse(stdout)
+    expect(experiments.map((it: { mismatches: string[] }) => it.mismatches)).toEqual([[], []])
+    expect({ code, ...report }).toMatchObject({ code: 0, ok: true, epochs: 2, workspaceName: 'default' })
   })
 
   it('finds the service and the key in the settings of the service too, and prints no control codes without a terminal', async () => {

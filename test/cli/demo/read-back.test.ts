@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { ReadPoint } from '../../../cli/demo/answers.ts'
 import { type Point, toWireNumber } from '../../../cli/demo/ledger.ts'
-import { comparePoints, compareThinned } from '../../../cli/demo/read-back.ts'
+import { compareAll, comparePoints, compareThinned } from '../../../cli/demo/read-back.ts'
 
 function aPoint(overrides: Partial<Point> = {}): Point {
   return { metricName: 'loss', metricValue: 0.1, context: 'train', step: 3, epoch: 1, timestamp: 1700, ...overrides }
@@ -62,4 +62,32 @@ test('a thinned series may lack points, but neither its extremes nor the truth',
   expect(compareThinned(logged, byValue, 10)).toEqual(['100 points read back'])
   // A series that is short enough comes whole.
   expect(compareThinned(logged, thinned, 100)).not.toEqual([])
+})
+
+// Checks whose reads take a second of the clock each; `agreesAt` is the read that finds no difference.
+function aSlowComparison(agreesAt: number[]) {
+  let nowMs = 0
+  const reads = agreesAt.map(() => 0)
+  const checks = agreesAt.map((wanted, index) => ({
+    what: `read ${index}`,
+    run: async () => {
+      nowMs += 1_000
+      reads[index] = (reads[index] as number) + 1
+      return (reads[index] as number) >= wanted ? [] : ['differs']
+    },
+  }))
+  const compare = (waitMsMax: number) =>
+    compareAll(checks, { signal: new AbortController().signal, waitMsMax, now: () => nowMs })
+  return { compare, reads }
+}
+
+test('slow reads are repeated for as long as one after the other comes to agree', async () => {
+  const { compare } = aSlowComparison([...Array(12).fill(1), 2])
+  expect(await compare(5_000)).toEqual([])
+})
+
+test('what never agrees is told, once nothing else has come to agree for the time', async () => {
+  const { compare, reads } = aSlowComparison([1, 1, Number.POSITIVE_INFINITY])
+  expect(await compare(5_000)).toEqual(['read 2: differs'])
+  expect(reads[2]).toBeGreaterThan(1)
 })
