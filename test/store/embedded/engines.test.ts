@@ -68,7 +68,7 @@ test.skipIf(nicenessOf('self') === undefined)(
   { timeout: minute },
   async () => {
     const engine = await openClickHouse(aFolder(), { isNice: true })
-    expect(nicenessOf(engine.pid())).toBe('10')
+    expect(nicenessOf(engine.pid())).toBe('5')
   },
 )
 
