@@ -57,16 +57,17 @@ describe.skipIf(!availableQueues().includes('redis'))('while workers are away', 
       return answer
     }
 
-    let refused: Answer | undefined
-    for (let request = 0; request < requestsMax && !refused; request++) {
+    // The service guesses what a block takes until it measures again, and may then have room for a few more.
+    const refused: Answer[] = []
+    for (let request = 0; request < requestsMax && refused.length < 6; request++) {
       const answer = await send()
-      if (answer.headers.get('retry-after') === '5') refused = answer
+      if (answer.headers.get('retry-after') === '5') refused.push(answer)
+      else if (answer.status === 200) refused.length = 0
     }
-    expect(refused?.status).toBe(503)
-    expect(refused?.body.msg).toMatch(/^The memory of the queue is nearly full\. Nothing of this request was kept/)
+    expect(refused.map((it) => it.status)).toEqual(Array(6).fill(503))
+    expect(refused[0]?.body.msg).toMatch(/^The memory of the queue is nearly full\. Nothing of this request was kept/)
     // Redis itself never had to refuse.
     expect(await redis.info('errorstats')).not.toContain('errorstat_OOM')
-    for (let again = 0; again < 5; again++) expect((await send()).status).toBe(503)
 
     const worker = await openTestService({ stores, roles: new Set(['worker']) })
     closers.push(() => worker.close())
