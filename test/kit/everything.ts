@@ -336,7 +336,7 @@ export async function fillEverything(service: Service, receiverUrl?: string): Pr
     const { body } = await client.get(`/mpm/v2/alerts/firings?workspaceName=${workspaceName}`)
     expect((body.firings as unknown[]).length).toBeGreaterThan(0)
   }
-  await eventually(hasFired, 120_000)
+  await eventually(hasFired, 4 * minute)
   // It would fire again later.
   await post(`/mpm/v2/alerts/${alertId}`, { workspaceName, paused: true }, 'PUT')
   return reads
@@ -428,7 +428,7 @@ export function expectSame(now: Record<string, string>, before: Record<string, s
   expect(differences).toEqual([])
 }
 
-/** Reads until two rounds in a row give the same answers: then everything is stored. */
+/** Reads until two rounds in a row give the same answers: then everything is stored. A round takes half a minute on a busy machine. */
 export async function readSettled(service: Pick<Service, 'url' | 'apiKey'>, reads: Read[]) {
   let before: Record<string, string> = {}
   return await eventually(async () => {
@@ -438,5 +438,5 @@ export async function readSettled(service: Pick<Service, 'url' | 'apiKey'>, read
     await new Promise((resolve) => setTimeout(resolve, 1_500))
     expectSame(now, last)
     return now
-  }, 120_000)
+  }, 4 * minute)
 }
