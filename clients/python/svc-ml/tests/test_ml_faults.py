@@ -175,9 +175,13 @@ def test_a_terminated_process_has_sent_everything(service: Service, tmp_path: Pa
     assert process.stdout is not None
     key = process.stdout.readline().strip()
     process.terminate()
-    process.communicate(timeout=30)
-    assert process.returncode == -signal.SIGTERM
-    eventually(lambda: read_points(service, key, "loss") == a_ledger(3_000))
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGTERM, errors
+    try:
+        eventually(lambda: read_points(service, key, "loss") == a_ledger(3_000))
+    except AssertionError as error:
+        count = len(read_points(service, key, "loss"))
+        raise AssertionError(f"{count} points of {key!r} are there. It said:\n{errors}") from error
     metadata = service.get(f"/api/rest/v2/experiment/metadata?experimentKey={key}")
     assert metadata["hasCrashed"] is True and "SIGTERM" in metadata["error"]
 
