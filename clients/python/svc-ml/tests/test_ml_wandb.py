@@ -146,8 +146,7 @@ def test_every_kind_of_value_is_kept(service: Service, tmp_path: Path) -> None:
     others = read_values(service, key, "log-other")
     assert (others["status"], others["list"]) == ("fine", "[1, 2]")
     found = assets(service, key)
-    # A patch is there only where something is not committed.
-    kinds = {name: it["type"] for name, it in found.items() if it["type"] not in {"source_code", "git-patch"}}
+    kinds = {name: it["type"] for name, it in found.items() if it["type"] != "source_code"}
     assert kinds == {
         **{"one": "image", "many/0": "image", "many/1": "image", "figure.png": "image"},
         **{"weights.json": "histogram3d", "counted.json": "histogram3d"},
