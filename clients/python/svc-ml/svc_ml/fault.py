@@ -20,11 +20,11 @@ class Faults:
     def __init__(self) -> None:
         self._kept: deque[dict[str, Any]] = deque(maxlen=_KEPT_MAX)
         self._told: set[str] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def after_fork_in_child(self) -> None:
         # Another thread of the parent may have held it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def add(
         self, message: str, *, data_affected: str | None = None, error: BaseException | None = None, once: str = ""

@@ -15,7 +15,8 @@ Write = Callable[[list[dict[str, Any]]], None]
 
 _LINE_CHARACTERS_MAX = 100_000
 _FINISH_SECONDS = 0.5
-_lock = threading.Lock()
+# Reentrant, since the handler of a signal may print as well.
+_lock = threading.RLock()
 _offset = 0
 _tees: weakref.WeakSet[_Tee] = weakref.WeakSet()
 _of_thread = threading.local()
@@ -24,7 +25,7 @@ _of_thread = threading.local()
 def _after_fork_in_child() -> None:
     """Another thread may have held the lock; and half a line that was printed before the fork is the parent's."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     for tee in list(_tees):
         tee.forget()
 

@@ -69,6 +69,8 @@ class Run:
         self.is_crash_told_by_others = False
         """Another process says whether the run has failed, and may say so later than this one."""
         self._has_ended = False
+        # Reentrant, since a signal may interrupt `end`, and its handler call it again.
+        self._ending = threading.RLock()
         self._display_summary = display_summary
         self.closers: list[Callable[[], None]] = []
         create = None if resume == "must" else create
@@ -205,24 +207,35 @@ class Run:
 
     def end(self, timeout: float | None = None) -> None:
         """See RunCalls.end."""
-        if self._has_ended or self.channel is None:
-            return
-        self._has_ended = True
-        process_end.unwatch(self)
         channel = self.channel
+        if channel is None:
+            return
+        seconds = self.settings.end_seconds if timeout is None else timeout
+        # Whoever comes second waits: a process that ends while its last points are on their way would take them with it.
+        if not self._ending.acquire(timeout=seconds):
+            return
+        try:
+            if not self._has_ended:
+                self._has_ended = True
+                self._end(channel, seconds)
+        finally:
+            self._ending.release()
+
+    def _end(self, channel: Channel, seconds: float) -> None:
         try:
             for close in reversed(self.closers):
                 close()
             self.closers.clear()
             if self._tells_end and os.getpid() == self._pid:
                 self._log_end()
-            seconds = self.settings.end_seconds if timeout is None else timeout
             has_all = channel.flush(seconds, on_wait=self._tell_wait)
             channel.close()
             if self._display_summary and os.getpid() == self._pid:
                 self._tell_summary(channel, has_all)
         except Exception as error:
             self.faults.add(f"end: {error!r}", error=error)
+        finally:
+            process_end.unwatch(self)
 
     def tell_late(self, call: str) -> None:
         self.faults.add(
@@ -269,6 +282,7 @@ class Run:
 
     def _after_fork_in_child(self) -> None:
         self.faults.after_fork_in_child()
+        self._ending = threading.RLock()
         if self.channel is not None:
             self.channel.after_fork_in_child()
         # What watches the machine and captures output goes on in the parent.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -186,6 +187,69 @@ def test_a_terminated_process_has_sent_everything(service: Service, tmp_path: Pa
     assert metadata["hasCrashed"] is True and "SIGTERM" in metadata["error"]
 
 
+def test_a_call_that_a_termination_interrupts_holds_up_nothing(service: Service, tmp_path: Path) -> None:
+    script = """
+        import os, signal
+        from svc_ml import Experiment, output
+        experiment = Experiment()
+        experiment.log_metric("loss", 0.5, step=0)
+        print(experiment.id, flush=True)
+        # Where a printed line is captured, counted and put into the queue; the writer needs one of these locks, the end both.
+        with output._lock, experiment._run.channel._count_lock:
+            print("interrupted", flush=True)
+            os.kill(os.getpid(), signal.SIGTERM)
+    """
+    process = start_script(script, environment(service, tmp_path))
+    output, errors = process.communicate(timeout=120)
+    key, _ = output.split()
+    assert process.returncode == -signal.SIGTERM, errors
+    eventually(lambda: read_points(service, key, "loss") == [(0, 0.5)])
+
+
+def test_a_process_that_ends_by_itself_while_it_is_terminated_has_sent_everything(
+    service: Service, tmp_path: Path
+) -> None:
+    script = """
+        import os, signal, time
+        from svc_ml import Experiment
+        experiment = Experiment()
+        experiment.log_metric("loss", 0.5, step=0)
+        print(experiment.id, flush=True)
+        # Longer than the handler waits before it lets this thread go on, which then has nothing more to do.
+        experiment._run.closers.append(lambda: time.sleep(4))
+        os.kill(os.getpid(), signal.SIGTERM)
+    """
+    process = start_script(script, environment(service, tmp_path))
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGTERM, errors
+    eventually(lambda: read_points(service, output.strip(), "loss") == [(0, 0.5)])
+
+
+def test_a_handler_that_prints_and_logs_may_interrupt_the_same(service: Service, tmp_path: Path) -> None:
+    script = """
+        import os, signal
+        asked = []
+        def handle(number, frame):
+            asked.append(number)
+            print("asked to end", flush=True)
+            experiment.log_metric("loss", 0.5, step=0)
+            experiment.log_other("asked", "yes")
+        signal.signal(signal.SIGTERM, handle)
+        from svc_ml import Experiment, output
+        experiment = Experiment()
+        print(experiment.id, flush=True)
+        with output._lock, experiment._run.channel._count_lock:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert len(asked) == 1
+    """
+    process = start_script(script, environment(service, tmp_path))
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    key, *rest = output.split("\n")
+    assert rest[0] == "asked to end"
+    eventually(lambda: read_points(service, key, "loss") == [(0, 0.5)])
+
+
 def test_a_handler_of_its_own_for_sigterm_goes_on_working(service: Service, tmp_path: Path) -> None:
     script = """
         import signal, sys, time
@@ -290,6 +354,8 @@ def test_what_neither_disk_nor_service_took_is_counted_to_the_last_point(
 ) -> None:
     (tmp_path / "spool").write_text("in the way")
     monkeypatch.setenv("SVC_STALL_SECONDS", "1")
+    # Or else the path of the program is logged too, where pytest was started as one.
+    monkeypatch.setattr(sys, "argv", [""])
     experiment = Experiment(**quiet)
     channel = experiment._run.channel
     assert channel is not None

@@ -12,6 +12,7 @@ on disk; the queue stays bounded, and what a process takes with it at its end is
 from __future__ import annotations
 
 import base64
+import contextlib
 import shutil
 import threading
 import time
@@ -35,6 +36,7 @@ _POINT_BYTES = 220
 """What a point takes in the queue: the tuple, its number, its step and its time."""
 _WRITE_POINTS = 20_000
 _WRITE_SECONDS = 0.05
+_ROOM_SECONDS = 0.01
 _RETRY_SECONDS = 1.0
 _WAIT_SECONDS = 2.0
 _BARRED_SECONDS = 30.0
@@ -94,10 +96,12 @@ class Channel:
         self._waits = True
         self._copying: list[threading.Thread] = []
         self._lock = threading.RLock()
-        # Never held over a write to disk.
-        self._count_lock = threading.Lock()
-        self._work = threading.Event()
-        self._room = threading.Event()
+        # Never held over a write to disk. Reentrant, since the handler of a signal may log as well.
+        self._count_lock = threading.RLock()
+        # Released when there is something to write. No `Event`: to set one takes a lock of its own, on which the handler of a
+        # signal would wait for ever that has interrupted another `wake`.
+        self._work = threading.Lock()
+        self._work.acquire()
         self._stop = threading.Event()
         self._hurry = threading.Event()
         self._thread: threading.Thread | None = None
@@ -123,9 +127,9 @@ class Channel:
         """Called when the queue is full. Waits for the writer, and drops the newest entry when that takes too long."""
         until = time.monotonic() + self._settings.block_seconds
         while self._waits and self._is_full():
-            self._room.clear()
-            if not self._is_full() or not self._room.wait(max(0, until - time.monotonic())):
+            if time.monotonic() > until:
                 break
+            time.sleep(_ROOM_SECONDS)
         if not self._is_full():
             self._waits = True
             return
@@ -138,7 +142,12 @@ class Channel:
         self.is_idle = False
         if self._thread is None:
             self._start()
-        self._work.set()
+        self._tell_work()
+
+    def _tell_work(self) -> None:
+        # Without an owner; released already when it has been told.
+        with contextlib.suppress(RuntimeError):
+            self._work.release()
 
     def put_files(
         self, kind: int, content: dict[str, Any], copies: dict[str, Path | bytes], wait: bool = False
@@ -302,7 +311,7 @@ class Channel:
         """Stops the threads. What was sent whole is deleted; what was not stays on disk."""
         self.is_closed = True
         self._stop.set()
-        self._work.set()
+        self._tell_work()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(5)
         self.write()
@@ -364,9 +373,9 @@ class Channel:
                 self.is_idle = True
                 # A point that was appended before this flag was set would wait for the next one.
                 if not self.points:
-                    self._work.wait()
+                    self._work.acquire()
                 self.is_idle = False
-            self._work.clear()
+            self._work.acquire(blocking=False)
             if len(self.points) < _WRITE_POINTS:
                 self._stop.wait(_WRITE_SECONDS)
             if not self._write_some() and not self._send_from_memory():
@@ -393,8 +402,6 @@ class Channel:
             except Exception as error:
                 self._faults.add(f"Writing the spool failed: {error!r}", error=error, once="writing failed")
                 return False
-            finally:
-                self._room.set()
 
     def _send_from_memory(self) -> bool:
         """Sends what the disk has refused. False when there is nothing, or when it has to wait for what is on disk."""
@@ -405,7 +412,6 @@ class Channel:
             self._in_flight, self._unwritten = self._unwritten, []
             self._memory_batches += 1
             batch = f"{self._memory_id}-{self._memory_batches}"
-        self._room.set()
         # Without the lock: it may take as long as the service is away.
         folder = self._folder.path if self._folder else self._root
         try:
