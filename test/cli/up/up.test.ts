@@ -7,6 +7,7 @@ import { findFreePort } from '../../../store/embedded/free-port.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
 import { expectEnded, expectPlainFailure, snippet } from '../../kit/processes/expect.ts'
+import { nicenessOf } from '../../kit/processes/niceness.ts'
 import type { RunningProcess } from '../../kit/processes/process.ts'
 import { aFolder, clientOf, enginesOn, runCommand, startUp, svc, type Up } from '../../kit/processes/svc.ts'
 
@@ -56,6 +57,12 @@ describe('a first start', () => {
     expect(shell.stderr()).toBe('')
     expect(shell.stdout()).toContain('"msg":"Saved"')
     expect(shell.stdout()).toMatch(/"metricName":"loss","metricValue":"0.25",.*"step":1,/)
+  })
+
+  it.skipIf(nicenessOf('self') === undefined)('lets what acknowledges writes go before ClickHouse', () => {
+    const { clickhouse, postgres } = enginesOn(folder)
+
+    expect([nicenessOf(clickhouse), nicenessOf(postgres)]).toEqual([5, 0])
   })
 
   // The tests of the Python clients paste it.

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -11,6 +11,7 @@ import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
 import { checkFreeSpace, findPublishedStores, lockDataFolder } from '../../../store/embedded/data-folder.ts'
 import { startOfProcess } from '../../../store/embedded/live-process.ts'
 import { openEmbeddedPostgres } from '../../../store/embedded/postgres.ts'
+import { nicenessOf } from '../../kit/processes/niceness.ts'
 
 const log = { info() {}, warn() {}, error() {} }
 const cleanups: (() => unknown)[] = []
@@ -58,17 +59,12 @@ test('merges of ClickHouse come last', { timeout: minute }, async () => {
   expect(await askClickHouse(url, setting)).toBe('15')
 })
 
-const nicenessOf = (pid: number | 'self') => {
-  const file = `/proc/${pid}/autogroup`
-  return existsSync(file) ? / nice (.*)/.exec(readFileSync(file, 'utf8'))?.[1] : undefined
-}
-
 test.skipIf(nicenessOf('self') === undefined)(
   'what acknowledges writes goes before a nice ClickHouse',
   { timeout: minute },
   async () => {
     const engine = await openClickHouse(aFolder(), { isNice: true })
-    expect(nicenessOf(engine.pid())).toBe('5')
+    expect(nicenessOf(engine.pid())).toBe(5)
   },
 )
 
