@@ -27,5 +27,7 @@ export type Table = {
   identity: readonly string[]
   /** Of rows with the same sorting key, the one with the greatest value of this column stays, instead of the last. */
   version?: string
+  /** Rows of a granule, which the sparse index has an entry for. */
+  indexGranularity?: number
   settings?: readonly string[]
 }

@@ -38,17 +38,29 @@ export const firstStreamTables = streamTables.filter((it) => it !== chunksTable 
 /** Space for the inserts and merges that are running when an insert begins. */
 export const freeDiskBytesMin = 64 * 1024 * 1024
 
+/** ClickHouse's own. */
+const indexGranularity = 8_192
+
 /**
- * The settings of all tables. The fsyncs make an inserted part durable before its job is completed. ClickHouse refuses inserts
- * before the disk is full, and the queue repeats them: a merge on a full disk was seen to leave parts with empty files.
+ * The settings of all tables. The fsyncs make an inserted part durable before its job is completed, and a merged or mutated part
+ * before the parts that it replaces are deleted: an embedded engine may do that at once. ClickHouse refuses inserts before the disk
+ * is full, and the queue repeats them: a merge on a full disk was seen to leave parts with empty files.
+ *
+ * In the order in which ALTER leaves them: one that a later migration adds goes last.
  */
-export const mergeTreeSettings = (layout: Layout) =>
+export const mergeTreeSettings = (layout: Layout, of: Pick<Table, 'indexGranularity' | 'settings'> = {}) =>
   [
     'fsync_after_insert = 1',
     'fsync_part_directory = 1',
     `min_free_disk_bytes_to_perform_insert = ${freeDiskBytesMin}`,
     ...clusterTableSettings(layout),
+    `index_granularity = ${of.indexGranularity ?? indexGranularity}`,
+    ...(of.settings ?? []),
+    fsyncAfterMerge,
   ].join(', ')
+
+/** Of any size. */
+export const fsyncAfterMerge = 'min_compressed_bytes_to_fsync_after_merge = 1'
 
 /** The statements that create all tables and views; each is safe to repeat. */
 export function createTables(layout: Layout): string[] {
@@ -83,7 +95,7 @@ export function createTable(layout: Layout, table: Table): string[] {
       ${columns}
     ) ENGINE = ${toEngine(layout, local, 'ReplacingMergeTree', table.version)}
     PRIMARY KEY (${table.primaryKey.join(', ')}) ORDER BY (${[...table.primaryKey, ...table.identity].join(', ')})
-    SETTINGS ${[mergeTreeSettings(layout), ...(table.settings ?? [])].join(', ')}`,
+    SETTINGS ${mergeTreeSettings(layout, table)}`,
     ...createDistributed(layout, table.name, table.primaryKey[0] as ShardedBy),
   ]
 }

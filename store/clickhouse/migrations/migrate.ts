@@ -31,6 +31,7 @@ import { orderByMetric } from './0008-points-by-metric.ts'
 import { countValuesOfClaims } from './0009-claim-counts.ts'
 import { addPointChunks } from './0010-point-chunks.ts'
 import { addValueChunks } from './0011-value-chunks.ts'
+import { fsyncMerges } from './0012-fsync-merges.ts'
 import type { Migration } from './migration.ts'
 
 /** The migrations of this version, in their order. */
@@ -46,6 +47,7 @@ export const migrations: readonly Migration[] = [
   countValuesOfClaims,
   addPointChunks,
   addValueChunks,
+  fsyncMerges,
 ]
 
 export const migrationsTable = 'svc_migrations'

@@ -67,11 +67,18 @@ export const eventsTable = {
   identity: ['place'],
 } satisfies Table
 
+/** Merges and deletions count the rows of a projection anew. */
+const countedParts = [
+  "deduplicate_merge_projection_mode = 'rebuild'",
+  "lightweight_mutation_projection_mode = 'rebuild'",
+]
+
 export const eventValuesTable = {
   name: 'event_values',
   columns: valueColumns,
   primaryKey: ['model_id', 'kind', 'version', 'part', 'name', 'timestamp'],
   identity: ['claim', 'place'],
+  settings: countedParts,
 } satisfies Table
 
 /** The columns of a value, of whichever table, in the order in which queries that join both name them. */
@@ -116,13 +123,13 @@ export const addClaimIndex = (layout: Layout) =>
 
 /**
  * How many rows each part has of each claim: what rollups are compared with (`rollups/current.ts`), so that a reader that has
- * just started reads thousands of rows instead of every claim of every value. Merges and deletions count anew. Parts of earlier
- * versions are counted in the background, and are read as a whole until then.
+ * just started reads thousands of rows instead of every claim of every value. Parts of earlier versions are counted in the
+ * background, and are read as a whole until then.
  */
 export function addClaimCounts(layout: Layout): string[] {
   const alter = `ALTER TABLE ${layout.database}.${toLocal(layout, eventValuesTable.name)}${onCluster(layout)}`
   return [
-    `${alter} MODIFY SETTING deduplicate_merge_projection_mode = 'rebuild', lightweight_mutation_projection_mode = 'rebuild'`,
+    `${alter} MODIFY SETTING ${countedParts.join(', ')}`,
     `${alter} ADD PROJECTION IF NOT EXISTS claim_counts (SELECT model_id, kind, claim, count() GROUP BY model_id, kind, claim)`,
     `${alter} MATERIALIZE PROJECTION claim_counts`,
   ]

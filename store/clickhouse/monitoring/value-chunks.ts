@@ -39,7 +39,7 @@ export const valueChunksTable = {
   ],
   primaryKey: ['model_id', 'kind', 'part', 'name', 'claim'],
   identity: ['version', 'first_place'],
-  settings: ['index_granularity = 256'],
+  indexGranularity: 256,
 } as const satisfies Table
 
 function timeEnd(pick: 'arrayMin' | 'arrayMax') {

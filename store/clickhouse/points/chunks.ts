@@ -95,7 +95,7 @@ export const chunksTable = {
   primaryKey: ['experiment_id', 'metric', 'context', 'first_step'],
   identity: ['request_hi', 'request_lo', 'first_place', 'digest'],
   version: 'count',
-  settings: ['index_granularity = 1024'],
+  indexGranularity: 1_024,
 } as const satisfies Table
 
 /** What a block of ingest has: also what ClickHouse would compute. */

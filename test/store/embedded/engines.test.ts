@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import { afterEach, expect, test } from 'vitest'
+import { mergeTreeSettings } from '../../../store/clickhouse/tables.ts'
 import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
 import { checkFreeSpace, findPublishedStores, lockDataFolder } from '../../../store/embedded/data-folder.ts'
 import { startOfProcess } from '../../../store/embedded/live-process.ts'
@@ -57,6 +58,23 @@ test('merges of ClickHouse come last', { timeout: minute }, async () => {
   const { url } = await openClickHouse(aFolder())
   const setting = "SELECT value FROM system.server_settings WHERE name = 'os_threads_nice_value_merge_mutate'"
   expect(await askClickHouse(url, setting)).toBe('15')
+})
+
+test('a merged part is on disk before what it is made of is deleted', { timeout: minute }, async () => {
+  const { url } = await openClickHouse(aFolder())
+  const ask = (query: string) => askClickHouse(url, query)
+  const settings = mergeTreeSettings({ database: 'svc', cluster: undefined })
+  await ask(`CREATE TABLE points (step Int64) ENGINE = MergeTree ORDER BY step SETTINGS ${settings}`)
+  await ask('INSERT INTO points VALUES (1)')
+  await ask('INSERT INTO points VALUES (2)')
+  const countSynced = async () => Number(await ask("SELECT value FROM system.events WHERE event = 'FileSync'"))
+  const inserted = await countSynced()
+
+  await ask('OPTIMIZE TABLE points FINAL')
+
+  const [files] = (await ask("SELECT max(files) FROM system.parts WHERE table = 'points' AND active")).split('\n')
+  expect(Number(files)).toBeGreaterThan(5)
+  expect((await countSynced()) - inserted).toBeGreaterThanOrEqual(Number(files))
 })
 
 test.skipIf(nicenessOf('self') === undefined)(
