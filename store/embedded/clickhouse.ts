@@ -41,6 +41,15 @@ const mib = 1024 ** 2
 const sessionNiceness = 5
 /** Merges come after inserts and most queries. */
 const mergeNiceness = 15
+/**
+ * Merged parts are deleted soon and one after the other. The engine would delete those of half a minute in a hundred threads: each
+ * file is a discard on many a disk, and the fsyncs of Redis and Postgres waited behind them for up to 300 ms.
+ */
+const partRemoval = {
+  cleanup_delay_period: 2,
+  max_cleanup_delay_period: 2,
+  concurrent_part_removal_threshold: 1_000_000,
+}
 /** Generous, because loading the tables of an old data folder takes long. */
 const startMsMax = { empty: 60_000, filled: 300_000 }
 
@@ -174,6 +183,7 @@ function toConfig({
   <mark_cache_size>${256 * mib}</mark_cache_size>
   <background_pool_size>4</background_pool_size>
   <os_threads_nice_value_merge_mutate>${mergeNiceness}</os_threads_nice_value_merge_mutate>
+  <merge_tree>${toXml(partRemoval)}</merge_tree>
   <keep_alive_timeout>30</keep_alive_timeout>
   <shutdown_wait_unfinished>1</shutdown_wait_unfinished>
   <shutdown_wait_unfinished_queries>0</shutdown_wait_unfinished_queries>
@@ -222,6 +232,12 @@ ${sqlViews.map((it) => `        <query>GRANT SELECT ON ${database}.${it.name}</q
   <quotas><default/></quotas>
 </clickhouse>
 `
+}
+
+function toXml(values: Record<string, number>): string {
+  return Object.entries(values)
+    .map(([name, it]) => `<${name}>${it}</${name}>`)
+    .join('')
 }
 
 function escapeXml(text: string): string {

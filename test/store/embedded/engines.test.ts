@@ -60,6 +60,15 @@ test('merges of ClickHouse come last', { timeout: minute }, async () => {
   expect(await askClickHouse(url, setting)).toBe('15')
 })
 
+test('merged parts are deleted soon, one after the other', { timeout: minute }, async () => {
+  const { url } = await openClickHouse(aFolder())
+  const settings =
+    "SELECT name, value FROM system.merge_tree_settings WHERE match(name, '^(max_)?cleanup_delay_period$|^concurrent_part_removal_threshold$') ORDER BY name"
+  expect(await askClickHouse(url, settings)).toBe(
+    'cleanup_delay_period\t2\nconcurrent_part_removal_threshold\t1000000\nmax_cleanup_delay_period\t2',
+  )
+})
+
 test('a merged part is on disk before what it is made of is deleted', { timeout: minute }, async () => {
   const { url } = await openClickHouse(aFolder())
   const ask = (query: string) => askClickHouse(url, query)
