@@ -40,6 +40,7 @@ const commands: Record<string, Command> = {
   api: {
     summary: 'Run the tier that answers all other calls',
     run: async () => {
+      collectHeapSeldom()
       keepYoungGenerationSmall()
       await (await import('./role.ts')).runRole('api')
     },
@@ -262,6 +263,14 @@ async function main([name, ...rest]: string[]) {
   await command.run(parsed.values as Record<string, string | boolean | undefined>, parsed.positionals)
   // A process that is killed later would not write the cache.
   flushCompileCache()
+}
+
+/**
+ * V8 collects all of a heap of 60 MiB again once it has grown by some ten: every ten seconds or so under a light load. That takes both
+ * cores of a small machine for a tenth of a second, and reads wait. Now it may double; the peak with exports is no higher (measured).
+ */
+function collectHeapSeldom() {
+  setFlagsFromString('--heap-growing-percent=100')
 }
 
 /**
