@@ -48,14 +48,14 @@ const indexGranularity = 8_192
  *
  * In the order in which ALTER leaves them: one that a later migration adds goes last.
  */
-export const mergeTreeSettings = (layout: Layout, of: Pick<Table, 'indexGranularity' | 'settings'> = {}) =>
+export const mergeTreeSettings = (layout: Layout, table: Pick<Table, 'indexGranularity' | 'settings'> = {}) =>
   [
     'fsync_after_insert = 1',
     'fsync_part_directory = 1',
     `min_free_disk_bytes_to_perform_insert = ${freeDiskBytesMin}`,
     ...clusterTableSettings(layout),
-    `index_granularity = ${of.indexGranularity ?? indexGranularity}`,
-    ...(of.settings ?? []),
+    `index_granularity = ${table.indexGranularity ?? indexGranularity}`,
+    ...(table.settings ?? []),
     fsyncAfterMerge,
   ].join(', ')
 

@@ -42,7 +42,7 @@ const sessionNiceness = 5
 /** Merges come after inserts and most queries. */
 const mergeNiceness = 15
 /**
- * Merged parts are deleted soon and one after the other. The engine would delete those of half a minute in a hundred threads: each
+ * Merged parts are deleted soon and one after the other. The engine would delete those of half a minute at once, in dozens of threads: each
  * file is a discard on many a disk, and the fsyncs of Redis and Postgres waited behind them for up to 300 ms.
  */
 const partRemoval = {

@@ -68,7 +68,7 @@ export const eventsTable = {
 } satisfies Table
 
 /** Merges and deletions count the rows of a projection anew. */
-const countedParts = [
+const projectionSettings = [
   "deduplicate_merge_projection_mode = 'rebuild'",
   "lightweight_mutation_projection_mode = 'rebuild'",
 ]
@@ -78,7 +78,7 @@ export const eventValuesTable = {
   columns: valueColumns,
   primaryKey: ['model_id', 'kind', 'version', 'part', 'name', 'timestamp'],
   identity: ['claim', 'place'],
-  settings: countedParts,
+  settings: projectionSettings,
 } satisfies Table
 
 /** The columns of a value, of whichever table, in the order in which queries that join both name them. */
@@ -129,7 +129,7 @@ export const addClaimIndex = (layout: Layout) =>
 export function addClaimCounts(layout: Layout): string[] {
   const alter = `ALTER TABLE ${layout.database}.${toLocal(layout, eventValuesTable.name)}${onCluster(layout)}`
   return [
-    `${alter} MODIFY SETTING ${countedParts.join(', ')}`,
+    `${alter} MODIFY SETTING ${projectionSettings.join(', ')}`,
     `${alter} ADD PROJECTION IF NOT EXISTS claim_counts (SELECT model_id, kind, claim, count() GROUP BY model_id, kind, claim)`,
     `${alter} MATERIALIZE PROJECTION claim_counts`,
   ]

@@ -337,6 +337,27 @@ describe('migrations', () => {
     expect(tables).toEqual(others)
   })
 
+  it('bring tables of an earlier version up to date on whichever server has them', async () => {
+    const [, second] = nodes as [ClickHouse, ClickHouse]
+    const setting = 'min_compressed_bytes_to_fsync_after_merge'
+    await second.command(`ALTER TABLE metrics.points_local RESET SETTING ${setting}`)
+    for (const it of nodes) await it.command("DELETE FROM metrics.svc_migrations WHERE name = '0012-fsync-merges'")
+    const listWithout = async () =>
+      await Promise.all(
+        nodes.map((it) =>
+          it.rows(
+            `SELECT name FROM system.tables WHERE database = 'metrics' AND engine LIKE '%MergeTree' AND create_table_query NOT LIKE '%${setting} = 1%'`,
+          ),
+        ),
+      )
+    expect(await listWithout()).toEqual([[], [{ name: 'points_local' }]])
+
+    await migrateClickHouse(clickhouse)
+
+    expect(await listWithout()).toEqual([[], []])
+    await checkClickHouse(clickhouse)
+  })
+
   it('fail with the reason when the server has no such cluster', async () => {
     const other = openClickHouse({ url: cluster.url, cluster: 'elsewhere' })
     await expect(migrateClickHouse(other)).rejects.toThrow(/knows no such cluster in remote_servers: test_cluster/)
