@@ -1,3 +1,4 @@
+import { compare } from '../../runtime/compare.ts'
 import { toNumber } from '../../store/search/numbers.ts'
 
 /**
@@ -12,25 +13,23 @@ export function compareNumbers(actual: string, wanted: string): number | undefin
   if (Number.isNaN(left) || Number.isNaN(right)) return Number.isNaN(left) && Number.isNaN(right) ? 0 : undefined
   // Beyond 2^53 two integers may be the same float.
   if (left === right && !Number.isSafeInteger(left) && isInteger(actual) && isInteger(wanted)) {
-    return order(BigInt(actual), BigInt(wanted))
+    return compare(BigInt(actual), BigInt(wanted))
   }
-  return order(left, right)
+  return compare(left, right)
 }
 
 /** Compares texts by their UTF-16 code units. */
-export const compareTexts = (actual: string, wanted: string) => order(actual, wanted)
+export const compareTexts = (actual: string, wanted: string) => compare(actual, wanted)
 
 export function compareFlags(actual: string, wanted: string): number | undefined {
   const [left, right] = [toFlag(actual), toFlag(wanted)]
-  return left === undefined || right === undefined ? undefined : order(left, right)
+  return left === undefined || right === undefined ? undefined : compare(left, right)
 }
 
 export function compareTimes(actual: string, wanted: string): number | undefined {
   const [left, right] = [toTimeMs(actual), toTimeMs(wanted)]
-  return left === undefined || right === undefined ? undefined : order(left, right)
+  return left === undefined || right === undefined ? undefined : compare(left, right)
 }
-
-const order = <T>(left: T, right: T) => (left < right ? -1 : left > right ? 1 : 0)
 
 const isInteger = (value: string) => /^[+-]?\d{1,400}$/.test(value.trim())
 

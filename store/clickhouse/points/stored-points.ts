@@ -1,0 +1,158 @@
+import { buffer } from 'node:stream/consumers'
+import type { ClickHouse } from '../connection.ts'
+import { chunksTable } from './chunks.ts'
+import { present } from './tables.ts'
+
+/**
+ * Reads few points as they are stored, rows and chunks, and takes the points out of the chunks here: ClickHouse takes longer to
+ * analyze a query that does so than to read some hundred points.
+ */
+
+/** A point as it is stored. */
+export type StoredPoint = {
+  /** 0 where the ids were not asked for. */
+  experimentId: bigint
+  metric: string
+  context: string
+  received: bigint
+  step: bigint
+  /** Its timestamp, or when it was received. */
+  time: bigint
+  epoch: bigint
+  present: number
+  value: number
+  requestHigh: bigint
+  requestLow: bigint
+  place: number
+}
+
+type Part = {
+  /** The tables of rows. */
+  tables: readonly { name: string }[]
+  /** Whether chunks are read as well. */
+  hasChunks: boolean
+  /** A condition on columns that rows and chunks have in common. */
+  where: string
+  params: Record<string, unknown>
+  /** Without repetitions, which takes ClickHouse longer. */
+  isFinal: boolean
+  withIds: boolean
+  /** At most some thousand. */
+  most: number
+}
+
+/** The columns of a chunk. A point is one without lists. */
+const ofChunks =
+  'metric, context, received, request_hi, request_lo, present_all, first_place, value_bits, steps, timestamps, epochs, places, presents'
+const ofPoint = (toList: (column: string) => string) =>
+  `metric, context, received, request_hi, request_lo, present AS present_all, place AS first_place, ${[
+    'value_bits',
+    'step',
+    'timestamp',
+    'epoch',
+    'place',
+    'present',
+  ]
+    .map(toList)
+    .join(', ')}`
+
+/** More than points of any name take that are not too many. */
+const bytesMax = 32 * 1024 ** 2
+/** A second thread would wait for a core beside others, and has little to do. */
+const light = `max_threads = 1, max_result_bytes = ${bytesMax}, result_overflow_mode = 'break'`
+
+/** The points that meet a condition, in no order; undefined if there are more than `most`. */
+export async function readStoredPoints(
+  clickhouse: ClickHouse,
+  { tables, hasChunks, where, params, isFinal, withIds, most }: Part,
+): Promise<StoredPoint[] | undefined> {
+  const { database } = clickhouse
+  const final = isFinal ? 'FINAL' : ''
+  const ids = withIds ? 'experiment_id, ' : ''
+  const selects = tables.map(
+    ({ name }) =>
+      `SELECT ${ids}${ofPoint((it) => (hasChunks ? `[${it}]` : it))} FROM ${database}.${name} ${final} WHERE ${where} LIMIT {limit:UInt32}`,
+  )
+  if (hasChunks) {
+    selects.push(
+      `SELECT ${ids}${ofChunks} FROM ${database}.${chunksTable.name} ${final} PREWHERE ${where} LIMIT {limit:UInt32}`,
+    )
+  }
+  const stream = await clickhouse.stream(`${selects.join(' UNION ALL ')} SETTINGS ${light} FORMAT RowBinary`, {
+    ...params,
+    limit: most + 1,
+  })
+  return readRows(await buffer(stream), { hasLists: hasChunks, withIds, most })
+}
+
+/**
+ * @param hasLists else each has one point, without a length before it
+ * @returns undefined where there are more than `most`
+ */
+function readRows(
+  bytes: Buffer,
+  { hasLists, withIds, most }: { hasLists: boolean; withIds: boolean; most: number },
+): StoredPoint[] | undefined {
+  const rows: StoredPoint[] = []
+  let at = 0
+  /** Seven bits a byte. */
+  function readLength(): number {
+    let length = 0
+    for (let shift = 0; ; shift += 7) {
+      const byte = bytes[at++] as number
+      length |= (byte & 0x7f) << shift
+      if (byte < 0x80) return length
+    }
+  }
+  function readText(): string {
+    const length = readLength()
+    at += length
+    return bytes.toString('utf8', at - length, at)
+  }
+  /** Where a list starts, and its length. */
+  function readList(width: number) {
+    const length = hasLists ? readLength() : 1
+    const start = at
+    at += length * width
+    return { length, start }
+  }
+  while (at < bytes.length) {
+    const experimentId = withIds ? bytes.readBigUInt64LE(at) : 0n
+    if (withIds) at += 8
+    const metric = readText()
+    const context = readText()
+    const received = bytes.readBigInt64LE(at)
+    const requestHigh = bytes.readBigUInt64LE(at + 8)
+    const requestLow = bytes.readBigUInt64LE(at + 16)
+    const presentAll = bytes[at + 24] as number
+    const firstPlace = bytes.readUInt32LE(at + 25)
+    at += 29
+    const values = readList(8)
+    const steps = readList(8)
+    const timestamps = readList(8)
+    const epochs = readList(8)
+    const places = readList(4)
+    const presents = readList(1)
+    if (rows.length + values.length > most) return undefined
+    const integer = ({ start, length }: typeof steps, index: number) =>
+      length === 0 ? 0n : bytes.readBigInt64LE(start + index * 8)
+    for (let index = 0; index < values.length; index++) {
+      const bits = presents.length === 0 ? presentAll : (bytes[presents.start + index] as number)
+      rows.push({
+        experimentId,
+        metric,
+        context,
+        received,
+        requestHigh,
+        requestLow,
+        value: bytes.readDoubleLE(values.start + index * 8),
+        step: integer(steps, index),
+        time: bits & present.timestamp ? integer(timestamps, index) : received,
+        epoch: integer(epochs, index),
+        place: places.length === 0 ? firstPlace + index : bytes.readUInt32LE(places.start + index * 4),
+        present: bits,
+      })
+    }
+  }
+  return rows
+}
