@@ -1,5 +1,5 @@
 import { HttpError } from '../../http/errors.ts'
-import type { Position } from '../../store/clickhouse/live/arrivals.ts'
+import type { Position } from '../../store/clickhouse/live/acceptance.ts'
 
 /** How far a reader of a stream has read points and lines. */
 export type LivePosition = { points: Position; lines: Position }

@@ -92,10 +92,7 @@ export function createLiveStreams(settings: Settings) {
       readArrivedPoints(clickhouse, watch('points'), { untilMs: untilMs.points ?? 0, rowsMax: each }),
       readArrivedLines(clickhouse, watch('lines'), { untilMs: untilMs.lines ?? 0, rowsMax: each }),
     ])
-    const [pointsOf, linesOf] = [
-      Map.groupBy(points, (it) => Number(it.watch)),
-      Map.groupBy(lines, (it) => Number(it.watch)),
-    ]
+    const [pointsOf, linesOf] = [Map.groupBy(points, (it) => it.watch), Map.groupBy(lines, (it) => it.watch)]
     let hasMore = false
     busy.forEach((it, at) => {
       const [newPoints, newLines] = [pointsOf.get(at) ?? [], linesOf.get(at) ?? []]

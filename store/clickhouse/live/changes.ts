@@ -1,9 +1,11 @@
+import { compare } from '../../../runtime/compare.ts'
 import type { ClickHouse } from '../connection.ts'
 import { chunksTable, experimentTables, unfolded } from '../points/chunks.ts'
-import { doubleText } from '../points/double-text.ts'
+import { doubleText, toDoubleText } from '../points/double-text.ts'
 import { timeOf, whenPresent } from '../points/reads.ts'
+import { readStoredPoints, type StoredPoint } from '../points/stored-points.ts'
 import { outputLinesTable, pointsTable, present, storedValue, systemPointsTable } from '../points/tables.ts'
-import type { Position } from './arrivals.ts'
+import { comparePlaces, fewPoints, type Position, toDistinct, toPlace } from './acceptance.ts'
 
 /** What is new of a metric: how many points, and the newest of them by time, then by step. */
 export type ChangedMetric = {
@@ -39,8 +41,9 @@ export async function readNewest(
 
 type Part = { experimentIds: bigint[]; after: Position; before: Position }
 
+const isBetween = 'received >= {received:Int64} AND received < {before:Int64}'
 const isWithin = `(received, request_hi, request_lo, place) > ({received:Int64}, {high:UInt64}, {low:UInt64}, {place:UInt32})
-  AND received >= {received:Int64} AND received < {before:Int64}`
+  AND ${isBetween}`
 
 const toParams = ({ experimentIds, after, before }: Part) => ({
   ids: experimentIds,
@@ -53,6 +56,16 @@ const toParams = ({ experimentIds, after, before }: Part) => ({
 
 /** The metrics, resource usage included, of experiments with points accepted between two positions. Repeated deliveries are counted once. */
 export async function readChangedMetrics(clickhouse: ClickHouse, part: Part): Promise<ChangedMetric[]> {
+  const few = await readStoredPoints(clickhouse, {
+    tables: [pointsTable, systemPointsTable],
+    hasChunks: true,
+    where: `experiment_id IN {ids:Array(UInt64)} AND ${isBetween}`,
+    params: toParams(part),
+    isFinal: false,
+    withIds: true,
+    most: fewPoints,
+  })
+  if (few) return toChanged(few, part)
   return await clickhouse.rows<ChangedMetric>(
     `SELECT experiment_id AS id, metric, context, points, ${doubleText('tupleElement(newest, 1)')} AS value,
        tupleElement(newest, 2) AS time, tupleElement(newest, 3) AS step
@@ -66,6 +79,36 @@ export async function readChangedMetrics(clickhouse: ClickHouse, part: Part): Pr
   )
 }
 
+function toChanged(points: StoredPoint[], { after }: Part): ChangedMetric[] {
+  const read = toPlace(after)
+  const unread = points.filter((it) => comparePlaces(it, read) > 0)
+  const ofSeries = Map.groupBy(unread, (it) => JSON.stringify([String(it.experimentId), it.metric, it.context]))
+  const changed = [...ofSeries.values()].map((series) => {
+    const distinct = toDistinct(series, ({ step, time, epoch, present: bits, value }) =>
+      [step, time, epoch, bits, toDoubleText(value)].map(String),
+    )
+    const newest = distinct.reduce((newest, it) => (isNewer(it, newest) ? it : newest))
+    return {
+      id: String(newest.experimentId),
+      metric: newest.metric,
+      context: newest.context,
+      points: String(distinct.length),
+      value: toDoubleText(newest.value),
+      time: String(newest.time),
+      step: newest.present & present.step ? String(newest.step) : null,
+    }
+  })
+  return changed.sort((one, other) => compare(one.metric, other.metric) || compare(one.context, other.context))
+}
+
+/** By time, then by step, then by request. */
+const isNewer = (one: StoredPoint, other: StoredPoint) =>
+  (compare(one.time, other.time) ||
+    compare(one.step, other.step) ||
+    compare(one.requestHigh, other.requestHigh) ||
+    compare(one.requestLow, other.requestLow) ||
+    one.place - other.place) > 0
+
 const pointColumns = `experiment_id, metric, context, step, timestamp, received, request_hi, request_lo, place, epoch, present`
 
 function selectArrived({ database }: ClickHouse): string {
@@ -74,7 +117,7 @@ function selectArrived({ database }: ClickHouse): string {
       WHERE experiment_id IN {ids:Array(UInt64)} AND ${isWithin}`,
   )
   const ofChunks = `SELECT ${pointColumns}, bits AS value_bits FROM ${database}.${chunksTable.name} ${unfolded}
-    PREWHERE experiment_id IN {ids:Array(UInt64)} AND received >= {received:Int64} AND received < {before:Int64} WHERE ${isWithin}`
+    PREWHERE experiment_id IN {ids:Array(UInt64)} AND ${isBetween} WHERE ${isWithin}`
   return [...ofRows, ofChunks].join(' UNION ALL ')
 }
 

@@ -11,7 +11,8 @@ import { readNativeBlock } from '../../../store/clickhouse/blocks/native-slice.t
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { rebuildDerived } from '../../../store/clickhouse/derived-tables.ts'
 import { countParts, selectExported } from '../../../store/clickhouse/export/rows.ts'
-import { readArrivedPoints } from '../../../store/clickhouse/live/arrivals.ts'
+import type { Position } from '../../../store/clickhouse/live/acceptance.ts'
+import { readArrivedPoints, toPosition } from '../../../store/clickhouse/live/arrivals.ts'
 import { readChangedMetrics, readNewest } from '../../../store/clickhouse/live/changes.ts'
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
 import { streamChart } from '../../../store/clickhouse/points/charts.ts'
@@ -247,6 +248,70 @@ async function storeAll(
     await store(it.isRepeated ? [request, request] : [request])
   }
 }
+
+/** Requests of 100 points each: too many to be put in order here. Every fifth is repeated. */
+const manyRequests = Array.from({ length: 60 }, (_, at) => {
+  const points = Array.from({ length: 50 }, (_, place) => ({
+    metricValue: [at * 50 + place, 'NaN', -0, 1e300][(at + place) % 7] ?? place / 3,
+    step: place % 5 === 0 ? null : at * 50 + place,
+    timestamp: place % 3 === 0 ? null : 10_000 + at * 50 + place,
+    epoch: place % 2 === 0 ? null : at,
+  }))
+  const named = ['loss', 'acc'].flatMap((metricName) => points.map((it) => ({ metricName, ...it })))
+  return aRequest({ metrics: named }, { low: 1_000 - at, receivedMs: 5_000 + Math.floor(at / 2) })
+})
+
+it('arrived points are the same and in the same order, put in order here or by ClickHouse', async () => {
+  await store(manyRequests.flatMap((it, at) => (at % 5 === 0 ? [it, it] : [it])))
+  for (const id of [rows, chunks]) {
+    const after = (position: Position) => ({ experimentId: id, after: position })
+    const read = async (position: Position, rowsMax: number) =>
+      await readArrivedPoints(clickhouse, [after(position)], { untilMs: 6_000, rowsMax })
+    const all = await read(start, 10_000)
+    expect(all).toHaveLength(6_000)
+    const paged: typeof all = []
+    for (let at = start; ; at = toPosition(paged.at(-1) as (typeof all)[0])) {
+      const page = await read(at, 700)
+      paged.push(...page)
+      if (page.length < 700) break
+    }
+    expect(paged).toEqual(all)
+
+    const middle = toPosition(all[2_990] as (typeof all)[0])
+    const late = toPosition(all[5_500] as (typeof all)[0])
+    for (const [first, second] of [
+      [start, late],
+      [middle, late],
+    ] as const) {
+      const watches = [after(first), after(second), { experimentId: 1_000_000n, after: first }]
+      const found = await readArrivedPoints(clickhouse, watches, { untilMs: 6_000, rowsMax: 400 })
+      const ofFirst = all.slice(first === start ? 0 : 2_991).slice(0, 400)
+      expect(found).toEqual([...ofFirst, ...all.slice(5_501, 5_901).map((it) => ({ ...it, watch: 1 }))])
+    }
+  }
+})
+
+it('changed metrics are the same, counted here or by ClickHouse', async () => {
+  await store(manyRequests.flatMap((it, at) => (at % 5 === 0 ? [it, it] : [it])))
+  for (const id of [rows, chunks]) {
+    const [point] = await readArrivedPoints(clickhouse, [{ experimentId: id, after: start }], {
+      untilMs: 6_000,
+      rowsMax: 1,
+    })
+    const first = toPosition(point as NonNullable<typeof point>)
+    const middle = { ...start, receivedMs: 5_015n }
+    const end = { ...start, receivedMs: 6_000n }
+    const read = (after: Position, before: Position) =>
+      readChangedMetrics(clickhouse, { experimentIds: [id], after, before })
+    const [all, early, late] = await Promise.all([read(first, end), read(first, middle), read(middle, end)])
+    expect(all.map((it) => [it.metric, Number(it.points)])).toEqual([
+      ['acc', 3_000 - (point?.metric === 'acc' ? 1 : 0)],
+      ['loss', 3_000 - (point?.metric === 'loss' ? 1 : 0)],
+    ])
+    const counted = late.map((it, at) => ({ ...it, points: String(Number(it.points) + Number(early[at]?.points)) }))
+    expect(counted).toEqual(all)
+  }
+})
 
 it.each([true, false])('every read answers the same of chunks as of rows (distinct points: %s)', async (isDistinct) => {
   await fc.assert(
