@@ -3,6 +3,7 @@ import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import { type DataType, type GivenLimits, isPoints, rateLimitNames, type TenantLimits } from '../store/limits.ts'
 import type { Counters } from './counters.ts'
 import { createHolds } from './holds.ts'
+import { createPaces } from './paces.ts'
 import type { Shortage, TokenBuckets } from './token-buckets.ts'
 
 /** Points (lines, values, calls) a minute. */
@@ -60,6 +61,7 @@ export function createThrottle({
   random,
 }: Settings) {
   const toHoldMs = createHolds(now, random)
+  const toWaitMs = createPaces(now)
 
   /** The limits of the workspace and of the organization, if there are any. */
   function toTenantBounds(type: DataType, experiment: ChargedExperiment): Bound[] {
@@ -77,8 +79,15 @@ export function createThrottle({
     return bounds
   }
 
+  function waitForPace(bounds: Bound[], count: number): undefined | Promise<undefined> {
+    let waitMs = 0
+    for (const { bucket, limit } of bounds) waitMs = Math.max(waitMs, toWaitMs(bucket, limit, count))
+    return waitMs > 0 ? sleep(waitMs) : undefined
+  }
+
   /**
-   * Takes tokens for all points of a request, or for none. Usually synchronous.
+   * Takes tokens for all points of a request, or for none. Usually synchronous; the requests of a tenant that has a limit wait
+   * for up to a second when they come much faster than it (`paces.ts`).
    *
    * @throws Throttled with `Retry-After`
    */
@@ -115,8 +124,9 @@ export function createThrottle({
         return reject(shortage, bound)
       })
     }
+    const admitTenants = () => mapMaybeAsync(admitTenant(0), () => waitForPace(ofTenant, count))
     const finish = (shortage: Shortage | undefined): undefined | Promise<undefined> => {
-      if (!shortage) return ofTenant.length === 0 ? undefined : admitTenant(0)
+      if (!shortage) return ofTenant.length === 0 ? undefined : admitTenants()
       buckets.giveBack(ofExperiment.bucket, count)
       reject(shortage, ofKey)
     }
