@@ -2,6 +2,7 @@ import { text } from 'node:stream/consumers'
 import { zstdCompressSync } from 'node:zlib'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest'
+import { pushLines } from '../../../ingest/output/rows.ts'
 import { type Batch, readBatch, readEnvelope } from '../../../ingest/points/batch.ts'
 import { type ChunkBlock, pushChunks } from '../../../ingest/points/chunks.ts'
 import { pushRows } from '../../../ingest/points/series-points.ts'
@@ -12,7 +13,7 @@ import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/conne
 import { rebuildDerived } from '../../../store/clickhouse/derived-tables.ts'
 import { countParts, selectExported } from '../../../store/clickhouse/export/rows.ts'
 import type { Position } from '../../../store/clickhouse/live/acceptance.ts'
-import { readArrivedPoints, toPosition } from '../../../store/clickhouse/live/arrivals.ts'
+import { readArrivedLines, readArrivedPoints, toPosition } from '../../../store/clickhouse/live/arrivals.ts'
 import { readChangedMetrics, readNewest } from '../../../store/clickhouse/live/changes.ts'
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
 import { streamChart } from '../../../store/clickhouse/points/charts.ts'
@@ -24,7 +25,7 @@ import { streamAllSeries, streamSummary } from '../../../store/clickhouse/points
 import { countPointsBySeries } from '../../../store/clickhouse/points/series-counts.ts'
 import { readShortSeries, streamSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { readSummaryValues } from '../../../store/clickhouse/points/summary-values.ts'
-import { pointsTable } from '../../../store/clickhouse/points/tables.ts'
+import { outputLinesTable, pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { streamThinnedSeries } from '../../../store/clickhouse/points/thinned-series.ts'
 import { readMetricWindows } from '../../../store/clickhouse/points/windows.ts'
 import { countRows } from '../../../store/clickhouse/row-counts.ts'
@@ -289,6 +290,37 @@ it('arrived points are the same and in the same order, put in order here or by C
       expect(found).toEqual([...ofFirst, ...all.slice(5_501, 5_901).map((it) => ({ ...it, watch: 1 }))])
     }
   }
+})
+
+it('arrived lines are the same and in the same order, put in order here or by ClickHouse', async () => {
+  const block = createNativeBlock(outputLinesTable)
+  for (let at = 0; at < 15; at++) {
+    const outputLines = Array.from({ length: 100 }, (_, place) => ({
+      output: `${at} ${place} "ü"\n`,
+      stderr: place % 2 === 0,
+      offset: place % 3 > 0 ? at * 100 + place : undefined,
+      localTimestamp: place % 5 > 0 ? 10_000 + place : undefined,
+    }))
+    const origin = toOrigin(
+      rows,
+      aRequest({ metrics: [] }, { low: 1_000 - at, receivedMs: 5_000 + Math.floor(at / 2) }),
+    )
+    // Every fifth is delivered twice.
+    for (let time = 0; time < (at % 5 === 0 ? 2 : 1); time++)
+      pushLines(block, origin, { outputLines, experimentKey: 'x', context: 'train', runContext: undefined })
+  }
+  await clickhouse.insertBlocks(outputLinesTable, [zstdCompressSync(block.take())])
+  const read = async (after: Position, rowsMax: number) =>
+    await readArrivedLines(clickhouse, [{ experimentId: rows, after }], { untilMs: 6_000, rowsMax })
+  const all = await read(start, 10_000)
+  expect(all).toHaveLength(1_500)
+  const paged: typeof all = []
+  for (let at = start; ; at = toPosition(paged.at(-1) as (typeof all)[0])) {
+    const page = await read(at, 350)
+    paged.push(...page)
+    if (page.length < 350) break
+  }
+  expect(paged).toEqual(all)
 })
 
 it('changed metrics are the same, counted here or by ClickHouse', async () => {
