@@ -17,10 +17,10 @@ import {
   linesBytesMax,
   linesNamePattern,
   objectNamePattern,
-  readRows,
   sumsBytesMax,
   sumsMember,
   tablesBytesMax,
+  withRows,
 } from './members.ts'
 import { createRowCheck, type RowCheck, timeText, WrongArchive } from './rows.ts'
 
@@ -104,7 +104,9 @@ export async function readArchive(
     if (folder === 'logged' && Object.hasOwn(loggedTables, table as string)) {
       const ids = await prepare()
       await target.goOn()
-      return await insertLogged(clickhouse, table as LoggedTable, readRows(read(entry, linesBytesMax)), ids)
+      return await withRows(read(entry, linesBytesMax), (rows) =>
+        insertLogged(clickhouse, table as LoggedTable, rows, ids),
+      )
     }
     const [, number] = objectNamePattern.exec(name) ?? []
     if (number === undefined) throw new WrongArchive('is no member of this version of archives')
@@ -122,18 +124,19 @@ export async function readArchive(
     const bytes = await readWhole(entry, linesBytesMax)
     tablesBytes += bytes.length
     if (tablesBytes > tablesBytesMax) throw new WrongArchive(`all tables must have ${tablesBytesMax} bytes or fewer`)
-    let at = 0
-    for await (const rows of readRows([bytes])) {
-      for (const row of rows) {
-        at++
-        try {
-          check.checkRow(table, row)
-        } catch (error) {
-          throw error instanceof WrongArchive ? new WrongArchive(`line ${at}: ${error.message}`) : error
-        }
-      }
-    }
+    await withRows([bytes], async (parts) => {
+      let at = 0
+      for await (const rows of parts) for (const row of rows) checkRow(table, row, ++at)
+    })
     members.push({ name, table, content: bytes })
+  }
+
+  function checkRow(table: TableMember['table'], row: unknown, line: number) {
+    try {
+      check.checkRow(table, row)
+    } catch (error) {
+      throw error instanceof WrongArchive ? new WrongArchive(`line ${line}: ${error.message}`) : error
+    }
   }
 
   async function prepare() {

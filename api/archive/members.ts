@@ -38,26 +38,52 @@ const compress = promisify(gzip)
 
 export const toLines = (lines: string | Buffer) => compress(lines, { level: 4 })
 
+type Rows = AsyncGenerator<Iterable<unknown>>
+
 /**
- * The rows of a member while it arrives, some at a time: all of them together take several times the memory of the member.
+ * Gives the rows of a member to `use` while it arrives, some at a time: all of them together take several times the memory of the
+ * member. When `use` refuses a row, the rest is unpacked too: the checksum at its end tells a damaged member from a wrong one.
  *
- * @throws WrongArchive for what is not compressed lines of JSON, or too long; and what the content throws
+ * @throws WrongArchive for what is not compressed lines of JSON, or too long; and what the content and `use` throw
  */
-export async function* readRows(content: AsyncIterable<Buffer> | Iterable<Buffer>): AsyncGenerator<Iterable<unknown>> {
+export async function withRows<T>(
+  content: AsyncIterable<Buffer> | Iterable<Buffer>,
+  use: (rows: Rows) => Promise<T>,
+): Promise<T> {
   const gunzip = createGunzip({ chunkSize: 64 * 1024 })
   pipeline(Readable.from(content, { objectMode: false }), gunzip, () => undefined)
   let bytes = 0
-  const pending: Buffer[] = []
-  try {
-    for await (const chunk of gunzip as AsyncIterable<Buffer>) {
-      bytes += chunk.length
-      if (bytes > linesBytesMax) throw new WrongArchive(`must have ${linesBytesMax} bytes or fewer when it is unpacked`)
-      const end = chunk.lastIndexOf(lineEnd) + 1
-      if (end > 0) yield parseLines(Buffer.concat([...pending.splice(0), chunk.subarray(0, end)]))
-      pending.push(chunk.subarray(end))
+  async function* unpack(): AsyncGenerator<Buffer> {
+    try {
+      for await (const chunk of gunzip.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+        bytes += chunk.length
+        if (bytes > linesBytesMax)
+          throw new WrongArchive(`must have ${linesBytesMax} bytes or fewer when it is unpacked`)
+        yield chunk
+      }
+    } catch (error) {
+      throw (error as NodeJS.ErrnoException).code?.startsWith('Z_') ? notLines(error) : error
     }
+  }
+  try {
+    return await use(toRows(unpack()))
   } catch (error) {
-    throw (error as NodeJS.ErrnoException).code?.startsWith('Z_') ? notLines(error) : error
+    if (gunzip.destroyed || bytes > linesBytesMax) throw error
+    for await (const _ of unpack()) {
+      // To its end.
+    }
+    throw error
+  } finally {
+    gunzip.destroy()
+  }
+}
+
+async function* toRows(chunks: AsyncIterable<Buffer>): Rows {
+  const pending: Buffer[] = []
+  for await (const chunk of chunks) {
+    const end = chunk.lastIndexOf(lineEnd) + 1
+    if (end > 0) yield parseLines(Buffer.concat([...pending.splice(0), chunk.subarray(0, end)]))
+    pending.push(chunk.subarray(end))
   }
   yield parseLines(Buffer.concat(pending))
 }
@@ -85,7 +111,9 @@ const notLines = (error: unknown) =>
   new WrongArchive(`is damaged: it is not compressed lines of JSON (${(error as Error).message.slice(0, 100)})`)
 
 export async function collectRows(content: Buffer): Promise<unknown[]> {
-  const found: unknown[] = []
-  for await (const rows of readRows([content])) found.push(...rows)
-  return found
+  return await withRows([content], async (parts) => {
+    const found: unknown[] = []
+    for await (const rows of parts) found.push(...rows)
+    return found
+  })
 }

@@ -156,6 +156,14 @@ it('a damaged, cut-off or forged archive is refused by the name of the member, a
   await expectRefused(await write(members.slice(0, -1)), /the archive is cut off\. Nothing was imported/)
   await expectRefused(await changed(/^objects\/00000002/, flipped), /objects\/00000002: is damaged/)
   await expectRefused(await changed(/^logged\/points-/, flipped), /logged\/points-00001\.jsonl\.gz: is damaged/)
+  const longer = (it: Buffer) => gzipSync(gunzipSync(it).toString().replace(/\]$/m, ',0]'))
+  await expectRefused(
+    await changed(/^logged\/points-/, longer),
+    /logged\/points-00001\.jsonl\.gz: line 1: must be a list of 12\. Nothing was imported/,
+  )
+  // A row that is wrong because of the damage: the rows come before the end that is missing.
+  const endless = (it: Buffer) => longer(it).subarray(0, -8)
+  await expectRefused(await changed(/^logged\/points-/, endless), /logged\/points-00001\.jsonl\.gz: is damaged/)
   await expectRefused(await write(members.toSpliced(at(/^objects/), 1)), /objects\/00000001: is missing/)
   const newer = (it: Buffer) => Buffer.from(it.toString().replace('"version": 1', '"version": 2'))
   await expectRefused(
