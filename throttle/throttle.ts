@@ -79,10 +79,10 @@ export function createThrottle({
     return bounds
   }
 
-  function waitForPace(bounds: Bound[], count: number): undefined | Promise<undefined> {
+  function waitForPace(bounds: Bound[], count: number, signal?: AbortSignal): undefined | Promise<undefined> {
     let waitMs = 0
     for (const { bucket, limit } of bounds) waitMs = Math.max(waitMs, toWaitMs(bucket, limit, count))
-    return waitMs > 0 ? sleep(waitMs) : undefined
+    return waitMs > 0 ? sleep(waitMs, undefined, { signal }) : undefined
   }
 
   /**
@@ -176,8 +176,9 @@ export function createThrottle({
         count,
         signal,
       )
-      for (const { bucket, limit } of toTenantBounds(type, experiment))
-        await takeWhenFilled(bucket, limit, count, signal)
+      const ofTenant = toTenantBounds(type, experiment)
+      for (const { bucket, limit } of ofTenant) await takeWhenFilled(bucket, limit, count, signal)
+      await waitForPace(ofTenant, count, signal)
     },
 
     /** Gives back the tokens of a request that was not stored. */

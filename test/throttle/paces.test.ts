@@ -62,7 +62,7 @@ it('a clock that is set back makes nobody wait for longer', () => {
   expect(toWaitMs('one', limit, 50_000)).toBe(0)
 })
 
-it('a workspace with a limit is let through at its pace, others at once', async () => {
+function openThrottle() {
   const many = 1_000_000
   const perMinute: RateLimits = {
     metrics: many,
@@ -72,7 +72,7 @@ it('a workspace with a limit is let through at its pace, others at once', async 
     other: many,
     events: many,
   }
-  const throttle = createThrottle({
+  return createThrottle({
     buckets: createLocalBuckets(() => 0),
     perExperiment: perMinute,
     perKey: perMinute,
@@ -80,12 +80,30 @@ it('a workspace with a limit is let through at its pace, others at once', async 
     counters: { throttled: () => undefined },
     now: () => 0,
   })
+}
+
+const key = { keyId: 'key', limits: {} }
+const limited = { pointsPerMinute: 6_000 }
+
+it('a workspace with a limit is let through at its pace, others at once', async () => {
+  const throttle = openThrottle()
   const admit = (id: bigint, limits: object) =>
-    throttle.admit('metrics', { id, limits, workspaceId: `w${id}` }, { keyId: `k${id}`, limits: {} }, 500)
-  const limited = { pointsPerMinute: 6_000 }
+    throttle.admit('metrics', { id, limits, workspaceId: `w${id}` }, key, 500)
   expect(admit(1n, limited)).toBeUndefined()
   const second = admit(1n, limited)
   expect(second).toBeInstanceOf(Promise)
   await expect(second).resolves.toBeUndefined()
   for (let at = 0; at < 10; at++) expect(admit(2n, {})).toBeUndefined()
+})
+
+it('an upload that waits for tokens keeps the pace too, and stops to wait when its client leaves', async () => {
+  const throttle = openThrottle()
+  const model = { id: 1n, limits: limited, workspaceId: 'w1' }
+  const client = new AbortController()
+  const upload = () => throttle.wait('events', model, key, 500, client.signal)
+  await upload()
+  const second = upload()
+  client.abort()
+  await expect(second).rejects.toThrow('aborted')
+  expect(throttle.admit('events', model, key, 1)).toBeInstanceOf(Promise)
 })
