@@ -170,11 +170,14 @@ it('four neighbours make one of the next level, and many of them one of all ther
       expect(await model.readFeatures()).toEqual(before)
     }
     let written = 0
+    // One of all would hold as many as the widest.
     await rollUpTo(12)
-    expect(await countLevels()).toEqual({ 0: 12, 1: 3, [wholeLevel]: 1 })
-    // The one of all there is was made twice, and is there once.
-    await rollUpTo(20)
-    expect(await countLevels()).toEqual({ 0: 20, 1: 5, 2: 1, [wholeLevel]: 1 })
+    expect(await countLevels()).toEqual({ 0: 12, 1: 3 })
+    await rollUpTo(15)
+    expect(await countLevels()).toEqual({ 0: 15, 1: 3, [wholeLevel]: 1 })
+    // The one of all there is was made anew, and is there once.
+    await rollUpTo(23)
+    expect(await countLevels()).toEqual({ 0: 23, 1: 5, 2: 1, [wholeLevel]: 1 })
   }))
 
 it('numbers are rounded here as they are in ClickHouse', async () => {

@@ -8,7 +8,7 @@ import { eventFeaturesTable, eventKinds, eventsTable, tombstonesTable, type Valu
 import { emptyCatalog } from './catalog.ts'
 import { type FeatureStats, selectCounts, selectStats, toGrid } from './cells.ts'
 import { dropStale } from './drop.ts'
-import { joinRollups } from './joins.ts'
+import { joinAll, joinNeighbours } from './joins.ts'
 import { createRollupId, insertRollupValues, publishRollup } from './publish.ts'
 import type { Rollup } from './rollup.ts'
 import { chooseRollups, listRollups } from './rollups.ts'
@@ -33,7 +33,8 @@ const featuresAtOnce = 50
 
 /**
  * Brings the rollups of a model up to date: drops stale ones, sums up what came since the last one, and joins small ones to
- * large ones, so that any number of events is in a few rollups. Resolves with how many were made; calling it again goes on.
+ * large ones, so that any number of events is in a few rollups. The one of all events comes last: it would be made again and
+ * again. Resolves with how many were made; calling it again goes on.
  */
 export async function rollUp(
   reader: EventReader,
@@ -43,17 +44,20 @@ export async function rollUp(
 ): Promise<number> {
   const { clickhouse } = reader
   await dropStale(reader, model)
-  for (let made = 0; ; made++) {
-    made += await joinRollups(clickhouse, model)
+  let made = 0
+  for (;;) {
+    made += await joinNeighbours(clickhouse, model)
     if (stop?.aborted) return made
     const range = await findRange(clickhouse, model, limits)
-    if (!range) return made
+    if (!range) break
     let outcome = await buildRollup(reader, model, { range, insert: insertOnce }, stop)
     if (outcome === 'merged meanwhile') {
       outcome = await buildRollup(reader, model, { range, insert: insertFinal }, stop)
     }
-    if (outcome !== 'made') return made
+    if (outcome !== 'made') break
+    made++
   }
+  return stop?.aborted ? made : made + (await joinAll(clickhouse, model))
 }
 
 /** Inserts what is selected from a source; false if a merge came between, so that it may be there twice or in part. */

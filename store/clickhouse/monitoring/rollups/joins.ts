@@ -13,22 +13,28 @@ const neighboursJoined = 4
 const widestMax = 4
 const beyondFirstMin = 1 / 9
 
-/** Joins rollups until there are none to join. Resolves with how many it made. */
-export async function joinRollups(clickhouse: ClickHouse, model: ModelEvents): Promise<number> {
+/** Joins neighbours until there are none to join. Resolves with how many rollups it made. */
+export async function joinNeighbours(clickhouse: ClickHouse, model: ModelEvents): Promise<number> {
   for (let made = 0; ; made++) {
-    const all = await listRollups(clickhouse, model)
-    const next = findNext(all)
+    const next = findNeighbours(await listRollups(clickhouse, model))
     if (!next) return made
     await join(clickhouse, model, next)
-    // The new one of all replaces the one before.
-    if (next.level === wholeLevel)
-      for (const it of all) if (it.level === wholeLevel) await dropRollup(clickhouse, model, it)
   }
+}
+
+/** Makes one rollup of all events, in the place of the one before, if they are in too many. Resolves with how many it made. */
+export async function joinAll(clickhouse: ClickHouse, model: ModelEvents): Promise<number> {
+  const all = await listRollups(clickhouse, model)
+  const whole = findWhole(all)
+  if (!whole) return 0
+  await join(clickhouse, model, whole)
+  for (const it of all) if (it.level === wholeLevel) await dropRollup(clickhouse, model, it)
+  return 1
 }
 
 type Joined = { rollups: Rollup[]; level: number }
 
-function findNext(all: Rollup[]): Joined | undefined {
+function findNeighbours(all: Rollup[]): Joined | undefined {
   const ofLevels = chooseRollups(
     all.filter((it) => it.level !== wholeLevel),
     () => true,
@@ -38,6 +44,10 @@ function findNext(all: Rollup[]): Joined | undefined {
     const level = (some[0] as Rollup).level
     if (some.every((it) => it.level === level) && areNeighbours(some)) return { rollups: some, level: level + 1 }
   }
+  return undefined
+}
+
+function findWhole(all: Rollup[]): Joined | undefined {
   const widest = chooseRollups(all, () => true)
   const [first, events] = [countEvents(widest.slice(0, 1)), countEvents(widest)]
   const isDue = widest.length > widestMax && events - first >= beyondFirstMin * events
