@@ -1,12 +1,16 @@
+import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { createEventReader } from '../../store/clickhouse/monitoring/reader.ts'
 import { startAlerts } from '../../workers/alerts/alerts.ts'
 import { startRollups } from '../../workers/rollups/rollups.ts'
 import { startStoreMetrics } from '../../workers/store-metrics.ts'
 import { startWorker } from '../../workers/worker.ts'
+import { toClickHouse } from '../settings.ts'
 import type { Parts } from './parts.ts'
 
 /** Moves the queue into ClickHouse and runs the background jobs. */
 export async function openWorker(parts: Parts): Promise<void> {
   const {
+    stores,
     settings,
     intervals,
     database,
@@ -48,6 +52,8 @@ export async function openWorker(parts: Parts): Promise<void> {
   closers.push(() => storeMetrics.close())
   const alerts = startAlerts({ database, clickhouse, eventReader, metricsRegistry, log })
   closers.push(() => alerts.close())
-  const rollups = startRollups({ database, eventReader, log })
+  const background = openClickHouse({ ...toClickHouse(stores), isBackground: true })
+  closers.push(() => background.close())
+  const rollups = startRollups({ database, eventReader: createEventReader(background), log })
   closers.push(() => rollups.close())
 }

@@ -18,6 +18,8 @@ type Settings = {
   admit?: Admit
   /** What an export waits for again and again; see `paced-stream.ts`. */
   slices?: () => TakeSlice | undefined
+  /** Whatever else ClickHouse does goes first: for work that nobody waits for. */
+  isBackground?: boolean
 }
 
 /**
@@ -45,6 +47,7 @@ export function openClickHouse({
   readTimeoutMs = 30_000,
   admit = admitAtOnce,
   slices = () => undefined,
+  isBackground = false,
 }: Settings) {
   const address = new URL(url)
   const database = decodeURIComponent(address.pathname.replace(/^\//, '')) || 'svc'
@@ -66,6 +69,7 @@ export function openClickHouse({
       // JSON.parse would round integers beyond 2^53.
       output_format_json_quote_64bit_integers: 1,
       ...(cluster !== undefined && clusterReadSettings),
+      ...(isBackground && last),
     },
   })
   // An export may take hours, and its reader may be slow. Its own few connections, or else exports would take those of reads.
@@ -79,7 +83,10 @@ export function openClickHouse({
     ...common,
     request_timeout: readTimeoutMs * 10,
     max_open_connections: 8,
-    clickhouse_settings: cluster === undefined ? {} : clusterWriteSettings(insertQuorum),
+    clickhouse_settings: {
+      ...(cluster !== undefined && clusterWriteSettings(insertQuorum)),
+      ...(isBackground && last),
+    },
   })
 
   return {
@@ -275,6 +282,8 @@ const toPriority = ({ priority, isHeavy }: Turn) =>
 
 /** 0 are inserts, and queries of no tenant. */
 const niceness = { first: '1', other: '15', export: '19' } as const
+
+const last = { os_thread_priority: niceness.other } as const
 
 export type GivenRows = { structure: string; lines: Readable }
 

@@ -170,9 +170,6 @@ it('four neighbours make one of the next level, and many of them one of all ther
       expect(await model.readFeatures()).toEqual(before)
     }
     let written = 0
-    // One of all would hold as many as the widest.
-    await rollUpTo(12)
-    expect(await countLevels()).toEqual({ 0: 12, 1: 3 })
     await rollUpTo(15)
     expect(await countLevels()).toEqual({ 0: 15, 1: 3, [wholeLevel]: 1 })
     // The one of all there is was made anew, and is there once.
@@ -201,10 +198,11 @@ it('numbers are rounded here as they are in ClickHouse', async () => {
       `SELECT toString(reinterpretAsUInt64(${rounded(literal(center))})) AS bits
        FROM (SELECT arrayJoin([${numbers.map(literal)}]) AS number)`,
     )
-    const bits = numbers.map((it) => String(new BigUint64Array(Float64Array.of(round(it, center)).buffer)[0]))
-    expect(rows.map((it) => it.bits)).toEqual(bits)
+    expect(rows.map((it) => it.bits)).toEqual(numbers.map((it) => toBits(round(it, center))))
   }
 })
+
+const toBits = (number: number) => String(new BigUint64Array(Float64Array.of(number).buffer)[0])
 
 it('events that are stored after a rollup are read at once, also when they belong among those in it', async () => {
   const model = await aModel()
@@ -381,6 +379,68 @@ it('many different numbers are rounded, which is told and moves no quantile beyo
   for (const [name, most] of Object.entries(moves)) {
     expect(Math.abs((rolled[name] as number) - (drift[name] as number)), name).toBeLessThan(most)
   }
+})
+
+it('each number is counted in the cell that it is rounded to, whatever else the feature has', async () => {
+  const id = await stored.model(service.workspaceName, uniqueName('model'))
+  const { database, command, rows } = stored.clickhouse
+  const count = 24_000
+  const number = `number AS n, 7 + intDiv(number, 1000) AS claim, number % 1000 AS place, if(n % 3 = 0, '2', '') AS version`
+  await command(
+    `INSERT INTO ${database}.events SELECT ${id}, 1, claim, place, version, ${start} + n, 0, toString(n) FROM (SELECT ${number} FROM numbers(${count}))`,
+  )
+  const odd: [type: number, value: string][] = [
+    [0, '0'],
+    [3, '0'],
+    [3, '1'],
+    [1, '3'],
+    [2, 'inf'],
+    [2, '-inf'],
+    [2, 'nan'],
+    [2, '-0.'],
+    [2, '1e-310'],
+    [2, '1.7e308'],
+    [2, '-1.7e308'],
+  ]
+  await command(
+    `INSERT INTO ${database}.event_values SELECT ${id}, 1, version, 1, if(at = 0, 'x', 'y'), ${start} + n, claim, place,
+       if(n % 40 < ${odd.length}, [${odd.map((it) => it[0])}][n % 40 + 1], 2),
+       if(n % 40 < ${odd.length}, [${odd.map((it) => it[1])}]::Array(Float64)[n % 40 + 1], (at * 1e6) + cityHash64(n) / 1e18), ''
+     FROM (SELECT ${number} FROM numbers(${count})) ARRAY JOIN [0, 1] AS at`,
+  )
+  expect(await rollUp(stored.eventReader, { modelId: id, kind: 'EVENTS' }, { ...limits, eventsMax: count })).toBe(1)
+
+  const columns = 'concat(name, version) AS series, type, toString(reinterpretAsUInt64(number)) AS bits'
+  type Row = { series: string; type: number; bits: string }
+  const cells = await rows<Row & { n: string; around: number; low: number; high: number; isRounded: number }>(
+    `SELECT ${columns}, sum(weight) AS n, any(center) AS around, min(least) AS low, max(most) AS high, any(is_rounded) AS isRounded
+     FROM ${database}.rollup_version_values WHERE model_id = ${id} GROUP BY series, type, bits`,
+  )
+  const centers = new Map(cells.map((it) => [it.series, it.around]))
+  const expected = new Map<string, number>()
+  const bounds = new Map<string, { low: number; high: number }>()
+  const values = `SELECT ${columns} FROM ${database}.event_values WHERE model_id = ${id}`
+  for (const { series, type, bits } of await rows<Row>(values)) {
+    const value = new Float64Array(BigUint64Array.of(BigInt(bits)).buffer)[0] as number
+    const isRounded = (type === 1 || type === 2) && Number.isFinite(value)
+    const rounded = isRounded ? toBits(round(value, centers.get(series) as number)) : bits
+    const key = `${series} ${type} ${rounded}`
+    expected.set(key, (expected.get(key) ?? 0) + 1)
+    if (!isRounded) continue
+    const { low, high } = bounds.get(series) ?? { low: value, high: value }
+    bounds.set(series, { low: Math.min(low, value), high: Math.max(high, value) })
+  }
+  expect(new Map(cells.map((it) => [`${it.series} ${it.type} ${it.bits}`, Number(it.n)]))).toEqual(expected)
+  expect(cells.length).toBeLessThan(count)
+  const ofSeries = Map.groupBy(
+    cells.filter((it) => it.isRounded === 1),
+    (it) => it.series,
+  )
+  const found = [...ofSeries].map(([series, its]): [string, object] => [
+    series,
+    { low: Math.min(...its.map((it) => it.low)), high: Math.max(...its.map((it) => it.high)) },
+  ])
+  expect(new Map(found)).toEqual(bounds)
 })
 
 it('a worker that dies in the middle of a rollup leaves every read as it was, and the next one goes on', async () => {

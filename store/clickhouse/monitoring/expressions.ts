@@ -95,10 +95,13 @@ export const exactValuesMax = 250_000
  * by at most 1/2048 of its distance from the center.
  */
 export const rounded = (center: string) =>
-  `${center} + reinterpretAsFloat64(bitAnd(reinterpretAsUInt64(number - ${center}) + ${halfStep}, ${keptBits}))`
+  `${center} + reinterpretAsFloat64(bitAnd(${roundedBits(`number - ${center}`)}, ${keptBits}))`
+
+/** The bits of a rounded distance; those to drop are still there. */
+export const roundedBits = (distance: string) => `(reinterpretAsUInt64(${distance}) + ${halfStep})`
 
 /** Of the 53 significant bits of a float. */
-const droppedBits = 43n
+export const droppedBits = 43n
 const halfStep = 1n << (droppedBits - 1n)
 const keptBits = (1n << 64n) - (1n << droppedBits)
 

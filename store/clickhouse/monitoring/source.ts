@@ -6,7 +6,15 @@ import type { Rollup } from './rollups/rollup.ts'
 import { chooseRollups, isOutside } from './rollups/rollups.ts'
 import { rollupValuesTable, rollupVersionValuesTable } from './rollups/tables.ts'
 import type { EventScope, FeatureNames, Windows } from './scope.ts'
-import { type Conditions, inScope, type Stored, selectStored, storedEvents, storedValues } from './stored.ts'
+import {
+  type Conditions,
+  inScope,
+  type Stored,
+  selectFolded,
+  selectStored,
+  storedEvents,
+  storedValues,
+} from './stored.ts'
 import { tombstonesTable, valueColumnNames } from './tables.ts'
 
 /**
@@ -23,6 +31,8 @@ export type Source = {
   /** A further condition on rows; rollups know nothing of it, so there are none then. */
   condition?: string
   columns: string
+  /** Values as arrays instead, with the columns of `selectFoldedChunks`: of all times, and of tombstoned events too. */
+  isFolded?: boolean
   catalog: Catalog
   /** Rollups from the catalog that may replace rows. They do not overlap. */
   rollups: Rollup[]
@@ -137,18 +147,17 @@ export function selectRows(database: string, source: Source, { rollups, tables }
     .filter((it) => it.parts.length > 0)
     .flatMap((it) => selectTable(database, source, conditions, it))
   if (sums !== undefined) selects.push(sums)
-  if (selects.length === 0)
-    selects.push(selectStored(database, firstTable(source), source.columns, { common: 'false' }))
+  if (selects.length === 0) selects.push(selectOfTable(database, source, firstTable(source), { common: 'false' }))
   return selects.length === 1 ? `(${selects[0]})` : `(SELECT * FROM (${selects.join(' UNION ALL ')}))`
 }
 
 const firstTable = ({ stored }: Source) => stored.tables[0] as Table
 
 /** The rows of a table: those in shared ranges are compared with each other. */
-function selectTable(database: string, { columns }: Source, conditions: Conditions, plan: TablePlan): string[] {
+function selectTable(database: string, source: Source, conditions: Conditions, plan: TablePlan): string[] {
   const { table, parts, shared } = plan
   const select = (condition: string, once?: 'limit') =>
-    selectStored(database, table, columns, { ...conditions, common: `${conditions.common} AND ${condition}` }, once)
+    selectOfTable(database, source, table, { ...conditions, common: `${conditions.common} AND ${condition}` }, once)
   if (shared.length === 0) return [select(isAmong(parts))]
   const isShared = `(${shared.map(ofClaims).join(' OR ')})`
   return [
@@ -157,10 +166,22 @@ function selectTable(database: string, { columns }: Source, conditions: Conditio
   ]
 }
 
+function selectOfTable(
+  database: string,
+  { columns, isFolded }: Source,
+  table: Table,
+  conditions: Conditions,
+  once?: 'final' | 'limit',
+): string {
+  return isFolded
+    ? selectFolded(database, table, conditions.common, once)
+    : selectStored(database, table, columns, conditions, once)
+}
+
 /** The same rows by `FINAL`, which costs many times as much and needs no plan. */
 export function selectFinalRows(database: string, source: Source): string {
   const conditions = toConditions(database, source)
-  const selects = source.stored.tables.map((it) => selectStored(database, it, source.columns, conditions, 'final'))
+  const selects = source.stored.tables.map((it) => selectOfTable(database, source, it, conditions, 'final'))
   return selects.length === 1 ? `(${selects[0]})` : `(SELECT * FROM (${selects.join(' UNION ALL ')}))`
 }
 

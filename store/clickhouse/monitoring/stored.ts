@@ -2,7 +2,7 @@ import type { Table } from '../table.ts'
 import { and, ofModel, ofTimes, ofVersion, touchesTimes } from './expressions.ts'
 import type { EventScope } from './scope.ts'
 import { eventsTable, eventValuesTable } from './tables.ts'
-import { selectUnfolded, valueChunksTable } from './value-chunks.ts'
+import { selectFoldedChunks, selectFoldedRows, selectUnfolded, valueChunksTable } from './value-chunks.ts'
 
 /** What questions read: events or their values, and the tables that hold them. Rollups count both tables of values as one. */
 export type Stored = { name: 'events' | 'event_values'; tables: readonly Table[] }
@@ -39,13 +39,30 @@ export function selectStored(
   { common, chunks, each }: Conditions,
   once: 'final' | 'limit' | undefined = undefined,
 ): string {
-  const from = `${database}.${table.name}${once === 'final' ? ' FINAL' : ''}`
   if (table.name === valueChunksTable.name) {
-    const limit = once === 'limit' ? ` LIMIT 1 BY ${[...table.primaryKey, ...table.identity].join(', ')}` : ''
-    return selectUnfolded(`(SELECT * FROM ${from} WHERE ${and(common, chunks)}${limit})`, columns, each)
+    return selectUnfolded(`(${selectOnce(database, table, '*', and(common, chunks), once)})`, columns, each)
   }
-  const limit = once === 'limit' ? ` LIMIT 1 BY ${table === eventsTable ? 'claim, place' : 'name, claim, place'}` : ''
-  return `SELECT ${columns} FROM ${from} WHERE ${and(common, each)}${limit}`
+  return selectOnce(database, table, columns, and(common, each), once)
+}
+
+/** A query of the values of one table as arrays: those of a chunk, and of a claim with rows. */
+export function selectFolded(database: string, table: Table, common: string, once?: 'final' | 'limit'): string {
+  const from = `(${selectOnce(database, table, '*', common, once)})`
+  return table.name === valueChunksTable.name ? selectFoldedChunks(from) : selectFoldedRows(from)
+}
+
+function selectOnce(
+  database: string,
+  table: Table,
+  columns: string,
+  condition: string | undefined,
+  once: 'final' | 'limit' | undefined,
+): string {
+  const isOfChunks = table.name === valueChunksTable.name
+  const key = isOfChunks ? [...table.primaryKey, ...table.identity] : ['claim', 'place']
+  const limit =
+    once === 'limit' ? ` LIMIT 1 BY ${[...(table === eventValuesTable ? ['name'] : []), ...key].join(', ')}` : ''
+  return `SELECT ${columns} FROM ${database}.${table.name}${once === 'final' ? ' FINAL' : ''} WHERE ${condition}${limit}`
 }
 
 /** A query of the values of both tables. */

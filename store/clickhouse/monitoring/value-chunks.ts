@@ -66,6 +66,20 @@ export function selectUnfolded(chunks: string, columns: string, where: string | 
   return `SELECT ${columns} FROM ${chunks} ARRAY JOIN ${arrays.map(([name, array]) => `${array} AS ${name}`).join(', ')}${where === undefined ? '' : ` WHERE ${where}`}`
 }
 
+/**
+ * Values of one name, version and claim as arrays, which a query looks at without a row for each: chunks with all the arrays that
+ * they may leave out, but for `texts`.
+ */
+export const selectFoldedChunks = (chunks: string) =>
+  `SELECT name, version, claim, count, time_low, time_high, ${perValue.type} AS types, ${perValue.number} AS numbers, texts,
+     ${perValue.place} AS places FROM ${chunks} AS chunks`
+
+/** Rows of `event_values` in this form. */
+export const selectFoldedRows = (rows: string) =>
+  `SELECT name, version, claim, toUInt32(count()) AS count, min(timestamp) AS time_low, max(timestamp) AS time_high,
+     groupArray(type) AS types, groupArray(number) AS numbers, CAST(groupArray(text), 'Array(LowCardinality(String))') AS texts,
+     groupArray(place) AS places FROM ${rows} GROUP BY name, version, claim`
+
 /** Find the chunks of some claims, and those with times in some range, among those of a name. */
 export const addChunkIndexes = (layout: Layout) =>
   `ALTER TABLE ${layout.database}.${toLocal(layout, valueChunksTable.name)}${onCluster(layout)}

@@ -6,11 +6,11 @@ import type { ModelEvents } from '../scope.ts'
 import { eventRows, type Source, selectFinalRows, valueRows } from '../source.ts'
 import { eventFeaturesTable, eventKinds, eventsTable, tombstonesTable, type ValuePart, valueParts } from '../tables.ts'
 import { emptyCatalog } from './catalog.ts'
-import { type FeatureStats, selectCounts, selectStats, toGrid } from './cells.ts'
+import { areNamed, waysOfCounting } from './cells.ts'
 import { dropStale } from './drop.ts'
+import { type Different, type FeatureStats, isUndecided, selectDifferent, selectStats, toGrid } from './grids.ts'
 import { joinAll, joinNeighbours } from './joins.ts'
 import { createRollupId, insertRollupValues, publishRollup } from './publish.ts'
-import type { Rollup } from './rollup.ts'
 import { chooseRollups, listRollups } from './rollups.ts'
 import { cellColumns, rollupValuesTable, rollupVersionValuesTable } from './tables.ts'
 
@@ -30,6 +30,8 @@ export const rollupLimits: RollupLimits = { settledMs: 300_000, eventsMin: 100_0
 const tombstonesMax = 1_000
 /** Each query of features finds and reads the rows of the range anew. */
 const featuresAtOnce = 50
+/** Much of the work on a range is that of one core. */
+const rangesAtOnce = 2
 
 /**
  * Brings the rollups of a model up to date: drops stale ones, sums up what came since the last one, and joins small ones to
@@ -48,46 +50,67 @@ export async function rollUp(
   for (;;) {
     made += await joinNeighbours(clickhouse, model)
     if (stop?.aborted) return made
-    const range = await findRange(clickhouse, model, limits)
-    if (!range) break
-    let outcome = await buildRollup(reader, model, { range, insert: insertOnce }, stop)
-    if (outcome === 'merged meanwhile') {
-      outcome = await buildRollup(reader, model, { range, insert: insertFinal }, stop)
-    }
-    if (outcome !== 'made') break
-    made++
+    const ranges = await findRanges(clickhouse, model, limits)
+    if (ranges.length === 0) break
+    const outcomes = await Promise.allSettled(ranges.map((it) => sumUp(reader, model, it, stop)))
+    for (const it of outcomes) if (it.status === 'rejected') throw it.reason
+    const makes = outcomes.filter((it) => it.status === 'fulfilled' && it.value === 'made').length
+    made += makes
+    if (makes < ranges.length) break
   }
   return stop?.aborted ? made : made + (await joinAll(clickhouse, model))
 }
 
-/** Inserts what is selected from a source; false if a merge came between, so that it may be there twice or in part. */
-type Insert = (reader: EventReader, source: Source, toStatement: (table: string) => string) => Promise<boolean>
+async function sumUp(reader: EventReader, model: ModelEvents, range: ClaimRange, stop: AbortSignal | undefined) {
+  const outcome = await buildRollup(reader, model, { range, insert: insertOnce }, stop)
+  return outcome === 'merged meanwhile'
+    ? await buildRollup(reader, model, { range, insert: insertFinal }, stop)
+    : outcome
+}
 
-const insertOnce: Insert = async ({ clickhouse, run }, source, toStatement) => {
+/** Inserts what is selected from sources; false if a merge came between, so that it may be there twice or in part. */
+type Insert = (reader: EventReader, sources: Source[], toStatement: (tables: string[]) => string) => Promise<boolean>
+
+const insertOnce: Insert = async ({ clickhouse, run }, sources, toStatement) => {
   let attempts = 0
-  await run([source], async ([table]) => {
-    if (attempts++ === 0) await clickhouse.command(toStatement(table as string))
+  await run(sources, async (tables) => {
+    if (attempts++ === 0) await clickhouse.command(toStatement(tables))
   })
   return attempts === 1
 }
 
 /** Costs many times as much, and no merge can come between. */
-const insertFinal: Insert = async ({ clickhouse }, source, toStatement) => {
-  await clickhouse.command(toStatement(selectFinalRows(clickhouse.database, source)))
+const insertFinal: Insert = async ({ clickhouse }, sources, toStatement) => {
+  await clickhouse.command(toStatement(sources.map((it) => selectFinalRows(clickhouse.database, it))))
   return true
 }
 
-/** The next claims to sum up, of those in no rollup: as many as have `eventsMax` events, if they are settled. */
+/** The next claims to sum up, in ranges that follow each other. */
+async function findRanges(clickhouse: ClickHouse, model: ModelEvents, limits: RollupLimits): Promise<ClaimRange[]> {
+  const rollups = chooseRollups(await listRollups(clickhouse, model), () => true)
+  const taken = rollups.map(({ low, high }): ClaimRange => [low, high])
+  const ranges: ClaimRange[] = []
+  while (ranges.length < rangesAtOnce) {
+    const range = await findRange(clickhouse, model, limits, taken)
+    if (!range) return ranges
+    ranges.push(range)
+    taken.push(range)
+    taken.sort((one, other) => (one[0] < other[0] ? -1 : 1))
+  }
+  return ranges
+}
+
+/** The next claims in no range: as many as have `eventsMax` events, if they are settled. */
 async function findRange(
   clickhouse: ClickHouse,
   model: ModelEvents,
   { settledMs, eventsMin, eventsMax }: RollupLimits,
+  taken: ClaimRange[],
 ): Promise<ClaimRange | undefined> {
-  const rollups = chooseRollups(await listRollups(clickhouse, model), () => true)
   let low = 0n
-  for (const next of [...rollups, undefined]) {
-    if (next === undefined || low < next.low) {
-      const before = next === undefined ? '' : ` AND claim < ${next.low}`
+  for (const next of [...taken, undefined]) {
+    if (next === undefined || low < next[0]) {
+      const before = next === undefined ? '' : ` AND claim < ${next[0]}`
       const from = `FROM ${clickhouse.database}.${eventsTable.name} WHERE ${ofModel(model)} AND claim >= ${low}${before}`
       // Events lie by claim, so the next ones are found without reading those after them.
       const [found] = await clickhouse.rows<{ n: string; high: string; all: string }>(
@@ -100,11 +123,11 @@ async function findRange(
       )
       // A gap between two rollups is closed however small it is, or else they could not be joined.
       const isAll = next !== undefined && found?.n === found?.all
-      if (found && isAll) return [low, (next as Rollup).low - 1n]
+      if (found && isAll) return [low, (next as ClaimRange)[0] - 1n]
       if (found && Number(found.n) >= (next ? 1 : eventsMin)) return [low, BigInt(found.high)]
       if (next === undefined) return undefined
     }
-    low = next.high + 1n
+    low = next[1] + 1n
   }
   return undefined
 }
@@ -133,15 +156,17 @@ async function buildRollup(
     columns: `${source.columns}, ${isDead} AS is_dead`,
   })
 
-  const versions = await reader.read<Record<'version' | 'events' | 'all' | 'first' | 'last' | 'received', string>>(
-    [inRange(eventRows(model, emptyCatalog))],
-    ([events]) => `SELECT version, countIf(NOT is_dead) AS events, count() AS all, min(timestamp) AS first,
+  const [versions, features, last] = await Promise.all([
+    reader.read<Record<'version' | 'events' | 'all' | 'first' | 'last' | 'received', string>>(
+      [inRange(eventRows(model, emptyCatalog))],
+      ([events]) => `SELECT version, countIf(NOT is_dead) AS events, count() AS all, min(timestamp) AS first,
         max(timestamp) AS last, max(received) AS received FROM ${events} GROUP BY version`,
-  )
-  const features = await clickhouse.rows<{ part: number; name: string }>(
-    `SELECT DISTINCT part, name FROM ${database}.${eventFeaturesTable} WHERE ${ofModel(model)} ORDER BY part, name`,
-  )
-  const last = (await listRollups(clickhouse, model)).at(-1)
+    ),
+    clickhouse.rows<{ part: number; name: string }>(
+      `SELECT DISTINCT part, name FROM ${database}.${eventFeaturesTable} WHERE ${ofModel(model)} ORDER BY part, name`,
+    ),
+    listRollups(clickhouse, model).then((it) => it.at(-1)),
+  ])
   const findRolled = await reader.rolledFeatures(model, last ? [last] : [])
 
   const id = createRollupId()
@@ -153,23 +178,35 @@ async function buildRollup(
     const ofPart = features.filter((it) => it.part === code).map((it) => it.name)
     for (let at = 0; at < ofPart.length; at += featuresAtOnce) {
       if (stop?.aborted) return 'left'
-      const names = ofPart.slice(at, at + featuresAtOnce)
-      const valuesOf = (some: string[]) => inRange(valueRows(model, { part, names: some }, emptyCatalog))
-      const found = await reader.read<FeatureStats>([valuesOf(names)], ([values]) => selectStats(values as string))
+      const valuesOf = (names: string[]) => valueRows(model, { part, names }, emptyCatalog)
+      const folded = (names: string[]): Source => ({ ...valuesOf(names), claims: range, isFolded: true })
+      const found = await reader.read<FeatureStats>([folded(ofPart.slice(at, at + featuresAtOnce))], ([values]) =>
+        selectStats(values as string, {
+          isDead: tombstones.length > 0 ? isDead : undefined,
+          areNamed: areNamed(versionNames),
+        }),
+      )
       if (found.length === 0) continue
       stats.push(...found)
-      const grids = found.map((it) => toGrid(it, last && findRolled(last, { part, name: it.name })?.center))
-      for (const some of Map.groupBy(grids, (it) => it.hasTexts).values()) {
-        const isWhole = await insert(
-          reader,
-          valuesOf(some.map((it) => it.name)),
-          (values) => `INSERT INTO ${database}.${table} (${version}${cellColumns}, rollup, weight, least, most)
+      const undecided = found.filter(isUndecided).map((it) => it.name)
+      const different =
+        undecided.length === 0
+          ? []
+          : await reader.read<Different>([folded(undecided)], ([values]) => selectDifferent(values as string))
+      const differentOf = new Map(different.map((it) => [it.name, it]))
+      const grids = found.map((it) =>
+        toGrid(it, differentOf.get(it.name), last && findRolled(last, { part, name: it.name })?.center),
+      )
+      const ways = waysOfCounting(grids, versionNames)
+      const isWhole = await insert(
+        reader,
+        ways.map(({ grids, columns }) => inRange({ ...valuesOf(grids.map((it) => it.name)), columns })),
+        (values) => `INSERT INTO ${database}.${table} (${version}${cellColumns}, rollup, weight, least, most)
             SELECT ${version}${cellColumns}, ${id}, weight, least, most
             FROM (SELECT ${model.modelId} AS model_id, ${eventKinds[model.kind]} AS kind, ${code} AS part, *
-              FROM (${selectCounts(values, some, versionNames)}))`,
-        )
-        if (!isWhole) return 'merged meanwhile'
-      }
+              FROM (${ways.map(({ select }, at) => select(values[at] as string)).join(' UNION ALL ')}))`,
+      )
+      if (!isWhole) return 'merged meanwhile'
     }
   }
   const ofRollup = `${ofModel(model)} AND rollup = ${id}`
