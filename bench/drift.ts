@@ -14,8 +14,9 @@ import { startSystem } from './contenders/system.ts'
 import { median } from './report/report.ts'
 
 /**
- * `npm run bench:drift`: measures reads of distributions, drift and label quality over many events, which lie in 90 days. The
- * events are generated inside ClickHouse, in the order in which production would send them, and read over HTTP. With
+ * `npm run bench:drift`: measures how long a worker takes to sum up many events, which lie in 90 days, and reads of distributions, drift
+ * and label quality over them. The events are generated inside ClickHouse, in the order in which production would send them, and read
+ * over HTTP. With
  * `--folder`, the data is kept and read again by the next run.
  */
 const usage =
@@ -54,15 +55,8 @@ async function main() {
     process.once(signal, () => closers.closeAll().finally(() => process.exit(130)))
   }
   try {
-    say('Starting the stores and the service')
+    say('Starting the stores')
     const stores = await openBenchStores(closers, 'always', values.folder && path.resolve(values.folder))
-    const system = await startSystem({
-      target: 'service',
-      queue: 'postgres',
-      stores,
-      closers,
-      profileFolder: undefined,
-    })
     const clickhouse = openClickHouse({ url: stores.urls.clickhouseUrl })
     closers.push(() => clickhouse.close())
     const database = openDatabase({ url: stores.urls.postgresUrl, connectionsMax: 1, onError: () => undefined })
@@ -82,8 +76,8 @@ async function main() {
         )
       )[0]?.n === String(count * features)
     const isMade = async () => (await isThere(id, events)) && (await isThere(dataSetId, reference))
-    if (await isMade()) say('Reading the events of the folder')
-    else {
+    const isNew = !(await isMade())
+    if (isNew) {
       say(`Making ${events} events of ${features} features, and a reference of ${reference}`)
       const made = { run, database: into, features, everyMs, events }
       await makeEvents({ ...made, id: dataSetId, kind: 2, from: 0, to: reference })
@@ -93,14 +87,23 @@ async function main() {
         await makeEvents({ ...made, id, kind: 1, from, to })
       }
       if (!(await isMade())) throw new Error(`There are not ${features} features of each event.`)
-    }
-    say('Waiting for the worker to sum them up')
+    } else say('Reading the events of the folder')
+    say('Starting the service, and waiting for the worker to sum them up')
+    const startedAt = performance.now()
+    const system = await startSystem({
+      target: 'service',
+      queue: 'postgres',
+      stores,
+      closers,
+      profileFolder: undefined,
+    })
     for (const [modelId, kind] of [
       [id, 1],
       [id, 3],
       [dataSetId, 2],
     ] as const)
       await waitForRollups(clickhouse, { modelId, kind })
+    const summedUpMs = isNew ? performance.now() - startedAt : undefined
     await settle(clickhouse)
     say('Waiting for the worker to store the drift of the days')
     await waitForDays(database, id)
@@ -150,8 +153,8 @@ async function main() {
         cpuMs: spent.length === 0 ? undefined : median(spent),
       })
     }
-    if (values.json) process.stdout.write(`${JSON.stringify({ events, features, reference, results })}\n`)
-    else process.stdout.write(render({ events, features, reference, rounds }, results))
+    if (values.json) process.stdout.write(`${JSON.stringify({ events, features, reference, summedUpMs, results })}\n`)
+    else process.stdout.write(render({ events, features, reference, rounds, summedUpMs }, results))
   } finally {
     await closers.closeAll()
   }
@@ -297,16 +300,19 @@ type Result = {
   cpuMs: number | undefined
 }
 
-function render(
-  { events, features, reference, rounds }: Record<'events' | 'features' | 'reference' | 'rounds', number>,
-  results: Result[],
-) {
+type Setup = Record<'events' | 'features' | 'reference' | 'rounds', number> & {
+  /** From the start of the service on; undefined when a folder had the events already. */
+  summedUpMs: number | undefined
+}
+
+function render({ events, features, reference, rounds, summedUpMs }: Setup, results: Result[]) {
   const lines = results.map(
     ({ read, medianMs, leastMs, greatestMs, cpuMs }) =>
       `  ${read.padEnd(36)} ${medianMs.toFixed(0).padStart(7)} ms  (${leastMs.toFixed(0)} - ${greatestMs.toFixed(0)}), CPU of ClickHouse ${cpuMs?.toFixed(0) ?? 'unknown'} ms\n`,
   )
+  const summedUp = summedUpMs === undefined ? '' : `Summed up in ${(summedUpMs / 1_000).toFixed(0)} s\n\n`
   return (
-    `Reads over HTTP of ${events.toLocaleString('en')} events of ${features} features, reference of ${reference.toLocaleString('en')}; medians of ${rounds}\n\n` +
+    `${summedUp}Reads over HTTP of ${events.toLocaleString('en')} events of ${features} features, reference of ${reference.toLocaleString('en')}; medians of ${rounds}\n\n` +
     lines.join('')
   )
 }
