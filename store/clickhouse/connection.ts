@@ -18,7 +18,7 @@ type Settings = {
   admit?: Admit
   /** What an export waits for again and again; see `paced-stream.ts`. */
   slices?: () => TakeSlice | undefined
-  /** Whatever else ClickHouse does goes first: for work that nobody waits for. */
+  /** Inserts and the first queries of tenants go before it, merges after it: for work that nobody waits for. */
   isBackground?: boolean
 }
 
@@ -69,7 +69,7 @@ export function openClickHouse({
       // JSON.parse would round integers beyond 2^53.
       output_format_json_quote_64bit_integers: 1,
       ...(cluster !== undefined && clusterReadSettings),
-      ...(isBackground && last),
+      ...(isBackground && inBackground),
     },
   })
   // An export may take hours, and its reader may be slow. Its own few connections, or else exports would take those of reads.
@@ -85,7 +85,7 @@ export function openClickHouse({
     max_open_connections: 8,
     clickhouse_settings: {
       ...(cluster !== undefined && clusterWriteSettings(insertQuorum)),
-      ...(isBackground && last),
+      ...(isBackground && inBackground),
     },
   })
 
@@ -281,9 +281,9 @@ const toPriority = ({ priority, isHeavy }: Turn) =>
       }
 
 /** 0 are inserts, and queries of no tenant. */
-const niceness = { first: '1', other: '15', export: '19' } as const
+const niceness = { first: '1', background: '10', other: '15', export: '19' } as const
 
-const last = { os_thread_priority: niceness.other } as const
+const inBackground = { os_thread_priority: niceness.background } as const
 
 export type GivenRows = { structure: string; lines: Readable }
 
