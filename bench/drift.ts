@@ -88,8 +88,8 @@ async function main() {
       }
       if (!(await isMade())) throw new Error(`There are not ${features} features of each event.`)
     } else say('Reading the events of the folder')
+    await settle(clickhouse)
     say('Starting the service, and waiting for the worker to sum them up')
-    const startedAt = performance.now()
     const system = await startSystem({
       target: 'service',
       queue: 'postgres',
@@ -97,13 +97,10 @@ async function main() {
       closers,
       profileFolder: undefined,
     })
-    for (const [modelId, kind] of [
-      [id, 1],
-      [id, 3],
-      [dataSetId, 2],
-    ] as const)
-      await waitForRollups(clickhouse, { modelId, kind })
-    const summedUpMs = isNew ? performance.now() - startedAt : undefined
+    await waitForRollups(clickhouse, { modelId: id, kind: 1 })
+    const summedUpMs = isNew ? Date.now() - (await readFirstRollup(clickhouse, id)) : undefined
+    await waitForRollups(clickhouse, { modelId: id, kind: 3 })
+    await waitForRollups(clickhouse, { modelId: dataSetId, kind: 2 })
     await settle(clickhouse)
     say('Waiting for the worker to store the drift of the days')
     await waitForDays(database, id)
@@ -264,6 +261,14 @@ async function waitForRollups(
   }
 }
 
+/** When the first rollup of a model was begun, ms since the Unix epoch: its id says it. */
+async function readFirstRollup({ rows, database }: ReturnType<typeof openClickHouse>, modelId: bigint) {
+  const [row] = await rows<{ at: string }>(
+    `SELECT min(bitShiftRight(id, 20)) AS at FROM ${database}.${rollupsTable} WHERE model_id = ${modelId} AND kind = 1`,
+  )
+  return Number(row?.at)
+}
+
 /** Waits until the worker has stored days, and stores no more of them. */
 async function waitForDays(database: Database, id: bigint) {
   const deadline = performance.now() + rollupsMsMax
@@ -301,7 +306,7 @@ type Result = {
 }
 
 type Setup = Record<'events' | 'features' | 'reference' | 'rounds', number> & {
-  /** From the start of the service on; undefined when a folder had the events already. */
+  /** From the begin of the first rollup on; undefined when a folder had the events already. */
   summedUpMs: number | undefined
 }
 
