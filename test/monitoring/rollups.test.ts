@@ -137,6 +137,16 @@ it('so do events of more versions than a statement can name', async () => {
 
 const tables = [...storedEvents.tables, ...storedValues.tables]
 
+it('so do events of versions with long names', async () => {
+  const model = await aModel()
+  const version = (at: number) => `${at % 95} ${'long '.repeat(200)}`
+  await model.write(toEvents(someValues(400)).map((it, at) => ({ ...it, version: version(at) })))
+  const before = await model.readFeatures()
+  expect(await model.roll()).toBe(1)
+  expect(await model.countCurrent()).toBe(400)
+  expect(await model.readFeatures()).toEqual(before)
+})
+
 /** Merges in the middle of the work would put rollups off, and hide some from a look. */
 async function withoutMerges(work: () => Promise<void>) {
   const { command, database } = stored.clickhouse
@@ -307,10 +317,10 @@ it.each(['before', 'after'])('a merge just %s values are summed up costs none an
   }
   const merged = {
     ...stored.clickhouse,
-    async command(statement: string) {
+    async command(statement: string, settings?: Record<string, string | number>) {
       const isOfValues = statement.includes(`INSERT INTO ${database}.${rollupValuesTable}`)
       if (isOfValues && when === 'before') await merge()
-      await command(statement)
+      await command(statement, settings)
       if (isOfValues && when === 'after') await merge()
     },
   }
@@ -454,8 +464,8 @@ it('a worker that dies in the middle of a rollup leaves every read as it was, an
   const counts = await readCounts()
   const rollUpFor = (statements: number) => {
     let left = statements
-    const command = (statement: string) =>
-      left-- > 0 ? stored.clickhouse.command(statement) : Promise.reject(new Error('the worker died'))
+    const command = (statement: string, settings?: Record<string, string | number>) =>
+      left-- > 0 ? stored.clickhouse.command(statement, settings) : Promise.reject(new Error('the worker died'))
     return rollUp(createEventReader({ ...stored.clickhouse, command }), model.model, { ...limits, eventsMax: 40 })
   }
   let deaths = 0

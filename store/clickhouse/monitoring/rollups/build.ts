@@ -74,16 +74,20 @@ type Insert = (reader: EventReader, sources: Source[], toStatement: (tables: str
 const insertOnce: Insert = async ({ clickhouse, run }, sources, toStatement) => {
   let attempts = 0
   await run(sources, async (tables) => {
-    if (attempts++ === 0) await clickhouse.command(toStatement(tables))
+    if (attempts++ === 0) await runLong(clickhouse, toStatement(tables))
   })
   return attempts === 1
 }
 
 /** Costs many times as much, and no merge can come between. */
 const insertFinal: Insert = async ({ clickhouse }, sources, toStatement) => {
-  await clickhouse.command(toStatement(sources.map((it) => selectFinalRows(clickhouse.database, it))))
+  await runLong(clickhouse, toStatement(sources.map((it) => selectFinalRows(clickhouse.database, it))))
   return true
 }
+
+/** A statement names features, versions and tombstones. */
+const runLong = ({ command }: ClickHouse, statement: string) =>
+  command(statement, { max_query_size: String(statement.length * 4 + 1_000_000) })
 
 /** The next claims to sum up, in ranges that follow each other. */
 async function findRanges(clickhouse: ClickHouse, model: ModelEvents, limits: RollupLimits): Promise<ClaimRange[]> {
