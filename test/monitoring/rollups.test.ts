@@ -420,7 +420,7 @@ it('each number is counted in the cell that it is rounded to, whatever else the 
   )
   expect(await rollUp(stored.eventReader, { modelId: id, kind: 'EVENTS' }, { ...limits, eventsMax: count })).toBe(1)
 
-  const columns = 'concat(name, version) AS series, type, toString(reinterpretAsUInt64(number)) AS bits'
+  const columns = "concat(name, ' ', version) AS series, type, toString(reinterpretAsUInt64(number)) AS bits"
   type Row = { series: string; type: number; bits: string }
   const cells = await rows<Row & { n: string; around: number; low: number; high: number; isRounded: number }>(
     `SELECT ${columns}, sum(weight) AS n, any(center) AS around, min(least) AS low, max(most) AS high, any(is_rounded) AS isRounded
