@@ -72,13 +72,14 @@ export function selectUnfolded(chunks: string, columns: string, where: string | 
  */
 export const selectFoldedChunks = (chunks: string) =>
   `SELECT name, version, claim, count, time_low, time_high, ${perValue.type} AS types, ${perValue.number} AS numbers, texts,
-     ${perValue.place} AS places FROM ${chunks} AS chunks`
+     ${perValue.place} AS places, arrayResize([claim], count, claim) AS claims FROM ${chunks} AS chunks`
 
-/** Rows of `event_values` in this form. */
+/** Rows of `event_values` in this form, those of many claims together: events that came one by one have each their own. */
 export const selectFoldedRows = (rows: string) =>
-  `SELECT name, version, claim, toUInt32(count()) AS count, min(timestamp) AS time_low, max(timestamp) AS time_high,
+  `SELECT name, version, min(its_claim) AS claim, toUInt32(count()) AS count, min(timestamp) AS time_low, max(timestamp) AS time_high,
      groupArray(type) AS types, groupArray(number) AS numbers, CAST(groupArray(text), 'Array(LowCardinality(String))') AS texts,
-     groupArray(place) AS places FROM ${rows} GROUP BY name, version, claim`
+     groupArray(place) AS places, groupArray(its_claim) AS claims
+   FROM (SELECT * EXCEPT claim, claim AS its_claim FROM ${rows}) GROUP BY name, version, intDiv(its_claim, 1000)`
 
 /** Find the chunks of some claims, and those with times in some range, among those of a name. */
 export const addChunkIndexes = (layout: Layout) =>

@@ -24,8 +24,8 @@ const sampleEvery = 100
 const sampleMax = 999
 const sampled = (arrays: string) => `groupArraySampleArray(${sampleMax}, 1)(${arrays})`
 /** Every hundredth of the finite numbers, from one that differs by claim; at least one. */
-const everyHundredth = `arrayMap(at -> finite[at],
-  range(1 + cityHash64(claim, name) % least(${sampleEvery}, greatest(length(finite), 1)), length(finite) + 1, ${sampleEvery}))`
+const everyHundredth = `arrayFilter((it, at) -> at % ${sampleEvery} =
+  (1 + cityHash64(claim, name) % least(${sampleEvery}, greatest(length(finite), 1))) % ${sampleEvery}, finite, arrayEnumerate(finite))`
 
 /**
  * Looks at the values of features, which are folded (`value-chunks.ts`): so their numbers are not copied.
@@ -43,7 +43,7 @@ export function selectStats(folded: string, { isDead, areNamed }: { isDead: stri
         minIf(arrayMin(finite), notEmpty(finite)) AS low, maxIf(arrayMax(finite), notEmpty(finite)) AS high,
         ${sampled(everyHundredth)} AS some
       FROM (
-        SELECT *, ${finiteNumbers(isDead)} AS finite, ${isDead ? `arrayCount(place -> ${isDead}, places)` : '0'} AS void
+        SELECT *, ${finiteNumbers(isDead)} AS finite, ${isDead ? `arrayCount((claim, place) -> ${isDead}, claims, places)` : '0'} AS void
         FROM ${folded})
       GROUP BY name, version)
     GROUP BY name`
@@ -51,7 +51,7 @@ export function selectStats(folded: string, { isDead, areNamed }: { isDead: stri
 
 const finiteNumbers = (isDead: string | undefined) =>
   isDead
-    ? `arrayFilter((it, type, place) -> type IN (1, 2) AND isFinite(it) AND NOT ${isDead}, numbers, types, places)`
+    ? `arrayFilter((it, type, claim, place) -> type IN (1, 2) AND isFinite(it) AND NOT ${isDead}, numbers, types, claims, places)`
     : 'arrayFilter((it, type) -> type IN (1, 2) AND isFinite(it), numbers, types)'
 
 /** How many different numbers and categories features have, about. */
