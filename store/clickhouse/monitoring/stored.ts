@@ -45,7 +45,7 @@ export function selectStored(
   return selectOnce(database, table, columns, and(common, each), once)
 }
 
-/** A query of the values of one table as arrays: those of a chunk, and of a claim with rows. */
+/** A query of the values of one table as arrays: those of a chunk, and of the rows of a thousand claims. */
 export function selectFolded(database: string, table: Table, common: string, once?: 'final' | 'limit'): string {
   const from = `(${selectOnce(database, table, '*', common, once)})`
   return table.name === valueChunksTable.name ? selectFoldedChunks(from) : selectFoldedRows(from)

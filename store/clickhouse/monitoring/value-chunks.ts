@@ -67,7 +67,7 @@ export function selectUnfolded(chunks: string, columns: string, where: string | 
 }
 
 /**
- * Values of one name, version and claim as arrays, which a query looks at without a row for each: chunks with all the arrays that
+ * Values of one name and version as arrays, which a query looks at without a row for each: chunks with all the arrays that
  * they may leave out, but for `texts`.
  */
 export const selectFoldedChunks = (chunks: string) =>
