@@ -13,6 +13,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from svc_ml.client.spool.folder import Locked
+from svc_ml.client.spool.log import size_of
 from svc_ml.fault import Faults, SvcError, show_log
 from svc_ml.importers.command import add_command
 from svc_ml.settings import Settings, read_settings
@@ -173,10 +174,13 @@ def _look(path: Path) -> _Waiting | None:
             workspace=None if create is None else create.get("workspaceName"),
             project=None if create is None else create.get("projectName"),
             url=about["url"],
-            bytes=sum(it.stat().st_size for it in path.rglob("*") if it.is_file()),
+            bytes=sum(size_of(it) for it in path.rglob("*") if it.is_file()),
             age_seconds=int(time.time() - (path / ABOUT_NAME).stat().st_mtime),
             in_use=_is_in_use(path),
         )
+    except FileNotFoundError:
+        # Its process has sent all of it meanwhile.
+        return None
     except (OSError, ValueError, KeyError) as error:
         print(f"svc-ml: {path} cannot be read: {error}", file=sys.stderr)
         return None

@@ -9,6 +9,7 @@ import pytest
 
 from svc_ml.client.spool import log
 from svc_ml.client.spool.log import Record, SpoolFull, SpoolReader, SpoolWriter
+from svc_ml.spool.folder import COPIES, About, create_spool_folder
 
 
 def a_record(number: int, size: int = 20) -> Record:
@@ -121,3 +122,14 @@ def test_beyond_its_bound_nothing_is_written_and_what_was_stays(tmp_path: Path) 
         writer.append([a_record(2, 600)])
     writer.append([a_record(3, 100)])
     assert read_all(SpoolReader(tmp_path)) == [a_record(1, 500), a_record(3, 100)]
+
+
+def test_a_copy_that_was_sent_and_deleted_meanwhile_counts_as_nothing(tmp_path: Path) -> None:
+    folder = create_spool_folder(tmp_path, About("b", "a", "http://127.0.0.1:1", None))
+    copies = folder.path / COPIES
+    copies.mkdir()
+    (copies / "waits").write_bytes(b"12345")
+    # Listed, but not there any more.
+    (copies / "sent").symlink_to(copies / "gone")
+    assert folder.copied_bytes() == 5
+    folder.close()

@@ -96,7 +96,7 @@ class SpoolWriter:
 
     def size(self) -> int:
         """Bytes that the segments take on disk now."""
-        return sum(_size(it) for it in self.folder.glob("*.log"))
+        return sum(size_of(it) for it in self.folder.glob("*.log"))
 
     def close(self) -> None:
         os.close(self._file)
@@ -194,7 +194,7 @@ class SpoolReader:
 
     def pending_bytes(self) -> int:
         """What is on disk and not acknowledged; for a progress bar."""
-        on_disk = sum(_size(it) for it in self.folder.glob("*.log"))
+        on_disk = sum(size_of(it) for it in self.folder.glob("*.log"))
         return max(0, on_disk - self.acknowledged.offset)
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class SpoolReader:
             if parsed is not None:
                 record, end = parsed
                 return record, Position(segment, end, count + 1)
-            rest = _size(_segment_path(self.folder, segment)) - offset
+            rest = size_of(_segment_path(self.folder, segment)) - offset
             if until is None and rest > 0 and segment not in self._damaged:
                 self._damaged.add(segment)
                 self.damaged_bytes += rest
@@ -261,7 +261,7 @@ def _segment_path(folder: Path, segment: int) -> Path:
 
 def _read(path: Path, offset: int, count: int) -> bytes:
     # A damaged length must not ask for gigabytes.
-    count = min(count, max(0, _size(path) - offset))
+    count = min(count, max(0, size_of(path) - offset))
     try:
         with path.open("rb") as file:
             file.seek(offset)
@@ -270,7 +270,8 @@ def _read(path: Path, offset: int, count: int) -> bytes:
         return b""
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0 when it is gone: what was sent is deleted by another thread, or another process."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

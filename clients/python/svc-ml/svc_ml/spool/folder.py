@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from svc_ml.client.spool.folder import LockedFolder, find_folders
+from svc_ml.client.spool.log import size_of
 
 ABOUT_NAME = "spool.json"
 FINISH_NAME = "finish"
@@ -41,7 +42,7 @@ class SpoolFolder(LockedFolder):
 
     def copied_bytes(self) -> int:
         """What the copies of files take on disk."""
-        return sum(it.stat().st_size for it in self.path.glob(f"{COPIES}/*"))
+        return sum(size_of(it) for it in self.path.glob(f"{COPIES}/*"))
 
 
 def create_spool_folder(root: Path, about: About) -> SpoolFolder:
