@@ -14,6 +14,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts', 'bench/**/*.test.ts', 'clients/typescript/test/**/*.test.ts'],
     exclude: [...configDefaults.exclude, ...excluded()],
     globalSetup: ['test/kit/stores/shared-stores.ts'],
+    setupFiles: ['test/kit/warnings.ts'],
     // A test that asserts nothing fails.
     expect: { requireAssertions: true },
     // A busy machine needs several times what a quiet one does.

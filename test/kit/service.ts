@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type Logger, pino } from 'pino'
+import type { Logger } from 'pino'
 import { inject } from 'vitest'
 import type { Intervals } from '../../cli/roles/parts.ts'
 import { type Role, startService } from '../../cli/service.ts'
@@ -12,6 +12,7 @@ import { insertApiKey } from '../../store/postgres/accounts/keys.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { createClient } from './http/client.ts'
 import { createDatabase, withDatabase } from './stores/databases.ts'
+import { keptLog } from './warnings.ts'
 
 /** The two kinds of queue; a test that runs on both is written once. */
 export type QueueKind = 'postgres' | 'redis'
@@ -112,7 +113,7 @@ export async function openTestService(
     options.roles ?? allRoles,
     stores,
     settings,
-    options.log ?? pino({ level: 'silent' }),
+    options.log ?? keptLog,
     options.intervals,
   )
   return {
