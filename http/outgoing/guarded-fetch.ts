@@ -1,9 +1,8 @@
 import { type RequestOptions, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'
 import { isIP } from 'node:net'
-import { getCACertificates } from 'node:tls'
 import { findAddresses, type Resolve } from './addresses.ts'
-import { lookUpIn, refuseNonPublic, untilStopped } from './checked-connection.ts'
+import { lookUpIn, refuseNonPublic, trustAlso, untilStopped } from './checked-connection.ts'
 import { toUndeliverable, Undeliverable } from './failure.ts'
 import { isAllowedPrivate, type PrivateHosts, toHost } from './receiver-url.ts'
 
@@ -32,7 +31,7 @@ type Call = {
 
 export function createGuardedFetch(settings: Settings) {
   const { privateHosts, extraCa, answerMsMax, answerBytesMax } = settings
-  const ca = extraCa === undefined ? undefined : [...getCACertificates('default'), extraCa]
+  const trust = trustAlso(extraCa)
 
   /** @throws Undeliverable */
   return async function guardedFetch(text: string, { method = 'GET', headers, body, signal }: Call = {}) {
@@ -63,7 +62,7 @@ export function createGuardedFetch(settings: Settings) {
       lookup: lookUpIn(addresses),
       signal: stop,
     }
-    const tls = { rejectUnauthorized: true, ...(ca && { ca }), ...(isIP(host) === 0 && { servername: host }) }
+    const tls = { rejectUnauthorized: true, ...trust, ...(isIP(host) === 0 && { servername: host }) }
     return await new Promise<Response>((resolve, reject) => {
       const outgoing = isTls ? requestTls({ ...options, ...tls }) : requestPlain(options)
       const fail = (error?: unknown) => reject(toFailure(error))

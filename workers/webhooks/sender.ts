@@ -1,8 +1,7 @@
 import { Agent, type RequestOptions, request } from 'node:https'
 import { isIP } from 'node:net'
-import { getCACertificates } from 'node:tls'
 import { type Address, findAddresses, type Resolve } from '../../http/outgoing/addresses.ts'
-import { lookUpIn, refuseNonPublic, untilStopped } from '../../http/outgoing/checked-connection.ts'
+import { lookUpIn, refuseNonPublic, trustAlso, untilStopped } from '../../http/outgoing/checked-connection.ts'
 import { toUndeliverable, Undeliverable } from '../../http/outgoing/failure.ts'
 import { isAllowedPrivate, type PrivateHosts, parseReceiverUrl, toHost } from '../../http/outgoing/receiver-url.ts'
 
@@ -31,9 +30,8 @@ const answerBytesMax = 4_096
 
 export function createSender(settings: Settings) {
   const { privateHosts, extraCa, connectMsMax, answerMsMax } = settings
-  const ca = extraCa === undefined ? undefined : [...getCACertificates('default'), extraCa]
   // An agent of our own: the environment may have set a proxy for Node's.
-  const agent = new Agent({ keepAlive: false, ...(ca && { ca }) })
+  const agent = new Agent({ keepAlive: false, ...trustAlso(extraCa) })
 
   /** @throws Undeliverable; the reason of `signal` when that ended it */
   return async function send({ url: text, headers, body }: Message, signal?: AbortSignal): Promise<SendAnswer> {
