@@ -122,14 +122,26 @@ export function openClickHouse({
      * a query that fails is an error here, never a truncated answer.
      */
     async stream(query: string, params: Record<string, unknown> = {}): Promise<Readable> {
+      const [answer] = await this.streams([query], params)
+      return answer as Readable
+    },
+
+    /** The same of the parts of one question, which have one turn together: they run at once, unless it is a heavy one. */
+    async streams(queries: string[], params: Record<string, unknown> = {}): Promise<Readable[]> {
       return await admit(async (turn) => {
         const { signal } = turn
         const clickhouse_settings = { ...finishedFirst, ...toPriority(turn), ...toCancel(signal) }
-        const answer = await nameTemporary(
-          reads.exec({ query, query_params: params, clickhouse_settings, ...(signal && { abort_signal: signal }) }),
-          signal,
-        )
-        return answer.stream as Readable
+        const ask = async (query: string) => {
+          const asked = { query, query_params: params, clickhouse_settings, ...(signal && { abort_signal: signal }) }
+          return (await nameTemporary(reads.exec(asked), signal)).stream as Readable
+        }
+        const answers = await (turn.isHeavy ? settleInTurn(queries, ask) : Promise.allSettled(queries.map(ask)))
+        const failed = answers.find((it) => it.status === 'rejected')
+        const streams = answers.flatMap((it) => (it.status === 'fulfilled' ? [it.value] : []))
+        if (failed === undefined) return streams
+        // An answer that nobody reads would keep its connection.
+        for (const it of streams) it.destroy()
+        throw failed.reason
       })
     },
 
@@ -246,6 +258,17 @@ export function openClickHouse({
       await Promise.all([reads.close(), exports.close(), writes.close()])
     },
   }
+}
+
+/** As `Promise.allSettled`, one after the other, up to the first that fails. */
+async function settleInTurn<In, Out>(all: In[], work: (it: In) => Promise<Out>): Promise<PromiseSettledResult<Out>[]> {
+  const settled: PromiseSettledResult<Out>[] = []
+  for (const it of all) {
+    const [one] = await Promise.allSettled([work(it)])
+    settled.push(one)
+    if (one.status === 'rejected') break
+  }
+  return settled
 }
 
 /** Without those that are there before. Only blocks that end alike are compared: each with each would take 3 ms for 256. */

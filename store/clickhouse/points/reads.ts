@@ -70,26 +70,33 @@ export async function hasSeries(clickhouse: ClickHouse, series: SeriesName): Pro
 }
 
 export function seriesParams({ experimentId, name, context }: SeriesName) {
+  const splits = splitName(name) ?? []
   return {
     experiment: String(experimentId),
     name,
-    metrics: possibleMetrics(name),
+    ...Object.fromEntries(
+      splits.flatMap((it, at) => [
+        [`metric${at}`, it.metric],
+        [`context${at}`, it.context],
+      ]),
+    ),
     ...(context !== undefined && { context }),
   }
 }
 
 /**
- * The possible metric names of a series: the whole name, or the part after one of its underscores. The primary key finds
- * rows by them. They are computed here unless there are many, because ClickHouse takes longer to analyze that expression
- * than to read 400 points.
+ * What a summary name may be put together from, one for each of its underscores; undefined where there are many. They are found here
+ * because ClickHouse takes longer to analyze an expression for them than to read 400 points.
  */
-const possibleMetrics = (name: string) => {
+function splitName(name: string): { context: string; metric: string }[] | undefined {
   const places = [...name.matchAll(/_/g)]
-  return places.length > underscoresMax ? [] : [name, ...places.map((it) => name.slice(it.index + 1))]
+  if (places.length > underscoresMax) return undefined
+  return places.map((it) => ({ context: name.slice(0, it.index), metric: name.slice(it.index + 1) }))
 }
 
 const underscoresMax = 16
 
+/** The whole name, or the part after one of its underscores. The primary key finds rows by them. */
 const possibleMetricsAsSql = `arrayConcat([{name:String}], arrayMap(place -> substring({name:String}, place + 1),
   arrayFilter(place -> substring({name:String}, place, 1) = '_', range(1, length({name:String}) + 1))))`
 
@@ -98,13 +105,17 @@ export const isOfSystem = ({ name }: SeriesName) => name.includes('sys.')
 
 /** Of points and of summaries. */
 export function matchesSeries({ name, context }: SeriesName): string {
-  const isPossible =
-    possibleMetrics(name).length > 0 ? 'metric IN {metrics:Array(String)}' : `has(${possibleMetricsAsSql}, metric)`
-  const isNamed = name.includes('_')
-    ? `${isPossible} AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})`
-    : 'metric = {name:String}'
   const inContext = context === undefined ? '' : ' AND context = {context:String}'
-  return `experiment_id = {experiment:UInt64} AND ${isNamed}${inContext}`
+  return `experiment_id = {experiment:UInt64} AND ${isNamed(name)}${inContext}`
+}
+
+function isNamed(name: string): string {
+  const splits = splitName(name)
+  if (splits === undefined) {
+    return `has(${possibleMetricsAsSql}, metric) AND (metric = {name:String} OR concat(context, '_', metric) = {name:String})`
+  }
+  const asSplit = splits.map((_, at) => `(metric = {metric${at}:String} AND context = {context${at}:String})`)
+  return asSplit.length === 0 ? 'metric = {name:String}' : `(${['metric = {name:String}', ...asSplit].join(' OR ')})`
 }
 
 /** The rows of a series. */

@@ -1,3 +1,4 @@
+import { text } from 'node:stream/consumers'
 import { expect, it } from 'vitest'
 import { openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { storesWith } from '../../kit/service.ts'
@@ -24,3 +25,43 @@ it('a client that leaves as its query begins ends no other query', async () => {
     await clickhouse.close()
   }
 })
+
+const slept = "SELECT now64(3, 'UTC'), sleep(0.5) FORMAT TSV"
+
+it.each([false, true])('of a question with two queries both are answered in order; heavy: %s', async (isHeavy) => {
+  const clickhouse = openClickHouse({
+    url: storesWith('postgres').clickhouseUrl,
+    admit: (run) => run({ priority: 2, isHeavy }),
+  })
+  try {
+    const answers = await clickhouse.streams([`SELECT {n:UInt8} AS n, 'first' FORMAT CSV`, slept, slept], { n: 7 })
+    const [first, ...times] = await Promise.all(answers.map((it) => text(it)))
+    expect(first).toBe('7,"first"\n')
+    const [one = 0, other = 0] = times.map((it) => Date.parse(`${it.split('\t')[0]}Z`))
+    // A heavy one has one place only, so they follow one another.
+    if (isHeavy) expect(other - one).toBeGreaterThanOrEqual(500)
+    else expect(answers).toHaveLength(3)
+  } finally {
+    await clickhouse.close()
+  }
+})
+
+it.each([false, true])(
+  'a question fails when one of its queries does, and leaves no connection; heavy: %s',
+  async (isHeavy) => {
+    const clickhouse = openClickHouse({
+      url: storesWith('postgres').clickhouseUrl,
+      admit: (run) => run({ priority: 2, isHeavy }),
+    })
+    try {
+      // As many answers as there are connections: a new query would wait for the first that is read.
+      for (let n = 0; n < 130; n++) {
+        const failing = clickhouse.streams(['SELECT 1 FORMAT CSV', "SELECT throwIf(1, 'on purpose') FORMAT CSV"])
+        await expect(failing).rejects.toThrow('on purpose')
+      }
+      expect(await clickhouse.rows('SELECT 1 AS one')).toEqual([{ one: 1 }])
+    } finally {
+      await clickhouse.close()
+    }
+  },
+)
