@@ -13,6 +13,8 @@ import { pointsTable, present, systemPointsTable } from './tables.ts'
  */
 
 const pointsMax = 2_000
+/** A long series has chunks of a thousand points, of which few are enough to know that (measured: 26 ms instead of a second). */
+const chunksFirst = 64
 
 /** Every stored point of a series as a JSON array, ordered by context, step and time. */
 export async function streamSeries(clickhouse: ClickHouse, series: SeriesName): Promise<Readable> {
@@ -36,6 +38,7 @@ export async function readShortSeries(
     isFinal: true,
     withIds: false,
     most: Math.min(most, pointsMax),
+    chunksFirst,
   })
   if (rows === undefined) return undefined
   rows.sort(comparePoints)

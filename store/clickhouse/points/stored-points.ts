@@ -39,6 +39,8 @@ type Part = {
   withIds: boolean
   /** At most some thousand. */
   most: number
+  /** How many chunks are read at first, where one may have more points than are wanted in all. */
+  chunksFirst?: number
 }
 
 /** The columns of a chunk. A point is one without lists. */
@@ -55,36 +57,48 @@ const light = `max_threads = 1, max_result_bytes = ${bytesMax}, result_overflow_
 /** The points that meet a condition, in no order; undefined if there are more than `most`. */
 export async function readStoredPoints(
   clickhouse: ClickHouse,
-  { tables, hasChunks, where, params, isFinal, withIds, most }: Part,
+  { tables, hasChunks, where, params, isFinal, withIds, most, chunksFirst = most }: Part,
 ): Promise<StoredPoint[] | undefined> {
   const { database } = clickhouse
   const final = isFinal ? 'FINAL' : ''
   const ids = withIds ? 'experiment_id, ' : ''
   const settings = `SETTINGS ${light} FORMAT RowBinary`
-  const ofRows = tables.map(
-    ({ name }) => `SELECT ${ids}${ofPoint} FROM ${database}.${name} ${final} WHERE ${where} LIMIT {limit:UInt32}`,
-  )
-  const chunks = `SELECT ${ids}${ofChunks} FROM ${database}.${chunksTable.name} ${final} PREWHERE ${where} LIMIT {limit:UInt32}`
+  const rows = tables
+    .map(({ name }) => `SELECT ${ids}${ofPoint} FROM ${database}.${name} ${final} WHERE ${where} LIMIT {limit:UInt32}`)
+    .join(' UNION ALL ')
+  const selectChunks = (limit: number) =>
+    `SELECT ${ids}${ofChunks} FROM ${database}.${chunksTable.name} ${final} PREWHERE ${where} LIMIT ${limit} ${settings}`
+  const ask = async (queries: string[]) => {
+    const answers = await clickhouse.streams(queries, { ...params, limit: most + 1 })
+    return await Promise.all(answers.map((it) => buffer(it)))
+  }
+
   // One query for both takes half as long again: most of that is analysis, which is the work of one core.
-  const queries = [ofRows.join(' UNION ALL '), ...(hasChunks ? [chunks] : [])].map((it) => `${it} ${settings}`)
-  const answers = await clickhouse.streams(queries, { ...params, limit: most + 1 })
-  const [rows = Buffer.of(), lists = Buffer.of()] = await Promise.all(answers.map((it) => buffer(it)))
+  const chunksAtFirst = Math.min(chunksFirst, most) + 1
+  const [single, some] = await ask([`${rows} ${settings}`, ...(hasChunks ? [selectChunks(chunksAtFirst)] : [])])
   const points: StoredPoint[] = []
-  const isAll =
-    pushPoints(points, rows, { hasLists: false, withIds, most }) &&
-    pushPoints(points, lists, { hasLists: true, withIds, most })
-  return isAll ? points : undefined
+  const push = (bytes: Buffer | undefined, hasLists: boolean) =>
+    pushPoints(points, bytes ?? Buffer.of(), { hasLists, withIds, most })
+  const ofRows = push(single, false)
+  if (ofRows === undefined) return undefined
+  const chunks = push(some, true)
+  if (chunks === undefined || chunks > most) return undefined
+  if (chunks < chunksAtFirst) return points
+  points.length = ofRows
+  const [all] = await ask([selectChunks(most + 1)])
+  return (push(all, true) ?? most + 1) > most ? undefined : points
 }
 
 /**
  * @param hasLists else each has one point, without a length before it
- * @returns false when there are more than `most`
+ * @returns the rows; undefined when there are more points than `most`
  */
 function pushPoints(
   points: StoredPoint[],
   bytes: Buffer,
   { hasLists, withIds, most }: { hasLists: boolean; withIds: boolean; most: number },
-): boolean {
+): number | undefined {
+  let rows = 0
   let at = 0
   /** Seven bits a byte. */
   function readLength(): number {
@@ -124,7 +138,8 @@ function pushPoints(
     const epochs = readList(8)
     const places = readList(4)
     const presents = readList(1)
-    if (points.length + values.length > most) return false
+    if (points.length + values.length > most) return undefined
+    rows++
     const integer = ({ start, length }: typeof steps, index: number) =>
       length === 0 ? 0n : bytes.readBigInt64LE(start + index * 8)
     for (let index = 0; index < values.length; index++) {
@@ -145,5 +160,5 @@ function pushPoints(
       })
     }
   }
-  return true
+  return rows
 }

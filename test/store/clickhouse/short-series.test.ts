@@ -2,13 +2,15 @@ import { text } from 'node:stream/consumers'
 import { zstdCompressSync } from 'node:zlib'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
+import { pushChunks } from '../../../ingest/points/chunks.ts'
 import type { Point } from '../../../ingest/points/point.ts'
 import { pushPoints } from '../../../ingest/points/rows.ts'
 import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
+import { chunkBlocks } from '../../../store/clickhouse/points/chunks.ts'
 import { streamLongSeries } from '../../../store/clickhouse/points/reads.ts'
 import { readShortSeries, streamSeries } from '../../../store/clickhouse/points/short-series.ts'
-import { pointsTable, systemPointsTable } from '../../../store/clickhouse/points/tables.ts'
+import { pointsTable, present, systemPointsTable } from '../../../store/clickhouse/points/tables.ts'
 
 let clickhouse: ClickHouse
 beforeAll(() => {
@@ -86,4 +88,50 @@ it('a longer series is left to ClickHouse', async () => {
   const series = { experimentId, name: 'loss', context: undefined, hasChunks: true }
   expect(await readShortSeries(clickhouse, series, 5_000)).toBeUndefined()
   expect(JSON.parse(await text(await streamSeries(clickhouse, series))).length).toBe(2_001)
+})
+
+/** Chunks of so many points each, of one request each. */
+async function insertChunks(experimentId: bigint, sizes: number[]) {
+  const block = createNativeBlock(chunkBlocks)
+  let step = 0
+  sizes.forEach((size, request) => {
+    const steps = Array.from({ length: size }, () => step++)
+    const series = {
+      ...{ metric: 'loss', context: '', values: steps, steps, epochs: undefined, timestamps: undefined, kept: size },
+      ...{ present: present.step, presents: undefined, firstPlace: 0, places: undefined },
+    }
+    pushChunks(block, { experimentId, identity: { high: 1n, low: request }, receivedMs: 5_000 }, [series])
+  })
+  await clickhouse.insertBlocks(chunkBlocks, [zstdCompressSync(block.take())])
+}
+
+it.each([
+  { sizes: [3, 1], most: 2_000 },
+  { sizes: Array(64).fill(2), most: 2_000 },
+  { sizes: Array(65).fill(2), most: 2_000 },
+  // As many as there may be: those that are read at first have less, or exactly as many.
+  { sizes: Array(100).fill(20), most: 2_000 },
+  { sizes: [...Array(65).fill(1), 1_935], most: 2_000 },
+  { sizes: Array(65).fill(1), most: 65 },
+  { sizes: [1, 1, 1], most: 3 },
+])('of chunks all points are read: $sizes.length chunks, at most $most points', async ({ sizes, most }) => {
+  const experimentId = nextId()
+  await insertChunks(experimentId, sizes)
+  const series = { experimentId, name: 'loss', context: undefined, hasChunks: true }
+  const short = JSON.parse((await readShortSeries(clickhouse, series, most)) as string)
+  expect(short.length).toBe(sizes.reduce((sum, it) => sum + it, 0))
+  expect(short).toEqual(JSON.parse(await text(await streamLongSeries(clickhouse, series))))
+})
+
+it.each([
+  { sizes: [2_001], most: 2_000 },
+  { sizes: [...Array(65).fill(1), 1_936], most: 2_000 },
+  { sizes: Array(101).fill(20), most: 2_000 },
+  { sizes: Array(66).fill(1), most: 65 },
+  { sizes: [1, 1, 1, 1], most: 3 },
+])('with one point more a series of $sizes.length chunks is long', async ({ sizes, most }) => {
+  const experimentId = nextId()
+  await insertChunks(experimentId, sizes)
+  const series = { experimentId, name: 'loss', context: undefined, hasChunks: true }
+  expect(await readShortSeries(clickhouse, series, most)).toBeUndefined()
 })
