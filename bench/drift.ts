@@ -16,8 +16,7 @@ import { median } from './report/report.ts'
 /**
  * `npm run bench:drift`: measures how long a worker takes to sum up many events, which lie in 90 days, and reads of distributions, drift
  * and label quality over them. The events are generated inside ClickHouse, in the order in which production would send them, and read
- * over HTTP. With
- * `--folder`, the data is kept and read again by the next run.
+ * over HTTP. With `--folder`, the data is kept and read again by the next run.
  */
 const usage =
   'Usage: npm run bench:drift -- [--events N] [--features N] [--reference N] [--rounds N] [--read NAME] [--folder FOLDER] [--json]\n'
