@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { describeTerminal } from '../cli/terminal/terminal.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
+import { summarizeStored } from '../store/clickhouse/points/store-blocks.ts'
 import { readWholeNumber } from '../test/kit/command-line/options.ts'
 import { runCommand, say } from './command.ts'
 import { openBenchStores } from './contenders/stores.ts'
@@ -60,6 +61,7 @@ await runCommand(async (closers) => {
        intDiv(number % ${points}, ${metrics}), 1700000000000 + number, 1, number, 0, 0, 1700000000000, 5, exp(-(number % ${points}) / 3000) + rand() / 1e11
      FROM numbers(${runs * points})`,
   )
+  await summarizeStored(clickhouse, `experiment_id IN (${ids.join(', ')})`)
 
   async function read(path: string, query: Record<string, string>) {
     const search = new URLSearchParams({ workspaceName: 'default', projectName: 'bench', ...query })

@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util'
 import { describeTerminal } from '../cli/terminal/terminal.ts'
 import type { Closers } from '../runtime/closers.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
+import { summarizeStored } from '../store/clickhouse/points/store-blocks.ts'
 import { openDatabase } from '../store/postgres/database.ts'
 import { readWholeNumber } from '../test/kit/command-line/options.ts'
 import { runCommand, say } from './command.ts'
@@ -169,6 +170,7 @@ async function fill(stores: BenchStores, readUrl: string, runs: number, closers:
          1700000000000, 5, cityHash64(number + ${first * 100}) % 100000 / 100000
        FROM numbers(${(last - first + 1) * namesOfEach})`,
     )
+    await summarizeStored(clickhouse, `experiment_id BETWEEN ${first} AND ${last}`)
   }
   // As they are after a night: both stores tidy up by themselves.
   await postgres.rows('VACUUM ANALYZE')

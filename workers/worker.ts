@@ -5,6 +5,7 @@ import type { Tracing } from '../runtime/tracing.ts'
 import { noteStoredChunks } from '../store/chunk-notes.ts'
 import { type ClickHouse, isPermanent } from '../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../store/clickhouse/deletions.ts'
+import { storeBlocks } from '../store/clickhouse/points/store-blocks.ts'
 import { expireAudit } from '../store/postgres/accounts/audit-chain.ts'
 import type { Database } from '../store/postgres/database.ts'
 import { insertDeadLetter } from '../store/postgres/dead-letters.ts'
@@ -114,7 +115,7 @@ type InsertSettings = Pick<Settings, 'backend' | 'queries' | 'clickhouse' | 'tra
 async function startInserts(name: QueueName, { backend, queries, clickhouse, tracing, log, count }: InsertSettings) {
   const { table, jobsAtOnce, rowsMax } = queues[name]
   const trace = tracing && createBatchTrace(tracing, name, table.name)
-  const insertUntraced = (blocks: Buffer[]) => clickhouse.insertBlocks(table, blocks)
+  const insertUntraced = (blocks: Buffer[]) => storeBlocks(clickhouse, table, blocks)
   const insert = trace ? (blocks: Buffer[]) => trace.insert(() => insertUntraced(blocks)) : insertUntraced
   const batcher = createBatcher({
     insert,

@@ -5,6 +5,7 @@ import { Redis } from 'ioredis'
 import { pushPoints } from '../../ingest/points/rows.ts'
 import { createNativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { storeBlocks } from '../../store/clickhouse/points/store-blocks.ts'
 import { pointsTable } from '../../store/clickhouse/points/tables.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 
@@ -64,7 +65,7 @@ async function startWorker() {
     while (block.rows > 0) {
       const { resolve, reject } = stored
       stored = Promise.withResolvers()
-      await clickhouse.insertBlocks(pointsTable, [zlib.zstdCompressSync(block.take())]).then(resolve, reject)
+      await storeBlocks(clickhouse, pointsTable, [zlib.zstdCompressSync(block.take())]).then(resolve, reject)
     }
     isInserting = false
   }

@@ -3,6 +3,7 @@ import zlib from 'node:zlib'
 import { pushPoints } from '../../ingest/points/rows.ts'
 import { createNativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
 import { openClickHouse } from '../../store/clickhouse/connection.ts'
+import { storeBlocks } from '../../store/clickhouse/points/store-blocks.ts'
 import { pointsTable } from '../../store/clickhouse/points/tables.ts'
 import { contextOf, dataSet, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
 import type { LoadReport } from './load-report.ts'
@@ -34,7 +35,7 @@ export function createRawLoad({ clickhouseUrl, experimentIds }: { clickhouseUrl:
       const insertAll = async () => {
         for (const { bytes, rows, experiment } of work) {
           const sentAt = performance.now()
-          await clickhouse.insertBlocks(pointsTable, [bytes])
+          await storeBlocks(clickhouse, pointsTable, [bytes])
           tookMs.push(performance.now() - sentAt)
           const perExperiment = dataSet.metrics * dataSet.steps
           for (let at = 0; at < rows / perExperiment; at++) {

@@ -5,6 +5,7 @@ import { pushPoints } from '../../ingest/points/rows.ts'
 import { createNativeBlock } from '../../store/clickhouse/blocks/native-block.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { chunkBlocks } from '../../store/clickhouse/points/chunks.ts'
+import { storeBlocks } from '../../store/clickhouse/points/store-blocks.ts'
 import { pointsTable, present } from '../../store/clickhouse/points/tables.ts'
 import { contextOf, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
 
@@ -20,7 +21,7 @@ export async function storeSeries(
   size: { metrics: number; steps: number },
 ): Promise<void> {
   const block = createNativeBlock(pointsTable)
-  const insert = async () => await clickhouse.insertBlocks(pointsTable, [await compress(block.take())])
+  const insert = async () => await storeBlocks(clickhouse, pointsTable, [await compress(block.take())])
   let written = 0
   for (let step = 0; step < size.steps; step++) {
     for (let metric = 0; metric < size.metrics; metric++) {
@@ -55,7 +56,7 @@ export async function storeChunks(
   let points = 0
   let request = 0
   const insert = async () => {
-    await clickhouse.insertBlocks(chunkBlocks, [await compress(block.take())])
+    await storeBlocks(clickhouse, chunkBlocks, [await compress(block.take())])
     points = 0
   }
   for (let metric = 0; metric < size.metrics; metric++) {

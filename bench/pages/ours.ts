@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core'
 import { type ClickHouse, openClickHouse } from '../../store/clickhouse/connection.ts'
+import { summarizeStored } from '../../store/clickhouse/points/store-blocks.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import type { TestBrowser } from '../../test/kit/browser.ts'
 import type { BenchStores } from '../contenders/stores.ts'
@@ -180,6 +181,7 @@ async function copyPoints(clickhouse: ClickHouse, id: bigint, points: number) {
        CROSS JOIN (SELECT toInt64(number + ${from}) AS number FROM numbers(${count})) AS counted`,
     )
   }
+  await summarizeStored(clickhouse, `experiment_id = ${id}`)
 }
 
 async function readIds(stores: BenchStores, keys: string[]): Promise<bigint[]> {

@@ -1,4 +1,5 @@
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
+import { summarizeStored } from '../../store/clickhouse/points/store-blocks.ts'
 
 /**
  * Points, lines of output and parameters by a formula, so that `clients/python/bench/export_values.py` can compute what an
@@ -52,6 +53,7 @@ export async function insertPoints(clickhouse: ClickHouse, ids: string[], points
     await insert(ids.length)
     await insert(1)
   }
+  await summarizeStored(clickhouse, `experiment_id IN (${ids.join(', ')})`)
   await clickhouse.command(
     `INSERT INTO ${clickhouse.database}.output_lines
        (experiment_id, offset, timestamp, request_hi, request_lo, place, context, stderr, received, present, line)

@@ -4,6 +4,7 @@ import { restoreBackup } from '../../store/backup/restore.ts'
 import { verifyBackup } from '../../store/backup/verify.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { isPermanent } from '../../store/clickhouse/connection.ts'
+import { storeBlocks } from '../../store/clickhouse/points/store-blocks.ts'
 import { findMasterKey } from '../../store/embedded/master-key.ts'
 import { toFingerprint } from '../../store/postgres/accounts/secrets.ts'
 import type { Database } from '../../store/postgres/database.ts'
@@ -43,7 +44,7 @@ export async function restore([id = 'latest', ...more]: string[], { place, repla
     const isByRows = manifest.clickhouse.place.kind === 'rows'
     const reach = { place: { url, isByRows }, mayRun: false, progress: step, closers }
     const { stores, route } = await reachStores(settings, reach)
-    await restoreBackup({ stores, target, route, manifest, replace, storeBlocks, step })
+    await restoreBackup({ stores, target, route, manifest, replace, storeBlocks: storeQueued, step })
     const text = json
       ? JSON.stringify({ restored: manifest.id, startedAt: manifest.startedAt })
       : `Backup ${manifest.id} is restored, with everything acknowledged until ${manifest.startedAt}. Start the service again.`
@@ -70,12 +71,12 @@ function checkMasterKey({ masterKey, previousMasterKey, dataFolder }: Settings, 
 }
 
 /** Inserts blocks as a worker does. */
-async function storeBlocks(
+async function storeQueued(
   name: QueueName,
   blocks: Block[],
   { clickhouse, database }: { clickhouse: ClickHouse; database: Database },
 ) {
-  const insert = (bytes: Buffer[]) => clickhouse.insertBlocks(queues[name].table, bytes)
+  const insert = (bytes: Buffer[]) => storeBlocks(clickhouse, queues[name].table, bytes)
   try {
     await insert(blocks.map((it) => it.bytes))
   } catch (error) {

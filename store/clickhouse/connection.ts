@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
+import { UnreadableBlock } from './blocks/native-reader.ts'
 import { clusterReadSettings, clusterWriteSettings } from './cluster/layout.ts'
 import { longInsert } from './long-inserts.ts'
 import { firstSliceMs, paceStream, type TakeSlice } from './paced-stream.ts'
@@ -374,5 +375,6 @@ const permanentCodes = new Set([
 
 /** True when repeating the same insert can never succeed. */
 export function isPermanent(error: unknown): boolean {
+  if (error instanceof UnreadableBlock) return true
   return error instanceof ClickHouseError && permanentCodes.has(Number(error.code))
 }

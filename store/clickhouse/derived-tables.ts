@@ -8,7 +8,8 @@ import { eventFeaturesTable, eventValuesTable, selectChunkFeatures, selectEventF
 import { valueChunksTable } from './monitoring/value-chunks.ts'
 import { byMetricTable } from './points/by-metric.ts'
 import { chunksTable } from './points/chunks.ts'
-import { selectSummary, selectSummaryOfChunks, summaryTable } from './points/summary.ts'
+import { summarizeStored } from './points/store-blocks.ts'
+import { summaryTable } from './points/summary.ts'
 import { pointsTable } from './points/tables.ts'
 
 /** Tables whose rows are computed from other tables. A restore rebuilds them. */
@@ -44,12 +45,7 @@ export async function rebuildDerived(clickhouse: ClickHouse, say: (text: string)
   let done = 0
   for (const { first, last, rows } of toRanges(experiments)) {
     const where = `experiment_id BETWEEN ${first} AND ${last}`
-    for (const summaries of [
-      selectSummary(`${database}.${pointsTable.name}`, where),
-      selectSummaryOfChunks(`${database}.${chunksTable.name}`, where),
-    ]) {
-      await clickhouse.command(`INSERT INTO ${database}.${summaryTable} ${summaries}`, longInsert)
-    }
+    await summarizeStored(clickhouse, where)
     done += rows
     say(`${done} of ${total} points are in the summaries`)
   }

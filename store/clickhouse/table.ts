@@ -3,6 +3,8 @@ export type ColumnType =
   | NumberType
   | 'String'
   | 'LowCardinality(String)'
+  | 'UInt256'
+  | 'AggregateFunction(argMax, UInt64, UInt256)'
   | `Array(${NumberType | 'LowCardinality(String)'})`
 
 export type Column = {

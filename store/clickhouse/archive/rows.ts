@@ -4,6 +4,7 @@ import zlib from 'node:zlib'
 import { createNativeBlock, type NativeBlock } from '../blocks/native-block.ts'
 import type { ClickHouse } from '../connection.ts'
 import { selectPointRows } from '../points/chunks.ts'
+import { storeBlocks } from '../points/store-blocks.ts'
 import { outputLinesTable, pointsTable, systemPointsTable } from '../points/tables.ts'
 import type { Table } from '../table.ts'
 
@@ -154,7 +155,7 @@ export async function insertLogged(
     if (block.rows >= rowsOfBlock) compressed.push(await compress(block.take()))
   }
   if (block.rows > 0) compressed.push(await compress(block.take()))
-  if (compressed.length > 0) await clickhouse.insertBlocks(table, compressed)
+  if (compressed.length > 0) await storeBlocks(clickhouse, table, compressed)
 
   function add(row: unknown, at: number) {
     if (!Array.isArray(row) || row.length !== columns.length)

@@ -214,6 +214,36 @@ class StringColumn {
   }
 }
 
+/** Values of some bytes each, as they are written. */
+class BytesColumn {
+  readonly #width: number
+  #bytes: Uint8Array
+  #used = 0
+
+  constructor(width: number) {
+    this.#width = width
+    this.#bytes = new Uint8Array(rowsAtFirst * width)
+  }
+
+  push(value: Uint8Array) {
+    if (this.#used === this.#bytes.length) this.#bytes = grow(this.#bytes, Uint8Array)
+    this.#bytes.set(value, this.#used)
+    this.#used += this.#width
+  }
+
+  byteLength() {
+    return this.#used
+  }
+
+  write(target: Buffer, at: number) {
+    return copyInto(target, at, this.#bytes, this.#used)
+  }
+
+  clear() {
+    this.#used = 0
+  }
+}
+
 const lowCardinalityVersion = 1n
 // "Keys follow" and "replace the dictionary"; the low byte says how wide an index is (0: 1 byte, 1: 2, 2: 4).
 const dictionaryFlags = 0x600
@@ -353,6 +383,9 @@ const writers = {
   'Array(UInt64)': () => new ArrayColumn(numberWriters.UInt64()),
   'Array(Int64)': () => new ArrayColumn(numberWriters.Int64()),
   'Array(Float64)': () => new ArrayColumn(numberWriters.Float64()),
+  UInt256: () => new BytesColumn(32),
+  // Each of its two parts after a byte that says that there is one.
+  'AggregateFunction(argMax, UInt64, UInt256)': () => new BytesColumn(1 + 8 + 1 + 32),
   'Array(LowCardinality(String))': () => new DictionaryArrayColumn(new DictionaryColumn()),
 } satisfies Record<ColumnType, () => unknown>
 

@@ -1,3 +1,14 @@
+import {
+  type Cursor,
+  expectEnd,
+  fixedWidths,
+  readDictionaryHead,
+  readText,
+  readVarUint,
+  take,
+  versionBytes,
+} from './native-reader.ts'
+
 /**
  * Splits a block in Native format into blocks of fewer rows, to find the rows that ClickHouse rejects. Supports only the
  * column types of our tables; see native-block.ts for the format.
@@ -11,15 +22,13 @@ export type SliceableBlock = {
   slice(from: number, to: number): Buffer
 }
 
-const fixedWidths: Record<string, number> = { UInt8: 1, UInt32: 4, UInt64: 8, Int64: 8, Float64: 8 }
-
 /** @throws Error when the bytes are not one whole block of our column types */
 export function readNativeBlock(bytes: Buffer): SliceableBlock {
   const cursor = { bytes, at: 0 }
   const columnCount = readVarUint(cursor)
   const rows = readVarUint(cursor)
   const columns = Array.from({ length: columnCount }, () => readColumn(cursor, rows))
-  if (cursor.at !== bytes.length) throw new Error(`${bytes.length - cursor.at} bytes are left after the block`)
+  expectEnd(cursor)
   return {
     rows,
     slice: (from, to) =>
@@ -30,8 +39,6 @@ export function readNativeBlock(bytes: Buffer): SliceableBlock {
       ]),
   }
 }
-
-type Cursor = { bytes: Buffer; at: number }
 
 function readColumn(cursor: Cursor, rows: number): Column {
   const start = cursor.at
@@ -104,9 +111,6 @@ function sliceText(cursor: Cursor, rows: number) {
   return (from: number, to: number) => cursor.bytes.subarray(offsets[from], offsets[to])
 }
 
-const versionBytes = 8
-const indexWidthMask = 0xffn
-
 function sliceDictionary(cursor: Cursor, rows: number) {
   const version = take(cursor, versionBytes)
   const slice = sliceIndexes(cursor, rows)
@@ -116,9 +120,8 @@ function sliceDictionary(cursor: Cursor, rows: number) {
 /** Each slice has the whole dictionary: unused entries are harmless. */
 function sliceIndexes(cursor: Cursor, length: number) {
   const start = cursor.at
-  const width = 1 << Number(take(cursor, 8).readBigUInt64LE() & indexWidthMask)
-  const keys = Number(take(cursor, 8).readBigUInt64LE())
-  for (let key = 0; key < keys; key++) readText(cursor)
+  const { width, keyCount } = readDictionaryHead(cursor)
+  for (let key = 0; key < keyCount; key++) readText(cursor)
   const dictionary = cursor.bytes.subarray(start, cursor.at)
   take(cursor, 8)
   const indexes = take(cursor, length * width)
@@ -126,27 +129,6 @@ function sliceIndexes(cursor: Cursor, length: number) {
     const count = Buffer.alloc(8)
     count.writeBigUInt64LE(BigInt(to - from))
     return Buffer.concat([dictionary, count, indexes.subarray(from * width, to * width)])
-  }
-}
-
-function take(cursor: Cursor, length: number): Buffer {
-  const end = cursor.at + length
-  if (end > cursor.bytes.length) throw new Error('the block ends too early')
-  const taken = cursor.bytes.subarray(cursor.at, end)
-  cursor.at = end
-  return taken
-}
-
-function readText(cursor: Cursor): Buffer {
-  return take(cursor, readVarUint(cursor))
-}
-
-function readVarUint(cursor: Cursor): number {
-  let value = 0
-  for (let factor = 1; ; factor *= 0x80) {
-    const byte = take(cursor, 1)[0] as number
-    value += (byte & 0x7f) * factor
-    if (byte < 0x80) return value
   }
 }
 

@@ -32,6 +32,7 @@ import { countValuesOfClaims } from './0009-claim-counts.ts'
 import { addPointChunks } from './0010-point-chunks.ts'
 import { addValueChunks } from './0011-value-chunks.ts'
 import { fsyncMerges } from './0012-fsync-merges.ts'
+import { summarizeInWorkers } from './0013-summaries-by-workers.ts'
 import type { Migration } from './migration.ts'
 
 /** The migrations of this version, in their order. */
@@ -48,6 +49,7 @@ export const migrations: readonly Migration[] = [
   addPointChunks,
   addValueChunks,
   fsyncMerges,
+  summarizeInWorkers,
 ]
 
 export const migrationsTable = 'svc_migrations'
@@ -61,15 +63,26 @@ export const migrationsTable = 'svc_migrations'
 export async function migrateClickHouse(clickhouse: ClickHouse, say: (text: string) => void = () => {}): Promise<void> {
   await checkCluster(clickhouse)
   await checkLayout(clickhouse)
+  const earlier = await listTables(clickhouse)
   await createMigrationsTable(clickhouse)
   const servers = await listServers(clickhouse)
   const applied = await listApplied(clickhouse)
   for (const { name, up } of migrations) {
     const missing = servers.filter((server) => !applied.get(name)?.has(server))
     if (missing.length === 0) continue
-    await up(clickhouse, say)
+    await up(clickhouse, say, earlier)
     await recordApplied(clickhouse, name, missing)
   }
+}
+
+/** The tables and views of any server. */
+async function listTables({ cluster, database, rows }: ClickHouse): Promise<Set<string>> {
+  const tables = await rows<{ name: string }>(
+    `SELECT DISTINCT name FROM ${cluster === undefined ? 'system.tables' : `clusterAllReplicas('${cluster}', system.tables)`}
+     WHERE database = {database:String}`,
+    { database },
+  )
+  return new Set(tables.map((it) => it.name))
 }
 
 /** On every server of a cluster, with all records: reading them needs no other server. */

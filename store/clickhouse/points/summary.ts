@@ -3,7 +3,7 @@ import { chunksTable } from './chunks.ts'
 import { pointsTable, present, storedValue } from './tables.ts'
 
 /**
- * One row per series: its minimum, its maximum, its current point, and its extent. A view updates it on each insert, so
+ * One row per series: its minimum, its maximum, its current point, and its extent. Workers add to it with each insert, so
  * reading it costs the same for any number of points. All fields but `rows` are idempotent: a repeated point does not
  * change them.
  *
@@ -62,7 +62,7 @@ const aggregates: Aggregate[] = [
     type: 'AggregateFunction(argMax, UInt64, UInt256)',
     from: 'argMaxState(value_bits, current_key)',
   },
-  // An upper bound, never shown: repeated deliveries are counted again.
+  // An upper bound, never shown: repeated deliveries are counted again, and what both a view and a worker add.
   { name: 'rows', type: 'SimpleAggregateFunction(sum, UInt64)', from: 'count()' },
   { name: 'step_low', type: 'SimpleAggregateFunction(min, Int64)', from: 'min(step)' },
   { name: 'step_high', type: 'SimpleAggregateFunction(max, Int64)', from: 'max(step)' },
@@ -77,6 +77,12 @@ const aggregates: Aggregate[] = [
 const withTime = `if(bitAnd(present, ${present.timestamp}) != 0, timestamp, received) AS time`
 const series = 'experiment_id, metric, context'
 
+/**
+ * The views that filled the summary before workers did (`summary-states.ts`). A database that workers of an earlier version may write
+ * to keeps them: what both add is the same.
+ */
+export const summaryViews = [`${summaryTable}_view`, `${summaryTable}_chunks_view`] as const
+
 /** The statements that create the table and the view that fills it. */
 export function createSummary(layout: Layout, settings: string): string[] {
   const { database } = layout
@@ -86,7 +92,7 @@ export function createSummary(layout: Layout, settings: string): string[] {
       experiment_id UInt64, metric LowCardinality(String), context LowCardinality(String),
       ${aggregates.map((it) => `${it.name} ${it.type} CODEC(ZSTD(1))`).join(', ')}
     ) ENGINE = ${toEngine(layout, local, 'AggregatingMergeTree')} ORDER BY (${series}) SETTINGS ${settings}`,
-    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${summaryTable}_view${onCluster(layout)} TO ${database}.${local} AS
+    `CREATE MATERIALIZED VIEW IF NOT EXISTS ${database}.${summaryViews[0]}${onCluster(layout)} TO ${database}.${local} AS
      ${selectSummary(`${database}.${toLocal(layout, pointsTable.name)}`)}`,
     ...createDistributed(layout, summaryTable, 'experiment_id'),
   ]
@@ -94,7 +100,7 @@ export function createSummary(layout: Layout, settings: string): string[] {
 
 /** The view that fills the summary from chunks. */
 export const createSummaryOfChunks = (layout: Layout): string =>
-  `CREATE MATERIALIZED VIEW IF NOT EXISTS ${layout.database}.${summaryTable}_chunks_view${onCluster(layout)}
+  `CREATE MATERIALIZED VIEW IF NOT EXISTS ${layout.database}.${summaryViews[1]}${onCluster(layout)}
      TO ${layout.database}.${toLocal(layout, summaryTable)} AS
      ${selectSummaryOfChunks(`${layout.database}.${toLocal(layout, chunksTable.name)}`)}`
 

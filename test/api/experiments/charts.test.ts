@@ -4,6 +4,7 @@ import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseExactJson } from '../../../http/body/exact-json.ts'
 import { openClickHouse } from '../../../store/clickhouse/connection.ts'
+import { summarizeStored } from '../../../store/clickhouse/points/store-blocks.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { createClient, type TestClient } from '../../kit/http/client.ts'
@@ -257,6 +258,7 @@ it('rejects more points than fit into an answer, and returns them downsampled', 
     `INSERT INTO ${clickhouse.database}.points (experiment_id, metric, step, present, value)
      SELECT ${row?.id}, 'loss', number + 1, 1, sin(number) FROM numbers(1000000)`,
   )
+  await summarizeStored(clickhouse, `experiment_id = ${row?.id} AND step > 0`)
   await clickhouse.close()
 
   const refused = await post([key], { metrics: ['loss'], fetchFull: true })

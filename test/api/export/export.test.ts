@@ -1,6 +1,7 @@
 import { parse as parseCsv } from 'csv-parse/sync'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { openClickHouse } from '../../../store/clickhouse/connection.ts'
+import { summarizeStored } from '../../../store/clickhouse/points/store-blocks.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { aPoint } from '../../kit/builders.ts'
 import { eventually } from '../../kit/eventually.ts'
@@ -238,6 +239,7 @@ async function aLongSeries() {
     `INSERT INTO ${clickhouse.database}.points (experiment_id, metric, context, step, request_hi, request_lo, place, value_bits)
      SELECT ${found?.id}, 'long', '', number, 1, 1, number, number FROM numbers(400000)`,
   )
+  await summarizeStored(clickhouse, `experiment_id = ${found?.id}`)
   const address = `${service.url}/api/rest/v2/export/metrics?${new URLSearchParams({ ...project, format: 'jsonl' })}`
   return {
     clickhouse,

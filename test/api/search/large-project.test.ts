@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { openClickHouse } from '../../../store/clickhouse/connection.ts'
+import { summarizeStored } from '../../../store/clickhouse/points/store-blocks.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { openTestService, storesWith, uniqueName } from '../../kit/service.ts'
 
@@ -47,6 +48,7 @@ beforeAll(async () => {
        (experiment_id, metric, context, step, timestamp, request_hi, request_lo, place, present, value) VALUES ${values.join(', ')}`,
     { max_query_size: 10_000_000 },
   )
+  await summarizeStored(clickhouse, `experiment_id IN (${made.map((it) => it.id).join(', ')})`)
   await clickhouse.close()
 }, 240_000)
 afterAll(() => service?.close())

@@ -24,6 +24,8 @@ import { findExtent, readRanges } from '../../../store/clickhouse/points/ranges.
 import { streamAllSeries, streamSummary } from '../../../store/clickhouse/points/reads.ts'
 import { countPointsBySeries } from '../../../store/clickhouse/points/series-counts.ts'
 import { readShortSeries, streamSeries } from '../../../store/clickhouse/points/short-series.ts'
+import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
+import { selectSummary, selectSummaryOfChunks, summaryTable } from '../../../store/clickhouse/points/summary.ts'
 import { readSummaryValues } from '../../../store/clickhouse/points/summary-values.ts'
 import { outputLinesTable, pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { streamThinnedSeries } from '../../../store/clickhouse/points/thinned-series.ts'
@@ -78,8 +80,8 @@ async function store(requests: Request[]) {
     pushRows(rowBlock, toOrigin(rows, it), it.batch.series)
     pushChunks(chunkBlock, toOrigin(chunks, it), it.batch.series)
   }
-  await clickhouse.insertBlocks(pointsTable, [zstdCompressSync(rowBlock.take())])
-  await clickhouse.insertBlocks(chunkBlocks, [zstdCompressSync(chunkBlock.take())])
+  await storeBlocks(clickhouse, pointsTable, [zstdCompressSync(rowBlock.take())])
+  await storeBlocks(clickhouse, chunkBlocks, [zstdCompressSync(chunkBlock.take())])
 }
 
 const names = ['loss', 'train_acc', 'b_c']
@@ -190,8 +192,9 @@ function toRaw(all: Series[], salt: number): Raw {
     const base = it.isDistinct ? (salt * 8 + index + 1) * 256 : 0
     // Two infinities, or a zero beside another, would be equal.
     const mayBeSpecial = !it.isDistinct || (salt === 0 && index === 0)
+    // 17 has no divisor in common with any size: no two are the same.
     const order = (kind: string, at: number) =>
-      kind === 'down' ? it.size - at : kind === 'mixed' ? (at * 7) % it.size : at
+      kind === 'down' ? it.size - at : kind === 'mixed' ? (at * 17) % it.size : at
     const values = Array.from({ length: it.size }, (_, at) =>
       mayBeSpecial && it.special?.[0] === at ? it.special[1] : (base + ((at * 5) % 17) * 2 + at / 32) / 8,
     )
@@ -400,6 +403,63 @@ it('a block says of a chunk what ClickHouse would compute', async () => {
   )
 })
 
+/** The summary of an experiment, of the rows of its table, or computed by ClickHouse from all points. */
+async function readSummary(id: bigint, summary: string): Promise<{ rows: string; fields: string }[]> {
+  return await clickhouse.rows(
+    `SELECT toString(sum(rows)) AS rows, toString(tuple(metric, context, min(minimum), max(maximum), max(current),
+       argMaxMerge(current_bits), min(step_low), max(step_high), min(time_low), max(time_high), max(has_nan),
+       groupBitAnd(present_all), groupBitOr(present_any))) AS fields
+     FROM (${summary}) WHERE experiment_id = ${id} GROUP BY metric, context ORDER BY metric, context`,
+  )
+}
+
+it('the summaries that workers make are those that ClickHouse would make of all points', async () => {
+  const { database } = clickhouse
+  const computed = `${selectSummary(`${database}.points`)} UNION ALL ${selectSummaryOfChunks(`${database}.point_chunks`)}`
+  const special = ['NaN', 'Infinity', '-Infinity', -0, 0, -1.5, 1e-320, String(2n ** 60n)]
+  const steps = [2n ** 63n - 1n, -(2n ** 63n), 0, -1, 1, 2n ** 32n, -(2n ** 32n), 7]
+  const ofSpecial = [
+    ...special.map((it, at) => ({ metricName: `m${at}`, values: [it], steps: [steps[at]] })),
+    { metricName: 'all', values: special, steps, timestamps: steps },
+    { metricName: 'one value', values: steps.map(() => -0), steps, timestamps: steps.toReversed() },
+    {
+      metricName: 'one time',
+      context: 'x',
+      values: special,
+      steps: steps.map(() => 5),
+      timestamps: steps.map(() => 5),
+    },
+  ]
+  await store([aRequest({ series: ofSpecial }, { low: 2 ** 50, isKeyed: true })])
+  const expectEqual = async () => {
+    for (const id of [rows, chunks]) {
+      const [expected, found] = await Promise.all([
+        readSummary(id, computed),
+        readSummary(id, `SELECT * FROM ${database}.${summaryTable}`),
+      ])
+      expect(found.length).toBeGreaterThan(0)
+      expect(found.map((it) => it.fields)).toEqual(expected.map((it) => it.fields))
+      // An upper bound.
+      for (const [at, it] of found.entries()) {
+        expect(Number(it.rows)).toBeGreaterThanOrEqual(Number(expected[at]?.rows))
+      }
+    }
+  }
+  await expectEqual()
+  await fc.assert(
+    fc.asyncProperty(requests(false), async (all) => {
+      newExperiments()
+      await storeAll(all)
+      for (const [at, it] of all.entries()) {
+        const request = aRequest(toRaw(it.series, at), { low: at, receivedMs: 5_000 + it.late, isKeyed: it.isKeyed })
+        await storeBlocks(clickhouse, chunkBlocks, [zstdCompressSync(takeEarlierBlock(request))])
+      }
+      await expectEqual()
+    }),
+    { numRuns: Number(process.env.CHUNK_RUNS ?? 5), endOnFailure: true },
+  )
+})
+
 it('ClickHouse computes it for blocks of an earlier version, beside those of this one', async () => {
   const [earlier, later] = [1, 2].map((low) =>
     aRequest({ series: [{ metricName: 'loss', steps: [3, 1, 2], values: [2, 0.5, low] }] }, { low }),
@@ -407,7 +467,7 @@ it('ClickHouse computes it for blocks of an earlier version, beside those of thi
   const block = createNativeBlock(chunkBlocks)
   pushChunks(block, toOrigin(chunks, later as Request), (later as Request).batch.series)
   const blocks = [takeEarlierBlock(earlier as Request), block.take()].map((it) => zstdCompressSync(it))
-  await clickhouse.insertBlocks(chunkBlocks, blocks)
+  await storeBlocks(clickhouse, chunkBlocks, blocks)
   expect(await countRows(clickhouse, pointsTable, chunks)).toBe(6)
   expect(await findWrong()).toEqual([])
 })
@@ -416,7 +476,7 @@ it('a worker of an earlier version leaves it to ClickHouse', async () => {
   const request = aRequest({ series })
   const block = createNativeBlock(chunkBlocks)
   pushChunks(block, toOrigin(chunks, request), request.batch.series)
-  await clickhouse.insertBlocks(chunksTable, [zstdCompressSync(block.take())])
+  await storeBlocks(clickhouse, chunksTable, [zstdCompressSync(block.take())])
   expect(await countRows(clickhouse, pointsTable, chunks)).toBe(10)
   expect(await findWrong()).toEqual([])
 })
@@ -475,7 +535,7 @@ it('a block of chunks can be split into its rows, and what is derived from them 
   const native = readNativeBlock(block.take())
   expect(native.rows).toBe(3)
   for (let at = 0; at < 3; at++) {
-    await clickhouse.insertBlocks(chunkBlocks, [zstdCompressSync(native.slice(at, at + 1))])
+    await storeBlocks(clickhouse, chunkBlocks, [zstdCompressSync(native.slice(at, at + 1))])
   }
   expect(await countRows(clickhouse, pointsTable, chunks)).toBe(10)
   const expected = await text(await streamSummary(clickhouse, chunks))

@@ -9,6 +9,7 @@ import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.
 import { streamSummary } from '../../../store/clickhouse/points/reads.ts'
 import { countSeries } from '../../../store/clickhouse/points/series-counts.ts'
 import { streamSeries } from '../../../store/clickhouse/points/short-series.ts'
+import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { pointsTable, systemPointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { uniqueName } from '../../kit/service.ts'
 import { createFloatTables, floatColumns, floatOrder } from './float-tables.ts'
@@ -131,7 +132,7 @@ it('a queued block is stored by this version, and a worker of the previous one c
   const block = aBlock('loss')
 
   await expect(insertUnnamed('points', block)).rejects.toThrow(/an insert into points must name the column value/)
-  await clickhouse.insertBlocks(pointsTable, [block])
+  await storeBlocks(clickhouse, pointsTable, [block])
 
   expect(await readValues('loss')).toEqual(asRead)
 })

@@ -130,7 +130,10 @@ it('a migration killed after every few statements continues and ends like a new 
   await checkClickHouse(clickhouse)
   expect(await readValues(clickhouse, 'points')).toEqual(thirds)
   expect(await readValues(clickhouse, 'system_points')).toEqual(thirds)
-  expect(await readDefinitions(clickhouse)).toEqual(await readFreshDefinitions())
+  // Workers of the version that made the database may still write to it.
+  const { points_summary_view, points_summary_chunks_view, ...others } = await readDefinitions(clickhouse)
+  expect(points_summary_view && points_summary_chunks_view).toMatch(/^CREATE MATERIALIZED VIEW/)
+  expect(others).toEqual(await readFreshDefinitions())
 })
 
 it('concurrent runs are serialized, and each migration runs once', async () => {

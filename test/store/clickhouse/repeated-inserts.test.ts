@@ -8,6 +8,7 @@ import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
 import { tombstonesTable } from '../../../store/clickhouse/monitoring/tables.ts'
+import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
 import { pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
@@ -46,7 +47,7 @@ async function countSeries(clickhouse: ClickHouse): Promise<number> {
 it('the rows of a repeated insert are read once', async () => {
   const { clickhouse } = await openOwnClickHouse()
 
-  for (let time = 0; time < 3; time++) await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
+  for (let time = 0; time < 3; time++) await storeBlocks(clickhouse, pointsTable, [aBlockOfPoints(3)])
 
   expect(await readSteps(clickhouse)).toEqual([0, 1, 2])
 })
@@ -58,7 +59,7 @@ it('a block that is twice in one insert is read once, and stored once after merg
     return Number(row?.rows)
   }
 
-  await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3), aBlockOfPoints(3)])
+  await storeBlocks(clickhouse, pointsTable, [aBlockOfPoints(3), aBlockOfPoints(3)])
 
   expect(await readSteps(clickhouse)).toEqual([0, 1, 2])
   expect(await countSeries(clickhouse)).toBe(1)
@@ -83,7 +84,7 @@ it('a block that is delivered twice into one insert is stored once at once', asy
 
 it('an insert that was killed after ClickHouse had recorded it is stored by its retry', async () => {
   const { folder, engine, clickhouse } = await openOwnClickHouse()
-  await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
+  await storeBlocks(clickhouse, pointsTable, [aBlockOfPoints(3)])
 
   // What the kill leaves: whatever ClickHouse notes about inserts, and no part, of the table and of its summary.
   const parts = await clickhouse.rows<{ path: string }>(
@@ -99,7 +100,7 @@ it('an insert that was killed after ClickHouse had recorded it is stored by its 
   })
   expect(await readSteps(clickhouse)).toEqual([])
 
-  await clickhouse.insertBlocks(pointsTable, [aBlockOfPoints(3)])
+  await storeBlocks(clickhouse, pointsTable, [aBlockOfPoints(3)])
 
   expect(await readSteps(clickhouse)).toEqual([0, 1, 2])
   expect(await countSeries(clickhouse)).toBe(1)

@@ -10,6 +10,7 @@ import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/conne
 import { chunkBlocks } from '../../../store/clickhouse/points/chunks.ts'
 import { streamLongSeries } from '../../../store/clickhouse/points/reads.ts'
 import { readShortSeries, streamSeries } from '../../../store/clickhouse/points/short-series.ts'
+import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { pointsTable, present, systemPointsTable } from '../../../store/clickhouse/points/tables.ts'
 
 let clickhouse: ClickHouse
@@ -52,7 +53,7 @@ it('a short series is written as ClickHouse writes it, whatever its points', asy
       const experimentId = nextId()
       const block = aBlock(experimentId, points)
       // Delivered twice.
-      if (points.length > 0) await clickhouse.insertBlocks(pointsTable, [block, block])
+      if (points.length > 0) await storeBlocks(clickhouse, pointsTable, [block, block])
       const series = { experimentId, name: asked, context: undefined, hasChunks: true }
 
       const short = JSON.parse((await readShortSeries(clickhouse, series)) as string) as object[]
@@ -84,7 +85,7 @@ it('a longer series is left to ClickHouse', async () => {
     { length: 2_001 },
     (_, step) => ({ metric: 'loss', context: '', value: step, step }) as Point,
   )
-  await clickhouse.insertBlocks(pointsTable, [aBlock(experimentId, points)])
+  await storeBlocks(clickhouse, pointsTable, [aBlock(experimentId, points)])
   const series = { experimentId, name: 'loss', context: undefined, hasChunks: true }
   expect(await readShortSeries(clickhouse, series, 5_000)).toBeUndefined()
   expect(JSON.parse(await text(await streamSeries(clickhouse, series))).length).toBe(2_001)
@@ -102,7 +103,7 @@ async function insertChunks(experimentId: bigint, sizes: number[]) {
     }
     pushChunks(block, { experimentId, identity: { high: 1n, low: request }, receivedMs: 5_000 }, [series])
   })
-  await clickhouse.insertBlocks(chunkBlocks, [zstdCompressSync(block.take())])
+  await storeBlocks(clickhouse, chunkBlocks, [zstdCompressSync(block.take())])
 }
 
 it.each([

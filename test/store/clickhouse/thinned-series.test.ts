@@ -5,6 +5,7 @@ import { pushPoints } from '../../../ingest/points/rows.ts'
 import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
+import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
 import { pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { streamThinnedSeries } from '../../../store/clickhouse/points/thinned-series.ts'
@@ -50,21 +51,21 @@ async function readThinned(pointsMax: number) {
 const steps = (count: number) => Array.from({ length: count }, (_, step) => ({ step }))
 
 it('a summary that lags behind its points does not lengthen the answer', async () => {
-  await clickhouse.insertBlocks(pointsTable, [aBlock(steps(100))])
+  await storeBlocks(clickhouse, pointsTable, [aBlock(steps(100))])
   await clickhouse.command(`TRUNCATE TABLE ${clickhouse.database}.${summaryTable}`)
 
   expect((await readThinned(10)).length).toBe(10)
 })
 
 it('a short series that was delivered three times is returned whole, each point once', async () => {
-  for (let time = 0; time < 3; time++) await clickhouse.insertBlocks(pointsTable, [aBlock(steps(10))])
+  for (let time = 0; time < 3; time++) await storeBlocks(clickhouse, pointsTable, [aBlock(steps(10))])
 
   expect((await readThinned(10)).map((it) => it.step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
 })
 
 it('each kept point has its own time and epoch, or the time of arrival and no epoch', async () => {
   const points = steps(100).map((it) => (it.step % 2 ? { ...it, timestamp: 9_000 + it.step, epoch: it.step } : it))
-  await clickhouse.insertBlocks(pointsTable, [aBlock(points)])
+  await storeBlocks(clickhouse, pointsTable, [aBlock(points)])
 
   const kept = await readThinned(10)
 

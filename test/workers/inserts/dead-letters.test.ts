@@ -3,6 +3,7 @@ import pg from 'pg'
 import { afterEach, expect, it } from 'vitest'
 import { createClosers } from '../../../runtime/closers.ts'
 import { openClickHouse } from '../../../store/clickhouse/connection.ts'
+import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'
 import { findDeadLetter, listDeadLetters } from '../../../store/postgres/dead-letters.ts'
 import { type QueueName, queues } from '../../../store/queue/queues.ts'
@@ -66,7 +67,7 @@ it('rows that ClickHouse can never store become dead letters with the reason, an
   await clickhouse.command(`ALTER TABLE ${clickhouse.database}.point_chunks DROP CONSTRAINT no_bad_chunks`)
   for (const { id, queue } of letters) {
     const letter = await findDeadLetter(database, id)
-    await clickhouse.insertBlocks(queues[queue as QueueName].table, [letter?.bytes as Buffer])
+    await storeBlocks(clickhouse, queues[queue as QueueName].table, [letter?.bytes as Buffer])
   }
   // Of the point and of the chunk.
   await client.readPoints(experimentKey, 'bad', 5)
