@@ -5,6 +5,7 @@ import type { Tracing } from '../runtime/tracing.ts'
 import { noteStoredChunks } from '../store/chunk-notes.ts'
 import { type ClickHouse, isPermanent } from '../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../store/clickhouse/deletions.ts'
+import { dropEarlierViews } from '../store/clickhouse/points/earlier-views.ts'
 import { storeBlocks } from '../store/clickhouse/points/store-blocks.ts'
 import { expireAudit } from '../store/postgres/accounts/audit-chain.ts'
 import type { Database } from '../store/postgres/database.ts'
@@ -50,7 +51,7 @@ const sweptAtOnce = 1_000
 
 /**
  * Moves blocks from every queue into ClickHouse; rows that ClickHouse refuses for good become dead letters. Every ten minutes
- * it deletes what has expired, and notes chunks that Postgres has forgotten. `close` takes no more jobs, stores the active ones,
+ * it deletes what has expired, notes chunks that Postgres has forgotten, and drops views that are no longer needed. `close` takes no more jobs, stores the active ones,
  * and returns to the queue those that it cannot store now.
  */
 export async function startWorker({
@@ -101,9 +102,18 @@ export async function startWorker({
     },
     onError: (error) => log.warn({ err: error }, 'chunks could not be looked for; the worker will try again'),
   })
+  const views = repeat({
+    everyMs: sweepEveryMs,
+    async work() {
+      if (await dropEarlierViews(clickhouse))
+        log.info('the views that summarized points before workers did are dropped')
+    },
+    onError: (error) =>
+      log.warn({ err: error }, 'views of an earlier version could not be dropped; the worker will try again'),
+  })
   return {
     async close() {
-      await Promise.all([retention.close(), notes.close(), ...inserts.map((it) => it.close())])
+      await Promise.all([retention.close(), notes.close(), views.close(), ...inserts.map((it) => it.close())])
     },
   }
 }

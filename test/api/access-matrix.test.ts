@@ -871,7 +871,7 @@ it.each([
 ])('charts, series and media show what is in a %s project to those who may read it', async (_it, isPublic) => {
   const { shareCode, experimentKey } = await openPlace(isPublic, '')
   await clients.owner.post('/write/experiment/metric', { experimentKey, ...aPoint() })
-  await clients.owner.readPoints(experimentKey, 'loss', 1)
+  await clients.owner.waitForSummary(experimentKey, 'loss')
   await clients.owner.post('/write/experiment/parameter', { experimentKey, parameterName: 'a', parameterValue: 1 })
   const sample = await clients.owner.post('/write/experiment/upload-text-sample', {
     experimentKey,

@@ -164,7 +164,7 @@ describe.skipIf(noBrowser)(`the administration (${noBrowser ?? 'in Chromium'})`,
     await end.first().click()
     await dialog().getByRole('button', { name: 'End key' }).click()
     await eventually(async () => expect((await client.get('/account-details')).status).toBe(401))
-    await eventually(async () => expect(await rows.count()).toBe(1 + 2))
+    await eventually(async () => expect(await rows.allInnerTexts()).toHaveLength(1 + 2))
     await expectInBothThemes()
     expect(await page.title()).not.toBe('taken')
   })
@@ -248,7 +248,7 @@ describe.skipIf(noBrowser)(`the administration (${noBrowser ?? 'in Chromium'})`,
     await expectInBothThemes()
 
     await page.getByLabel('What').selectOption('set the retention')
-    await eventually(async () => expect(await rows.count()).toBe(1 + 2))
+    await eventually(async () => expect(await rows.allInnerTexts()).toHaveLength(1 + 2))
     await table('Audit log').getByText('set: output 365').waitFor()
     await table('Audit log').getByRole('cell', { name: workspaceName }).first().waitFor()
     await page.getByLabel('Workspace').selectOption(workspaceName)
@@ -256,9 +256,9 @@ describe.skipIf(noBrowser)(`the administration (${noBrowser ?? 'in Chromium'})`,
     await eventually(() =>
       expect(searched()).toEqual({ act: 'retention.set', workspace: workspaceName, user: userName }),
     )
-    await eventually(async () => expect(await rows.count()).toBe(1 + 2))
+    await eventually(async () => expect(await rows.allInnerTexts()).toHaveLength(1 + 2))
     await page.reload()
-    await eventually(async () => expect(await rows.count()).toBe(1 + 2))
+    await eventually(async () => expect(await rows.allInnerTexts()).toHaveLength(1 + 2))
 
     await page.getByRole('button', { name: 'Download' }).click()
     const href = await page.getByRole('menuitem', { name: 'CSV' }).getAttribute('href')

@@ -60,7 +60,8 @@ function RetentionForm({ workspaceName, given }: Form) {
   )
   async function save() {
     await setRetention(workspaceName, days)
-    setTexts({})
+    // What was typed meanwhile stays.
+    setTexts((now) => (now === texts ? {} : now))
     await client.invalidateQueries(retention(workspaceName))
     toast('The retention is saved.')
   }

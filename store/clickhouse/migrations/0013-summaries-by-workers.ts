@@ -4,7 +4,7 @@ import type { Migration } from './migration.ts'
 
 /**
  * Workers add to the summary themselves. Only a new database loses the views that did: workers of an earlier version may still write
- * to others, while they are replaced or after a rollback.
+ * to others for a day, after which workers drop them (`points/earlier-views.ts`).
  */
 export const summarizeInWorkers: Migration = {
   name: '0013-summaries-by-workers',

@@ -79,7 +79,7 @@ const series = 'experiment_id, metric, context'
 
 /**
  * The views that filled the summary before workers did (`summary-states.ts`). A database that workers of an earlier version may write
- * to keeps them: what both add is the same.
+ * to keeps them for a day: what both add is the same.
  */
 export const summaryViews = [`${summaryTable}_view`, `${summaryTable}_chunks_view`] as const
 

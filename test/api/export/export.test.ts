@@ -140,6 +140,7 @@ it('a query selects the experiments of a project', async () => {
     [[aPoint({ metricValue: 1 })], [aPoint({ metricValue: 2 })]],
     ['a b', 'c'],
   )
+  for (const it of keys) await client.waitForSummary(it, 'loss')
   const rows = await readRows('metrics', { query: 'metric.loss > 1 or name = "a"' })
   expect(rows.map((it) => it.experiment_key)).toEqual([keys[1]])
   expect((await readRows('metrics', { query: 'name = "a b"' })).map((it) => it.experiment_key)).toEqual([keys[0]])

@@ -23,7 +23,7 @@ it('column-names lists every column of the experiments in a project, with type a
   await log(two, { rate: '1e-3', depth: 'NaN', verbose: 'False', kind: 'x', mixed: true })
   await client.post('/write/experiment/log-other', { experimentKey: one, key: 'note', value: 'a' })
   await client.post('/write/experiment/metric', { experimentKey: two, ...aPoint({ context: 'train' }) })
-  await client.readPoints(two, 'loss', 1)
+  await client.waitForSummary(two, 'train_loss')
 
   const read = async (more: Record<string, string> = {}) => {
     const query = new URLSearchParams({ workspaceName, projectName, ...more })

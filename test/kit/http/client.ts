@@ -74,6 +74,16 @@ export function createClient(url: string, user: User) {
       return answer.body.metrics as ReadPoint[]
     },
 
+    /** Waits until the summary of an experiment has a metric, which comes after its points. */
+    async waitForSummary(experimentKey: string, name: string): Promise<void> {
+      await eventually(async () => {
+        const { body } = await client.get(`/experiment/metrics/summary?experimentKey=${experimentKey}`)
+        const names = ((body.values ?? []) as { name: string }[]).map((it) => it.name)
+        if (!names.includes(name))
+          throw new Error(`the summary has no ${name} yet, but ${names.join(', ') || 'nothing'}`)
+      })
+    },
+
     /** Reads a metric until it has `count` points. */
     async readPoints(experimentKey: string, metricName: string, count: number): Promise<ReadPoint[]> {
       return await eventually(async () => {
