@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { chunksTable } from '../../store/clickhouse/points/chunks.ts'
-import { summaryTable } from '../../store/clickhouse/points/summary.ts'
+import { summaryTable } from '../../store/clickhouse/points/summaries/summary.ts'
 import { pointsTable } from '../../store/clickhouse/points/tables.ts'
 import { sizeOf } from '../../store/clickhouse/row-counts.ts'
 

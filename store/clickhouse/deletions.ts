@@ -1,8 +1,8 @@
 import { onCluster, toLocal } from './cluster/layout.ts'
 import type { ClickHouse } from './connection.ts'
-import { byMetricTable } from './points/by-metric.ts'
 import { experimentTables } from './points/chunks.ts'
-import { summaryTable } from './points/summary.ts'
+import { byMetricTable } from './points/summaries/by-metric.ts'
+import { summaryTable } from './points/summaries/summary.ts'
 
 /**
  * Deletes all rows of experiments from every table. Resolves when they are off the disk. ClickHouse rewrites every part

@@ -6,10 +6,10 @@ import { rollupTables } from './monitoring/rollups/tables.ts'
 import { sqlTokensTable, sqlViews } from './monitoring/sql/views.ts'
 import { eventFeaturesTable, eventValuesTable, selectChunkFeatures, selectEventFeatures } from './monitoring/tables.ts'
 import { valueChunksTable } from './monitoring/value-chunks.ts'
-import { byMetricTable } from './points/by-metric.ts'
 import { chunksTable } from './points/chunks.ts'
 import { summarizeStored } from './points/store-blocks.ts'
-import { summaryTable } from './points/summary.ts'
+import { byMetricTable } from './points/summaries/by-metric.ts'
+import { summaryTable } from './points/summaries/summary.ts'
 import { pointsTable } from './points/tables.ts'
 
 /** Tables whose rows are computed from other tables. A restore rebuilds them. */

@@ -10,9 +10,9 @@ import {
   selectEventFeatures,
 } from './monitoring/tables.ts'
 import { valueChunksTable } from './monitoring/value-chunks.ts'
-import { byMetricTable } from './points/by-metric.ts'
 import { chunksTable } from './points/chunks.ts'
-import { selectSummary, selectSummaryOfChunks, summaryTable } from './points/summary.ts'
+import { byMetricTable } from './points/summaries/by-metric.ts'
+import { selectSummary, selectSummaryOfChunks, summaryTable } from './points/summaries/summary.ts'
 import { pointsTable } from './points/tables.ts'
 import { sizeOf, tablesOf } from './row-counts.ts'
 import type { Table } from './table.ts'

@@ -17,9 +17,9 @@ import {
   selectEventFeatures,
 } from './monitoring/tables.ts'
 import { valueChunksTable } from './monitoring/value-chunks.ts'
-import { createByMetric } from './points/by-metric.ts'
 import { chunksTable, experimentTables } from './points/chunks.ts'
-import { createSummary, createSummaryOfChunks } from './points/summary.ts'
+import { createByMetric } from './points/summaries/by-metric.ts'
+import { createSummary, createSummaryOfChunks } from './points/summaries/summary.ts'
 import type { Column, Table } from './table.ts'
 
 /**

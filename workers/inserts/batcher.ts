@@ -35,8 +35,8 @@ type Settings = {
 type Waiting = { block: Block; done: () => void; failed: (error: unknown) => void }
 
 const insertsAtOnce = 2
-/** The gap is this many times the duration of the last insert, if that is more than `gapMs`. */
-const gapPerInsert = 3
+/** The gap is this many times the duration of the last insert, if that is more than `gapMs`: each insert is merged with others later. */
+const gapPerInsert = 8
 const retryFirstMs = 100
 const retryLongestMs = 5_000
 

@@ -1,6 +1,5 @@
 import {
   type Cursor,
-  expectEnd,
   fixedWidths,
   readDictionaryHead,
   readText,
@@ -28,7 +27,7 @@ export function readNativeBlock(bytes: Buffer): SliceableBlock {
   const columnCount = readVarUint(cursor)
   const rows = readVarUint(cursor)
   const columns = Array.from({ length: columnCount }, () => readColumn(cursor, rows))
-  expectEnd(cursor)
+  if (cursor.at !== bytes.length) throw new Error(`${bytes.length - cursor.at} bytes are left after the block`)
   return {
     rows,
     slice: (from, to) =>

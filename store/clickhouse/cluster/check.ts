@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../connection.ts'
-import { summaryTable } from '../points/summary.ts'
+import { summaryTable } from '../points/summaries/summary.ts'
 
 /**
  * Checks that the server knows the cluster CLICKHOUSE_CLUSTER, and that inserts into it reach all replicas of a shard.

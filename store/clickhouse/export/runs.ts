@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { ClickHouse, GivenRows } from '../connection.ts'
-import { readSummaryValues, type SummaryValues } from '../points/summary-values.ts'
+import { readSummaryValues, type SummaryValues } from '../points/summaries/values.ts'
 import { quoteName } from './names.ts'
 
 /**

@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../connection.ts'
-import { summaryTable } from '../points/summary.ts'
+import { summaryTable } from '../points/summaries/summary.ts'
 import { pointsTable, systemPointsTable } from '../points/tables.ts'
 import type { Table } from '../table.ts'
 import type { Migration } from './migration.ts'

@@ -1,5 +1,5 @@
 import { onCluster, toLocal } from '../cluster/layout.ts'
-import { summaryTable } from '../points/summary.ts'
+import { summaryTable } from '../points/summaries/summary.ts'
 import { freeDiskBytesMin, firstStreamTables as streamTables } from '../tables.ts'
 import type { Migration } from './migration.ts'
 

@@ -1,7 +1,7 @@
 import { onCluster, toLocal } from '../cluster/layout.ts'
 import { longInsert } from '../long-inserts.ts'
-import { byMetricTable, createByMetric, selectByMetric } from '../points/by-metric.ts'
-import { summaryTable } from '../points/summary.ts'
+import { byMetricTable, createByMetric, selectByMetric } from '../points/summaries/by-metric.ts'
+import { summaryTable } from '../points/summaries/summary.ts'
 import { mergeTreeSettings } from '../tables.ts'
 import type { Migration } from './migration.ts'
 

@@ -1,5 +1,5 @@
 import { chunksTable } from '../points/chunks.ts'
-import { createSummaryOfChunks } from '../points/summary.ts'
+import { createSummaryOfChunks } from '../points/summaries/summary.ts'
 import { addReceivedIndex } from '../points/tables.ts'
 import { createTable } from '../tables.ts'
 import type { Migration } from './migration.ts'

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../connection.ts'
 import { doubleText } from './double-text.ts'
 import { selectStoredPoints } from './reads.ts'
-import { summaryTable } from './summary.ts'
+import { summaryTable } from './summaries/summary.ts'
 import { systemPointsTable } from './tables.ts'
 
 /** The series that a chart shows. */

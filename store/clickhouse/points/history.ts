@@ -1,7 +1,7 @@
 import type { ClickHouse } from '../connection.ts'
 import { type SeriesName, selectPoints, seriesParams } from './reads.ts'
 import { seriesName } from './series-counts.ts'
-import { describePoint, mergedSummary, summaryTable } from './summary.ts'
+import { describePoint, mergedSummary, summaryTable } from './summaries/summary.ts'
 
 /** A point with its value as a number. Step and time keep all their digits. */
 export type HistoryPoint = { value: number; step: bigint; timeMs: bigint }

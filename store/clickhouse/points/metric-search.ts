@@ -1,8 +1,8 @@
 import type { ClickHouse } from '../connection.ts'
-import { byMetricTable, byMetricValues } from './by-metric.ts'
 import { doubleText } from './double-text.ts'
 import { seriesName } from './series-counts.ts'
-import { toPossibleMetrics } from './summary-values.ts'
+import { byMetricTable, byMetricValues } from './summaries/by-metric.ts'
+import { toPossibleMetrics } from './summaries/values.ts'
 
 /** The experiments that are looked at: some, or all whose ids are in a range. */
 export type Among = { ids: bigint[] } | { low: bigint; high: bigint }

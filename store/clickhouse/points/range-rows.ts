@@ -1,7 +1,7 @@
 import type { ClickHouse } from '../connection.ts'
 import { matchesNames, possibleMetrics } from './charts.ts'
 import { selectStoredPoints } from './reads.ts'
-import { summaryTable } from './summary.ts'
+import { summaryTable } from './summaries/summary.ts'
 import { present, systemPointsTable } from './tables.ts'
 
 /** What a range is read over. Times are int64 in ms, the values of a metric are floats. */

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../connection.ts'
 import { chunksTable, unfolded } from './chunks.ts'
 import { doubleText } from './double-text.ts'
-import { describePoint, mergedSummary, type SummaryPart, summaryTable } from './summary.ts'
+import { describePoint, mergedSummary, type SummaryPart, summaryTable } from './summaries/summary.ts'
 import { pointsTable, present, storedValue, systemPointsTable } from './tables.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { ClickHouse } from '../connection.ts'
 import { chunksTable } from './chunks.ts'
-import { summaryTable } from './summary.ts'
+import { summaryTable } from './summaries/summary.ts'
 import { pointsTable } from './tables.ts'
 
 /** The size of an experiment: its number of series, and the number of points in the longest one. */

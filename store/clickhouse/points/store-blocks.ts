@@ -2,8 +2,8 @@ import type { ClickHouse } from '../connection.ts'
 import { longInsert } from '../long-inserts.ts'
 import type { Table } from '../table.ts'
 import { chunksTable } from './chunks.ts'
-import { selectSummary, selectSummaryOfChunks, summaryTable } from './summary.ts'
-import { summarizeBlocks, summaryColumns } from './summary-states.ts'
+import { summarizeBlocks, summaryColumns } from './summaries/states.ts'
+import { selectSummary, selectSummaryOfChunks, summaryTable } from './summaries/summary.ts'
 import { pointsTable } from './tables.ts'
 
 const summarized: readonly string[] = [pointsTable.name, chunksTable.name]

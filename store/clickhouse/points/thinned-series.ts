@@ -14,7 +14,7 @@ import {
   timeOf,
 } from './reads.ts'
 import { readShortSeries } from './short-series.ts'
-import { summaryTable } from './summary.ts'
+import { summaryTable } from './summaries/summary.ts'
 import { pointsTable, present, storedValue, systemPointsTable } from './tables.ts'
 
 /**

@@ -25,8 +25,12 @@ import { streamAllSeries, streamSummary } from '../../../store/clickhouse/points
 import { countPointsBySeries } from '../../../store/clickhouse/points/series-counts.ts'
 import { readShortSeries, streamSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
-import { selectSummary, selectSummaryOfChunks, summaryTable } from '../../../store/clickhouse/points/summary.ts'
-import { readSummaryValues } from '../../../store/clickhouse/points/summary-values.ts'
+import {
+  selectSummary,
+  selectSummaryOfChunks,
+  summaryTable,
+} from '../../../store/clickhouse/points/summaries/summary.ts'
+import { readSummaryValues } from '../../../store/clickhouse/points/summaries/values.ts'
 import { outputLinesTable, pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { streamThinnedSeries } from '../../../store/clickhouse/points/thinned-series.ts'
 import { readMetricWindows } from '../../../store/clickhouse/points/windows.ts'

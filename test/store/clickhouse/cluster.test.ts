@@ -19,7 +19,7 @@ import { sweepRollups } from '../../../store/clickhouse/monitoring/rollups/drop.
 import { listRollups } from '../../../store/clickhouse/monitoring/rollups/rollups.ts'
 import { listParts } from '../../../store/clickhouse/parts.ts'
 import { experimentTables } from '../../../store/clickhouse/points/chunks.ts'
-import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
+import { summaryTable } from '../../../store/clickhouse/points/summaries/summary.ts'
 import { streamTables } from '../../../store/clickhouse/tables.ts'
 import { openObjects } from '../../../store/objects/open-objects.ts'
 import { openDatabase } from '../../../store/postgres/database.ts'

@@ -5,7 +5,7 @@ import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/conne
 import { tablesNotBackedUp } from '../../../store/clickhouse/derived-tables.ts'
 import { checkClickHouse } from '../../../store/clickhouse/migrations/check.ts'
 import { migrateClickHouse, migrations } from '../../../store/clickhouse/migrations/migrate.ts'
-import { summaryViews } from '../../../store/clickhouse/points/summary.ts'
+import { summaryViews } from '../../../store/clickhouse/points/summaries/summary.ts'
 import { uniqueName } from '../../kit/service.ts'
 
 /**

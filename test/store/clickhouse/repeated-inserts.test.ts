@@ -9,7 +9,7 @@ import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/conne
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
 import { tombstonesTable } from '../../../store/clickhouse/monitoring/tables.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
-import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
+import { summaryTable } from '../../../store/clickhouse/points/summaries/summary.ts'
 import { pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
 import { aBlockOfPoints } from '../../kit/builders.ts'

@@ -6,7 +6,7 @@ import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
-import { summaryTable } from '../../../store/clickhouse/points/summary.ts'
+import { summaryTable } from '../../../store/clickhouse/points/summaries/summary.ts'
 import { pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { streamThinnedSeries } from '../../../store/clickhouse/points/thinned-series.ts'
 import { uniqueName } from '../../kit/service.ts'

@@ -1,4 +1,4 @@
-import { createDistributed, type Layout, onCluster, toEngine, toLocal } from '../cluster/layout.ts'
+import { createDistributed, type Layout, onCluster, toEngine, toLocal } from '../../cluster/layout.ts'
 import { summaryTable, summaryWords } from './summary.ts'
 
 /**

@@ -1,6 +1,6 @@
-import { createDistributed, type Layout, onCluster, toEngine, toLocal } from '../cluster/layout.ts'
-import { chunksTable } from './chunks.ts'
-import { pointsTable, present, storedValue } from './tables.ts'
+import { createDistributed, type Layout, onCluster, toEngine, toLocal } from '../../cluster/layout.ts'
+import { chunksTable } from '../chunks.ts'
+import { pointsTable, present, storedValue } from '../tables.ts'
 
 /**
  * One row per series: its minimum, its maximum, its current point, and its extent. Workers add to it with each insert, so
@@ -78,7 +78,7 @@ const withTime = `if(bitAnd(present, ${present.timestamp}) != 0, timestamp, rece
 const series = 'experiment_id, metric, context'
 
 /**
- * The views that filled the summary before workers did (`summary-states.ts`). A database that workers of an earlier version may write
+ * The views that filled the summary before workers did (`states.ts`). A database that workers of an earlier version may write
  * to keeps them for a day: what both add is the same.
  */
 export const summaryViews = [`${summaryTable}_view`, `${summaryTable}_chunks_view`] as const

@@ -1,5 +1,5 @@
-import type { ClickHouse } from '../connection.ts'
-import { seriesName } from './series-counts.ts'
+import type { ClickHouse } from '../../connection.ts'
+import { seriesName } from '../series-counts.ts'
 import { describePoint, mergedSummary, summaryTable } from './summary.ts'
 
 /** The last, the least and the greatest value of a metric. NaN is an extreme only where every value is NaN. */

@@ -1,7 +1,7 @@
-import { onCluster, systemTable } from '../cluster/layout.ts'
-import type { ClickHouse } from '../connection.ts'
-import { summarizeInWorkers } from '../migrations/0013-summaries-by-workers.ts'
-import { migrationsTable } from '../migrations/migrate.ts'
+import { onCluster, systemTable } from '../../cluster/layout.ts'
+import type { ClickHouse } from '../../connection.ts'
+import { summarizeInWorkers } from '../../migrations/0013-summaries-by-workers.ts'
+import { migrationsTable } from '../../migrations/migrate.ts'
 import { summaryViews } from './summary.ts'
 
 /** Workers of an earlier version may write for a day after the migration (docs/upgrading.md). */
