@@ -1,6 +1,5 @@
 import { Readable } from 'node:stream'
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
-import { UnreadableBlock } from './blocks/native-reader.ts'
 import { clusterReadSettings, clusterWriteSettings } from './cluster/layout.ts'
 import { longInsert } from './long-inserts.ts'
 import { firstSliceMs, paceStream, type TakeSlice } from './paced-stream.ts'
@@ -89,6 +88,23 @@ export function openClickHouse({
       ...(isBackground && inBackground),
     },
   })
+
+  async function sendBlocks(insert: string, blocks: Buffer[]) {
+    const answer = await writes.exec({
+      query: `${insert} FORMAT Native`,
+      values: Readable.from(distinct(blocks), { objectMode: false }),
+      http_headers: { 'Content-Encoding': 'zstd' },
+      clickhouse_settings: {
+        insert_deduplicate: 0,
+        wait_end_of_query: 1,
+        async_insert: 0,
+        optimize_on_insert: 0,
+      },
+    })
+    for await (const _ of answer.stream) {
+      // The answer is empty; reading it to its end gives the socket back.
+    }
+  }
 
   return {
     database,
@@ -198,21 +214,12 @@ export function openClickHouse({
      * (`optimize_on_insert`) takes half of its work for an insert of events.
      */
     async insertBlocks({ name, columns }: Table, blocks: Buffer[]) {
-      const names = columns.map((it) => it.name).join(', ')
-      const answer = await writes.exec({
-        query: `INSERT INTO ${database}.${name} (${names}) FORMAT Native`,
-        values: Readable.from(distinct(blocks), { objectMode: false }),
-        http_headers: { 'Content-Encoding': 'zstd' },
-        clickhouse_settings: {
-          insert_deduplicate: 0,
-          wait_end_of_query: 1,
-          async_insert: 0,
-          optimize_on_insert: 0,
-        },
-      })
-      for await (const _ of answer.stream) {
-        // The answer is empty; reading it to its end gives the socket back.
-      }
+      await sendBlocks(`INSERT INTO ${database}.${name} (${columns.map((it) => it.name).join(', ')})`, blocks)
+    },
+
+    /** Inserts what a query selects of such blocks, which are its `input`. */
+    async insertSelected(table: string, query: string, blocks: Buffer[]) {
+      await sendBlocks(`INSERT INTO ${database}.${table} ${query}`, blocks)
     },
 
     /**
@@ -375,6 +382,5 @@ const permanentCodes = new Set([
 
 /** True when repeating the same insert can never succeed. */
 export function isPermanent(error: unknown): boolean {
-  if (error instanceof UnreadableBlock) return true
   return error instanceof ClickHouseError && permanentCodes.has(Number(error.code))
 }

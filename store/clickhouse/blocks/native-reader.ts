@@ -17,11 +17,6 @@ export type ReadColumn = {
 
 export type Numbers = Uint8Array | Int32Array
 
-/** A block that ClickHouse may know, but this version does not. */
-export class UnreadableBlock extends Error {
-  override name = 'UnreadableBlock'
-}
-
 export type ReadBlock = { rows: number; columns: Map<string, ReadColumn> }
 
 /** @throws Error when the bytes are not whole blocks of such columns */

@@ -77,15 +77,15 @@ const toOrigin = (experimentId: bigint, { low, receivedMs, isKeyed }: Request) =
   receivedMs,
 })
 
-async function store(requests: Request[]) {
+async function store(requests: Request[], summarizedHereMax?: number) {
   const rowBlock = createNativeBlock(pointsTable)
   const chunkBlock = createNativeBlock(chunkBlocks)
   for (const it of requests) {
     pushRows(rowBlock, toOrigin(rows, it), it.batch.series)
     pushChunks(chunkBlock, toOrigin(chunks, it), it.batch.series)
   }
-  await storeBlocks(clickhouse, pointsTable, [zstdCompressSync(rowBlock.take())])
-  await storeBlocks(clickhouse, chunkBlocks, [zstdCompressSync(chunkBlock.take())])
+  await storeBlocks(clickhouse, pointsTable, [zstdCompressSync(rowBlock.take())], summarizedHereMax)
+  await storeBlocks(clickhouse, chunkBlocks, [zstdCompressSync(chunkBlock.take())], summarizedHereMax)
 }
 
 const names = ['loss', 'train_acc', 'b_c']
@@ -245,15 +245,16 @@ const requests = (isDistinct: boolean) =>
 
 async function storeAll(
   all: { series: Series[]; isRepeated: boolean; cut: number | null; isKeyed: boolean; late: number }[],
+  summarizedHereMax?: number,
 ) {
   for (const [at, it] of all.entries()) {
     const request = aRequest(toRaw(it.series, at), { low: at, receivedMs: 5_000 + it.late, isKeyed: it.isKeyed })
     if (it.cut !== null) {
       const cut = structuredClone(request.batch)
       for (const series of cut.series) series.kept = Math.min(series.kept, it.cut)
-      await store([{ ...request, batch: cut }])
+      await store([{ ...request, batch: cut }], summarizedHereMax)
     }
-    await store(it.isRepeated ? [request, request] : [request])
+    await store(it.isRepeated ? [request, request] : [request], summarizedHereMax)
   }
 }
 
@@ -417,7 +418,10 @@ async function readSummary(id: bigint, summary: string): Promise<{ rows: string;
   )
 }
 
-it('the summaries that workers make are those that ClickHouse would make of all points', async () => {
+it.each([
+  ['workers make', undefined],
+  ['ClickHouse makes of large blocks', 0],
+])('the summaries that %s are those of all stored points', async (_by, summarizedHereMax) => {
   const { database } = clickhouse
   const computed = `${selectSummary(`${database}.points`)} UNION ALL ${selectSummaryOfChunks(`${database}.point_chunks`)}`
   const special = ['NaN', 'Infinity', '-Infinity', -0, 0, -1.5, 1e-320, String(2n ** 60n)]
@@ -434,7 +438,7 @@ it('the summaries that workers make are those that ClickHouse would make of all 
       timestamps: steps.map(() => 5),
     },
   ]
-  await store([aRequest({ series: ofSpecial }, { low: 2 ** 50, isKeyed: true })])
+  await store([aRequest({ series: ofSpecial }, { low: 2 ** 50, isKeyed: true })], summarizedHereMax)
   const expectEqual = async () => {
     for (const id of [rows, chunks]) {
       const [expected, found] = await Promise.all([
@@ -453,10 +457,13 @@ it('the summaries that workers make are those that ClickHouse would make of all 
   await fc.assert(
     fc.asyncProperty(requests(false), async (all) => {
       newExperiments()
-      await storeAll(all)
+      await storeAll(all, summarizedHereMax)
       for (const [at, it] of all.entries()) {
         const request = aRequest(toRaw(it.series, at), { low: at, receivedMs: 5_000 + it.late, isKeyed: it.isKeyed })
-        await storeBlocks(clickhouse, chunkBlocks, [zstdCompressSync(takeEarlierBlock(request))])
+        const block = createNativeBlock(chunkBlocks)
+        pushChunks(block, toOrigin(chunks, request), request.batch.series)
+        const blocks = [takeEarlierBlock(request), block.take()].map((bytes) => zstdCompressSync(bytes))
+        await storeBlocks(clickhouse, chunkBlocks, blocks, summarizedHereMax)
       }
       await expectEqual()
     }),

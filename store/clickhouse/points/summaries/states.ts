@@ -1,13 +1,7 @@
-import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import { createNativeBlock } from '../../blocks/native-block.ts'
-import {
-  type Numbers,
-  type ReadBlock,
-  type ReadColumn,
-  readNativeBlocks,
-  UnreadableBlock,
-} from '../../blocks/native-reader.ts'
+import { type Numbers, type ReadBlock, type ReadColumn, readNativeBlocks } from '../../blocks/native-reader.ts'
+import { contentSize } from '../../blocks/zstd-frame.ts'
 import type { Table } from '../../table.ts'
 import { present } from '../tables.ts'
 import { summaryTable } from './summary.ts'
@@ -45,28 +39,21 @@ const summaryBlocks = {
 
 export const summaryColumns: Table = summaryBlocks
 
-const decompress = promisify(zlib.zstdDecompress)
-const compress = promisify(zlib.zstdCompress)
-
 /**
  * @param blocks of the tables of points or of chunks, in Native format and compressed with zstd
- * @throws UnreadableBlock
+ * @throws Error when this version cannot read one
  */
-export async function summarizeBlocks(blocks: Buffer[]): Promise<Buffer> {
+export function summarizeBlocks(blocks: Buffer[]): Buffer {
   const states = new States()
-  try {
-    for (const bytes of blocks) {
-      // Another thread takes longer to be asked than to decompress little.
-      const whole = bytes.length < littleBytes ? zlib.zstdDecompressSync(bytes) : await decompress(bytes)
-      for (const it of readNativeBlocks(whole)) addBlock(states, it)
-    }
-  } catch (error) {
-    throw new UnreadableBlock(`points cannot be summarized: ${(error as Error).message}`, { cause: error })
+  for (const bytes of blocks) {
+    // In one piece: to put pieces together takes as long as to decompress them.
+    const chunkSize = Math.max(leastChunkBytes, contentSize(bytes) ?? 0)
+    for (const it of readNativeBlocks(zlib.zstdDecompressSync(bytes, { chunkSize }))) addBlock(states, it)
   }
-  return await compress(states.take())
+  return zlib.zstdCompressSync(states.take())
 }
 
-const littleBytes = 16 * 1024
+const leastChunkBytes = 4 * 1024
 
 /**
  * Where each thing is among the words of a series. A low word has its highest bit turned, so that words compare as signed ones; the
