@@ -137,7 +137,7 @@ export function createCommitter<T extends Table>(settings: Settings<T>): Committ
       const bytes =
         native.length <= compressHereBytesMax
           ? zlib.zstdCompressSync(native, zstdFastest)
-          : await compress(native, zstdFastest)
+          : await compress(native, { ...zstdFastest, pledgedSrcSize: native.length })
       const queued = traced?.queue()
       await settings.producer.add({ rows, receivedMs, bytes, trace: queued?.traceparent })
       addedBytes += bytes.length

@@ -8,7 +8,10 @@ import { summarizeBlocks, summaryColumns } from './summaries/states.ts'
 import { ofSentBlocks, selectSummary, selectSummaryOfChunks, summaryTable } from './summaries/summary.ts'
 import { pointsTable } from './tables.ts'
 
-/** How ClickHouse summarizes the blocks of a table. Those of earlier versions lack the columns that it computes: all are 0 here. */
+/**
+ * How ClickHouse summarizes the blocks of a table. In those of earlier versions the columns that it computes as it stores them are
+ * 0 here: a worker summarizes these.
+ */
 const selects: Record<string, string> = {
   [pointsTable.name]: ofSentBlocks(pointsTable, selectSummary),
   [chunksTable.name]: ofSentBlocks(chunkBlocks, (blocks) => selectSummaryOfChunks(blocks, 'throwIf(count = 0) = 0')),
@@ -39,15 +42,15 @@ export async function storeBlocks(
   // While ClickHouse is busy with the points.
   const summary = sumSizes(blocks) <= summarizedHereMax ? trySummarize(blocks) : undefined
   await storing
-  if (summary) await clickhouse.insertBlocks(summaryColumns, [summary])
-  else await insertSelected()
-
-  async function insertSelected() {
-    try {
-      await clickhouse.insertSelected(summaryTable, select as string, blocks)
-    } catch (error) {
-      if (!(error instanceof ClickHouseError && error.code === thrown)) throw error
-      await clickhouse.insertBlocks(summaryColumns, [summarizeBlocks(blocks)])
+  const insert = (made: Buffer) => clickhouse.insertBlocks(summaryColumns, [made])
+  if (summary) return await insert(summary)
+  try {
+    await clickhouse.insertSelected(summaryTable, select, blocks)
+  } catch (error) {
+    if (!(error instanceof ClickHouseError && error.code === thrown)) throw error
+    for (const it of blocks) {
+      const made = trySummarize([it])
+      await (made ? insert(made) : clickhouse.insertSelected(summaryTable, select, [it]))
     }
   }
 }

@@ -25,6 +25,7 @@ import { streamAllSeries, streamSummary } from '../../../store/clickhouse/points
 import { countPointsBySeries } from '../../../store/clickhouse/points/series-counts.ts'
 import { readShortSeries, streamSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
+import { summarizeBlocks } from '../../../store/clickhouse/points/summaries/states.ts'
 import {
   selectSummary,
   selectSummaryOfChunks,
@@ -418,12 +419,28 @@ async function readSummary(id: bigint, summary: string): Promise<{ rows: string;
   )
 }
 
+/** The summaries are those that ClickHouse would make of all points that are stored. */
+async function expectSummaries() {
+  const { database } = clickhouse
+  const computed = `${selectSummary(`${database}.points`)} UNION ALL ${selectSummaryOfChunks(`${database}.point_chunks`)}`
+  for (const id of [rows, chunks]) {
+    const [expected, found] = await Promise.all([
+      readSummary(id, computed),
+      readSummary(id, `SELECT * FROM ${database}.${summaryTable}`),
+    ])
+    expect(found.length).toBeGreaterThan(0)
+    expect(found.map((it) => it.fields)).toEqual(expected.map((it) => it.fields))
+    // An upper bound.
+    for (const [at, it] of found.entries()) {
+      expect(Number(it.rows)).toBeGreaterThanOrEqual(Number(expected[at]?.rows))
+    }
+  }
+}
+
 it.each([
   ['workers make', undefined],
   ['ClickHouse makes of large blocks', 0],
 ])('the summaries that %s are those of all stored points', async (_by, summarizedHereMax) => {
-  const { database } = clickhouse
-  const computed = `${selectSummary(`${database}.points`)} UNION ALL ${selectSummaryOfChunks(`${database}.point_chunks`)}`
   const special = ['NaN', 'Infinity', '-Infinity', -0, 0, -1.5, 1e-320, String(2n ** 60n)]
   const steps = [2n ** 63n - 1n, -(2n ** 63n), 0, -1, 1, 2n ** 32n, -(2n ** 32n), 7]
   const ofSpecial = [
@@ -439,21 +456,7 @@ it.each([
     },
   ]
   await store([aRequest({ series: ofSpecial }, { low: 2 ** 50, isKeyed: true })], summarizedHereMax)
-  const expectEqual = async () => {
-    for (const id of [rows, chunks]) {
-      const [expected, found] = await Promise.all([
-        readSummary(id, computed),
-        readSummary(id, `SELECT * FROM ${database}.${summaryTable}`),
-      ])
-      expect(found.length).toBeGreaterThan(0)
-      expect(found.map((it) => it.fields)).toEqual(expected.map((it) => it.fields))
-      // An upper bound.
-      for (const [at, it] of found.entries()) {
-        expect(Number(it.rows)).toBeGreaterThanOrEqual(Number(expected[at]?.rows))
-      }
-    }
-  }
-  await expectEqual()
+  await expectSummaries()
   await fc.assert(
     fc.asyncProperty(requests(false), async (all) => {
       newExperiments()
@@ -465,10 +468,28 @@ it.each([
         const blocks = [takeEarlierBlock(request), block.take()].map((bytes) => zstdCompressSync(bytes))
         await storeBlocks(clickhouse, chunkBlocks, blocks, summarizedHereMax)
       }
-      await expectEqual()
+      await expectSummaries()
     }),
     { numRuns: Number(process.env.CHUNK_RUNS ?? 5), endOnFailure: true },
   )
+})
+
+it('blocks of a later version, which this one cannot read, are summarized by ClickHouse', async () => {
+  const request = aRequest({ series })
+  const rowBlock = createNativeBlock(pointsTable)
+  const chunkBlock = createNativeBlock(chunkBlocks)
+  pushRows(rowBlock, toOrigin(rows, request), request.batch.series)
+  pushChunks(chunkBlock, toOrigin(chunks, request), request.batch.series)
+  const later = (block: Buffer, rowCount: number) => {
+    const more = Buffer.from(block)
+    more[0] = (more[0] as number) + 1
+    return zstdCompressSync(Buffer.concat([more, Buffer.from('\x05later\x04Date'), Buffer.alloc(2 * rowCount)]))
+  }
+  const blocks = { points: later(rowBlock.take(), 10), chunks: later(chunkBlock.take(), series.length) }
+  for (const it of Object.values(blocks)) expect(() => summarizeBlocks([it])).toThrow('Date is not supported')
+  await storeBlocks(clickhouse, pointsTable, [blocks.points])
+  await storeBlocks(clickhouse, chunkBlocks, [blocks.chunks])
+  await expectSummaries()
 })
 
 it('ClickHouse computes it for blocks of an earlier version, beside those of this one', async () => {

@@ -1,8 +1,11 @@
+import { buffer } from 'node:stream/consumers'
+import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
 import { readNativeBlock } from '../../../store/clickhouse/blocks/native-slice.ts'
+import { contentSize } from '../../../store/clickhouse/blocks/zstd-frame.ts'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import type { Table } from '../../../store/clickhouse/table.ts'
 import { uniqueName } from '../../kit/service.ts'
@@ -275,4 +278,18 @@ describe('a block', () => {
       { numRuns: 15 },
     )
   })
+})
+
+it('a frame of zstd says how large it is, unless it was written piece by piece', async () => {
+  const compress = promisify(zlib.zstdCompress)
+  for (const size of [0, 1, 255, 256, 65_535, 65_536, 65_791, 65_792, 3_000_000]) {
+    const bytes = Buffer.alloc(size, 'ab')
+    expect(contentSize(zlib.zstdCompressSync(bytes))).toBe(size)
+    expect(contentSize(await compress(bytes, { pledgedSrcSize: size }))).toBe(size)
+  }
+  const stream = zlib.createZstdCompress()
+  stream.write('a')
+  stream.flush(zlib.constants.ZSTD_e_flush, () => stream.end('b'))
+  expect(contentSize(await buffer(stream))).toBeUndefined()
+  expect(contentSize(Buffer.alloc(0))).toBeUndefined()
 })
