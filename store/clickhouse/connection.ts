@@ -99,6 +99,8 @@ export function openClickHouse({
         wait_end_of_query: 1,
         async_insert: 0,
         optimize_on_insert: 0,
+        // Blocks of a later version may have more columns, and a query need not name all.
+        input_format_skip_unknown_fields: 1,
       },
     })
     for await (const _ of answer.stream) {
