@@ -93,7 +93,7 @@ export function createChartRoutes({ database, clickhouse, tenants }: Deps): Rout
           pointsMax: body.fetchFull ? undefined : thinnedPointsMax,
         }
         const hasSeries = experiments.length > 0 && metricNames.length > 0
-        if (hasSeries && body.fetchFull) refuseTooManyPoints(await countChartPoints(clickhouse, chart))
+        if (hasSeries && body.fetchFull) refuseTooManyPoints(await countChartPoints(clickhouse, chart, fullPointsMax))
         const series = hasSeries ? await streamChart(clickhouse, chart) : Readable.from([])
         return Readable.from(writeChart(experiments, series), { objectMode: false })
       },

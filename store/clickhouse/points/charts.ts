@@ -109,11 +109,15 @@ function selectThinned(rows: string): string {
     GROUP BY ${series}`
 }
 
+/** Summaries that tell of so many times the points are believed: not all of that can be repeated deliveries. */
+const repeatsMax = 4
+
 /**
- * Counts the points of all series of a chart, at a cost that does not grow with them. An upper bound: repeated deliveries
- * are counted again.
+ * Counts the points of all series of a chart, by their summaries, at a cost that does not grow with them. Those count repeated
+ * deliveries again: where it would be these that exceed the limit, the points are counted.
  */
-export async function countChartPoints(clickhouse: ClickHouse, { experiments, names }: Chart): Promise<number> {
+export async function countChartPoints(clickhouse: ClickHouse, chart: Chart, pointsMax: number): Promise<number> {
+  const { experiments, names } = chart
   const ofSystem = names.some((it) => it.includes('sys.'))
   const tables = [
     `SELECT sum(rows) AS points FROM ${clickhouse.database}.${summaryTable}
@@ -125,9 +129,16 @@ export async function countChartPoints(clickhouse: ClickHouse, { experiments, na
         ]
       : []),
   ]
-  const rows = await clickhouse.rows<{ total: string }>(
+  const params = { ids: experiments.map((it) => it.id), names }
+  const [bound] = await clickhouse.rows<{ total: string }>(
     `SELECT sum(points) AS total FROM (${tables.join(' UNION ALL ')})`,
-    { ids: experiments.map((it) => it.id), names },
+    params,
   )
-  return Number(rows[0]?.total ?? 0)
+  const total = Number(bound?.total ?? 0)
+  if (total <= pointsMax || total > pointsMax * repeatsMax) return total
+  const [exact] = await clickhouse.rows<{ total: string }>(
+    `SELECT count() AS total FROM (${selectRows(clickhouse, { ...chart, commonSteps: false, pointsMax: undefined })})`,
+    params,
+  )
+  return Number(exact?.total ?? 0)
 }

@@ -16,7 +16,7 @@ import type { Position } from '../../../store/clickhouse/live/acceptance.ts'
 import { readArrivedLines, readArrivedPoints, toPosition } from '../../../store/clickhouse/live/arrivals.ts'
 import { readChangedMetrics, readNewest } from '../../../store/clickhouse/live/changes.ts'
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
-import { streamChart } from '../../../store/clickhouse/points/charts.ts'
+import { countChartPoints, streamChart } from '../../../store/clickhouse/points/charts.ts'
 import { chunkBlocks, chunksTable } from '../../../store/clickhouse/points/chunks.ts'
 import { readHistory, readLatestPoints, readStepsOfHistory } from '../../../store/clickhouse/points/history.ts'
 import { findSeries, type Range, type RangeX } from '../../../store/clickhouse/points/range-rows.ts'
@@ -472,6 +472,19 @@ it.each([
     }),
     { numRuns: Number(process.env.CHUNK_RUNS ?? 5), endOnFailure: true },
   )
+})
+
+it('a point that came several times counts once against the limit of a full chart', async () => {
+  const request = aRequest({ series })
+  for (let time = 0; time < 3; time++) await store([request])
+  for (const id of [rows, chunks]) {
+    const experiments = [{ id, startTimeMs: 0n, hasChunks: id === chunks }]
+    const chart = { experiments, names: ['loss', 'train_acc', 'c'], commonSteps: true, pointsMax: undefined }
+    const counted = [30, 29, 10, 9].map((limit) => countChartPoints(clickhouse, chart, limit))
+    expect(await Promise.all(counted)).toEqual([30, 10, 10, 10])
+    // More than repetitions explain is not counted.
+    expect(await countChartPoints(clickhouse, chart, 7)).toBe(30)
+  }
 })
 
 it('blocks of a later version, which this one cannot read, are summarized by ClickHouse', async () => {
