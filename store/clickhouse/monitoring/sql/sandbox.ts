@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { clusterReadSettings } from '../../cluster/layout.ts'
-import { type ClickHouse, keepAlive } from '../../connection.ts'
+import { type ClickHouse, joinsAsWritten, keepAlive } from '../../connection.ts'
 import { findForbidden, findForbiddenInCondition, hasAsterisk } from './allowed.ts'
 import { SqlRefused, SqlTooLarge } from './errors.ts'
 import { sqlTokensTable, sqlViews, tokensSetting } from './views.ts'
@@ -37,6 +37,8 @@ type RunOptions = {
   /** Whether aggregates over nothing are NULL, except counts: as in standard SQL. */
   isNullForEmpty?: boolean
 }
+
+type Run = RunOptions & { models?: bigint[]; params?: Record<string, unknown>; areJoinsOurs?: boolean }
 
 export type Sandbox = ReturnType<typeof openSandbox>
 
@@ -75,7 +77,7 @@ export function openSandbox({
     readonly: '1' as const,
   }
 
-  async function run(query: string, more: RunOptions & { models?: bigint[]; params?: Record<string, unknown> } = {}) {
+  async function run(query: string, more: Run = {}) {
     const tokens = await Promise.all((more.models ?? []).map(ensureToken))
     try {
       return await clickhouse.admit(async ({ priority, isHeavy, signal }) => {
@@ -87,6 +89,7 @@ export function openSandbox({
             ...settings,
             [tokensSetting]: tokens.join(','),
             ...(more.rows !== undefined && { limit: String(more.rows) }),
+            ...(more.areJoinsOurs && joinsAsWritten),
             ...(more.isNullForEmpty && { aggregate_functions_null_for_empty: 1 }),
             ...(priority > 0 && { priority: String(priority) }),
             ...(isHeavy && { max_threads: 1 }),
@@ -175,9 +178,9 @@ export function openSandbox({
       return await run(query, { models, ...options })
     },
 
-    /** The same with rows as objects. */
+    /** Runs our own SQL on them, in which callers wrote conditions only, with rows as objects. */
     async rows<Row>(query: string, models: bigint[]): Promise<Row[]> {
-      const { columns, rows } = await run(query, { models })
+      const { columns, rows } = await run(query, { models, areJoinsOurs: true })
       return rows.map((row) => Object.fromEntries(columns.map((it, at) => [it.name, row[at]])) as Row)
     },
 
