@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { createCommitter } from '../../ingest/committer.ts'
 import { pushPoints } from '../../ingest/points/rows.ts'
 import { readNativeBlock } from '../../store/clickhouse/blocks/native-slice.ts'
+import { contentSize } from '../../store/clickhouse/blocks/zstd-frame.ts'
 import { pointsTable } from '../../store/clickhouse/points/tables.ts'
 import type { Block, QueueLoad } from '../../store/queue/queue.ts'
 import { eventually } from '../kit/eventually.ts'
@@ -66,6 +67,15 @@ describe('group commit', () => {
     await Promise.all([commit(committer, 2, 7), commit(committer, 3, 8), commit(committer, 1, 9)])
 
     expect(blocks.map((it) => [it.rows, rowsOf(it), it.receivedMs])).toEqual([[6, 6, 7]])
+  })
+
+  it('a block says how large it is before compression, which decides who summarizes it', async () => {
+    const { committer, blocks } = openCommitter({ rowsMax: 10_000 })
+    for (const rows of [1, 5_000]) await commit(committer, rows)
+    const sizes = blocks.map((it) => zlib.zstdDecompressSync(it.bytes).length)
+    expect(sizes[0]).toBeLessThan(1_000)
+    expect(sizes[1]).toBeGreaterThan(128 * 1024)
+    expect(blocks.map((it) => contentSize(it.bytes))).toEqual(sizes)
   })
 
   it('acknowledges no request before the queue has its block', async () => {

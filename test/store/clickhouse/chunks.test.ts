@@ -78,15 +78,15 @@ const toOrigin = (experimentId: bigint, { low, receivedMs, isKeyed }: Request) =
   receivedMs,
 })
 
-async function store(requests: Request[], summarizedHereMax?: number) {
+async function store(requests: Request[], summarizedHereMax?: number, through = clickhouse) {
   const rowBlock = createNativeBlock(pointsTable)
   const chunkBlock = createNativeBlock(chunkBlocks)
   for (const it of requests) {
     pushRows(rowBlock, toOrigin(rows, it), it.batch.series)
     pushChunks(chunkBlock, toOrigin(chunks, it), it.batch.series)
   }
-  await storeBlocks(clickhouse, pointsTable, [zstdCompressSync(rowBlock.take())], summarizedHereMax)
-  await storeBlocks(clickhouse, chunkBlocks, [zstdCompressSync(chunkBlock.take())], summarizedHereMax)
+  await storeBlocks(through, pointsTable, [zstdCompressSync(rowBlock.take())], summarizedHereMax)
+  await storeBlocks(through, chunkBlocks, [zstdCompressSync(chunkBlock.take())], summarizedHereMax)
 }
 
 const names = ['loss', 'train_acc', 'b_c']
@@ -472,6 +472,24 @@ it.each([
     }),
     { numRuns: Number(process.env.CHUNK_RUNS ?? 5), endOnFailure: true },
   )
+})
+
+it.each([
+  ['small batches are summarized by the worker', 1_000, 0],
+  ['large ones by ClickHouse', 40_000, 2],
+])('%s', async (_name, size, expected) => {
+  const values = Array.from({ length: size }, (_, at) => (at * 7_919) % size)
+  let byClickHouse = 0
+  const counting: ClickHouse = {
+    ...clickhouse,
+    insertSelected(...given) {
+      byClickHouse++
+      return clickhouse.insertSelected(...given)
+    },
+  }
+  await store([aRequest({ series: [{ metricName: 'loss', values, steps: values }] })], undefined, counting)
+  expect(byClickHouse).toBe(expected)
+  await expectSummaries()
 })
 
 it('a point that came several times counts once against the limit of a full chart', async () => {
