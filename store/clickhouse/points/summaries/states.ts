@@ -46,8 +46,8 @@ export const summaryColumns: Table = summaryBlocks
 export function summarizeBlocks(blocks: Buffer[]): Buffer {
   const states = new States()
   for (const bytes of blocks) {
-    // In one piece: to put pieces together takes as long as to decompress them.
-    const chunkSize = Math.max(leastChunkBytes, contentSize(bytes) ?? 0)
+    // In one piece: to put pieces together takes as long as to decompress them. Node takes another once one is full.
+    const chunkSize = Math.max(leastChunkBytes, (contentSize(bytes) ?? 0) + 1)
     for (const it of readNativeBlocks(zlib.zstdDecompressSync(bytes, { chunkSize }))) addBlock(states, it)
   }
   return zlib.zstdCompressSync(states.take())
