@@ -56,7 +56,8 @@ export function pushExtent(columns: NativeBlock<typeof chunkBlocks>['columns'], 
   columns.greatest.push(whenSummed(ofValues.greatestAt))
   columns.first_value.push(whenSummed(0))
   columns.last_value.push(whenSummed(values.length - 1))
-  columns.total.push(isSummed ? values.reduce((sum, it) => sum + it, 0) : 0)
+  // ClickHouse begins with the first one, so the sum of -0 is -0.
+  columns.total.push(isSummed ? values.reduce((sum, it) => sum + it) : 0)
 }
 
 const uint32Size = 2 ** 32

@@ -17,7 +17,7 @@ import { readArrivedLines, readArrivedPoints, toPosition } from '../../../store/
 import { readChangedMetrics, readNewest } from '../../../store/clickhouse/live/changes.ts'
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
 import { countChartPoints, streamChart } from '../../../store/clickhouse/points/charts.ts'
-import { chunkBlocks, chunksTable } from '../../../store/clickhouse/points/chunks.ts'
+import { chunkBlocks, chunksTable, summedLeast } from '../../../store/clickhouse/points/chunks.ts'
 import { readHistory, readLatestPoints, readStepsOfHistory } from '../../../store/clickhouse/points/history.ts'
 import { findSeries, type Range, type RangeX } from '../../../store/clickhouse/points/range-rows.ts'
 import { findExtent, readRanges } from '../../../store/clickhouse/points/ranges.ts'
@@ -399,7 +399,16 @@ it('a block says of a chunk what ClickHouse would compute', async () => {
     ['NaN', 'NaN'],
     [-1, -2, -1],
   ]
-  await store([aRequest({ series: values.map((it, at) => ({ metricName: `m${at}`, values: it })) })])
+  // With sums, which are those of what a limit left of them, too.
+  const long = [...values, [-0], [-0, -0], [0.1, 0.2]].map((it) => [...it, ...Array(summedLeast).fill(0.3)])
+  const left = [...values.map((it) => it.length), 1, 2, summedLeast]
+  const request = aRequest({ series: [...values, ...long].map((it, at) => ({ metricName: `m${at}`, values: it })) })
+  for (const [at, it] of left.entries()) {
+    const series = request.batch.series[values.length + at]
+    if (series) series.kept = it
+  }
+  await store([request])
+  expect(await findWrong()).toEqual([])
   await fc.assert(
     fc.asyncProperty(requests(false), async (all) => {
       await storeAll(all)
