@@ -66,3 +66,14 @@ it.each([false, true])(
     }
   },
 )
+
+it('ClickHouse does not swap the sides of our joins', async () => {
+  const clickhouse = openClickHouse({ url: storesWith('postgres').clickhouseUrl })
+  const asked = "SELECT getSetting('query_plan_join_swap_table') AS swaps"
+  try {
+    expect(await clickhouse.rows(asked)).toEqual([{ swaps: false }])
+    expect(await text(await clickhouse.stream(`${asked} FORMAT TSV`))).toBe('false\n')
+  } finally {
+    await clickhouse.close()
+  }
+})

@@ -149,6 +149,12 @@ describe.skipIf(inject('stores').clickhouseSqlUrl === undefined)('SQL of callers
     expect(functions.filter((it) => allowedFunctions.has(it.name.toLowerCase()))).toEqual([])
   })
 
+  it('ClickHouse may swap the sides of the joins of callers, and not of ours', async () => {
+    const asked = "SELECT getSetting('query_plan_join_swap_table') AS swaps"
+    expect(await sandbox.rows(asked, [])).toEqual([{ swaps: false }])
+    expect((await sandbox.table(asked, [])).rows).toEqual([['auto']])
+  })
+
   it('void events are in no row, and their labels are not counted', async () => {
     const stores = storesWith('postgres')
     const { workspaceName } = await createUser(stores)
