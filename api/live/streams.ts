@@ -44,8 +44,9 @@ const pausePerPoll = 3
 const moreEveryMs = 100
 /** An experiment without activity for this long is polled this rarely: a poll reads all of it. */
 const idleAfterMs = 15_000
-/** The limit of one poll over all readers. */
+/** The limits of one poll over all readers. */
 const rowsMax = 20_000
+const lineBytesMax = 8 * 1024 ** 2
 /** Requests with an `Idempotency-Key` may be repeated: this many of their rows are remembered for each reader. */
 const repeatableMax = 20_000
 
@@ -64,6 +65,8 @@ export function createLiveStreams(settings: Settings) {
   const { database, clickhouse, oldestAddedMs, onError } = settings
   const { streamsMax, heartbeatMs, outside, everyMs = everyMsDefault } = settings
   const watermark = createWatermark(oldestAddedMs)
+  /** How many lines the last look read, if it left some for their length. */
+  let lastRead: number | undefined
   const readers = createReaders<Reader>({ streamsMax, heartbeatMs, poll: look, outside })
 
   async function look(): Promise<number> {
@@ -88,17 +91,19 @@ export function createLiveStreams(settings: Settings) {
     const each = Math.ceil(rowsMax / Math.max(1, busy.length))
     const watch = (kind: keyof LivePosition) =>
       busy.map(({ experimentId, position }) => ({ experimentId, after: position[kind] }))
-    const [points, lines] = await Promise.all([
+    const ofLines = { untilMs: untilMs.lines ?? 0, rowsMax: each, bytesMax: lineBytesMax, lastRead }
+    const [points, { lines, cut }] = await Promise.all([
       readArrivedPoints(clickhouse, watch('points'), { untilMs: untilMs.points ?? 0, rowsMax: each }),
-      readArrivedLines(clickhouse, watch('lines'), { untilMs: untilMs.lines ?? 0, rowsMax: each }),
+      readArrivedLines(clickhouse, watch('lines'), ofLines),
     ])
+    lastRead = cut.size > 0 ? lines.length : undefined
     const [pointsOf, linesOf] = [Map.groupBy(points, (it) => it.watch), Map.groupBy(lines, (it) => it.watch)]
     let hasMore = false
     busy.forEach((it, at) => {
       const [newPoints, newLines] = [pointsOf.get(at) ?? [], linesOf.get(at) ?? []]
       sendPoints(it, newPoints)
       sendLines(it, newLines)
-      const isPart = newPoints.length === each || newLines.length === each
+      const isPart = newPoints.length === each || newLines.length === each || cut.has(at)
       it.polledAtMs = isPart ? 0 : nowMs
       hasMore ||= isPart
     })

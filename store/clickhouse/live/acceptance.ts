@@ -6,6 +6,14 @@ import { compare } from '../../../runtime/compare.ts'
  */
 export type Position = { receivedMs: bigint; high: bigint; low: bigint; place: bigint }
 
+/** Behind all that there is. */
+export const endOfTime: Position = {
+  receivedMs: 2n ** 63n - 1n,
+  high: 2n ** 64n - 1n,
+  low: 2n ** 64n - 1n,
+  place: 2n ** 32n - 1n,
+}
+
 /** A row's place in that order. */
 export type Place = { received: bigint; requestHigh: bigint; requestLow: bigint; place: number }
 
@@ -14,8 +22,11 @@ export type Place = { received: bigint; requestHigh: bigint; requestLow: bigint;
  * ClickHouse takes four times as long to analyze a query that does it (measured: 60 instead of 17 ms of CPU, every second).
  */
 export const fewPoints = 5_000
-/** They may be long. */
 export const fewLines = 1_000
+/** A line may have a million characters: a thousand of those do not fit into the memory of a process. */
+export const shortLineBytes = 8 * 1024
+/** So many of each experiment are looked at where a line is longer, and twice as many as were read where that was less. */
+export const longLinesMax = 16
 
 export const toPlace = ({ receivedMs, high, low, place }: Position): Place => ({
   received: receivedMs,

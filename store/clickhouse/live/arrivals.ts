@@ -5,7 +5,18 @@ import { doubleText, toDoubleText } from '../points/double-text.ts'
 import { timeOf, whenPresent } from '../points/reads.ts'
 import { readStoredPoints, type StoredPoint } from '../points/stored-points.ts'
 import { outputLinesTable, pointsTable, present, storedValue } from '../points/tables.ts'
-import { comparePlaces, fewLines, fewPoints, type Place, type Position, toDistinct, toPlace } from './acceptance.ts'
+import {
+  comparePlaces,
+  endOfTime,
+  fewLines,
+  fewPoints,
+  longLinesMax,
+  type Place,
+  type Position,
+  shortLineBytes,
+  toDistinct,
+  toPlace,
+} from './acceptance.ts'
 
 /** Reads the rows accepted after a position, in the order of acceptance. */
 
@@ -60,41 +71,124 @@ export async function readArrivedPoints(clickhouse: ClickHouse, watches: Watch[]
   })
 }
 
-/** The next lines of output of every watch, in the same way. */
-export async function readArrivedLines(clickhouse: ClickHouse, watches: Watch[], part: Part): Promise<ArrivedLine[]> {
-  if (watches.length === 0) return []
-  const rows: Rows = {
-    table: outputLinesTable.name,
-    identity: 'offset, timestamp, line, context, stderr, present',
-    fields: `line, context, stderr, ${timeOf} AS time, ${whenPresent(present.offset, 'offset')} AS offset`,
-  }
-  const few = await clickhouse.rows<StoredLine>(
-    `SELECT experiment_id, received, request_hi, request_lo, place, ${rows.identity}
-     FROM ${clickhouse.database}.${rows.table} PREWHERE ${isLate} LIMIT {most:UInt32} SETTINGS max_threads = 1`,
+/**
+ * The next lines of output of every watch, in the same way, of `bytesMax` bytes for all watches together: each has its share, and at
+ * least one line. `cut` has the watches with more lines than were read for that.
+ */
+export async function readArrivedLines(
+  clickhouse: ClickHouse,
+  watches: Watch[],
+  part: LinesPart,
+): Promise<{ lines: ArrivedLine[]; cut: ReadonlySet<number> }> {
+  if (watches.length === 0) return { lines: [], cut: new Set() }
+  const found = part.lastRead === undefined ? await readFewLines(clickhouse, watches, part) : undefined
+  if (found?.few) return { lines: found.few, cut: new Set() }
+  const isShort = found && !found.hasLong
+  const next = isShort ? undefined : await findNext(clickhouse, watches, part)
+  const inPart = next ? { ...part, untilMs: next.untilMs } : part
+  const { ends, cut } = await findEnds(clickhouse, watches, inPart, next?.ends)
+  const read = await readArrived<ArrivedLine>(clickhouse, watches, inPart, { ...lines, ends })
+  return { lines: read, cut: next ? cut.union(next.cut) : cut }
+}
+
+type LinesPart = Part & {
+  /** Of the lines of all watches together. */
+  bytesMax: number
+  /** How many lines were read last time, if some watch was cut then. */
+  lastRead?: number | undefined
+}
+
+const ofLine = 'offset, timestamp, context, stderr, present'
+const lines = {
+  table: outputLinesTable.name,
+  identity: `${ofLine}, line`,
+  fields: `line, context, stderr, ${timeOf} AS time, ${whenPresent(present.offset, 'offset')} AS offset`,
+} satisfies Rows
+
+type FewLines = { few: ArrivedLine[] } | { few: undefined; hasLong: boolean }
+
+async function readFewLines(clickhouse: ClickHouse, watches: Watch[], part: LinesPart): Promise<FewLines> {
+  const isLong = `length(line) > ${shortLineBytes}`
+  const found = await clickhouse.rows<StoredLine>(
+    `SELECT experiment_id, received, request_hi, request_lo, place, ${ofLine}, if(${isLong}, '', line) AS text, ${isLong} AS is_long
+     FROM ${clickhouse.database}.${lines.table} PREWHERE ${isLate} LIMIT {most:UInt32} SETTINGS max_threads = 1`,
     { ...toLate(watches, part), most: fewLines + 1 },
   )
-  if (few.length > fewLines) return await readArrived<ArrivedLine>(clickhouse, watches, part, rows)
-  const lines = few.map(({ experiment_id, received, request_hi, request_lo, ...it }) => ({
+  const hasLong = found.some((it) => it.is_long === 1)
+  const bytes = found.reduce((sum, it) => sum + Buffer.byteLength(it.text), 0)
+  if (hasLong || found.length > fewLines || bytes > part.bytesMax / watches.length) return { few: undefined, hasLong }
+  const few = found.map(({ experiment_id, received, request_hi, request_lo, ...it }) => ({
     ...it,
     experimentId: BigInt(experiment_id),
     received: BigInt(received),
     requestHigh: BigInt(request_hi),
     requestLow: BigInt(request_lo),
   }))
-  return share(lines, watches, part, ({ line, context, stderr, timestamp, offset, present: bits, received }) => ({
-    line,
-    context,
-    stderr,
-    time: bits & present.timestamp ? timestamp : String(received),
-    offset: bits & present.offset ? offset : null,
-  }))
+  return {
+    few: share(few, watches, part, ({ text, context, stderr, timestamp, offset, present: bits, received }) => ({
+      line: text,
+      context,
+      stderr,
+      time: bits & present.timestamp ? timestamp : String(received),
+      offset: bits & present.offset ? offset : null,
+    })),
+  }
+}
+
+/**
+ * Where the next few lines of each watch end, found without reading their texts: gigabytes may wait to be read, and who reads them in
+ * parts must not read all of them for each part.
+ */
+async function findNext(clickhouse: ClickHouse, watches: Watch[], part: LinesPart) {
+  const rowsMax = Math.min(part.rowsMax, Math.max(longLinesMax, 2 * (part.lastRead ?? 0)))
+  const rows = await readArrived<Arrived>(
+    clickhouse,
+    watches,
+    { ...part, rowsMax },
+    { ...lines, identity: ofLine, fields: 'present' },
+  )
+  const ofWatch = Map.groupBy(rows, (it) => it.watch)
+  const ends = watches.map(({ after }, watch) => {
+    const last = ofWatch.get(watch)?.at(-1)
+    return last ? toPosition(last) : after
+  })
+  const cut = new Set(watches.keys().filter((watch) => ofWatch.get(watch)?.length === rowsMax))
+  const lastMs = rows.reduce((last, it) => Math.max(last, Number(it.received)), 0)
+  return { ends, cut, untilMs: lastMs }
+}
+
+/** Until where each watch may read for its share of bytes, and which of them have more. */
+async function findEnds(clickhouse: ClickHouse, watches: Watch[], part: LinesPart, before?: Position[]) {
+  const bytesEach = part.bytesMax / watches.length
+  const sized = await readArrived<Arrived & { bytes: string }>(clickhouse, watches, part, {
+    ...lines,
+    fields: 'length(line) AS bytes',
+    ends: before,
+  })
+  const ends = watches.map((it) => it.after)
+  const read = watches.map(() => 0)
+  const cut = new Set<number>()
+  for (const row of sized) {
+    const { watch } = row
+    if (cut.has(watch)) continue
+    const bytes = (read[watch] as number) + Number(row.bytes)
+    if (read[watch] !== 0 && bytes > bytesEach) {
+      cut.add(watch)
+      continue
+    }
+    // An empty line is read, too.
+    read[watch] = Math.max(bytes, 1)
+    ends[watch] = toPosition(row)
+  }
+  return { ends, cut }
 }
 
 type StoredLine = Omit<Arrived, 'watch'> & {
   experiment_id: string
   offset: string
   timestamp: string
-  line: string
+  text: string
+  is_long: number
   context: string
   stderr: number
   present: number
@@ -142,14 +236,21 @@ const toLate = (watches: Watch[], { untilMs }: Part) => ({
   until: untilMs,
 })
 
-type Rows = { table: string; chunks?: string; identity: string; fields: string }
+type Rows = {
+  table: string
+  chunks?: string
+  identity: string
+  fields: string
+  /** The last position that each watch reads; all that there is without. */
+  ends?: Position[] | undefined
+}
 
 /** Without `FINAL`, which would read the whole experiment: repeated deliveries have the same position and are read once. */
 async function readArrived<Row>(
   clickhouse: ClickHouse,
   watches: Watch[],
   part: Part,
-  { table, chunks, identity, fields }: Rows,
+  { table, chunks, identity, fields, ends = watches.map(() => endOfTime) }: Rows,
 ): Promise<Row[]> {
   const after = watches.map((it) => it.after)
   const columns = `experiment_id, received, request_hi, request_lo, place, ${identity}`
@@ -161,22 +262,30 @@ async function readArrived<Row>(
        SELECT DISTINCT ${columns} FROM (
          SELECT ${columns} FROM ${database}.${table} WHERE ${isLate} ${chunks === undefined ? '' : ofChunks})) AS row
      INNER JOIN (
-       SELECT w.1 AS watch, w.2 AS watched_id, w.3 AS after_received, w.4 AS after_hi, w.5 AS after_lo, w.6 AS after_place
+       SELECT w.1 AS watch, w.2 AS watched_id, (w.3, w.4, w.5, w.6) AS read_to, (w.7, w.8, w.9, w.10) AS read_until
        FROM (SELECT arrayJoin(arrayZip(range(toUInt32(length({ids:Array(UInt64)}))), {ids:Array(UInt64)},
-         {received:Array(Int64)}, {high:Array(UInt64)}, {low:Array(UInt64)}, {place:Array(UInt32)})) AS w)) AS watches
+         ${positionsOf('after')}, ${positionsOf('end')})) AS w)) AS watches
      ON row.experiment_id = watches.watched_id
-     WHERE (received, request_hi, request_lo, place) > (after_received, after_hi, after_lo, after_place)
+     WHERE (received, request_hi, request_lo, place) > read_to AND (received, request_hi, request_lo, place) <= read_until
      ORDER BY watch, received, request_hi, request_lo, place LIMIT {rowsMax:UInt32} BY watch`,
     {
       ...toLate(watches, part),
-      received: after.map((it) => it.receivedMs),
-      high: after.map((it) => it.high),
-      low: after.map((it) => it.low),
-      place: after.map((it) => it.place),
+      ...toParams('after', after),
+      ...toParams('end', ends),
       rowsMax: part.rowsMax,
     },
   )
 }
+
+const positionsOf = (name: string) =>
+  `{${name}Received:Array(Int64)}, {${name}High:Array(UInt64)}, {${name}Low:Array(UInt64)}, {${name}Place:Array(UInt32)}`
+
+const toParams = (name: string, positions: Position[]) => ({
+  [`${name}Received`]: positions.map((it) => it.receivedMs),
+  [`${name}High`]: positions.map((it) => it.high),
+  [`${name}Low`]: positions.map((it) => it.low),
+  [`${name}Place`]: positions.map((it) => it.place),
+})
 
 export function toPosition(row: Arrived): Position {
   return {

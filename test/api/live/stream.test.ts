@@ -133,6 +133,27 @@ describe('the stream of an experiment', () => {
     expect(stream.states()).toHaveLength(2)
   })
 
+  it('has long lines in parts, which leave other readers their turn', async () => {
+    const [experimentKey, other] = [await client.createExperiment(), await client.createExperiment()]
+    await logLine(experimentKey, 'before')
+    const first = await open(experimentKey)
+    await logLine(experimentKey, 'the first')
+    await eventually(() => expect(first.lines()).toEqual(['the first']))
+    first.close()
+    const sent = Array.from({ length: 12 }, (_, at) => `${at} of many`.padEnd(1_000_000, 'x'))
+    for (const it of sent) await logLine(experimentKey, it)
+
+    const [stream, beside] = [await open(experimentKey, { lastId: first.lastId() }), await open(other)]
+    await logLine(other, 'beside')
+    await eventually(() => {
+      expect(beside.lines()).toEqual(['beside'])
+      expect(stream.lines().map((it) => String(it).slice(0, 12))).toEqual(sent.map((it) => it.slice(0, 12)))
+    })
+    expect(stream.lines().map((it) => String(it).length)).toEqual(sent.map((it) => it.length))
+    const sizes = stream.events.filter((it) => it.event === 'output').map((it) => (it.data.outputLines as []).length)
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(8)
+  })
+
   it('goes on after the last event that a reader had, with nothing missing and nothing twice, also to another process', async () => {
     const other = await openTestService({ intervals, roles: new Set(['api']) })
     closers.push(other.close)

@@ -301,26 +301,35 @@ it('arrived points are the same and in the same order, put in order here or by C
   }
 })
 
-it('arrived lines are the same and in the same order, put in order here or by ClickHouse', async () => {
+/** Lines of an experiment, a request of them after the other; every fifth request is delivered twice. */
+async function storeLines(experimentId: bigint, requests: string[][]) {
   const block = createNativeBlock(outputLinesTable)
-  for (let at = 0; at < 15; at++) {
-    const outputLines = Array.from({ length: 100 }, (_, place) => ({
-      output: `${at} ${place} "ü"\n`,
+  requests.forEach((texts, at) => {
+    const outputLines = texts.map((output, place) => ({
+      output,
       stderr: place % 2 === 0,
       offset: place % 3 > 0 ? at * 100 + place : undefined,
       localTimestamp: place % 5 > 0 ? 10_000 + place : undefined,
     }))
-    const origin = toOrigin(
-      rows,
-      aRequest({ metrics: [] }, { low: 1_000 - at, receivedMs: 5_000 + Math.floor(at / 2) }),
-    )
-    // Every fifth is delivered twice.
+    const request = aRequest({ metrics: [] }, { low: 1_000 - at, receivedMs: 5_000 + Math.floor(at / 2) })
+    const origin = toOrigin(experimentId, request)
     for (let time = 0; time < (at % 5 === 0 ? 2 : 1); time++)
       pushLines(block, origin, { outputLines, experimentKey: 'x', context: 'train', runContext: undefined })
-  }
+  })
   await clickhouse.insertBlocks(outputLinesTable, [zstdCompressSync(block.take())])
+}
+
+const readLinesAfter = async (watches: Parameters<typeof readArrivedLines>[1], part: object = {}) =>
+  await readArrivedLines(clickhouse, watches, { untilMs: 6_000, rowsMax: 10_000, bytesMax: 1e9, ...part })
+
+it('arrived lines are the same and in the same order, put in order here or by ClickHouse', async () => {
+  const places = Array.from({ length: 100 }, (_, place) => place)
+  await storeLines(
+    rows,
+    Array.from({ length: 15 }, (_, at) => places.map((place) => `${at} ${place} "ü"\n`)),
+  )
   const read = async (after: Position, rowsMax: number) =>
-    await readArrivedLines(clickhouse, [{ experimentId: rows, after }], { untilMs: 6_000, rowsMax })
+    (await readLinesAfter([{ experimentId: rows, after }], { rowsMax })).lines
   const all = await read(start, 10_000)
   expect(all).toHaveLength(1_500)
   const paged: typeof all = []
@@ -331,6 +340,46 @@ it('arrived lines are the same and in the same order, put in order here or by Cl
   }
   expect(paged).toEqual(all)
 })
+
+it('arrived lines are read in parts of so many bytes, each of one line at least', async () => {
+  // Of all requests together: few short lines, many of them, and long ones, the first of them longer than a part.
+  const sizes = [[30_000], Array(5).fill(9_000), Array(1_050).fill(10), [0, 0, 20_000, 0, 7_000]]
+  const texts = sizes.map((its, at) => its.map((size: number, place: number) => `${at} ${place}`.padEnd(size, 'ü')))
+  await storeLines(rows, texts)
+  await storeLines(
+    chunks,
+    texts.map((its) => its.slice(0, 2)),
+  )
+  const bytesOf = (found: { line: string }[]) => found.reduce((sum, it) => sum + Buffer.byteLength(it.line), 0)
+  async function readAll(experimentIds: bigint[], bytesMax: number): Promise<string[][]> {
+    const watches = experimentIds.map((experimentId) => ({ experimentId, after: start }))
+    const found: string[][] = watches.map(() => [])
+    let lastRead: number | undefined
+    for (;;) {
+      const { lines, cut } = await readLinesAfter(watches, { bytesMax, lastRead })
+      lastRead = cut.size > 0 ? lines.length : undefined
+      watches.forEach((watch, at) => {
+        const its = lines.filter((it) => it.watch === at)
+        if (its.length > 1) expect(bytesOf(its)).toBeLessThanOrEqual(bytesMax / watches.length)
+        if (cut.has(at)) expect(its.length).toBeGreaterThan(0)
+        found[at]?.push(...its.map((it) => it.line))
+        if (its.length > 0) watch.after = toPosition(its.at(-1) as (typeof its)[0])
+      })
+      if (cut.size === 0) return found
+    }
+  }
+  for (const bytesMax of [20_000, 1e9]) {
+    expect(await readAll([rows, chunks], bytesMax)).toEqual([
+      inOrder(texts),
+      inOrder(texts.map((its) => its.slice(0, 2))),
+    ])
+  }
+  expect(await readAll([chunks], 1)).toEqual([inOrder(texts.map((its) => its.slice(0, 2)))])
+})
+
+/** Requests that were accepted in the same millisecond are in the order of their ids: the later ones have lower ones here. */
+const inOrder = ([first = [], second = [], third = [], fourth = []]: string[][]) =>
+  [second, first, fourth, third].flat()
 
 it('changed metrics are the same, counted here or by ClickHouse', async () => {
   await store(manyRequests.flatMap((it, at) => (at % 5 === 0 ? [it, it] : [it])))
