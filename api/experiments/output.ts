@@ -58,7 +58,7 @@ export function createOutputRoutes({ clickhouse, access }: Deps): Route[] {
         experimentKey,
         from: optional(integerBetween(0, Number.MAX_SAFE_INTEGER)).describe('the number of a line'),
         direction: optional(z.enum(['forward', 'backward'], 'must be forward or backward')),
-        limit: optional(integerBetween(1, limitMax)).describe(`lines; default ${limitDefault}`),
+        limit: optional(integerBetween(1, limitMax)).describe(`lines, fewer of long ones; default ${limitDefault}`),
         skip: optional(integerBetween(0, Number.MAX_SAFE_INTEGER)).describe('lines that are passed over first'),
         search: optional(searchField),
         stderr: stderrField,

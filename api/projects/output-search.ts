@@ -18,6 +18,8 @@ const linesMax = 100
 const runsAtOnce = 1_000
 /** A page looks at so many, and says how many it was: a search without a hit ends too. */
 const lookedAtMax = 10_000
+/** A page ends with the run whose lines exceed this: each of them may have a million. */
+const charactersMax = 16 * 1024 ** 2
 
 type Deps = { reads: Queries; clickhouse: ClickHouse; access: Access }
 
@@ -36,8 +38,8 @@ export function createOutputSearchRoutes({ reads, clickhouse, access }: Deps): R
         search: searchField,
         stderr: stderrField,
         archived: optional(flag).describe('true: the archived ones only'),
-        size: optional(integerBetween(1, runsMax)).describe(`runs; default ${runsDefault}`),
-        linesPerRun: optional(integerBetween(1, linesMax)).describe(`default ${linesDefault}`),
+        size: optional(integerBetween(1, runsMax)).describe(`runs, fewer with long lines; default ${runsDefault}`),
+        linesPerRun: optional(integerBetween(1, linesMax)).describe(`fewer of long ones; default ${linesDefault}`),
         cursor: optional(text(200, 1)).describe('the nextCursor of the page before'),
       }),
       answer: z.object({
@@ -62,6 +64,8 @@ export function createOutputSearchRoutes({ reads, clickhouse, access }: Deps): R
         const found = []
         let after = body.cursor === undefined ? undefined : parseCursor(body.cursor)
         let searched = 0
+        let characters = 0
+        const isFull = () => found.length === size || characters >= charactersMax
         for (;;) {
           const limit = { after, limit: runsAtOnce }
           const { runs, total } = await listNewestRuns(reads, projectId, archived, limit)
@@ -75,11 +79,12 @@ export function createOutputSearchRoutes({ reads, clickhouse, access }: Deps): R
             if (it.found === 0) continue
             const lines = it.lines.map(toLineAnswer)
             found.push({ experimentKey: run.key, name: run.name, found: it.found, lines })
-            if (found.length === size) break
+            characters += lines.reduce((sum, { output }) => sum + output.length, 0)
+            if (isFull()) break
           }
           const isLast = runs.length < runsAtOnce && runs.at(-1)?.id === (after?.id ?? runs.at(-1)?.id)
           if (isLast) return { runs: found, total, searched }
-          if (found.length === size || searched >= lookedAtMax) {
+          if (isFull() || searched >= lookedAtMax) {
             return { runs: found, total, searched, nextCursor: toCursor(after as RunPlace) }
           }
         }

@@ -15,8 +15,8 @@ export type OutputLine = {
 /** Lines that have a text, or those of stderr; undefined: all. */
 export type LineFilter = { search?: string; stderr?: true }
 
-/** `found`: how many of all lines pass the filter. */
-export type Lines = { lines: OutputLine[]; total: number; found: number }
+/** `found`: how many of all lines pass the filter; `nextFrom`: null when there are no more lines. */
+type Lines = { lines: OutputLine[]; total: number; found: number; nextFrom: number | null }
 
 export type FoundOutput = {
   runs: { experimentKey: string; name: string; found: number; lines: OutputLine[] }[]
@@ -33,8 +33,24 @@ const liveRangeMs = 10_000
 
 type Range = { skip?: number; limit: number; direction?: 'backward' }
 
-export const readLines = (experimentKey: string, filter: LineFilter, range: Range, signal?: AbortSignal) =>
+const readPage = (experimentKey: string, filter: LineFilter, range: Range, signal?: AbortSignal) =>
   read<Lines>('/experiment/output/lines', { experimentKey, ...filter, ...range }, { signal })
+
+/** The lines that pass the filter, from one place among them on. Long ones come in several pages. */
+export async function readLines(
+  experimentKey: string,
+  filter: LineFilter,
+  { skip = 0, limit }: { skip?: number; limit: number },
+  signal?: AbortSignal,
+): Promise<OutputLine[]> {
+  const lines: OutputLine[] = []
+  for (;;) {
+    const rest = { skip: skip + lines.length, limit: limit - lines.length }
+    const page = await readPage(experimentKey, filter, rest, signal)
+    lines.push(...page.lines)
+    if (page.nextFrom === null || lines.length >= limit) return lines
+  }
+}
 
 /** How many lines there are, and the last of them. */
 export const lineCount = (experimentKey: string, filter: LineFilter, isRunning: boolean) =>
@@ -42,7 +58,7 @@ export const lineCount = (experimentKey: string, filter: LineFilter, isRunning: 
     queryKey: ['run', experimentKey, 'line count', filter],
     queryFn: async ({ signal }) => {
       const beganAt = performance.now()
-      const { total, found } = await readLines(experimentKey, filter, { limit: 1, direction: 'backward' }, signal)
+      const { total, found } = await readPage(experimentKey, filter, { limit: 1, direction: 'backward' }, signal)
       return { total, found, tookMs: performance.now() - beganAt }
     },
     placeholderData: keepPreviousData,
@@ -50,11 +66,11 @@ export const lineCount = (experimentKey: string, filter: LineFilter, isRunning: 
       isRunning ? Math.max(isLive() ? toldMs : liveMs, pausePerRead * (state.data?.tookMs ?? 0)) : false,
   })
 
-/** The lines that pass the filter, from one place among them on. */
+/** See `readLines`. */
 export const lineRange = (experimentKey: string, filter: LineFilter, skip: number, limit: number, isRunning: boolean) =>
   queryOptions({
     queryKey: lineRangeKey(experimentKey, filter, skip),
-    queryFn: async ({ signal }) => (await readLines(experimentKey, filter, { skip, limit }, signal)).lines,
+    queryFn: ({ signal }) => readLines(experimentKey, filter, { skip, limit }, signal),
     staleTime: isRunning ? liveRangeMs : Number.POSITIVE_INFINITY,
   })
 

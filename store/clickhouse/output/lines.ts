@@ -22,9 +22,16 @@ export type LineFilter = {
 /** Forward: the line `from` and those after it. Backward: those before it. The first `skip` of them are passed over. */
 type Range = { from?: number | undefined; isBackward: boolean; skip: number; limit: number }
 
-type Row = { number: string; output: string; stderr: number; time: string; context: string }
+/** A line may have a million characters, and thousands of them would not fit into a page. */
+const pageBytesMax = 16 * 1024 ** 2
 
-/** @returns lines in ascending order, how many there are, how many pass the filter, and whether more lie behind the range */
+type Row = { number: string; output: string; stderr: number; time: string; context: string; onPage: string }
+
+/**
+ * Lines of `pageBytesMax` bytes at most, or one: a page of long ones has fewer than `limit`.
+ *
+ * @returns lines in ascending order, how many there are, how many pass the filter, and whether more lie behind these
+ */
 export async function readLines(
   clickhouse: ClickHouse,
   experimentId: bigint,
@@ -45,19 +52,35 @@ export async function readLines(
   if (isWhole && !isFiltered) {
     const first = Math.max(isBackward ? most - skip - limit : Math.min(least + skip, most), 0)
     const end = Math.max(isBackward ? most - skip : Math.min(first + limit, most), first)
-    const rows = end === first ? [] : await clickhouse.rows<Row>(wholeRange(table, { first, end, total }), params)
-    return { lines: rows.map(toLine), total, found: total, hasMore: isBackward ? first > 0 : end < most }
+    const range = wholeRange(table, { first, end, total })
+    const rows = end === first ? [] : await clickhouse.rows<Row>(withinBytes(range, isBackward), params)
+    const hasMore = rows.length < end - first || (isBackward ? first > 0 : end < most)
+    return { lines: toLines(rows, isBackward), total, found: total, hasMore }
   }
   const lines = isWhole ? wholeLines(table, filter) : joinedLines(table, filter)
-  const rows = await clickhouse.rows<Row & { found: string }>(
-    `SELECT * FROM (SELECT *, count() OVER () AS found FROM (${lines}))
-     WHERE number >= {least:UInt64} AND number < {most:UInt64}
-     ORDER BY number ${isBackward ? 'DESC' : 'ASC'} LIMIT {skip:UInt64}, {rows:UInt64}`,
-    { ...params, least, most, skip, rows: limit + 1 },
-  )
+  const range = `SELECT * FROM (SELECT *, count() OVER () AS found FROM (${lines}))
+    WHERE number >= {least:UInt64} AND number < {most:UInt64}
+    ORDER BY number ${isBackward ? 'DESC' : 'ASC'} LIMIT {skip:UInt64}, {rows:UInt64}`
+  const rows = await clickhouse.rows<Row & { found: string }>(withinBytes(range, isBackward), {
+    ...params,
+    least,
+    most,
+    skip,
+    rows: limit + 1,
+  })
   const found = rows[0] ? Number(rows[0].found) : isFiltered ? await count(lines) : total
-  const page = rows.slice(0, limit).map(toLine)
-  return { lines: isBackward ? page.reverse() : page, total, found, hasMore: rows.length > limit }
+  const page = rows.slice(0, limit)
+  return { lines: toLines(page, isBackward), total, found, hasMore: Number(rows[0]?.onPage ?? 0) > page.length }
+}
+
+/** Of the lines of a page those whose texts are not too long together, beginning where it begins; always the first one. */
+function withinBytes(page: string, isBackward: boolean): string {
+  const order = `ORDER BY number ${isBackward ? 'DESC' : 'ASC'}`
+  return `SELECT * EXCEPT bytes_before FROM (
+      SELECT *, sum(length(output)) OVER (${order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - length(output) AS bytes_before,
+        count() OVER () AS onPage
+      FROM (${page}))
+    WHERE bytes_before < ${pageBytesMax} ${order}`
 }
 
 /**
@@ -106,7 +129,7 @@ function wholeRange(table: string, { first, end, total }: { first: number; end: 
   const isNearStart = first < total - end
   const order = isNearStart ? rowOrder : rowOrder.replaceAll(/\w+/g, '$& DESC')
   return `SELECT ${first} + row_number() OVER (ORDER BY ${rowOrder}) - 1 AS number, ${withoutEnd} AS output, stderr, time, context
-    FROM (${rowsOf(table)} ORDER BY ${order} LIMIT ${isNearStart ? first : total - end}, ${end - first}) ORDER BY number`
+    FROM (${rowsOf(table)} ORDER BY ${order} LIMIT ${isNearStart ? first : total - end}, ${end - first})`
 }
 
 /** Rows that are lines. Only the text of those that pass is kept while they are put in order. */
@@ -132,6 +155,8 @@ function joinedLines(table: string, filter: LineFilter): string {
       ARRAY JOIN pieces AS piece, arrayEnumerate(pieces) AS place_in_row)
     GROUP BY number HAVING ${passes('output', filter)}`
 }
+
+const toLines = (rows: Row[], isBackward: boolean) => (isBackward ? rows.toReversed() : rows).map(toLine)
 
 const toLine = ({ number, output, stderr, time, context }: Row): Line => ({
   number: Number(number),

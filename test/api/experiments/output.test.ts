@@ -183,6 +183,47 @@ describe('lines of the output', () => {
     }
   })
 
+  it('come in pages of fewer where they are long, so that no page is too large for a process', async () => {
+    const experimentKey = await service.client.createExperiment()
+    const sent = Array.from({ length: 20 }, (_, at) => `${at} of many`.padEnd(1_000_000, 'x'))
+    for (const [at, output] of sent.entries()) await log(experimentKey, [{ output, offset: at, localTimestamp: 5 }])
+    // An empty one behind them is no reason for a page of its own.
+    await log(experimentKey, [{ output: '', offset: 20, localTimestamp: 5 }])
+    await eventually(async () => expect((await readLines(experimentKey, { limit: 1 })).total).toBe(21))
+
+    async function readPages(query: Record<string, string>) {
+      const pages: string[][] = []
+      for (let from: number | null | undefined; from !== null; ) {
+        const page = await readLines(experimentKey, { ...query, ...(from !== undefined && { from }) })
+        pages.push(page.lines.map((it) => it.output))
+        from = page.nextFrom
+      }
+      return pages
+    }
+    const filter = { search: 'OF MANY' }
+    for (const [query, sizes, expected] of [
+      [{}, [17, 4], [...sent, '']],
+      [{ direction: 'backward' }, [18, 3], [...sent, '']],
+      [filter, [17, 3], sent],
+      [{ ...filter, direction: 'backward' }, [17, 3], sent],
+    ] as const) {
+      const pages = await readPages(query)
+      expect(pages.map((it) => it.length)).toEqual(sizes)
+      const read = ('direction' in query ? pages.toReversed() : pages).flat()
+      expect(read.map((it) => [it.length, it.slice(0, 20)])).toEqual(expected.map((it) => [it.length, it.slice(0, 20)]))
+    }
+    const search = { workspaceName: service.workspaceName, search: 'of many', linesPerRun: 100 }
+    const { experimentKey: _, ...project } = (
+      await service.client.get(`/experiment/metadata?experimentKey=${experimentKey}`)
+    ).body
+    const { body } = await service.client.post('/project/output/search', {
+      ...search,
+      projectName: project.projectName,
+    })
+    expect(body.runs).toEqual([expect.objectContaining({ experimentKey, found: 20 })])
+    expect((body.runs as { lines: unknown[] }[])[0]?.lines).toHaveLength(17)
+  })
+
   it('are those of the whole output, whatever pieces they were sent in', async () => {
     const piece = fc.constantFrom('', 'a', 'Bc', '\n', 'd\n', 'e\nf', 'g\n\nh\n', '\r', 'aB')
     const row = fc.record({

@@ -54,7 +54,7 @@ export function OutputView(props: Props) {
   }, [isFollowing, named, found, rows])
 
   async function copyLines(): Promise<string> {
-    const { lines } = await readLines(experimentKey, filter, { limit: copiedMax })
+    const lines = await readLines(experimentKey, filter, { limit: copiedMax })
     return lines.map((it) => toText(it.output)).join('\n')
   }
 
