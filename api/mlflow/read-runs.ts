@@ -5,6 +5,11 @@ import { listMlflowRuns, listRunDetails, type MlflowRun } from '../../store/post
 import { toRun } from './answers.ts'
 import type { AwaitStored } from './await-stored.ts'
 
+/** Runs are read so many at once. */
+const runsAtOnce = 1_000
+/** Of JSON: clients ask for 10,000 runs with all that they have, and a tag alone may have a million characters. */
+const pageCharactersMax = 32 * 1024 ** 2
+
 /** Runs with all that MLflow tells of them: the newest point of each metric, parameters, tags, datasets and models. */
 export function createRunReader({
   queries,
@@ -16,23 +21,42 @@ export function createRunReader({
   awaitStored: AwaitStored
 }) {
   async function read(runs: MlflowRun[]) {
-    await awaitStored()
     const ids = runs.map((it) => it.id)
     const [details, latest] = await Promise.all([listRunDetails(queries, ids), readLatestPoints(clickhouse, ids)])
     const nowMs = Date.now()
-    return runs.flatMap((run) => {
-      const of = details.get(run.id)
-      return of ? [toRun(run, of, latest.get(run.id), nowMs)] : []
-    })
+    return new Map(
+      runs.flatMap((run) => {
+        const of = details.get(run.id)
+        return of ? [[run.id, toRun(run, of, latest.get(run.id), nowMs)] as const] : []
+      }),
+    )
   }
 
   return {
-    read,
+    /** Undefined if it is gone by now. */
+    async readOne(run: MlflowRun) {
+      await awaitStored()
+      return (await read([run])).get(run.id)
+    },
 
-    /** In the order of the ids. */
-    async readById(ids: bigint[]) {
-      const found = new Map((await listMlflowRuns(queries, ids)).map((it) => [it.id, it]))
-      return await read(ids.flatMap((id) => found.get(id) ?? []))
+    /** The runs of the first of these ids, in their order: of as many ids (`taken`) as a page holds, and of one at least. */
+    async readPage(ids: bigint[]) {
+      await awaitStored()
+      const runs = []
+      let [taken, characters] = [0, 0]
+      while (taken < ids.length && characters < pageCharactersMax) {
+        const part = ids.slice(taken, taken + runsAtOnce)
+        const found = await read(await listMlflowRuns(queries, part))
+        for (const id of part) {
+          if (characters >= pageCharactersMax) break
+          taken++
+          const run = found.get(id)
+          if (!run) continue
+          runs.push(run)
+          characters += JSON.stringify(run).length
+        }
+      }
+      return { runs, taken }
     },
   }
 }

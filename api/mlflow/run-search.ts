@@ -47,7 +47,9 @@ export function createMlflowSearchRoutes({ reads, clickhouse, find, reader, awai
         experiment_ids: optional(list(text(200, 1), 1_000)),
         filter: optional(text(10_000)),
         run_view_type: viewType,
-        max_results: optional(integerBetween(1, runsMax)),
+        max_results: optional(integerBetween(1, runsMax)).describe(
+          'fewer come where they are large: go on with the token',
+        ),
         order_by: optional(list(text(2_000), 10)),
         page_token: optional(text(100_000)),
       }),
@@ -73,9 +75,10 @@ export function createMlflowSearchRoutes({ reads, clickhouse, find, reader, awai
         const condition = toCondition(query, conditions, projectId)
         const found = await findSortedRuns({ reads, conditions }, { ...runs, condition }, sorted)
         const page = found.runs.slice(0, size)
-        const last = found.runs.length > size ? page.at(-1) : undefined
+        const { runs: read, taken } = await reader.readPage(page.map((it) => it.id))
+        const last = found.runs.length > taken ? page[taken - 1] : undefined
         return {
-          runs: await reader.readById(page.map((it) => it.id)),
+          runs: read,
           ...(last && { next_page_token: toCursor({ keys: last.place, id: last.id }, question) }),
         }
       },

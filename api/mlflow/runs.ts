@@ -114,7 +114,7 @@ export function createMlflowRunRoutes({ database, access, find, reader, heartbea
       const others = tags.filter((it) => toOtherName(it.key) !== 'Name')
       const write = () => upsertRunTags(database, made.id, others, nowMs)
       if (others.length > 0) await rateLimited('other', made, caller, write, others.length)
-      const [run] = await reader.readById([made.id])
+      const [run] = (await reader.readPage([made.id])).runs
       return { run: run as NonNullable<typeof run> }
     },
   })
@@ -155,7 +155,7 @@ export function createMlflowRunRoutes({ database, access, find, reader, heartbea
     query: object(runFields),
     answer: z.object({ run: runAnswer }),
     async handle({ query, ...call }) {
-      const [run] = await reader.read([await find.run(call, query.run_id || query.run_uuid)])
+      const run = await reader.readOne(await find.run(call, query.run_id || query.run_uuid))
       return { run: run as NonNullable<typeof run> }
     },
   })

@@ -141,6 +141,28 @@ it('runs of several experiments are searched at once, by datasets too, deleted o
   expect(summaries.body.dataset_summaries).toMatchObject([{ name: 'digits', context: 'train' }])
 })
 
+it('a page of large runs has fewer than were asked for, and its token goes on', async () => {
+  const { experimentId, runId } = await createRun()
+  const names = [runId]
+  for (let at = 0; at < 39; at++) {
+    const made = await post('runs/create', { experiment_id: experimentId, start_time: 1_700_000_000_001 + at })
+    names.push((made.body.run as Run).info.run_id as string)
+  }
+  const value = 'x'.repeat(1_000_000)
+  await Promise.all(names.map((run_id) => post('runs/set-tag', { run_id, key: 'large', value })))
+  const found: unknown[][] = []
+  for (let page_token: unknown = ''; page_token !== undefined; ) {
+    const search = { experiment_ids: [experimentId], max_results: 40, order_by: ['start_time'] }
+    const { body } = await post('runs/search', { ...search, ...(page_token !== '' && { page_token }) })
+    const runs = body.runs as Run[]
+    expect(runs.every((it) => it.data.tags.some((tag) => tag.value === value))).toBe(true)
+    found.push(runs.map((it) => it.info.run_id))
+    page_token = body.next_page_token
+  }
+  expect(found.map((it) => it.length)).toEqual([34, 6])
+  expect(found.flat()).toEqual(names)
+})
+
 it('what is of another organization looks as if it were not there', async () => {
   const { experimentId, runId } = await createRun()
   const stranger = createClient(service.url, await createUser(storesWith('postgres')))
