@@ -35,6 +35,8 @@ import { type Cell, createOrder, parseCursor, toCursor, toSortKey } from './run-
 
 const sizeMax = 1_000
 const sizeDefault = 100
+/** Of parameters and others of a page, each of which may have a million characters. */
+const valueBytesMax = 16 * 1024 ** 2
 const sortsMax = 10
 const groupsMax = 5
 
@@ -91,7 +93,7 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
         inGroup: optional(list(cell, groupsMax)).describe('values of the first columns of groupBy'),
         size: optional(
           z.int('expected an integer').min(1, 'must be 1 or more').max(sizeMax, `must be ${sizeMax} or fewer`),
-        ),
+        ).describe(`runs, fewer with long values; default ${sizeDefault}`),
         cursor: optional(text(100_000, 1)).describe('the nextCursor of the page before'),
       }),
       answer: runsAnswer,
@@ -151,11 +153,10 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
           const directions = ordered.map((it) => it.direction)
           const order = { by, directions, after, limit: size + 1 }
           const { runs: found, total } = await findSortedRuns({ reads, conditions }, { ...runs, condition }, order)
-          const page = found.slice(0, size)
-          const last = found.length > size ? page.at(-1) : undefined
+          const { page, last } = await toPage(found)
           return {
             total,
-            runs: await toRuns(page),
+            runs: page,
             ...(last && { nextCursor: toCursor({ keys: last.place, id: last.id }, question) }),
           }
         }
@@ -203,24 +204,25 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
           const place = after && { startTimeMs: BigInt(after.keys[0]?.[1] ?? 0), id: after.id }
           const { runs, total } = await listNewestRuns(reads, projectId, archived, { after: place, limit: size + 1 })
           refuseLongNames(columns.flatMap(summaryNameOf))
-          const page = runs.slice(0, size)
-          const last = runs.length > size ? page.at(-1) : undefined
+          const { page, last } = await toPage(runs)
           const keyOf = (run: Experiment) => toSortKey(Number(run.startTimeMs))
           return {
             total,
-            runs: await toRuns(page),
+            runs: page,
             ...(last && { nextCursor: toCursor({ keys: [keyOf(last)], id: last.id }, question) }),
           }
         }
 
-        async function toRuns(runs: Experiment[]) {
-          const shown = runs.map((it) => it.id)
-          const [valuesOf, tagsOf, summaryOf] = await Promise.all([
-            listValuesOfRuns(reads, shown, columns.flatMap(toValueName)),
+        /** The first of these runs that fit into a page, and the last of them if there are more. */
+        async function toPage<Run extends Experiment>(found: Run[]) {
+          const asked = found.slice(0, size)
+          const shown = asked.map((it) => it.id)
+          const [{ values: valuesOf, taken }, tagsOf, summaryOf] = await Promise.all([
+            listValuesOfRuns(reads, shown, columns.flatMap(toValueName), valueBytesMax),
             columns.some(isTags) ? listTagsOfRuns(reads, shown) : new Map<bigint, string[]>(),
             readSummaryValues(clickhouse, shown, [...new Set(columns.flatMap(summaryNameOf))], partsOf(columns)),
           ])
-          return runs.map((run) => ({
+          const page = asked.slice(0, taken).map((run) => ({
             experimentKey: run.key,
             name: run.name,
             state: stateOf(run, nowMs),
@@ -231,6 +233,7 @@ export function createRunRoutes({ reads, clickhouse, access }: Deps): Route[] {
               return cellOf(column, known)
             }),
           }))
+          return { page, last: found.length > taken ? asked[taken - 1] : undefined }
         }
       },
     }),

@@ -41,22 +41,51 @@ export async function listNewestRuns(
   return { runs, total: counted?.total ?? 0 }
 }
 
-/** Parameters and others of some runs, by experiment, kind and name. */
+type ValuesOfRun = Partial<Record<ValueKind, Record<string, string>>>
+
+/**
+ * Parameters and others of the first of some runs: of as many (`taken`) as have `bytesMax` bytes of them together, and of one at least.
+ */
 export async function listValuesOfRuns(
   queries: Queries,
   experimentIds: bigint[],
   values: ValueName[],
-): Promise<Map<bigint, Partial<Record<ValueKind, Record<string, string>>>>> {
-  const found = new Map<bigint, Partial<Record<ValueKind, Record<string, string>>>>()
-  if (values.length === 0) return found
-  const rows = await queries.rows<{ id: bigint; kind: ValueKind; content: Record<string, string> }>(
-    `SELECT experiment_id AS id, kind, json_object_agg(name, value) AS content FROM experiment_values
+  bytesMax: number,
+): Promise<{ values: Map<bigint, ValuesOfRun>; taken: number }> {
+  if (values.length === 0 || experimentIds.length === 0) return { values: new Map(), taken: experimentIds.length }
+  const params = [experimentIds, values.map((it) => it.kind), values.map((it) => it.name)]
+  // To know the size of a long value does not read it: it lies apart from its row.
+  const shortMax = Math.floor(bytesMax / (experimentIds.length * values.length))
+  const short = await queries.rows<FoundValues & { hasLong: boolean }>(
+    `SELECT experiment_id AS id, kind, bool_or(octet_length(value) > $4) AS "hasLong",
+       json_object_agg(name, CASE WHEN octet_length(value) <= $4 THEN value END) AS content FROM experiment_values
      WHERE experiment_id = ANY($1) AND (kind, name) IN (SELECT * FROM unnest($2::text[], $3::text[]))
      GROUP BY experiment_id, kind`,
-    [experimentIds, values.map((it) => it.kind), values.map((it) => it.name)],
+    [...params, shortMax],
   )
-  for (const { id, kind, content } of rows) found.set(id, { ...found.get(id), [kind]: content })
-  return found
+  if (!short.some((it) => it.hasLong)) return { values: toValuesOfRuns(short), taken: experimentIds.length }
+  const rows = await queries.rows<FoundValues & { taken: number | null }>(
+    `WITH found AS MATERIALIZED (
+       SELECT asked.place, v.experiment_id AS id, v.kind, v.name, v.value
+       FROM unnest($1::bigint[]) WITH ORDINALITY AS asked(id, place) JOIN experiment_values v ON v.experiment_id = asked.id
+       WHERE (v.kind, v.name) IN (SELECT * FROM unnest($2::text[], $3::text[]))
+     ), sized AS (
+       SELECT place, sum(sum(octet_length(value))) OVER (ORDER BY place) - sum(octet_length(value)) AS before FROM found GROUP BY place
+     )
+     SELECT id, kind, json_object_agg(name, value) AS content,
+       (SELECT min(place)::int - 1 FROM sized WHERE before >= $4) AS taken
+     FROM found WHERE place IN (SELECT place FROM sized WHERE before < $4) GROUP BY id, kind`,
+    [...params, bytesMax],
+  )
+  return { values: toValuesOfRuns(rows), taken: rows[0]?.taken ?? experimentIds.length }
+}
+
+type FoundValues = { id: bigint; kind: ValueKind; content: Record<string, string> }
+
+function toValuesOfRuns(rows: FoundValues[]): Map<bigint, ValuesOfRun> {
+  const values = new Map<bigint, ValuesOfRun>()
+  for (const { id, kind, content } of rows) values.set(id, { ...values.get(id), [kind]: content })
+  return values
 }
 
 /** The tags of some runs. */

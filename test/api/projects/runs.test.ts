@@ -191,3 +191,26 @@ it('pages stay in step while runs come: each run is on one page', async () => {
   const tooMany = await client.post('/project/runs', { ...project, columns: [], inGroup: ['a'] })
   expectRefusal(tooMany, 400, codes.badRequest, /^inGroup: /)
 })
+
+it('a page has fewer runs where their values are long, and its cursor goes on', async () => {
+  const value = 'x'.repeat(1_000_000)
+  const { read, numbersOf } = await aProject(
+    Array.from({ length: 22 }, (_, at) => ({ parameters: { at, ...(at !== 3 && { long: value, other: value }) } })),
+  )
+  const newestFirst = Array.from({ length: 22 }, (_, at) => 21 - at)
+  const columns = [parameter('at'), parameter('long')]
+  for (const [sort, expected] of [
+    [undefined, newestFirst],
+    [[{ column: parameter('at'), order: 'asc' }], newestFirst.toReversed()],
+  ] as const) {
+    const pages: Answer[] = []
+    do pages.push(await read({ columns, sort, size: 100, cursor: pages.at(-1)?.nextCursor }))
+    while (pages.at(-1)?.nextCursor)
+    expect(pages.flatMap(numbersOf)).toEqual(expected)
+    // Of 16 MiB, and a run without such a value beside them.
+    expect(pages.map((it) => it.runs.length)).toEqual(sort ? [18, 4] : [17, 5])
+    const values = pages.flatMap((it) => it.runs).map((it) => it.values)
+    expect(values).toEqual(expected.map((at) => [String(at), at === 3 ? null : value]))
+  }
+  expect(numbersOf(await read({ columns: [parameter('at')], size: 100 }))).toEqual(newestFirst)
+})
