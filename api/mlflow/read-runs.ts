@@ -5,7 +5,8 @@ import { listMlflowRuns, listRunDetails, type MlflowRun } from '../../store/post
 import { toRun } from './answers.ts'
 import type { AwaitStored } from './await-stored.ts'
 
-/** Runs are read so many at once. */
+/** So many runs are read at first, and then at most. */
+const runsFirst = 100
 const runsAtOnce = 1_000
 /** Of JSON: clients ask for 10,000 runs with all that they have, and a tag alone may have a million characters. */
 const pageCharactersMax = 32 * 1024 ** 2
@@ -39,13 +40,17 @@ export function createRunReader({
       return (await read([run])).get(run.id)
     },
 
-    /** The runs of the first of these ids, in their order: of as many ids (`taken`) as a page holds, and of one at least. */
+    /**
+     * The runs of the first of these ids, in their order: of as many ids (`taken`) as a page holds, and of one at least. The size of the
+     * first runs says how many more are read at once.
+     */
     async readPage(ids: bigint[]) {
       await awaitStored()
       const runs = []
       let [taken, characters] = [0, 0]
       while (taken < ids.length && characters < pageCharactersMax) {
-        const part = ids.slice(taken, taken + runsAtOnce)
+        const likelyFitting = Math.ceil(((pageCharactersMax - characters) * taken) / Math.max(characters, 1))
+        const part = ids.slice(taken, taken + (taken === 0 ? runsFirst : Math.min(likelyFitting, runsAtOnce)))
         const found = await read(await listMlflowRuns(queries, part))
         for (const id of part) {
           if (characters >= pageCharactersMax) break

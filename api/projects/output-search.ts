@@ -18,7 +18,7 @@ const linesMax = 100
 const runsAtOnce = 1_000
 /** A page looks at so many, and says how many it was: a search without a hit ends too. */
 const lookedAtMax = 10_000
-/** A page ends with the run whose lines exceed this: each of them may have a million. */
+/** A page ends with the run whose lines exceed this: a line may have a million. */
 const charactersMax = 16 * 1024 ** 2
 
 type Deps = { reads: Queries; clickhouse: ClickHouse; access: Access }
