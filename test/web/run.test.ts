@@ -132,6 +132,23 @@ describe.skipIf(noBrowser)(`the page of a run (${noBrowser ?? 'in Chromium'})`, 
     expect(new URL(page.url()).searchParams.get('stderr')).toBe('true')
   })
 
+  it('lines behind long ones, which come in several pages, are there', async () => {
+    const { client } = service
+    const own = uniqueName('long')
+    const experimentKey = await client.createExperiment({ projectName: own })
+    const toLine = (offset: number) => ({ output: offset < 18 ? 'x'.repeat(1_000_000) : `short ${offset + 1}`, offset })
+    const lines = Array.from({ length: 450 }, (_, offset) => ({ ...toLine(offset), localTimestamp: 5 }))
+    for (const outputLines of [lines.slice(0, 6), lines.slice(6, 12), lines.slice(12)]) {
+      expect((await client.post('/write/experiment/output', { experimentKey, outputLines })).status).toBe(200)
+    }
+    await eventually(async () => {
+      const { body } = await client.get(`/experiment/output/lines?experimentKey=${experimentKey}&limit=1`)
+      expect(body.total).toBe(450)
+    })
+    await page.goto(`/${service.workspaceName}/${own}/${experimentKey}?tab=output#L440`)
+    await seen('short 440')
+  })
+
   it('a search in the output of the project leads to the line of a run', async () => {
     await page.goto(`/${service.workspaceName}/${projectName}`)
     await page.getByRole('button', { name: 'More' }).click()
