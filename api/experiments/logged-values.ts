@@ -15,6 +15,7 @@ import {
 import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ExperimentType } from '../../store/limits.ts'
 import type { Database } from '../../store/postgres/database.ts'
+import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import {
   deleteTags,
   deleteValue,
@@ -24,8 +25,7 @@ import {
   listValues,
   upsertValue,
   type ValueKind,
-} from '../../store/postgres/experiments/experiments.ts'
-import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
+} from '../../store/postgres/experiments/values.ts'
 import type { Access } from '../access.ts'
 import type { RateLimitedWrite } from '../rate-limited-write.ts'
 

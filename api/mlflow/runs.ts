@@ -5,14 +5,9 @@ import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { lockAssets } from '../../store/postgres/assets/assets.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import {
-  deleteValue,
-  insertExperiment,
-  listValues,
-  updateCondition,
-  upsertValue,
-} from '../../store/postgres/experiments/experiments.ts'
+import { insertExperiment, updateCondition } from '../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
+import { deleteValue, listValues, upsertValue } from '../../store/postgres/experiments/values.ts'
 import { ensureModelOfPath } from '../../store/postgres/mlflow/artifacts.ts'
 import { insertParameters, ParameterChanged, upsertRunTags } from '../../store/postgres/mlflow/run-values.ts'
 import {

@@ -1,5 +1,6 @@
 import type { Queries } from '../database.ts'
-import { type Experiment, experimentColumns, experimentsWithPlace, type ValueKind } from './experiments.ts'
+import { type Experiment, experimentColumns, experimentsWithPlace } from './experiments.ts'
+import type { ValueKind } from './values.ts'
 
 type ValueName = { kind: ValueKind; name: string }
 

@@ -1,5 +1,5 @@
 import type { Database, Queries } from '../database.ts'
-import { upsertValue } from '../experiments/experiments.ts'
+import { upsertValue } from '../experiments/values.ts'
 import { toOtherName } from './tag-names.ts'
 
 export type KeyValue = { key: string; value: string }

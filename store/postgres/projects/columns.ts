@@ -1,6 +1,6 @@
 import { isShownIn } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
-import type { ValueKind } from '../experiments/experiments.ts'
+import type { ValueKind } from '../experiments/values.ts'
 
 /** The type that all values of one name share. */
 type ValueType = 'boolean' | 'double' | 'string'

@@ -1,4 +1,5 @@
-import { silentMsMax, throttledForMs, type ValueKind } from '../experiments/experiments.ts'
+import { silentMsMax, throttledForMs } from '../experiments/experiments.ts'
+import type { ValueKind } from '../experiments/values.ts'
 import type { Parameters } from './parameters.ts'
 
 /** What a run has, of what Postgres keeps. Metrics are in ClickHouse. */
