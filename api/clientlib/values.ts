@@ -15,7 +15,7 @@ import { clientTopic, type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { insertSymlinks } from '../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
-import { insertTags, upsertValue } from '../../store/postgres/experiments/values.ts'
+import { insertTags, upsertValues } from '../../store/postgres/experiments/values.ts'
 import type { Access } from '../access.ts'
 import { addedTags, toContext, valueContext, valueName } from '../experiments/logged-values.ts'
 import { projectName } from '../projects/projects.ts'
@@ -56,12 +56,14 @@ export function createRunValueRoutes({ database, access, heartbeats, rateLimited
         const experiment = await access.writableExperiment(caller, experimentKey)
         const { right, wrong } = readParameters(values)
         const nowMs = Date.now()
-        const write = async () => {
-          for (const { parameterName, parameterValue, context, step, timestamp = nowMs } of right) {
-            const value = { name: parameterName, context, value: parameterValue, step, timestampMs: timestamp }
-            await upsertValue(database, experiment.id, 'parameter', value)
-          }
-        }
+        const given = right.map(({ parameterName, parameterValue, context, step, timestamp = nowMs }) => ({
+          name: parameterName,
+          context,
+          value: parameterValue,
+          step,
+          timestampMs: timestamp,
+        }))
+        const write = () => upsertValues(database, experiment.id, 'parameter', given)
         await rateLimited('parameters', experiment, caller, write, right.length)
         heartbeats.active(experiment.id, nowMs)
         if (wrong.length > 0) {

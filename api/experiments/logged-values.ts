@@ -23,7 +23,7 @@ import {
   type LastValue,
   listTags,
   listValues,
-  upsertValue,
+  upsertValues,
   type ValueKind,
 } from '../../store/postgres/experiments/values.ts'
 import type { Access } from '../access.ts'
@@ -96,13 +96,15 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     shape: 'envelope',
     handle: ({ body, caller }) =>
       save('parameters', caller, body.experimentKey, (id) =>
-        upsertValue(database, id, 'parameter', {
-          name: body.parameterName,
-          context: toContext(body, body.parameterName),
-          value: body.parameterValue,
-          step: body.step,
-          timestampMs: body.timestamp ?? Date.now(),
-        }),
+        upsertValues(database, id, 'parameter', [
+          {
+            name: body.parameterName,
+            context: toContext(body, body.parameterName),
+            value: body.parameterValue,
+            step: body.step,
+            timestampMs: body.timestamp ?? Date.now(),
+          },
+        ]),
       ),
   })
 
@@ -126,12 +128,14 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     shape: 'envelope',
     handle: ({ body, caller }) =>
       save('other', caller, body.experimentKey, (id) =>
-        upsertValue(database, id, 'other', {
-          name: body.key,
-          context: toContext(body, body.key),
-          value: body.value,
-          timestampMs: body.timestamp ?? Date.now(),
-        }),
+        upsertValues(database, id, 'other', [
+          {
+            name: body.key,
+            context: toContext(body, body.key),
+            value: body.value,
+            timestampMs: body.timestamp ?? Date.now(),
+          },
+        ]),
       ),
   })
 

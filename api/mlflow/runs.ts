@@ -7,7 +7,7 @@ import { lockAssets } from '../../store/postgres/assets/assets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { insertExperiment, updateCondition } from '../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
-import { deleteValue, listValues, upsertValue } from '../../store/postgres/experiments/values.ts'
+import { deleteValue, listValues } from '../../store/postgres/experiments/values.ts'
 import { ensureModelOfPath } from '../../store/postgres/mlflow/artifacts.ts'
 import { insertParameters, ParameterChanged, upsertRunTags } from '../../store/postgres/mlflow/run-values.ts'
 import {
@@ -134,8 +134,7 @@ export function createMlflowRunRoutes({ database, access, find, reader, heartbea
         const { status, end_time: endTimeMs } = body
         if (status !== undefined) await updateRunStatus(database, run.id, { status, endTimeMs, nowMs })
         if (body.run_name) {
-          const name = { name: 'Name', context: undefined, value: body.run_name, timestampMs: nowMs }
-          await upsertValue(database, run.id, 'other', name)
+          await upsertRunTags(database, run.id, [{ key: 'mlflow.runName', value: body.run_name }], nowMs)
         }
       })
       return { run_info: toRunInfo(await find.run(call, run.key), nowMs) }

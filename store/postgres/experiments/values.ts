@@ -1,3 +1,4 @@
+import { compare } from '../../../runtime/compare.ts'
 import type { Database, Queries } from '../database.ts'
 
 export type ValueKind = 'parameter' | 'other'
@@ -11,7 +12,7 @@ export type LastValue = {
   timestampMs: bigint
 }
 
-type NewValue = {
+export type NewValue = {
   name: string
   context: string | undefined
   value: string
@@ -20,30 +21,42 @@ type NewValue = {
 }
 
 /**
- * Sets the value of a parameter or other; the last write of a name and context wins. The other `Name` without a context also
- * renames the experiment.
+ * Sets parameters or others, all of them or none; the last write of a name and context wins, also among those given. The other
+ * `Name` without a context also renames the experiment.
  */
-export async function upsertValue(
+export async function upsertValues(
   database: Database,
   experimentId: bigint,
   kind: ValueKind,
-  { name: ownName, context, value, step, timestampMs }: NewValue,
+  values: NewValue[],
 ): Promise<void> {
-  const name = context ? `${context}_${ownName}` : ownName
+  const byName = new Map(values.map((it) => [it.context ? `${it.context}_${it.name}` : it.name, it]))
+  // In one order, so that two writes of the same names do not wait for each other.
+  const rows = [...byName].sort(([one], [other]) => compare(one, other))
+  if (rows.length === 0) return
   const upsert = (queries: Queries) =>
     queries.row(
       `INSERT INTO experiment_values (experiment_id, kind, name, context, value, step, timestamp_ms)
-       VALUES ($1, $2, $3, $4, $5, $6, $7)
+       SELECT $1, $2, * FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[])
        ON CONFLICT (experiment_id, kind, name) DO UPDATE SET
          context = excluded.context, value = excluded.value, step = excluded.step, timestamp_ms = excluded.timestamp_ms`,
-      [experimentId, kind, name, context || null, value, step ?? null, timestampMs],
+      [
+        experimentId,
+        kind,
+        rows.map(([name]) => name),
+        rows.map(([, it]) => it.context || null),
+        rows.map(([, it]) => it.value),
+        rows.map(([, it]) => it.step ?? null),
+        rows.map(([, it]) => it.timestampMs),
+      ],
     )
-  if (kind === 'parameter' || name !== 'Name') {
+  const renamed = kind === 'other' ? byName.get('Name') : undefined
+  if (renamed === undefined) {
     await upsert(database)
     return
   }
   await database.transaction(async (queries) => {
-    await queries.row('UPDATE experiments SET name = $2 WHERE id = $1', [experimentId, value])
+    await queries.row('UPDATE experiments SET name = $2 WHERE id = $1', [experimentId, renamed.value])
     await upsert(queries)
   })
 }

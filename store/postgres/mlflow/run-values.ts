@@ -1,5 +1,6 @@
+import { compare } from '../../../runtime/compare.ts'
 import type { Database, Queries } from '../database.ts'
-import { upsertValue } from '../experiments/values.ts'
+import { upsertValues } from '../experiments/values.ts'
 import { toOtherName } from './tag-names.ts'
 
 export type KeyValue = { key: string; value: string }
@@ -25,7 +26,9 @@ export async function insertParameters(
 ): Promise<void> {
   if (params.length === 0) return
   await database.transaction(async (queries) => {
-    const [keys, values] = [params.map((it) => it.key), params.map((it) => it.value)]
+    // In one order, so that two writes of the same names do not wait for each other.
+    const sorted = [...params].sort((one, other) => compare(one.key, other.key))
+    const [keys, values] = [sorted.map((it) => it.key), sorted.map((it) => it.value)]
     await queries.row(
       `INSERT INTO experiment_values (experiment_id, kind, name, value, timestamp_ms)
        SELECT $1, 'parameter', given.key, given.value, $4 FROM unnest($2::text[], $3::text[]) AS given(key, value)
@@ -52,10 +55,13 @@ export async function upsertRunTags(
   tags: KeyValue[],
   nowMs: number,
 ): Promise<void> {
-  for (const { key, value } of tags) {
-    const name = toOtherName(key)
-    await upsertValue(database, experimentId, 'other', { name, context: undefined, value, timestampMs: nowMs })
-  }
+  const others = tags.map(({ key, value }) => ({
+    name: toOtherName(key),
+    context: undefined,
+    value,
+    timestampMs: nowMs,
+  }))
+  await upsertValues(database, experimentId, 'other', others)
 }
 
 /** A metric that a run measured of a model, perhaps on a dataset. */
