@@ -1,6 +1,7 @@
 import { SqlRefused, SqlTooLarge } from '../store/clickhouse/monitoring/sql/errors.ts'
 import { firstOrganization, type KeyPlace } from '../store/postgres/accounts/accounts.ts'
 import { ActorChanged } from '../store/postgres/accounts/audit.ts'
+import { ValuesFull } from '../store/postgres/experiments/room.ts'
 import { SearchTooSlow } from '../store/search/search-error.ts'
 import { Throttled } from '../throttle/throttle.ts'
 
@@ -60,6 +61,11 @@ const httpErrors = {
   notebooksFull: { status: 400, code: 7000016, title: 'the experiment has reached the limit of notebooks' },
   embeddingsFull: { status: 400, code: 7000017, title: 'the experiment has reached the limit of embeddings' },
   videosFull: { status: 400, code: 7000018, title: 'the experiment has reached the limit of videos' },
+  valuesFull: {
+    status: 400,
+    code: 8000155,
+    title: 'the experiment has as many bytes of parameters, others, tags and datasets as it may',
+  },
   workspaceFull: { status: 400, code: 90501, title: 'the workspace has reached the limit of bytes of assets' },
   assetFinal: { status: 400, code: 7000005, title: 'the asset belongs to a closed artifact version' },
   imageFinal: { status: 400, code: 7000006, title: 'the image belongs to a closed artifact version' },
@@ -302,6 +308,7 @@ export function toHttpError(error: unknown): HttpError {
     return new HttpError('sqlTooLarge', `sql: ${error.message} Ask for less time, or fewer columns.`, error)
   }
   if (error instanceof SearchTooSlow) return new HttpError('badRequest', `query: ${error.message}`, error)
+  if (error instanceof ValuesFull) return new HttpError('valuesFull', error.message, error)
   if (error instanceof Throttled) return new HttpError('throttled', error.message, error)
   if (isStoreAway(error)) return unavailable('A store of the service does not answer.', error, 2)
   return new HttpError(

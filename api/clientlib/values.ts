@@ -15,6 +15,7 @@ import { clientTopic, type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { insertSymlinks } from '../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Room } from '../../store/postgres/experiments/room.ts'
 import { insertTags, upsertValues } from '../../store/postgres/experiments/values.ts'
 import type { Access } from '../access.ts'
 import { addedTags, toContext, valueContext, valueName } from '../experiments/logged-values.ts'
@@ -37,10 +38,12 @@ const batchOfAnything = object({ experimentKey, values: list(z.unknown(), parame
 
 const okAnswer = z.object({ msg: z.string() })
 
-type Deps = { database: Database; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite }
+type Deps = { database: Database; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite; room: Room }
 
 /** Parameters, tags and symlinks, as clients that log live send them. */
-export function createRunValueRoutes({ database, access, heartbeats, rateLimited }: Deps): Route[] {
+export function createRunValueRoutes({ database, access, heartbeats, rateLimited, room }: Deps): Route[] {
+  const store = { database, room }
+
   const common = { method: 'POST', atRoot: true, permission: 'caller', topic: clientTopic, shape: 'envelope' } as const
   return [
     route({
@@ -63,7 +66,7 @@ export function createRunValueRoutes({ database, access, heartbeats, rateLimited
           step,
           timestampMs: timestamp,
         }))
-        const write = () => upsertValues(database, experiment.id, 'parameter', given)
+        const write = () => upsertValues(store, experiment.id, 'parameter', given)
         await rateLimited('parameters', experiment, caller, write, right.length)
         heartbeats.active(experiment.id, nowMs)
         if (wrong.length > 0) {
@@ -85,7 +88,7 @@ export function createRunValueRoutes({ database, access, heartbeats, rateLimited
       answer: okAnswer,
       async handle({ body, caller }) {
         const experiment = await access.writableExperiment(caller, body.experimentKey)
-        await rateLimited('other', experiment, caller, () => insertTags(database, experiment.id, body.addedTags))
+        await rateLimited('other', experiment, caller, () => insertTags(store, experiment.id, body.addedTags))
         heartbeats.active(experiment.id, Date.now())
         return { msg: 'Saved' }
       },

@@ -16,6 +16,7 @@ import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ExperimentType } from '../../store/limits.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Room } from '../../store/postgres/experiments/room.ts'
 import {
   deleteTags,
   deleteValue,
@@ -61,10 +62,12 @@ export const valuesAnswer = z.object({
   ),
 })
 
-type Deps = { database: Database; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite }
+type Deps = { database: Database; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite; room: Room }
 
 /** Parameters and others: an experiment keeps the last value of each. */
-export function createLoggedDataRoutes({ database, access, heartbeats, rateLimited }: Deps): Route[] {
+export function createLoggedDataRoutes({ database, access, heartbeats, rateLimited, room }: Deps): Route[] {
+  const store = { database, room }
+
   async function save(
     type: ExperimentType,
     caller: Caller,
@@ -96,7 +99,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     shape: 'envelope',
     handle: ({ body, caller }) =>
       save('parameters', caller, body.experimentKey, (id) =>
-        upsertValues(database, id, 'parameter', [
+        upsertValues(store, id, 'parameter', [
           {
             name: body.parameterName,
             context: toContext(body, body.parameterName),
@@ -128,7 +131,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     shape: 'envelope',
     handle: ({ body, caller }) =>
       save('other', caller, body.experimentKey, (id) =>
-        upsertValues(database, id, 'other', [
+        upsertValues(store, id, 'other', [
           {
             name: body.key,
             context: toContext(body, body.key),
@@ -202,7 +205,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     answer: savedAnswer,
     shape: 'envelope',
     handle: ({ body, caller }) =>
-      save('other', caller, body.experimentKey, (id) => insertTags(database, id, body.addedTags ?? [])),
+      save('other', caller, body.experimentKey, (id) => insertTags(store, id, body.addedTags ?? [])),
   })
 
   const tags = route({

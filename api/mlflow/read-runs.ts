@@ -1,6 +1,7 @@
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { readLatestPoints } from '../../store/clickhouse/points/history.ts'
 import type { Queries } from '../../store/postgres/database.ts'
+import { countValueBytes } from '../../store/postgres/experiments/room.ts'
 import { listMlflowRuns, listRunDetails, type MlflowRun } from '../../store/postgres/mlflow/runs.ts'
 import { toRun } from './answers.ts'
 import type { AwaitStored } from './await-stored.ts'
@@ -33,6 +34,18 @@ export function createRunReader({
     )
   }
 
+  /** The first of these runs: those whose values have so many bytes together, and the one that has more. */
+  async function takeFitting(ids: bigint[], bytesMax: number) {
+    const bytesOf = await countValueBytes(queries, ids)
+    let bytes = 0
+    const beyond = ids.findIndex((id) => {
+      if (bytes >= bytesMax) return true
+      bytes += bytesOf.get(id) ?? 0
+      return false
+    })
+    return beyond < 0 ? ids : ids.slice(0, beyond)
+  }
+
   return {
     /** Undefined if it is gone by now. */
     async readOne(run: MlflowRun) {
@@ -41,16 +54,18 @@ export function createRunReader({
     },
 
     /**
-     * The runs of the first of these ids, in their order: of as many ids (`taken`) as a page holds, and of one at least. The size of the
-     * first runs says how many more are read at once.
+     * The runs of the first of these ids, in their order: of as many ids (`taken`) as a page holds, and of one at least. How many are
+     * read at once is told by the bytes of their values, and by the size of the first, which have metrics as well.
      */
     async readPage(ids: bigint[]) {
       await awaitStored()
       const runs = []
       let [taken, characters] = [0, 0]
       while (taken < ids.length && characters < pageCharactersMax) {
-        const likelyFitting = Math.ceil(((pageCharactersMax - characters) * taken) / Math.max(characters, 1))
-        const part = ids.slice(taken, taken + (taken === 0 ? runsFirst : Math.min(likelyFitting, runsAtOnce)))
+        const left = pageCharactersMax - characters
+        const likelyFitting = Math.ceil((left * taken) / Math.max(characters, 1))
+        const next = ids.slice(taken, taken + (taken === 0 ? runsFirst : Math.min(likelyFitting, runsAtOnce)))
+        const part = await takeFitting(next, left)
         const found = await read(await listMlflowRuns(queries, part))
         for (const id of part) {
           if (characters >= pageCharactersMax) break

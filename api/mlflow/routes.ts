@@ -3,6 +3,7 @@ import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import type { Database, Queries } from '../../store/postgres/database.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Room } from '../../store/postgres/experiments/room.ts'
 import type { Access } from '../access.ts'
 import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
 import type { AssetWriter } from '../assets/writer.ts'
@@ -34,6 +35,7 @@ type Deps = {
   access: Access
   heartbeats: Heartbeats
   rateLimited: RateLimitedWrite
+  room: Room
   appUrl: string
   oldestQueuedMs(name: 'metrics'): Promise<number | undefined>
 }
@@ -46,6 +48,7 @@ export function createMlflowRoutes({
   access,
   heartbeats,
   rateLimited,
+  room,
   ...deps
 }: Deps): Route[] {
   const find = createExperimentFinder({ database, access })
@@ -58,7 +61,7 @@ export function createMlflowRoutes({
   return [
     ...createMlflowServerRoutes({ queries: database, access }),
     ...createMlflowExperimentRoutes({ database, access, find }),
-    ...createMlflowRunRoutes({ database, access, find, reader, heartbeats, rateLimited }),
+    ...createMlflowRunRoutes({ database, access, find, reader, heartbeats, rateLimited, room }),
     ...createMlflowSearchRoutes({ reads, clickhouse, find, reader, awaitStored }),
     ...createMlflowMetricRoutes({ clickhouse, find, awaitStored }),
     ...createMlflowArtifactRoutes({ ...deps, database, find, places, heartbeats, rateLimited }),

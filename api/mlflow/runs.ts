@@ -7,14 +7,15 @@ import { lockAssets } from '../../store/postgres/assets/assets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { insertExperiment, updateCondition } from '../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
+import type { Room } from '../../store/postgres/experiments/room.ts'
 import { deleteValue, listValues } from '../../store/postgres/experiments/values.ts'
 import { ensureModelOfPath } from '../../store/postgres/mlflow/artifacts.ts'
-import { insertParameters, ParameterChanged, upsertRunTags } from '../../store/postgres/mlflow/run-values.ts'
+import { logRunValues, ParameterChanged } from '../../store/postgres/mlflow/run-values.ts'
 import {
   type RunDataset,
   runStatuses,
   updateRunStatus,
-  upsertRunDatasets,
+  upsertRunInputs,
   upsertRunModels,
 } from '../../store/postgres/mlflow/runs.ts'
 import { toOtherName } from '../../store/postgres/mlflow/tag-names.ts'
@@ -52,10 +53,21 @@ type Deps = {
   reader: RunReader
   heartbeats: Heartbeats
   rateLimited: RateLimitedWrite
+  room: Room
 }
 
 /** Runs of MLflow: our experiments. */
-export function createMlflowRunRoutes({ database, access, find, reader, heartbeats, rateLimited }: Deps): Route[] {
+export function createMlflowRunRoutes({
+  database,
+  access,
+  find,
+  reader,
+  heartbeats,
+  rateLimited,
+  room,
+}: Deps): Route[] {
+  const store = { database, room }
+
   /** A write to a run that is charged as so many parameters or others. */
   async function save(
     type: 'parameters' | 'other',
@@ -107,7 +119,7 @@ export function createMlflowRunRoutes({ database, access, find, reader, heartbea
       const made = await find.activeRun(call, key)
       await updateRunStatus(database, made.id, { status: 'RUNNING', endTimeMs: undefined, nowMs })
       const others = tags.filter((it) => toOtherName(it.key) !== 'Name')
-      const write = () => upsertRunTags(database, made.id, others, nowMs)
+      const write = () => logRunValues(store, made.id, { tags: others }, nowMs)
       if (others.length > 0) await rateLimited('other', made, caller, write, others.length)
       const [run] = (await reader.readPage([made.id])).runs
       return { run: run as NonNullable<typeof run> }
@@ -134,7 +146,7 @@ export function createMlflowRunRoutes({ database, access, find, reader, heartbea
         const { status, end_time: endTimeMs } = body
         if (status !== undefined) await updateRunStatus(database, run.id, { status, endTimeMs, nowMs })
         if (body.run_name) {
-          await upsertRunTags(database, run.id, [{ key: 'mlflow.runName', value: body.run_name }], nowMs)
+          await logRunValues(store, run.id, { tags: [{ key: 'mlflow.runName', value: body.run_name }] }, nowMs)
         }
       })
       return { run_info: toRunInfo(await find.run(call, run.key), nowMs) }
@@ -185,7 +197,7 @@ export function createMlflowRunRoutes({ database, access, find, reader, heartbea
     handle: ({ body, ...call }) =>
       save('parameters', call, body.run_id || body.run_uuid, async (id, nowMs) => {
         try {
-          await insertParameters(database, id, [body], nowMs)
+          await logRunValues(store, id, { params: [body] }, nowMs)
         } catch (error) {
           if (!(error instanceof ParameterChanged)) throw error
           throw new HttpError(
@@ -206,7 +218,9 @@ export function createMlflowRunRoutes({ database, access, find, reader, heartbea
     body: object({ ...runFields, key: valueName, value }),
     answer: nothing,
     handle: ({ body, ...call }) =>
-      save('other', call, body.run_id || body.run_uuid, (id, nowMs) => upsertRunTags(database, id, [body], nowMs)),
+      save('other', call, body.run_id || body.run_uuid, (id, nowMs) =>
+        logRunValues(store, id, { tags: [body] }, nowMs),
+      ),
   })
 
   const deleteTag = route({
@@ -242,7 +256,7 @@ export function createMlflowRunRoutes({ database, access, find, reader, heartbea
         const known = (await listValues(database, id, 'other')).find((it) => it.name === modelHistory)?.value
         const models = known === undefined ? [] : parseJson(known)
         const listed = JSON.stringify([...(Array.isArray(models) ? models : []), model])
-        await upsertRunTags(database, id, [{ key: modelHistory, value: listed }], nowMs)
+        await logRunValues(store, id, { tags: [{ key: modelHistory, value: listed }] }, nowMs)
         const { artifact_path: path } = toRecord(model)
         if (typeof path !== 'string' || path === '') return
         await database.transaction(async (queries) => {
@@ -269,12 +283,10 @@ export function createMlflowRunRoutes({ database, access, find, reader, heartbea
         'other',
         call,
         run_id,
-        (id) =>
-          database.transaction(async (queries) => {
-            await upsertRunDatasets(queries, id, datasets.map(toDataset))
-            const read = models.map((it) => ({ modelId: it.model_id, isOutput: false, step: 0 }))
-            await upsertRunModels(queries, id, read)
-          }),
+        (id) => {
+          const read = models.map((it) => ({ modelId: it.model_id, isOutput: false, step: 0 }))
+          return upsertRunInputs(store, id, datasets.map(toDataset), read)
+        },
         Math.max(1, datasets.length + models.length),
       ),
   })

@@ -2,12 +2,8 @@ import type { z } from 'zod'
 import { HttpError } from '../../http/errors.ts'
 import { type Caller, fastRoute, type Route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import {
-  insertParameters,
-  ParameterChanged,
-  upsertModelMetrics,
-  upsertRunTags,
-} from '../../store/postgres/mlflow/run-values.ts'
+import { createRoom } from '../../store/postgres/experiments/room.ts'
+import { logRunValues, ParameterChanged, upsertModelMetrics } from '../../store/postgres/mlflow/run-values.ts'
 import type { WriteDeps } from '../write.ts'
 import { logBatch, logMetric } from './descriptions.ts'
 import { type MlflowBatch, type MlflowPoints, readLogBatch, readLogMetric } from './points.ts'
@@ -24,6 +20,8 @@ const done = '{}'
 
 /** The writes of clients of MLflow that hold metrics. */
 export function createMlflowWriteRoutes({ database, writePoints, ...deps }: Deps): Route[] {
+  const store = { database, room: createRoom(database) }
+
   async function write(call: Call<MlflowPoints>) {
     await writePoints(call)
     const { ofModels, experimentKey } = call.body
@@ -38,21 +36,22 @@ export function createMlflowWriteRoutes({ database, writePoints, ...deps }: Deps
     const experiment = await deps.findExperiment(caller, body.experimentKey)
     const { keyId } = caller
     const nowMs = Date.now()
-    const kinds = [
-      ['parameters', params.length, () => insertParameters(database, experiment.id, params, nowMs)],
-      ['other', tags.length, () => upsertRunTags(database, experiment.id, tags, nowMs)],
+    const counts = [
+      { type: 'parameters', count: params.length },
+      { type: 'other', count: tags.length },
     ] as const
-    for (const [type, count, store] of kinds) {
-      if (count === 0) continue
-      await deps.throttle.admit(type, experiment, caller, count)
-      try {
-        await store()
-      } catch (error) {
-        deps.throttle.giveBack({ type, experiment, keyId, count })
-        throw error instanceof ParameterChanged ? toChanged(error) : error
+    const charged: (typeof counts)[number][] = []
+    try {
+      for (const charge of counts.filter((it) => it.count > 0)) {
+        await deps.throttle.admit(charge.type, experiment, caller, charge.count)
+        charged.push(charge)
       }
-      deps.counters.accepted(type, experiment.id, count)
+      await logRunValues(store, experiment.id, { params, tags }, nowMs)
+    } catch (error) {
+      for (const charge of charged) deps.throttle.giveBack({ ...charge, experiment, keyId })
+      throw error instanceof ParameterChanged ? toChanged(error) : error
     }
+    for (const { type, count } of charged) deps.counters.accepted(type, experiment.id, count)
     deps.heartbeats.active(experiment.id, nowMs)
   }
 

@@ -25,6 +25,8 @@ export const codes = {
   experimentKeyMissing: 90998,
   experimentUnknown: 90211,
   experimentExists: 90999,
+  valuesFull: 8000155,
+  pointsWrong: 8000020,
   workspaceUnknown: 90219,
   workspaceExists: 8000006,
   projectUnknown: 8000007,

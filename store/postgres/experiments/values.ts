@@ -1,5 +1,9 @@
 import { compare } from '../../../runtime/compare.ts'
 import type { Database, Queries } from '../database.ts'
+import type { Room } from './room.ts'
+
+/** Where the values of runs are kept, and how much room they have there. */
+export type RunStore = { database: Database; room: Room }
 
 export type ValueKind = 'parameter' | 'other'
 
@@ -20,45 +24,60 @@ export type NewValue = {
   timestampMs: number | bigint
 }
 
+/** The name of a value in a summary. */
+const nameOf = ({ name, context }: NewValue) => (context ? `${context}_${name}` : name)
+
 /**
  * Sets parameters or others, all of them or none; the last write of a name and context wins, also among those given. The other
  * `Name` without a context also renames the experiment.
+ *
+ * @throws ValuesFull
  */
 export async function upsertValues(
-  database: Database,
+  { database, room }: RunStore,
   experimentId: bigint,
   kind: ValueKind,
   values: NewValue[],
 ): Promise<void> {
-  const byName = new Map(values.map((it) => [it.context ? `${it.context}_${it.name}` : it.name, it]))
+  await room.take(
+    experimentId,
+    values.map((it) => ({ kind, name: nameOf(it), texts: [it.value] })),
+  )
+  const isRename = kind === 'other' && values.some((it) => nameOf(it) === 'Name')
+  if (isRename) await database.transaction((queries) => setValues(queries, experimentId, kind, values))
+  else await setValues(database, experimentId, kind, values)
+}
+
+/** The same, in a transaction that has room for them. */
+export async function setValues(
+  queries: Queries,
+  experimentId: bigint,
+  kind: ValueKind,
+  values: NewValue[],
+): Promise<void> {
+  const byName = new Map(values.map((it) => [nameOf(it), it]))
   // In one order, so that two writes of the same names do not wait for each other.
   const rows = [...byName].sort(([one], [other]) => compare(one, other))
   if (rows.length === 0) return
-  const upsert = (queries: Queries) =>
-    queries.row(
-      `INSERT INTO experiment_values (experiment_id, kind, name, context, value, step, timestamp_ms)
-       SELECT $1, $2, * FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[])
-       ON CONFLICT (experiment_id, kind, name) DO UPDATE SET
-         context = excluded.context, value = excluded.value, step = excluded.step, timestamp_ms = excluded.timestamp_ms`,
-      [
-        experimentId,
-        kind,
-        rows.map(([name]) => name),
-        rows.map(([, it]) => it.context || null),
-        rows.map(([, it]) => it.value),
-        rows.map(([, it]) => it.step ?? null),
-        rows.map(([, it]) => it.timestampMs),
-      ],
-    )
   const renamed = kind === 'other' ? byName.get('Name') : undefined
-  if (renamed === undefined) {
-    await upsert(database)
-    return
-  }
-  await database.transaction(async (queries) => {
+  if (renamed !== undefined) {
     await queries.row('UPDATE experiments SET name = $2 WHERE id = $1', [experimentId, renamed.value])
-    await upsert(queries)
-  })
+  }
+  await queries.row(
+    `INSERT INTO experiment_values (experiment_id, kind, name, context, value, step, timestamp_ms)
+     SELECT $1, $2, * FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[])
+     ON CONFLICT (experiment_id, kind, name) DO UPDATE SET
+       context = excluded.context, value = excluded.value, step = excluded.step, timestamp_ms = excluded.timestamp_ms`,
+    [
+      experimentId,
+      kind,
+      rows.map(([name]) => name),
+      rows.map(([, it]) => it.context || null),
+      rows.map(([, it]) => it.value),
+      rows.map(([, it]) => it.step ?? null),
+      rows.map(([, it]) => it.timestampMs),
+    ],
+  )
 }
 
 export async function listValues(queries: Queries, experimentId: bigint, kind: ValueKind): Promise<LastValue[]> {
@@ -83,9 +102,13 @@ export async function deleteValue(
   ])
 }
 
-/** Adds tags; existing ones stay. */
-export async function insertTags(queries: Queries, experimentId: bigint, tags: string[]): Promise<void> {
-  await queries.row(
+/** Adds tags; existing ones stay. @throws ValuesFull */
+export async function insertTags({ database, room }: RunStore, experimentId: bigint, tags: string[]): Promise<void> {
+  await room.take(
+    experimentId,
+    tags.map((it) => ({ name: it, texts: [] })),
+  )
+  await database.row(
     `INSERT INTO experiment_tags (experiment_id, tag, added_at)
      SELECT $1, tag, clock_timestamp() + place * interval '1 microsecond'
      FROM unnest($2::text[]) WITH ORDINALITY AS added(tag, place) ON CONFLICT DO NOTHING`,

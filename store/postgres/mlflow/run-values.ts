@@ -1,6 +1,6 @@
 import { compare } from '../../../runtime/compare.ts'
-import type { Database, Queries } from '../database.ts'
-import { upsertValues } from '../experiments/values.ts'
+import type { Queries } from '../database.ts'
+import { type RunStore, setValues } from '../experiments/values.ts'
 import { toOtherName } from './tag-names.ts'
 
 export type KeyValue = { key: string; value: string }
@@ -17,51 +17,56 @@ export class ParameterChanged extends Error {
   }
 }
 
-/** Logs parameters, which keep their first value. @throws ParameterChanged */
-export async function insertParameters(
-  database: Database,
+/**
+ * Logs parameters and tags of a run, all or none. A parameter keeps its first value; of a tag the last one counts.
+ *
+ * @throws ParameterChanged, ValuesFull
+ */
+export async function logRunValues(
+  { database, room }: RunStore,
   experimentId: bigint,
-  params: KeyValue[],
+  { params = [], tags = [] }: { params?: KeyValue[]; tags?: KeyValue[] },
   nowMs: number,
 ): Promise<void> {
-  if (params.length === 0) return
-  await database.transaction(async (queries) => {
-    // In one order, so that two writes of the same names do not wait for each other.
-    const sorted = [...params].sort((one, other) => compare(one.key, other.key))
-    const [keys, values] = [sorted.map((it) => it.key), sorted.map((it) => it.value)]
-    await queries.row(
-      `INSERT INTO experiment_values (experiment_id, kind, name, value, timestamp_ms)
-       SELECT $1, 'parameter', given.key, given.value, $4 FROM unnest($2::text[], $3::text[]) AS given(key, value)
-       ON CONFLICT DO NOTHING`,
-      [experimentId, keys, values, nowMs],
-    )
-    const stored = await queries.rows<KeyValue>(
-      `SELECT name AS key, value FROM experiment_values
-       WHERE experiment_id = $1 AND kind = 'parameter' AND name = ANY($2)`,
-      [experimentId, keys],
-    )
-    const known = new Map(stored.map((it) => [it.key, it.value]))
-    for (const { key, value } of params) {
-      const first = known.get(key)
-      if (first !== undefined && first !== value) throw new ParameterChanged(key, first)
-    }
-  })
-}
-
-/** Sets tags of a run; the last one of each key counts. */
-export async function upsertRunTags(
-  database: Database,
-  experimentId: bigint,
-  tags: KeyValue[],
-  nowMs: number,
-): Promise<void> {
+  if (params.length + tags.length === 0) return
   const others = tags.map(({ key, value }) => ({
     name: toOtherName(key),
     context: undefined,
     value,
     timestampMs: nowMs,
   }))
-  await upsertValues(database, experimentId, 'other', others)
+  await room.take(experimentId, [
+    ...params.map(({ key, value }) => ({ kind: 'parameter' as const, name: key, texts: [value] })),
+    ...others.map(({ name, value }) => ({ kind: 'other' as const, name, texts: [value] })),
+  ])
+  await database.transaction(async (queries) => {
+    await insertParameters(queries, experimentId, params, nowMs)
+    await setValues(queries, experimentId, 'other', others)
+  })
+}
+
+/** @throws ParameterChanged */
+async function insertParameters(queries: Queries, experimentId: bigint, params: KeyValue[], nowMs: number) {
+  if (params.length === 0) return
+  // In one order, so that two writes of the same names do not wait for each other.
+  const sorted = [...params].sort((one, other) => compare(one.key, other.key))
+  const [keys, values] = [sorted.map((it) => it.key), sorted.map((it) => it.value)]
+  await queries.row(
+    `INSERT INTO experiment_values (experiment_id, kind, name, value, timestamp_ms)
+     SELECT $1, 'parameter', given.key, given.value, $4 FROM unnest($2::text[], $3::text[]) AS given(key, value)
+     ON CONFLICT DO NOTHING`,
+    [experimentId, keys, values, nowMs],
+  )
+  const stored = await queries.rows<KeyValue>(
+    `SELECT name AS key, value FROM experiment_values
+     WHERE experiment_id = $1 AND kind = 'parameter' AND name = ANY($2)`,
+    [experimentId, keys],
+  )
+  const known = new Map(stored.map((it) => [it.key, it.value]))
+  for (const { key, value } of params) {
+    const first = known.get(key)
+    if (first !== undefined && first !== value) throw new ParameterChanged(key, first)
+  }
 }
 
 /** A metric that a run measured of a model, perhaps on a dataset. */

@@ -1,6 +1,7 @@
 import { mayReadExperiment, toViewerValues, type Viewer } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
 import { type Experiment, experimentColumns, experimentsWithPlace } from '../experiments/experiments.ts'
+import type { RunStore } from '../experiments/values.ts'
 import { toTagName } from './tag-names.ts'
 
 /** An experiment as a run of MLflow. */
@@ -61,8 +62,27 @@ export type RunDataset = {
   tags: Record<string, string>
 }
 
-/** Stores the datasets that a run read; one that is known gets the new tags too. */
-export async function upsertRunDatasets(queries: Queries, experimentId: bigint, datasets: RunDataset[]): Promise<void> {
+/** Stores the datasets and models that a run read; a dataset that is known gets the new tags too. @throws ValuesFull */
+export async function upsertRunInputs(
+  { database, room }: RunStore,
+  experimentId: bigint,
+  datasets: RunDataset[],
+  models: NewRunModel[],
+): Promise<void> {
+  await room.take(
+    experimentId,
+    datasets.map(({ name, digest, source, schema, profile, tags }) => ({
+      name,
+      texts: [digest, source, schema ?? '', profile ?? '', JSON.stringify(tags)],
+    })),
+  )
+  await database.transaction(async (queries) => {
+    await upsertRunDatasets(queries, experimentId, datasets)
+    await upsertRunModels(queries, experimentId, models)
+  })
+}
+
+async function upsertRunDatasets(queries: Queries, experimentId: bigint, datasets: RunDataset[]): Promise<void> {
   for (const it of datasets) {
     await queries.row(
       `INSERT INTO run_datasets AS d (experiment_id, name, digest, source_type, source, schema, profile, tags)
@@ -73,14 +93,12 @@ export async function upsertRunDatasets(queries: Queries, experimentId: bigint, 
   }
 }
 
-type RunModel = { modelId: string; isOutput: boolean; step: bigint }
+type NewRunModel = { modelId: string; isOutput: boolean; step: number | bigint }
+
+type RunModel = NewRunModel & { step: bigint }
 
 /** Stores which models a run read or made. */
-export async function upsertRunModels(
-  queries: Queries,
-  experimentId: bigint,
-  models: { modelId: string; isOutput: boolean; step: number | bigint }[],
-): Promise<void> {
+export async function upsertRunModels(queries: Queries, experimentId: bigint, models: NewRunModel[]): Promise<void> {
   for (const it of models) {
     await queries.row(
       `INSERT INTO run_models (experiment_id, model_id, is_output, step) VALUES ($1, $2, $3, $4)

@@ -253,6 +253,87 @@ describe('experiment/tags', () => {
   })
 })
 
+describe('clientlib/batch/logger/experiment/parameter', () => {
+  const logBatch = (key: string, values: object[]) =>
+    service.client.post('/clientlib/batch/logger/experiment/parameter', { experimentKey: key, values })
+
+  it('stores a batch, of which the last value of a name counts; wrong ones are told, and the others stored', async () => {
+    const key = await service.client.createExperiment()
+    const many = Array.from({ length: 500 }, (_, at) => ({ parameterName: `p${at}`, parameterValue: at, step: at }))
+    expect((await logBatch(key, many)).text).toBe(saved)
+    const some = [
+      { parameterName: 'p1', parameterValue: 'first', timestamp: 5 },
+      { parameterName: 'p1', parameterValue: 'last', timestamp: 4 },
+      { parameterName: 'p1', parameterValue: 'elsewhere', context: 'train' },
+      { parameterName: 'Name', parameterValue: 'no name' },
+      { parameterName: 7 },
+    ]
+    expectRefusal(await logBatch(key, some), 400, codes.pointsWrong, /^values\[4\]\..*1 wrong in this batch/)
+
+    const values = await readValues('parameters', key)
+    expect(values).toHaveLength(502)
+    const found = new Map(values.map((it) => [it.name, it]))
+    expect(found.get('p1')).toMatchObject({ valueCurrent: 'last', timestampCurrent: 4, stepCurrent: null })
+    expect(found.get('train_p1')).toMatchObject({ valueCurrent: 'elsewhere', runContextCurrent: 'train' })
+    expect(found.get('p499')).toMatchObject({ valueCurrent: '499', stepCurrent: 499 })
+    expect((await readValues('log-other', key)).map((it) => it.valueCurrent)).not.toContain('no name')
+  })
+
+  it('batches of the same names at once all succeed, in whatever order they have them', async () => {
+    const key = await service.client.createExperiment()
+    const values = Array.from({ length: 300 }, (_, at) => ({ parameterName: `p${at}`, parameterValue: 1 }))
+    const batches = Array.from({ length: 12 }, (_, at) => (at % 2 ? values : values.toReversed()))
+    const answers = await Promise.all(batches.map((it) => logBatch(key, it)))
+    expect(answers.map((it) => it.text)).toEqual(batches.map(() => saved))
+    expect(await readValues('parameters', key)).toHaveLength(300)
+  })
+})
+
+it('a run has 16 MiB of values: more are refused with how much is left, and nothing of a request is stored', async () => {
+  const key = await service.client.createExperiment()
+  const long = 'x'.repeat(1_000_000)
+  const write = (path: string, fields: object) =>
+    service.client.post(`/write/experiment/${path}`, { experimentKey: key, ...fields })
+  const logOther = (name: string, value = long) => write('log-other', { key: name, value })
+  for (let at = 0; at < 8; at++) {
+    expect((await write('parameter', { parameterName: `p${at}`, parameterValue: long })).text).toBe(saved)
+    expect((await logOther(`o${at}`)).text).toBe(saved)
+  }
+
+  const full =
+    /^The experiment may have 16777216 bytes of parameters, others, tags and datasets together\. 7\d{5} are left, and this needs 1\d{6}: /
+  expectRefusal(await logOther('more'), 400, codes.valuesFull, full)
+  const batch = [
+    { parameterName: 'small', parameterValue: 1 },
+    { parameterName: 'more', parameterValue: long },
+  ]
+  const path = '/clientlib/batch/logger/experiment/parameter'
+  const refused = await service.client.post(path, { experimentKey: key, values: batch })
+  expectRefusal(refused, 400, codes.valuesFull, full)
+  const ofMlflow = { run_id: key, tags: [{ key: 'more', value: long }], params: [{ key: 'small', value: '1' }] }
+  const { status, body } = await service.client.post('/api/2.0/mlflow/runs/log-batch', ofMlflow)
+  expect([status, body.error_code]).toEqual([400, 'INVALID_PARAMETER_VALUE'])
+  expect(body.message).toMatch(full)
+  expect((await readValues('parameters', key)).map((it) => it.name)).toEqual(
+    [0, 1, 2, 3, 4, 5, 6, 7].map((it) => `p${it}`),
+  )
+
+  // A value that replaces another takes its room, and one that was deleted leaves it.
+  expect((await logOther('o7', long.replaceAll('x', 'y'))).text).toBe(saved)
+  await write('parameter/delete', { parameterName: 'p7' })
+  expect((await logOther('more')).text).toBe(saved)
+  const tags = Array.from({ length: 1_000 }, (_, at) => `${at} ${'t'.repeat(490)}`)
+  expect((await write('tags', { addedTags: tags })).text).toBe(saved)
+  expectRefusal(await write('tags', { addedTags: tags.map((it) => `u${it}`) }), 400, codes.valuesFull, /bytes/)
+  expectRefusal(await logOther('short', 'x'.repeat(400_000)), 400, codes.valuesFull, /bytes/)
+  const dataset = { name: 'digits', digest: 'd1', source_type: 'local', source: '/digits', schema: 'x'.repeat(400_000) }
+  const inputs = { run_id: key, datasets: [{ dataset }] }
+  const large = await service.client.post('/api/2.0/mlflow/runs/log-inputs', inputs)
+  expect([large.status, large.body.message]).toEqual([400, expect.stringMatching(/bytes/)])
+  expect((await logOther('short', 'x'.repeat(100_000))).text).toBe(saved)
+  expect((await readValues('log-other', key)).find((it) => it.name === 'o7')?.valueCurrent).toMatch(/^y+$/)
+})
+
 it('logging is activity: it moves the end of the experiment', async () => {
   const key = await service.client.createExperiment()
   const { body: atFirst } = await service.client.get(`/experiment/metadata?experimentKey=${key}`)
