@@ -64,7 +64,7 @@ const httpErrors = {
   valuesFull: {
     status: 400,
     code: 8000155,
-    title: 'the experiment has as many bytes of parameters, others, tags and datasets as it may',
+    title: 'the experiment has as many bytes of parameters, others, tags, datasets and models as it may',
   },
   workspaceFull: { status: 400, code: 90501, title: 'the workspace has reached the limit of bytes of assets' },
   assetFinal: { status: 400, code: 7000005, title: 'the asset belongs to a closed artifact version' },

@@ -67,6 +67,6 @@ export function createMlflowRoutes({
     ...createMlflowArtifactRoutes({ ...deps, database, find, places, heartbeats, rateLimited }),
     ...createRegisteredModelRoutes({ ...deps, database, access, registry }),
     ...createModelVersionRoutes({ ...deps, database, access, registry, sources }),
-    ...createLoggedModelRoutes({ ...deps, database, access, find, models, heartbeats, rateLimited }),
+    ...createLoggedModelRoutes({ ...deps, database, access, find, models, heartbeats, rateLimited, room }),
   ]
 }

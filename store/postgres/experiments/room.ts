@@ -2,8 +2,8 @@ import { createLruCache } from '../../../runtime/lru-cache.ts'
 import type { Queries } from '../database.ts'
 
 /**
- * What the values of a run take, in bytes: names and texts of parameters, others, tags and datasets. Reads of a run have all of
- * them, so a run has a limited number.
+ * What the values of a run take, in bytes: names and texts of parameters, others, tags, and of its datasets and models as MLflow has
+ * them. Reads of a run have all of them, so a run has a limited number.
  */
 const valuesBytesMax = 16 * 1024 ** 2
 /** Of each value, whatever its length: so many of them are as much of an answer. */
@@ -16,7 +16,7 @@ const experimentsKnownMax = 10_000
 export class ValuesFull extends Error {
   constructor(bytes: number, left: number, bytesMax: number) {
     super(
-      `The experiment may have ${bytesMax} bytes of parameters, others, tags and datasets together. ${Math.max(left, 0)} are left, ` +
+      `The experiment may have ${bytesMax} bytes of parameters, others, tags, datasets and models together. ${Math.max(left, 0)} are left, ` +
         `and this needs ${bytes}: upload long texts as assets. Nothing of it was stored.`,
     )
   }
@@ -26,12 +26,14 @@ const bytesOfValue = `octet_length(name) + octet_length(value) + ${bytesOfEach}`
 const bytesOfTag = `octet_length(tag) + ${bytesOfEach}`
 const bytesOfDataset = `octet_length(concat(name, digest)) + octet_length(source) + octet_length(tags)
   + coalesce(octet_length(schema), 0) + coalesce(octet_length(profile), 0) + ${bytesOfEach}`
+const bytesOfModel = `octet_length(params) + octet_length(tags) + ${bytesOfEach}`
 
 /** To know the size of a long text does not read it: it lies apart from its row. */
 const sizesOf = (condition: string) =>
   `SELECT experiment_id, ${bytesOfValue} AS bytes FROM experiment_values WHERE ${condition}
    UNION ALL SELECT experiment_id, ${bytesOfTag} FROM experiment_tags WHERE ${condition}
-   UNION ALL SELECT experiment_id, ${bytesOfDataset} FROM run_datasets WHERE ${condition}`
+   UNION ALL SELECT experiment_id, ${bytesOfDataset} FROM run_datasets WHERE ${condition}
+   UNION ALL SELECT experiment_id, ${bytesOfModel} FROM logged_models WHERE ${condition} AND deleted_at IS NULL`
 
 /** The bytes of the values of some runs, by run. */
 export async function countValueBytes(queries: Queries, experimentIds: bigint[]): Promise<Map<bigint, number>> {

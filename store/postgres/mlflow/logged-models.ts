@@ -1,6 +1,7 @@
 import { mayReadExperiment, toViewerValues, type Viewer } from '../accounts/visibility.ts'
 import { lockAssets, modelElement } from '../assets/assets.ts'
 import type { Database, Queries } from '../database.ts'
+import type { RunStore } from '../experiments/values.ts'
 
 /**
  * Models that runs log, as newer clients have them: a model of an experiment with an id, parameters, tags and metrics of its own.
@@ -60,9 +61,10 @@ type NewLoggedModel = Pick<
   nowMs: number
 }
 
-/** Creates a model. Its files are under its name, unless the experiment has a model of this name: then its id is added. */
-export async function insertLoggedModel(database: Database, model: NewLoggedModel): Promise<void> {
+/** Creates a model. Its files are under its name, unless the experiment has a model of this name: then its id is added. @throws ValuesFull */
+export async function insertLoggedModel({ database, room }: RunStore, model: NewLoggedModel): Promise<void> {
   const { id, experimentId, name, modelType, isOfRun, params, tags, nowMs } = model
+  await room.take(experimentId, toGiven(params, tags))
   await database.transaction(async (queries) => {
     await lockAssets(queries, experimentId)
     await queries.row(
@@ -84,18 +86,23 @@ type Changes = {
   tags?: Record<string, string>
 }
 
+/** @throws ValuesFull */
 export async function updateLoggedModel(
-  queries: Queries,
-  id: string,
+  { database, room }: RunStore,
+  { id, experimentId }: LoggedModel,
   { status, params = {}, tags = {} }: Changes,
   nowMs: number,
 ): Promise<void> {
-  await queries.row(
+  await room.take(experimentId, toGiven(params, tags))
+  await database.row(
     `UPDATE logged_models SET status = coalesce($2, status), params = (params::jsonb || $3::jsonb)::text,
        tags = (tags::jsonb || $4::jsonb)::text, updated_at_ms = $5 WHERE id = $1`,
     [id, status ?? null, JSON.stringify(params), JSON.stringify(tags), nowMs],
   )
 }
+
+const toGiven = (params: Record<string, string>, tags: Record<string, string>) =>
+  [...Object.entries(params), ...Object.entries(tags)].map(([name, value]) => ({ name, texts: [value] }))
 
 /** False when it has no such tag. */
 export async function deleteLoggedModelTag(queries: Queries, id: string, key: string, nowMs: number): Promise<boolean> {

@@ -291,6 +291,7 @@ describe('clientlib/batch/logger/experiment/parameter', () => {
 
 it('a run has 16 MiB of values: more are refused with how much is left, and nothing of a request is stored', async () => {
   const key = await service.client.createExperiment()
+  const { projectId } = (await service.client.get(`/experiment/metadata?experimentKey=${key}`)).body
   const long = 'x'.repeat(1_000_000)
   const write = (path: string, fields: object) =>
     service.client.post(`/write/experiment/${path}`, { experimentKey: key, ...fields })
@@ -301,7 +302,7 @@ it('a run has 16 MiB of values: more are refused with how much is left, and noth
   }
 
   const full =
-    /^The experiment may have 16777216 bytes of parameters, others, tags and datasets together\. 7\d{5} are left, and this needs 1\d{6}: /
+    /^The experiment may have 16777216 bytes of parameters, others, tags, datasets and models together\. 7\d{5} are left, and this needs 1\d{6}: /
   expectRefusal(await logOther('more'), 400, codes.valuesFull, full)
   const batch = [
     { parameterName: 'small', parameterValue: 1 },
@@ -330,6 +331,14 @@ it('a run has 16 MiB of values: more are refused with how much is left, and noth
   const inputs = { run_id: key, datasets: [{ dataset }] }
   const large = await service.client.post('/api/2.0/mlflow/runs/log-inputs', inputs)
   expect([large.status, large.body.message]).toEqual([400, expect.stringMatching(/bytes/)])
+  const model = {
+    experiment_id: projectId,
+    name: 'net',
+    source_run_id: key,
+    params: [{ key: 'a', value: 'x'.repeat(400_000) }],
+  }
+  const ofModel = await service.client.post('/api/2.0/mlflow/logged-models', model)
+  expect([ofModel.status, ofModel.body.message]).toEqual([400, expect.stringMatching(/bytes/)])
   expect((await logOther('short', 'x'.repeat(100_000))).text).toBe(saved)
   expect((await readValues('log-other', key)).find((it) => it.name === 'o7')?.valueCurrent).toMatch(/^y+$/)
 })
