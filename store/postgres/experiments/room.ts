@@ -59,6 +59,7 @@ export function createRoom(queries: Queries, bytesMax = valuesBytesMax) {
          - (SELECT coalesce(sum(${bytesOfValue}), 0) FROM experiment_values
             WHERE experiment_id = $1 AND (kind, name) IN (SELECT * FROM unnest($2::text[], $3::text[]))))::float8 AS bytes`,
       [experimentId, replaced.map((it) => it.kind), replaced.map((it) => it.name)],
+      'experiment-value-bytes',
     )
     return row?.bytes ?? 0
   }
