@@ -32,4 +32,6 @@ export type Table = {
   /** Rows of a granule, which the sparse index has an entry for. */
   indexGranularity?: number
   settings?: readonly string[]
+  /** Those that a migration added. */
+  laterSettings?: readonly string[]
 }

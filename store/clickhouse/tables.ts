@@ -48,7 +48,10 @@ const indexGranularity = 8_192
  *
  * In the order in which ALTER leaves them: one that a later migration adds goes last.
  */
-export const mergeTreeSettings = (layout: Layout, table: Pick<Table, 'indexGranularity' | 'settings'> = {}) =>
+export const mergeTreeSettings = (
+  layout: Layout,
+  table: Pick<Table, 'indexGranularity' | 'settings' | 'laterSettings'> = {},
+) =>
   [
     'fsync_after_insert = 1',
     'fsync_part_directory = 1',
@@ -57,6 +60,7 @@ export const mergeTreeSettings = (layout: Layout, table: Pick<Table, 'indexGranu
     `index_granularity = ${table.indexGranularity ?? indexGranularity}`,
     ...(table.settings ?? []),
     fsyncAfterMerge,
+    ...(table.laterSettings ?? []),
   ].join(', ')
 
 /** Of any size. */

@@ -33,6 +33,7 @@ import { addPointChunks } from './0010-point-chunks.ts'
 import { addValueChunks } from './0011-value-chunks.ts'
 import { fsyncMerges } from './0012-fsync-merges.ts'
 import { summarizeInWorkers } from './0013-summaries-by-workers.ts'
+import { shortenBlocks } from './0014-short-blocks.ts'
 import type { Migration } from './migration.ts'
 
 /** The migrations of this version, in their order. */
@@ -50,6 +51,7 @@ export const migrations: readonly Migration[] = [
   addValueChunks,
   fsyncMerges,
   summarizeInWorkers,
+  shortenBlocks,
 ]
 
 export const migrationsTable = 'svc_migrations'

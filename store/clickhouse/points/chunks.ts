@@ -34,6 +34,12 @@ export const summedLeast = 100
 const whenSummed = (value: string) => `if(is_summed, ${value}, 0)`
 const float = (bits: string) => `reinterpretAsFloat64(${bits})`
 
+/**
+ * A read of one series takes a few chunks of a granule, but decompresses whole blocks: 6.4 instead of 7.5 ms for 400 points, for 0.5 %
+ * more bytes on disk; reads of all points, inserts and merges take as long.
+ */
+export const shortBlocks = 'min_compress_block_size = 16384'
+
 export const chunksTable = {
   name: 'point_chunks',
   columns: [
@@ -96,6 +102,7 @@ export const chunksTable = {
   identity: ['request_hi', 'request_lo', 'first_place', 'digest'],
   version: 'count',
   indexGranularity: 1_024,
+  laterSettings: [shortBlocks],
 } as const satisfies Table
 
 /** What a block of ingest has: also what ClickHouse would compute. */
