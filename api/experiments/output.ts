@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { experimentKey, flag, integerBetween, object, optional, text } from '../../http/body/fields.ts'
-import { wrapStream } from '../../http/body/json-stream.ts'
+import { wrapJson } from '../../http/body/json-stream.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { type Line, readLines } from '../../store/clickhouse/output/lines.ts'
@@ -42,7 +42,7 @@ export function createOutputRoutes({ clickhouse, access }: Deps): Route[] {
       shape: 'plain',
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)
-        return wrapStream('{"output":"', await streamOutput(clickhouse, experiment.id), '"}')
+        return wrapJson('{"output":"', await streamOutput(clickhouse, experiment.id), '"}')
       },
     }),
 

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import { experimentKey, integerBetween, object, optional, text } from '../../http/body/fields.ts'
-import { wrapStream } from '../../http/body/json-stream.ts'
+import { wrapJson } from '../../http/body/json-stream.ts'
 import { decodeAgain } from '../../http/encoded-twice.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { hasSeries, streamAllSeries, streamSummary } from '../../store/clickhouse/points/reads.ts'
-import { streamSeries } from '../../store/clickhouse/points/short-series.ts'
+import { readSeries } from '../../store/clickhouse/points/short-series.ts'
 import { streamThinnedSeries } from '../../store/clickhouse/points/thinned-series.ts'
 import type { Access } from '../access.ts'
 import { valuesAnswer } from './logged-values.ts'
@@ -43,7 +43,7 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
       shape: 'plain',
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)
-        return wrapStream('{"values":', await streamSummary(clickhouse, experiment.id), '}')
+        return wrapJson('{"values":', await streamSummary(clickhouse, experiment.id), '}')
       },
     }),
 
@@ -75,9 +75,9 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
         const series = decoded.name === asSent.name || (await hasSeries(clickhouse, asSent)) ? asSent : decoded
         const points =
           query.maxPoints === undefined
-            ? await streamSeries(clickhouse, series)
+            ? await readSeries(clickhouse, series)
             : await streamThinnedSeries(clickhouse, series, query.maxPoints)
-        return wrapStream('{"metrics":', points, '}')
+        return wrapJson('{"metrics":', points, '}')
       },
     }),
 
@@ -93,7 +93,7 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
       shape: 'plain',
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)
-        return wrapStream(
+        return wrapJson(
           '{"metrics":',
           await streamAllSeries(clickhouse, { experimentId: experiment.id, hasChunks: experiment.hasChunks }),
           '}',

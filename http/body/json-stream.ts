@@ -1,7 +1,8 @@
 import { Readable } from 'node:stream'
 
-/** A JSON text whose middle part is a stream of JSON written elsewhere. */
-export function wrapStream(before: string, middle: Readable, after: string): Readable {
+/** A JSON text whose middle part was written elsewhere. */
+export function wrapJson(before: string, middle: string | Readable, after: string): string | Readable {
+  if (typeof middle === 'string') return `${before}${middle}${after}`
   return Readable.from(
     (async function* () {
       yield before

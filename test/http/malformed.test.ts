@@ -6,7 +6,7 @@ import { Registry } from 'prom-client'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { createBodyReader } from '../../http/body/body.ts'
-import { wrapStream } from '../../http/body/json-stream.ts'
+import { wrapJson } from '../../http/body/json-stream.ts'
 import { type Caller, route } from '../../http/route.ts'
 import { createServer } from '../../http/server.ts'
 import { createClosers } from '../../runtime/closers.ts'
@@ -131,7 +131,7 @@ describe('an answer that is long', () => {
           topic: '',
           answer: z.unknown(),
           shape: 'plain',
-          handle: () => wrapStream('', endless() as never, ''),
+          handle: () => wrapJson('', endless() as never, ''),
         }),
       ],
       checkKey: () => ({}) as Caller,

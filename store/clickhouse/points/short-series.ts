@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { compare } from '../../../runtime/compare.ts'
 import type { ClickHouse } from '../connection.ts'
 import { toDoubleText } from './double-text.ts'
@@ -17,9 +17,8 @@ const pointsMax = 2_000
 const chunksFirst = 64
 
 /** Every stored point of a series as a JSON array, ordered by context, step and time. */
-export async function streamSeries(clickhouse: ClickHouse, series: SeriesName): Promise<Readable> {
-  const short = await readShortSeries(clickhouse, series)
-  return short === undefined ? await streamLongSeries(clickhouse, series) : Readable.from([short])
+export async function readSeries(clickhouse: ClickHouse, series: SeriesName): Promise<string | Readable> {
+  return (await readShortSeries(clickhouse, series)) ?? (await streamLongSeries(clickhouse, series))
 }
 
 /**
@@ -45,7 +44,7 @@ export async function readShortSeries(
   return rows.length === 0 ? '[]' : `[\n${rows.map(toJson).join(',\n')}\n]`
 }
 
-/** The order of `streamSeries`. Rows come nearly in it. */
+/** The order of `readSeries`. Rows come nearly in it. */
 function comparePoints(one: StoredPoint, other: StoredPoint): number {
   if (one.context !== other.context) return Buffer.from(one.context).compare(Buffer.from(other.context))
   return (

@@ -23,7 +23,7 @@ import { findSeries, type Range, type RangeX } from '../../../store/clickhouse/p
 import { findExtent, readRanges } from '../../../store/clickhouse/points/ranges.ts'
 import { streamAllSeries, streamSummary } from '../../../store/clickhouse/points/reads.ts'
 import { countPointsBySeries } from '../../../store/clickhouse/points/series-counts.ts'
-import { readShortSeries, streamSeries } from '../../../store/clickhouse/points/short-series.ts'
+import { readSeries, readShortSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { summarizeBlocks } from '../../../store/clickhouse/points/summaries/states.ts'
 import {
@@ -37,6 +37,7 @@ import { streamThinnedSeries } from '../../../store/clickhouse/points/thinned-se
 import { readMetricWindows } from '../../../store/clickhouse/points/windows.ts'
 import { countRows } from '../../../store/clickhouse/row-counts.ts'
 import { uniqueName } from '../../kit/service.ts'
+import { readWhole } from './read-whole.ts'
 
 /** The same requests are stored as rows in one experiment, and as chunks in another: every read of both answers the same. */
 let clickhouse: ClickHouse
@@ -108,7 +109,7 @@ async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<s
   found.count = await countRows(clickhouse, pointsTable, id)
   found.archive = await text(await streamLogged(clickhouse, 'points', [id], signal))
   for (const name of names) {
-    found[`series ${name}`] = await text(await streamSeries(clickhouse, of(name)))
+    found[`series ${name}`] = await readWhole(await readSeries(clickhouse, of(name)))
     found[`history ${name}`] = shown(await readHistory(clickhouse, of(name), { limit: 7, offset: 1 }))
     const steps = { fromStep: -(2n ** 62n), toStep: 2n ** 62n, stepsMax: 5 }
     found[`steps ${name}`] = shown(await readStepsOfHistory(clickhouse, of(name), steps))
@@ -634,7 +635,7 @@ it.each([2_000, 2_001, 300_000])(
     await store([aRequest({ series: [{ metricName: 'loss', values, steps: values }] })])
     const series = { experimentId: chunks, name: 'loss', context: undefined, hasChunks: true }
     expect((await readShortSeries(clickhouse, series)) !== undefined).toBe(size <= 2_000)
-    expect(JSON.parse(await text(await streamSeries(clickhouse, series)))).toHaveLength(size)
+    expect(JSON.parse(await readWhole(await readSeries(clickhouse, series)))).toHaveLength(size)
   },
 )
 

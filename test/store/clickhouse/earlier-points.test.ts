@@ -8,11 +8,12 @@ import { checkClickHouse } from '../../../store/clickhouse/migrations/check.ts'
 import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.ts'
 import { streamSummary } from '../../../store/clickhouse/points/reads.ts'
 import { countSeries } from '../../../store/clickhouse/points/series-counts.ts'
-import { streamSeries } from '../../../store/clickhouse/points/short-series.ts'
+import { readSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { pointsTable, systemPointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { uniqueName } from '../../kit/service.ts'
 import { createFloatTables, floatColumns, floatOrder } from './float-tables.ts'
+import { readWhole } from './read-whole.ts'
 
 const experimentId = 7n
 const values = [0.1, -0, Number.NaN, Number.POSITIVE_INFINITY, 5e-324, -1.7976931348623157e308, 0.1]
@@ -64,8 +65,8 @@ async function insertUnnamed(name: string, block: Buffer) {
 }
 
 async function readValues(metric: string): Promise<string[]> {
-  const stream = await streamSeries(clickhouse, { experimentId, name: metric, context: undefined, hasChunks: true })
-  return (JSON.parse(await text(stream)) as { metricValue: string }[]).map((it) => it.metricValue)
+  const answer = await readSeries(clickhouse, { experimentId, name: metric, context: undefined, hasChunks: true })
+  return (JSON.parse(await readWhole(answer)) as { metricValue: string }[]).map((it) => it.metricValue)
 }
 
 async function readSummary(): Promise<Record<string, unknown>[]> {

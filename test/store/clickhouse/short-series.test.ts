@@ -9,9 +9,10 @@ import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { chunkBlocks } from '../../../store/clickhouse/points/chunks.ts'
 import { streamLongSeries } from '../../../store/clickhouse/points/reads.ts'
-import { readShortSeries, streamSeries } from '../../../store/clickhouse/points/short-series.ts'
+import { readSeries, readShortSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { pointsTable, present, systemPointsTable } from '../../../store/clickhouse/points/tables.ts'
+import { readWhole } from './read-whole.ts'
 
 let clickhouse: ClickHouse
 beforeAll(() => {
@@ -88,7 +89,7 @@ it('a longer series is left to ClickHouse', async () => {
   await storeBlocks(clickhouse, pointsTable, [aBlock(experimentId, points)])
   const series = { experimentId, name: 'loss', context: undefined, hasChunks: true }
   expect(await readShortSeries(clickhouse, series, 5_000)).toBeUndefined()
-  expect(JSON.parse(await text(await streamSeries(clickhouse, series))).length).toBe(2_001)
+  expect(JSON.parse(await readWhole(await readSeries(clickhouse, series))).length).toBe(2_001)
 })
 
 /** Chunks of so many points each, of one request each. */
