@@ -72,7 +72,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     type: ExperimentType,
     caller: Caller,
     key: string,
-    write: (experimentId: bigint) => Promise<void>,
+    write: (experimentId: bigint) => Promise<unknown>,
   ) {
     const experiment = await access.writableExperiment(caller, key)
     await rateLimited(type, experiment, caller, () => write(experiment.id))

@@ -8,7 +8,7 @@ import type { Database } from '../../store/postgres/database.ts'
 import { insertExperiment, updateCondition } from '../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
 import type { Room } from '../../store/postgres/experiments/room.ts'
-import { deleteValue, listValues } from '../../store/postgres/experiments/values.ts'
+import { deleteValue, findValue } from '../../store/postgres/experiments/values.ts'
 import { ensureModelOfPath } from '../../store/postgres/mlflow/artifacts.ts'
 import { logRunValues, ParameterChanged } from '../../store/postgres/mlflow/run-values.ts'
 import {
@@ -233,10 +233,8 @@ export function createMlflowRunRoutes({
     answer: nothing,
     handle: ({ body, ...call }) =>
       save('other', call, body.run_id, async (id) => {
-        const name = toOtherName(body.key)
-        const isThere = (await listValues(database, id, 'other')).some((it) => it.name === name)
-        if (!isThere) throw new HttpError('assetUnknown', `key: the run has no tag ${body.key.slice(0, 200)}.`)
-        await deleteValue(database, id, 'other', name)
+        if (await deleteValue(database, id, 'other', toOtherName(body.key))) return
+        throw new HttpError('assetUnknown', `key: the run has no tag ${body.key.slice(0, 200)}.`)
       }),
   })
 
@@ -253,7 +251,7 @@ export function createMlflowRunRoutes({
     handle: ({ body, ...call }) =>
       save('other', call, body.run_id, async (id, nowMs) => {
         const model = parseJson(body.model_json)
-        const known = (await listValues(database, id, 'other')).find((it) => it.name === modelHistory)?.value
+        const known = await findValue(database, id, 'other', modelHistory)
         const models = known === undefined ? [] : parseJson(known)
         const listed = JSON.stringify([...(Array.isArray(models) ? models : []), model])
         await logRunValues(store, id, { tags: [{ key: modelHistory, value: listed }] }, nowMs)

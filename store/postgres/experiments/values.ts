@@ -88,18 +88,26 @@ export async function listValues(queries: Queries, experimentId: bigint, kind: V
   )
 }
 
-/** Deletes a value by its summary name; one that is not there is ignored. */
+/** The text of a value, by its summary name. */
+export async function findValue(
+  queries: Queries,
+  experimentId: bigint,
+  kind: ValueKind,
+  name: string,
+): Promise<string | undefined> {
+  const sql = 'SELECT value FROM experiment_values WHERE experiment_id = $1 AND kind = $2 AND name = $3'
+  return (await queries.row<{ value: string }>(sql, [experimentId, kind, name]))?.value
+}
+
+/** Deletes a value by its summary name. @returns false when there is none */
 export async function deleteValue(
   queries: Queries,
   experimentId: bigint,
   kind: ValueKind,
   name: string,
-): Promise<void> {
-  await queries.row('DELETE FROM experiment_values WHERE experiment_id = $1 AND kind = $2 AND name = $3', [
-    experimentId,
-    kind,
-    name,
-  ])
+): Promise<boolean> {
+  const sql = 'DELETE FROM experiment_values WHERE experiment_id = $1 AND kind = $2 AND name = $3 RETURNING 1'
+  return (await queries.row(sql, [experimentId, kind, name])) !== undefined
 }
 
 /** Adds tags; existing ones stay. @throws ValuesFull */
