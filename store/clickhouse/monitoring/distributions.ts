@@ -62,7 +62,7 @@ export async function readNumeric(
     ]) => `SELECT min(least) AS least, max(most) AS most, sum(number * weight) / sum(weight) AS mean, count() AS n
       FROM ${values} WHERE ${isFiniteNumber}`,
   )
-  const bounds = all && all.n !== '0' ? all : undefined
+  const bounds = all && all.n !== '0' ? { ...all, least: toPlus(all.least), most: toPlus(all.most) } : undefined
   const edges = typeof bins === 'number' ? toEdges(bounds, bins) : bins
   const inBin = `if(${isFiniteNumber}, toInt16(${edges.length === 0 ? noBin : toBin(edges, bounds)}), if(${isNumber}, ${infiniteBin}, ${otherBin}))`
   const x = isExact ? 'number' : `if(is_rounded, number, ${rounded(literal(bounds?.mean ?? 0))})`
@@ -94,17 +94,20 @@ export async function readNumeric(
         values: Number(row.n) + Number(row.infinite),
         infinite: Number(row.infinite),
         otherTypes: Number(row.others),
-        min: hasFinite ? row.min : null,
-        max: hasFinite ? row.max : null,
+        min: hasFinite ? toPlus(Number(row.min)) : null,
+        max: hasFinite ? toPlus(Number(row.max)) : null,
         mean: hasFinite ? row.mean : null,
         std: hasFinite ? row.std : null,
-        quantiles: hasFinite ? row.quantiles : [],
+        quantiles: hasFinite ? row.quantiles.map(toPlus) : [],
         counts: edges.slice(1).map((_, bin) => Number(counts[places.indexOf(bin)] ?? 0)),
         isExact,
       }
     }),
   }
 }
+
+/** 0 for -0, which is equal: which of them is the least, or the greatest, depends on the order of rows. */
+const toPlus = (number: number) => number + 0
 
 const isFiniteNumber = `${isNumber} AND isFinite(number)`
 

@@ -156,13 +156,23 @@ async function readAll(modelId: bigint, { claims }: Pick<Stored, 'claims'>) {
   }
 }
 
+/** The greatest is 0 or -0: rows have them in another order than chunks. */
+const zerosOfBothSigns: Stored = {
+  claims: [-2, 0, -0, 0].map((x) => [
+    { version: '2', timestampMs: start + hour, parts: [{ part: valueParts.feature, scalars: { x } }] },
+  ]),
+  rowsEvery: 3,
+  isRepeated: false,
+  tombstones: [],
+}
+
 it('chunks are read as rows are, also repeated, tombstoned, and beside rows', { timeout: 300_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(aModel, async (model) => {
       const [rows, chunks] = await store(model)
       expect(await readAll(chunks, model)).toEqual(await readAll(rows, model))
     }),
-    { numRuns: 5, endOnFailure: true },
+    { numRuns: 5, endOnFailure: true, examples: [[zerosOfBothSigns]] },
   )
 })
 
