@@ -51,17 +51,17 @@ type Given = { kind?: 'parameter' | 'other'; name: string; texts: string[] }
 export function createRoom(queries: Queries, bytesMax = valuesBytesMax) {
   const held = createLruCache<{ bytes: number; uncounted: number }>(experimentsKnownMax)
 
-  /** The bytes of a run, without those that will be replaced. */
+  /** The bytes of a run, and of those of its values that will be replaced. */
   async function count(experimentId: bigint, given: Given[]) {
-    const replaced = given.filter((it) => it.kind !== undefined)
-    const row = await queries.row<{ bytes: number }>(
-      `SELECT ((SELECT coalesce(sum(bytes), 0) FROM (${sizesOf('experiment_id = $1')}) AS sizes)
-         - (SELECT coalesce(sum(${bytesOfValue}), 0) FROM experiment_values
-            WHERE experiment_id = $1 AND (kind, name) IN (SELECT * FROM unnest($2::text[], $3::text[]))))::float8 AS bytes`,
-      [experimentId, replaced.map((it) => it.kind), replaced.map((it) => it.name)],
+    const replacing = given.filter((it) => it.kind !== undefined)
+    const row = await queries.row<{ all: number; replaced: number }>(
+      `SELECT (SELECT coalesce(sum(bytes), 0) FROM (${sizesOf('experiment_id = $1')}) AS sizes)::float8 AS "all",
+         (SELECT coalesce(sum(${bytesOfValue}), 0) FROM experiment_values
+          WHERE experiment_id = $1 AND (kind, name) IN (SELECT * FROM unnest($2::text[], $3::text[])))::float8 AS replaced`,
+      [experimentId, replacing.map((it) => it.kind), replacing.map((it) => it.name)],
       'experiment-value-bytes',
     )
-    return row?.bytes ?? 0
+    return row ?? { all: 0, replaced: 0 }
   }
 
   return {
@@ -78,9 +78,11 @@ export function createRoom(queries: Queries, bytesMax = valuesBytesMax) {
         known.uncounted += bytes
         return
       }
-      const counted = await count(experimentId, given)
-      if (counted + bytes > bytesMax) throw new ValuesFull(bytes, bytesMax - counted, bytesMax)
-      held.set(String(experimentId), { bytes: counted + bytes, uncounted: 0 })
+      const { all, replaced } = await count(experimentId, given)
+      const kept = all - replaced
+      // A run of an earlier version may have more: a write that adds nothing is none too many.
+      if (kept + bytes > bytesMax && bytes > replaced) throw new ValuesFull(bytes, bytesMax - kept, bytesMax)
+      held.set(String(experimentId), { bytes: kept + bytes, uncounted: 0 })
     },
   }
 }

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseExactJson } from '../../../http/body/exact-json.ts'
+import { openDatabase } from '../../../store/postgres/database.ts'
 import { eventually } from '../../kit/eventually.ts'
+import { storesWith } from '../../kit/service.ts'
 import { openTwoUsers, type TwoUsers } from '../accounts/two-users.ts'
 import { codes, expectRefusal } from '../http-error.ts'
 
@@ -341,6 +343,23 @@ it('a run has 16 MiB of values: more are refused with how much is left, and noth
   expect([ofModel.status, ofModel.body.message]).toEqual([400, expect.stringMatching(/bytes/)])
   expect((await logOther('short', 'x'.repeat(100_000))).text).toBe(saved)
   expect((await readValues('log-other', key)).find((it) => it.name === 'o7')?.valueCurrent).toMatch(/^y+$/)
+})
+
+it('a run of an earlier version that has more keeps it, and may have less', async () => {
+  const key = await service.client.createExperiment()
+  const database = openDatabase({ url: storesWith('postgres').postgresUrl, onError: () => undefined })
+  await database.row(
+    `INSERT INTO experiment_values (experiment_id, kind, name, value, timestamp_ms)
+     SELECT id, 'other', 'o' || at, repeat('x', 1000000), 1 FROM experiments, generate_series(1, 20) AS at WHERE key = $1`,
+    [key],
+  )
+  await database.close()
+  const logOther = (name: string, value: string) =>
+    service.client.post('/write/experiment/log-other', { experimentKey: key, key: name, value })
+  expectRefusal(await logOther('new', 'x'), 400, codes.valuesFull, /0 are left, and this needs 104: /)
+  expect((await logOther('o1', 'x'.repeat(999_999))).text).toBe(saved)
+  expectRefusal(await logOther('o1', 'x'.repeat(1_000_000)), 400, codes.valuesFull, /0 are left/)
+  expect(await readValues('log-other', key)).toHaveLength(21)
 })
 
 it('logging is activity: it moves the end of the experiment', async () => {
