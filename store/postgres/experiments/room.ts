@@ -67,6 +67,7 @@ export function createRoom(queries: Queries, bytesMax = valuesBytesMax) {
   return {
     /** Takes room for a write, before it begins. @throws ValuesFull */
     async take(experimentId: bigint, given: Given[]): Promise<void> {
+      if (given.length === 0) return
       let bytes = 0
       for (const { name, texts } of given) {
         bytes += bytesOfEach + Buffer.byteLength(name)
