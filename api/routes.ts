@@ -9,7 +9,7 @@ import type { ObjectStore } from '../store/objects/object-store.ts'
 import type { Secrets } from '../store/postgres/accounts/secrets.ts'
 import type { Database, Queries } from '../store/postgres/database.ts'
 import type { Heartbeats } from '../store/postgres/experiments/heartbeats.ts'
-import { createRoom } from '../store/postgres/experiments/room.ts'
+import { createRunStore } from '../store/postgres/experiments/values.ts'
 import type { QueueBackend } from '../store/queue/queue.ts'
 import type { QueueName } from '../store/queue/queues.ts'
 import type { Counters } from '../throttle/counters.ts'
@@ -200,7 +200,7 @@ export function createApiRoutes({
 }: Deps): Route[] {
   const access = createAccess(database, tenants, tenantLimits)
   const rateLimited = createRateLimitedWrite({ throttle, counters })
-  const room = createRoom(database)
+  const runStore = createRunStore(database)
   const limits = createAssetLimits({ database, limits: assetLimits, perTenant: tenantLimits })
   const writer = createAssetWriter({ database, objects, orphanedObjects, limits })
   const artifacts = createArtifactAccess({ queries: database, access })
@@ -239,7 +239,7 @@ export function createApiRoutes({
     ...createCallRoutes({ database, access, heartbeats, rateLimited }),
     ...createLifecycleRoutes({ database, access, appUrl }),
     ...createDocumentRoutes({ database, clickhouse, objects, access, heartbeats, rateLimited }),
-    ...createLoggedDataRoutes({ database, access, heartbeats, rateLimited, room }),
+    ...createLoggedDataRoutes({ database, runStore, access, heartbeats, rateLimited }),
     ...createAssetRoutes(assets),
     ...createMediaRoutes(assets),
     ...createTableRoutes(assets),
@@ -263,10 +263,10 @@ export function createApiRoutes({
     ...createRegistryStatusRoutes(assets),
     ...createLoggedRunRoutes({ database, access, appUrl }),
     ...createRunStatusRoutes({ database, access, heartbeats, rateLimited }),
-    ...createRunValueRoutes({ database, access, heartbeats, rateLimited, room }),
+    ...createRunValueRoutes({ database, runStore, access, heartbeats, rateLimited }),
     ...createRunUploadRoutes(assets),
     ...createRunCallRoutes({ database, access, rateLimited }),
-    ...createMlflowRoutes({ ...assets, clickhouse, room, oldestQueuedMs }),
+    ...createMlflowRoutes({ ...assets, clickhouse, runStore, oldestQueuedMs }),
     ...createChartRoutes({ database, clickhouse, tenants }),
     ...createRangeRoutes({ database, clickhouse, tenants, findPosition: liveStreams.findPosition }),
     ...createExportRoutes({

@@ -15,7 +15,7 @@ import { clientTopic, type Route, route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { insertSymlinks } from '../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
-import type { Room } from '../../store/postgres/experiments/room.ts'
+import type { RunStore } from '../../store/postgres/experiments/values.ts'
 import { insertTags, upsertValues } from '../../store/postgres/experiments/values.ts'
 import type { Access } from '../access.ts'
 import { addedTags, toContext, valueContext, valueName } from '../experiments/logged-values.ts'
@@ -38,12 +38,16 @@ const batchOfAnything = object({ experimentKey, values: list(z.unknown(), parame
 
 const okAnswer = z.object({ msg: z.string() })
 
-type Deps = { database: Database; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite; room: Room }
+type Deps = {
+  database: Database
+  access: Access
+  heartbeats: Heartbeats
+  rateLimited: RateLimitedWrite
+  runStore: RunStore
+}
 
 /** Parameters, tags and symlinks, as clients that log live send them. */
-export function createRunValueRoutes({ database, access, heartbeats, rateLimited, room }: Deps): Route[] {
-  const store = { database, room }
-
+export function createRunValueRoutes({ database, access, heartbeats, rateLimited, runStore }: Deps): Route[] {
   const common = { method: 'POST', atRoot: true, permission: 'caller', topic: clientTopic, shape: 'envelope' } as const
   return [
     route({
@@ -66,7 +70,7 @@ export function createRunValueRoutes({ database, access, heartbeats, rateLimited
           step,
           timestampMs: timestamp,
         }))
-        const write = () => upsertValues(store, experiment.id, 'parameter', given)
+        const write = () => upsertValues(runStore, experiment.id, 'parameter', given)
         await rateLimited('parameters', experiment, caller, write, right.length)
         heartbeats.active(experiment.id, nowMs)
         if (wrong.length > 0) {
@@ -88,7 +92,7 @@ export function createRunValueRoutes({ database, access, heartbeats, rateLimited
       answer: okAnswer,
       async handle({ body, caller }) {
         const experiment = await access.writableExperiment(caller, body.experimentKey)
-        await rateLimited('other', experiment, caller, () => insertTags(store, experiment.id, body.addedTags))
+        await rateLimited('other', experiment, caller, () => insertTags(runStore, experiment.id, body.addedTags))
         heartbeats.active(experiment.id, Date.now())
         return { msg: 'Saved' }
       },

@@ -16,7 +16,7 @@ import { type Caller, type Route, route } from '../../http/route.ts'
 import type { ExperimentType } from '../../store/limits.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
-import type { Room } from '../../store/postgres/experiments/room.ts'
+import type { RunStore } from '../../store/postgres/experiments/values.ts'
 import {
   deleteTags,
   deleteValue,
@@ -62,12 +62,16 @@ export const valuesAnswer = z.object({
   ),
 })
 
-type Deps = { database: Database; access: Access; heartbeats: Heartbeats; rateLimited: RateLimitedWrite; room: Room }
+type Deps = {
+  database: Database
+  access: Access
+  heartbeats: Heartbeats
+  rateLimited: RateLimitedWrite
+  runStore: RunStore
+}
 
 /** Parameters and others: an experiment keeps the last value of each. */
-export function createLoggedDataRoutes({ database, access, heartbeats, rateLimited, room }: Deps): Route[] {
-  const store = { database, room }
-
+export function createLoggedDataRoutes({ database, access, heartbeats, rateLimited, runStore }: Deps): Route[] {
   async function save(
     type: ExperimentType,
     caller: Caller,
@@ -99,7 +103,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     shape: 'envelope',
     handle: ({ body, caller }) =>
       save('parameters', caller, body.experimentKey, (id) =>
-        upsertValues(store, id, 'parameter', [
+        upsertValues(runStore, id, 'parameter', [
           {
             name: body.parameterName,
             context: toContext(body, body.parameterName),
@@ -131,7 +135,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     shape: 'envelope',
     handle: ({ body, caller }) =>
       save('other', caller, body.experimentKey, (id) =>
-        upsertValues(store, id, 'other', [
+        upsertValues(runStore, id, 'other', [
           {
             name: body.key,
             context: toContext(body, body.key),
@@ -205,7 +209,7 @@ export function createLoggedDataRoutes({ database, access, heartbeats, rateLimit
     answer: savedAnswer,
     shape: 'envelope',
     handle: ({ body, caller }) =>
-      save('other', caller, body.experimentKey, (id) => insertTags(store, id, body.addedTags ?? [])),
+      save('other', caller, body.experimentKey, (id) => insertTags(runStore, id, body.addedTags ?? [])),
   })
 
   const tags = route({

@@ -3,7 +3,7 @@ import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import type { ObjectStore } from '../../store/objects/object-store.ts'
 import type { Database, Queries } from '../../store/postgres/database.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
-import type { Room } from '../../store/postgres/experiments/room.ts'
+import type { RunStore } from '../../store/postgres/experiments/values.ts'
 import type { Access } from '../access.ts'
 import type { OrphanedObjects } from '../assets/orphaned-objects.ts'
 import type { AssetWriter } from '../assets/writer.ts'
@@ -35,7 +35,7 @@ type Deps = {
   access: Access
   heartbeats: Heartbeats
   rateLimited: RateLimitedWrite
-  room: Room
+  runStore: RunStore
   appUrl: string
   oldestQueuedMs(name: 'metrics'): Promise<number | undefined>
 }
@@ -48,7 +48,7 @@ export function createMlflowRoutes({
   access,
   heartbeats,
   rateLimited,
-  room,
+  runStore,
   ...deps
 }: Deps): Route[] {
   const find = createExperimentFinder({ database, access })
@@ -61,12 +61,12 @@ export function createMlflowRoutes({
   return [
     ...createMlflowServerRoutes({ queries: database, access }),
     ...createMlflowExperimentRoutes({ database, access, find }),
-    ...createMlflowRunRoutes({ database, access, find, reader, heartbeats, rateLimited, room }),
+    ...createMlflowRunRoutes({ database, access, find, reader, heartbeats, rateLimited, runStore }),
     ...createMlflowSearchRoutes({ reads, clickhouse, find, reader, awaitStored }),
     ...createMlflowMetricRoutes({ clickhouse, find, awaitStored }),
     ...createMlflowArtifactRoutes({ ...deps, database, find, places, heartbeats, rateLimited }),
     ...createRegisteredModelRoutes({ ...deps, database, access, registry }),
     ...createModelVersionRoutes({ ...deps, database, access, registry, sources }),
-    ...createLoggedModelRoutes({ ...deps, database, access, find, models, heartbeats, rateLimited, room }),
+    ...createLoggedModelRoutes({ ...deps, database, access, find, models, heartbeats, rateLimited, runStore }),
   ]
 }

@@ -7,7 +7,7 @@ import { lockAssets } from '../../store/postgres/assets/assets.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { insertExperiment, updateCondition } from '../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
-import type { Room } from '../../store/postgres/experiments/room.ts'
+import type { RunStore } from '../../store/postgres/experiments/values.ts'
 import { deleteValue, findValue } from '../../store/postgres/experiments/values.ts'
 import { ensureModelOfPath } from '../../store/postgres/mlflow/artifacts.ts'
 import { logRunValues, ParameterChanged } from '../../store/postgres/mlflow/run-values.ts'
@@ -53,7 +53,7 @@ type Deps = {
   reader: RunReader
   heartbeats: Heartbeats
   rateLimited: RateLimitedWrite
-  room: Room
+  runStore: RunStore
 }
 
 /** Runs of MLflow: our experiments. */
@@ -64,10 +64,8 @@ export function createMlflowRunRoutes({
   reader,
   heartbeats,
   rateLimited,
-  room,
+  runStore,
 }: Deps): Route[] {
-  const store = { database, room }
-
   /** A write to a run that is charged as so many parameters or others. */
   async function save(
     type: 'parameters' | 'other',
@@ -119,7 +117,7 @@ export function createMlflowRunRoutes({
       const made = await find.activeRun(call, key)
       await updateRunStatus(database, made.id, { status: 'RUNNING', endTimeMs: undefined, nowMs })
       const others = tags.filter((it) => toOtherName(it.key) !== 'Name')
-      const write = () => logRunValues(store, made.id, { tags: others }, nowMs)
+      const write = () => logRunValues(runStore, made.id, { tags: others }, nowMs)
       if (others.length > 0) await rateLimited('other', made, caller, write, others.length)
       const [run] = (await reader.readPage([made.id])).runs
       return { run: run as NonNullable<typeof run> }
@@ -146,7 +144,7 @@ export function createMlflowRunRoutes({
         const { status, end_time: endTimeMs } = body
         if (status !== undefined) await updateRunStatus(database, run.id, { status, endTimeMs, nowMs })
         if (body.run_name) {
-          await logRunValues(store, run.id, { tags: [{ key: 'mlflow.runName', value: body.run_name }] }, nowMs)
+          await logRunValues(runStore, run.id, { tags: [{ key: 'mlflow.runName', value: body.run_name }] }, nowMs)
         }
       })
       return { run_info: toRunInfo(await find.run(call, run.key), nowMs) }
@@ -197,7 +195,7 @@ export function createMlflowRunRoutes({
     handle: ({ body, ...call }) =>
       save('parameters', call, body.run_id || body.run_uuid, async (id, nowMs) => {
         try {
-          await logRunValues(store, id, { params: [body] }, nowMs)
+          await logRunValues(runStore, id, { params: [body] }, nowMs)
         } catch (error) {
           if (!(error instanceof ParameterChanged)) throw error
           throw new HttpError(
@@ -219,7 +217,7 @@ export function createMlflowRunRoutes({
     answer: nothing,
     handle: ({ body, ...call }) =>
       save('other', call, body.run_id || body.run_uuid, (id, nowMs) =>
-        logRunValues(store, id, { tags: [body] }, nowMs),
+        logRunValues(runStore, id, { tags: [body] }, nowMs),
       ),
   })
 
@@ -254,7 +252,7 @@ export function createMlflowRunRoutes({
         const known = await findValue(database, id, 'other', modelHistory)
         const models = known === undefined ? [] : parseJson(known)
         const listed = JSON.stringify([...(Array.isArray(models) ? models : []), model])
-        await logRunValues(store, id, { tags: [{ key: modelHistory, value: listed }] }, nowMs)
+        await logRunValues(runStore, id, { tags: [{ key: modelHistory, value: listed }] }, nowMs)
         const { artifact_path: path } = toRecord(model)
         if (typeof path !== 'string' || path === '') return
         await database.transaction(async (queries) => {
@@ -283,7 +281,7 @@ export function createMlflowRunRoutes({
         run_id,
         (id) => {
           const read = models.map((it) => ({ modelId: it.model_id, isOutput: false, step: 0 }))
-          return upsertRunInputs(store, id, datasets.map(toDataset), read)
+          return upsertRunInputs(runStore, id, datasets.map(toDataset), read)
         },
         Math.max(1, datasets.length + models.length),
       ),

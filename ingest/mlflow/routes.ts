@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { HttpError } from '../../http/errors.ts'
 import { type Caller, fastRoute, type Route } from '../../http/route.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import { createRoom } from '../../store/postgres/experiments/room.ts'
+import { createRunStore } from '../../store/postgres/experiments/values.ts'
 import { logRunValues, ParameterChanged, upsertModelMetrics } from '../../store/postgres/mlflow/run-values.ts'
 import type { WriteDeps } from '../write.ts'
 import { logBatch, logMetric } from './descriptions.ts'
@@ -20,7 +20,7 @@ const done = '{}'
 
 /** The writes of clients of MLflow that hold metrics. */
 export function createMlflowWriteRoutes({ database, writePoints, ...deps }: Deps): Route[] {
-  const store = { database, room: createRoom(database) }
+  const runStore = createRunStore(database)
 
   async function write(call: Call<MlflowPoints>) {
     await writePoints(call)
@@ -46,7 +46,7 @@ export function createMlflowWriteRoutes({ database, writePoints, ...deps }: Deps
         await deps.throttle.admit(charge.type, experiment, caller, charge.count)
         charged.push(charge)
       }
-      await logRunValues(store, experiment.id, { params, tags }, nowMs)
+      await logRunValues(runStore, experiment.id, { params, tags }, nowMs)
     } catch (error) {
       for (const charge of charged) deps.throttle.giveBack({ ...charge, experiment, keyId })
       throw error instanceof ParameterChanged ? toChanged(error) : error

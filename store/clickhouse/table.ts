@@ -32,6 +32,6 @@ export type Table = {
   /** Rows of a granule, which the sparse index has an entry for. */
   indexGranularity?: number
   settings?: readonly string[]
-  /** Those that a migration added. */
+  /** Those that a migration added: `ALTER` puts them last, so a new table has them last, too, and its text is that of an upgraded one. */
   laterSettings?: readonly string[]
 }

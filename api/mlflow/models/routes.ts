@@ -6,7 +6,7 @@ import { type Route, route } from '../../../http/route.ts'
 import type { Database } from '../../../store/postgres/database.ts'
 import { insertExperiment } from '../../../store/postgres/experiments/experiments.ts'
 import type { Heartbeats } from '../../../store/postgres/experiments/heartbeats.ts'
-import type { Room } from '../../../store/postgres/experiments/room.ts'
+import type { RunStore } from '../../../store/postgres/experiments/values.ts'
 import { listFolder } from '../../../store/postgres/mlflow/artifacts.ts'
 import {
   deleteLoggedModel,
@@ -56,13 +56,12 @@ type Deps = {
   orphanedObjects: OrphanedObjects
   heartbeats: Heartbeats
   rateLimited: RateLimitedWrite
-  room: Room
+  runStore: RunStore
 }
 
 /** Models that runs log, as newer clients keep them. Their files are a model of the experiment. */
 export function createLoggedModelRoutes(deps: Deps): Route[] {
-  const { database, access, find, models, orphanedObjects, heartbeats, rateLimited, room } = deps
-  const store = { database, room }
+  const { database, access, find, models, orphanedObjects, heartbeats, rateLimited, runStore } = deps
 
   async function read(call: MlflowCall, id: string, orDeleted = false) {
     const model = await models.readable(call, id, { orDeleted })
@@ -135,7 +134,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
         tags: toRecord(tags),
         nowMs,
       }
-      await rateLimited('other', run, call.caller, () => insertLoggedModel(store, made))
+      await rateLimited('other', run, call.caller, () => insertLoggedModel(runStore, made))
       heartbeats.active(run.id, nowMs)
       return await read(call, id)
     },
@@ -163,7 +162,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
     answer,
     async handle({ params, body, ...call }) {
       await save(call, params.model_id, (model, nowMs) =>
-        updateLoggedModel(store, model, { status: body.status }, nowMs),
+        updateLoggedModel(runStore, model, { status: body.status }, nowMs),
       )
       return await read(call, params.model_id)
     },
@@ -195,7 +194,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
     answer,
     async handle({ params, body: { tags = [] }, ...call }) {
       const write = (model: LoggedModel, nowMs: number) =>
-        updateLoggedModel(store, model, { tags: toRecord(tags) }, nowMs)
+        updateLoggedModel(runStore, model, { tags: toRecord(tags) }, nowMs)
       await save(call, params.model_id, write, tags.length)
       return await read(call, params.model_id)
     },
@@ -230,7 +229,7 @@ export function createLoggedModelRoutes(deps: Deps): Route[] {
     async handle({ params, body, ...call }) {
       const given = body.params ?? []
       const write = (model: LoggedModel, nowMs: number) =>
-        updateLoggedModel(store, model, { params: toRecord(given) }, nowMs)
+        updateLoggedModel(runStore, model, { params: toRecord(given) }, nowMs)
       await save(call, params.model_id, write, given.length)
       return {}
     },

@@ -1,9 +1,11 @@
 import { compare } from '../../../runtime/compare.ts'
 import type { Database, Queries } from '../database.ts'
-import type { Room } from './room.ts'
+import { createRoom, type Room } from './room.ts'
 
 /** Where the values of runs are kept, and how much room they have there. */
 export type RunStore = { database: Database; room: Room }
+
+export const createRunStore = (database: Database): RunStore => ({ database, room: createRoom(database) })
 
 export type ValueKind = 'parameter' | 'other'
 
