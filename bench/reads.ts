@@ -67,11 +67,14 @@ await runCommand(async (closers) => {
     if (answer.status !== 200) throw new Error(`${path} was answered ${answer.status}.`)
     return body.byteLength
   }
-  const drawn = (experimentKey: string) => async () => {
+  /** @param part of the range, from the middle on */
+  const drawn = (experimentKey: string, part?: number) => async () => {
+    const from = longSteps / 2
+    const range = part === undefined ? {} : { from, to: from + longSteps * part - 1 }
     const answer = await fetch(`${system.readUrl}/api/rest/v2/experiments/series`, {
       method: 'POST',
       headers: { authorization: stores.apiKey, 'content-type': 'application/json' },
-      body: JSON.stringify({ series: [{ experimentKey, metricName: nameOf(0) }], points: buckets }),
+      body: JSON.stringify({ series: [{ experimentKey, metricName: nameOf(0) }], points: buckets, ...range }),
     })
     const body = await answer.arrayBuffer()
     if (answer.status !== 200) throw new Error(`experiments/series was answered ${answer.status}.`)
@@ -112,6 +115,10 @@ await runCommand(async (closers) => {
     },
     { name: 'drawn', about: 'the same points as a page draws them, stored as rows', call: drawn(long.key) },
     { name: 'drawn-chunks', about: 'and stored as chunks of 1,000', call: drawn(chunked.key) },
+    { name: 'zoomed', about: 'a hundredth of them, stored as rows', call: drawn(long.key, 0.01) },
+    { name: 'zoomed-chunks', about: 'and stored as chunks of 1,000', call: drawn(chunked.key, 0.01) },
+    { name: 'zoomed-far', about: 'a ten-thousandth of them, stored as rows', call: drawn(long.key, 0.0001) },
+    { name: 'zoomed-far-chunks', about: 'and stored as chunks of 1,000', call: drawn(chunked.key, 0.0001) },
     {
       name: 'short-chunks',
       about: 'a series of 400 points, whole, stored as a chunk',

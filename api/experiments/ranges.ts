@@ -5,8 +5,15 @@ import { HttpError } from '../../http/errors.ts'
 import { type Route, route } from '../../http/route.ts'
 import { maxBigInt, minBigInt } from '../../runtime/bigint.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import { type Bound, findSeries, type Range, type RangeSeries } from '../../store/clickhouse/points/range-rows.ts'
-import { type Extent, findExtent, type ReadRange, readRanges } from '../../store/clickhouse/points/ranges.ts'
+import {
+  type Bound,
+  type Extent,
+  findSeries,
+  type Range,
+  type RangeSeries,
+  type ReadRange,
+} from '../../store/clickhouse/points/range-rows.ts'
+import { findExtent, readRanges } from '../../store/clickhouse/points/ranges.ts'
 import type { Queries } from '../../store/postgres/database.ts'
 import { listChartExperiments } from '../../store/postgres/experiments/chart-experiments.ts'
 import type { Tenants } from '../../throttle/tenants.ts'

@@ -1,3 +1,4 @@
+import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
 import { matchesNames, possibleMetrics } from './charts.ts'
 import { selectStoredPoints } from './reads.ts'
@@ -32,6 +33,43 @@ export type Range = {
   /** Rows that were accepted later are left out. */
   acceptedUntilMs: number | undefined
 }
+
+/** From the least to the greatest x. */
+export type Extent = { from: Bound; to: Bound }
+
+export type ReadRange = {
+  series: RangeSeries
+  isBucketed: boolean
+  /** The points within the range, and those of the series without a value of x. */
+  total: number
+  withoutX: number
+  /** JSON arrays by name. */
+  columns: Record<string, string>
+}
+
+/** About how many points of each series are in the range: as many as if they were evenly spread. */
+export function expectPoints(series: RangeSeries[], range: Range): number[] {
+  const { x } = range
+  if (typeof x === 'object' || x === 'epoch') return series.map((it) => it.rows)
+  const axis = x === 'step' ? 'step' : 'time'
+  const { from, to } = x === 'step' ? range : timesOf(series, range)
+  return series.map(({ rows, low, high }) => {
+    const [least, greatest] = [Number(low[axis]), Number(high[axis])]
+    const within = Math.min(greatest, Number(to ?? greatest)) - Math.max(least, Number(from ?? least)) + 1
+    return (rows * Math.max(0, within)) / (greatest - least + 1)
+  })
+}
+
+/** The times that the range has points of, be they relative to the starts of several experiments. */
+function timesOf(series: RangeSeries[], { x, from, to }: Range): { from: bigint | undefined; to: bigint | undefined } {
+  const starts = x === 'relative' ? series.map((it) => it.startTimeMs) : [0n]
+  const add = (bound: Bound | undefined, start: bigint) =>
+    bound === undefined ? undefined : maxBigInt(int64Min, minBigInt(int64Max, BigInt(bound) + start))
+  return { from: add(from, starts.reduce(minBigInt)), to: add(to, starts.reduce(maxBigInt)) }
+}
+
+const int64Max = 2n ** 63n - 1n
+const int64Min = -(2n ** 63n)
 
 export const startOf = 'transform(experiment_id, {ids:Array(UInt64)}, {starts:Array(Int64)}, toInt64(0))'
 
@@ -171,6 +209,14 @@ export function toConditions({ x, from, to, acceptedUntilMs }: Range, steps?: St
       `(${low.replace('step', 'step_high')} AND ${high.replace('step', 'step_low')} OR step_low <= 0 AND step_high >= 0)`,
     )
   }
+  if ((x === 'time' || x === 'relative') && (from !== undefined || to !== undefined)) {
+    const low = from === undefined ? 'true' : 'time >= {timeFrom:Int64}'
+    const high = to === undefined ? 'true' : 'time <= {timeTo:Int64}'
+    points.push(`${low} AND ${high}`.replaceAll('time ', `${timeOfRow} `))
+    // Repetitions of a chunk differ in when they were received.
+    const isTimed = `empty(presents) AND bitAnd(present_all, ${present.timestamp}) != 0`
+    chunks.push(`(NOT (${isTimed}) OR ${low.replace('time', 'time_high')} AND ${high.replace('time', 'time_low')})`)
+  }
   if (steps !== undefined) {
     points.push('step >= {stepLow:Int64} AND step <= {stepHigh:Int64}')
     chunks.push('step_high >= {stepLow:Int64} AND step_low <= {stepHigh:Int64}')
@@ -179,7 +225,9 @@ export function toConditions({ x, from, to, acceptedUntilMs }: Range, steps?: St
   return { points: all(points), chunks: all(chunks) }
 }
 
-export function rangeParams(series: RangeSeries[], { x, from, to, acceptedUntilMs }: Range, steps?: Steps) {
+export function rangeParams(series: RangeSeries[], range: Range, steps?: Steps) {
+  const { x, from, to, acceptedUntilMs } = range
+  const times = x === 'time' || x === 'relative' ? timesOf(series, range) : undefined
   return {
     ids: series.map((it) => it.experimentId),
     metrics: series.map((it) => it.metric),
@@ -187,6 +235,8 @@ export function rangeParams(series: RangeSeries[], { x, from, to, acceptedUntilM
     ...(x === 'relative' && { starts: series.map((it) => it.startTimeMs) }),
     ...(from !== undefined && { from: String(from) }),
     ...(to !== undefined && { to: String(to) }),
+    ...(times?.from !== undefined && { timeFrom: String(times.from) }),
+    ...(times?.to !== undefined && { timeTo: String(times.to) }),
     ...(acceptedUntilMs !== undefined && { until: acceptedUntilMs }),
     ...(typeof x === 'object' && { xMetric: x.metric, ...(x.context !== undefined && { xContext: x.context }) }),
     ...(steps && { stepLow: steps.low, stepHigh: steps.high }),

@@ -1,12 +1,14 @@
 import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
 import type { ClickHouse } from '../connection.ts'
-import { chunksTable } from './chunks.ts'
+import { chunksTable, summedLeast } from './chunks.ts'
 import {
-  type Bound,
+  type Extent,
+  expectPoints,
   isOfSeries,
   placeOf,
   type Range,
   type RangeSeries,
+  type ReadRange,
   rangeParams,
   selectRange,
   seriesKey,
@@ -14,6 +16,7 @@ import {
   toConditions,
   typeOf,
 } from './range-rows.ts'
+import { readShortRanges, shortRangesMax } from './short-ranges.ts'
 import { present } from './tables.ts'
 
 /**
@@ -21,21 +24,10 @@ import { present } from './tables.ts'
  * is ever missing; a range without more points than buckets is read point by point. ClickHouse writes the columns as JSON.
  */
 
-/** From the least to the greatest x. */
-export type Extent = { from: Bound; to: Bound }
-
-export type ReadRange = {
-  series: RangeSeries
-  isBucketed: boolean
-  /** The points within the range, and those of the series without a value of x. */
-  total: number
-  withoutX: number
-  /** JSON arrays by name. */
-  columns: Record<string, string>
-}
-
-/** Series with more rows than this are read by a query of their own. */
-const largeRows = 200_000
+/** Series with more points in the range than this are read by a query of their own. */
+const largePoints = 200_000
+/** More rows are read by several threads, where the primary key does not find those of the range. */
+const unsortedRowsMax = 500_000
 const queriesAtOnce = 2
 
 /** The x of all series together; undefined when none has a value of x. */
@@ -73,18 +65,31 @@ export async function readRanges(
   range: Range,
   { extent, points }: { extent: Extent; points: number },
 ): Promise<ReadRange[]> {
-  const small = series.filter((it) => it.rows <= largeRows)
-  const parts = [...(small.length > 0 ? [small] : []), ...series.filter((it) => it.rows > largeRows).map((it) => [it])]
+  const expected = new Map(expectPoints(series, range).map((it, at) => [series[at] as RangeSeries, it]))
+  const expect = (it: RangeSeries) => expected.get(it) as number
+  const small = series.filter((it) => expect(it) <= largePoints)
+  const large = series.filter((it) => expect(it) > largePoints)
+  const parts = [...(small.length > 0 ? [small] : []), ...large.map((it) => [it])]
+  const isShort =
+    sumOf(small.map(expect)) <= shortRangesMax &&
+    (range.x === 'step' || sumOf(small.map((it) => it.rows)) <= unsortedRowsMax)
   const found: ReadRange[] = []
   const waiting = parts.values()
   const readNext = async () => {
-    for (const part of waiting) found.push(...(await readPart(clickhouse, part, range, { extent, points })))
+    for (const part of waiting) {
+      const short =
+        part === small && isShort ? await readShortRanges(clickhouse, part, range, { extent, points }) : undefined
+      found.push(...(short ?? (await countRanges(clickhouse, part, range, { extent, points }))))
+    }
   }
   await Promise.all(Array.from({ length: queriesAtOnce }, readNext))
   return found
 }
 
-async function readPart(
+const sumOf = (numbers: number[]) => numbers.reduce((sum, it) => sum + it, 0)
+
+/** The same by queries that count all points of the range in ClickHouse. */
+export async function countRanges(
   clickhouse: ClickHouse,
   part: RangeSeries[],
   range: Range,
@@ -165,7 +170,7 @@ async function readBuckets(
        ${names.map((it) => `${inOrder(it)} AS a_${it}`).join(', ')}
      FROM (SELECT slot, min(p_step_low) AS step_low, max(p_step_high) AS step_high,
          ${names.map((it) => `${bucketColumns[it]} AS c_${it}`).join(', ')}
-       FROM (${selectParts(clickhouse, series, range)}) GROUP BY slot)
+       FROM (${selectParts(clickhouse, series, range, Math.max(...expectPoints(series, range)) / points)}) GROUP BY slot)
      GROUP BY series ${jsonSettings}`,
     { ...rangeParams(series, range), ...bucketParams(range, extent, points) },
   )
@@ -179,10 +184,17 @@ async function readBuckets(
 const slotOf = (series: RangeSeries[], bucket: string) =>
   `bitOr(bitShiftLeft(toUInt64(${placeOf(series)}), 32), ${bucket}) AS slot`
 
+/**
+ * Where a bucket has fewer points of a series, hardly any chunk that says its sum lies in one: to ask for them takes ClickHouse's
+ * analysis half as long again (measured: 58 instead of 40 ms).
+ */
+const wholeLeast = summedLeast / 4
+
 /** Chunks that lie in one bucket are counted there as they are; the points of all others one by one. */
-function selectParts(clickhouse: ClickHouse, series: RangeSeries[], range: Range): string {
+function selectParts(clickhouse: ClickHouse, series: RangeSeries[], range: Range, pointsOfBucket: number): string {
   const names = Object.keys(parts) as (keyof typeof parts)[]
-  const whole = series.some((it) => it.hasChunks) ? describeWhole(range) : undefined
+  const mayBeWhole = series.some((it) => it.hasChunks) && pointsOfBucket >= wholeLeast
+  const whole = mayBeWhole ? describeWhole(range) : undefined
   const ofPoints = `SELECT ${slotOf(series, `if(has_x, ${bucketOf(range, 'x')}, ${noBucket})`)},
       ${names.map((it) => `${parts[it].ofPoints} AS p_${it}`).join(', ')}
     FROM (${selectRange(clickhouse, series, range, { exceptChunks: whole?.condition })}) GROUP BY slot`

@@ -19,10 +19,17 @@ import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.
 import { countChartPoints, streamChart } from '../../../store/clickhouse/points/charts.ts'
 import { chunkBlocks, chunksTable, summedLeast } from '../../../store/clickhouse/points/chunks.ts'
 import { readHistory, readLatestPoints, readStepsOfHistory } from '../../../store/clickhouse/points/history.ts'
-import { findSeries, type Range, type RangeX } from '../../../store/clickhouse/points/range-rows.ts'
-import { findExtent, readRanges } from '../../../store/clickhouse/points/ranges.ts'
+import {
+  expectPoints,
+  findSeries,
+  type Range,
+  type RangeX,
+  type ReadRange,
+} from '../../../store/clickhouse/points/range-rows.ts'
+import { countRanges, findExtent, readRanges } from '../../../store/clickhouse/points/ranges.ts'
 import { streamAllSeries, streamSummary } from '../../../store/clickhouse/points/reads.ts'
 import { countPointsBySeries } from '../../../store/clickhouse/points/series-counts.ts'
+import { shortRangesMax } from '../../../store/clickhouse/points/short-ranges.ts'
 import { readSeries, readShortSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { summarizeBlocks } from '../../../store/clickhouse/points/summaries/states.ts'
@@ -128,17 +135,23 @@ async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<s
     found.found = shown(series.map(({ hasChunks: _, ...it }) => it))
     const xs: RangeX[] = ['step', 'time', 'relative', 'epoch', { metric: 'loss', context: undefined }]
     for (const x of xs) {
-      for (const bounds of [[undefined, undefined] as const, [2, 400] as const]) {
+      const some = x === 'time' ? [5_800, 12_000] : x === 'relative' ? [4_800, 11_000] : [2, 400]
+      for (const bounds of [[undefined, undefined], some]) {
         const [from, to] = bounds.map((it) => (it === undefined || typeof x === 'object' ? it : BigInt(it)))
         const range: Range = { x, from, to, acceptedUntilMs: 6_000 }
         const extent = await findExtent(clickhouse, series, range)
         if (!extent) continue
         for (const points of [1, 6]) {
+          const toLines = (ranges: ReadRange[]) =>
+            ranges
+              .map((it) => shown([it.series.metric, it.series.context, it.total, it.withoutX, it.columns]))
+              .toSorted()
+          const named = `range ${JSON.stringify(x)} ${bounds} ${points}`
           const ranges = await readRanges(clickhouse, series, range, { extent, points })
-          const lines = ranges.map((it) =>
-            shown([it.series.metric, it.series.context, it.total, it.withoutX, it.columns]),
-          )
-          found[`range ${JSON.stringify(x)} ${bounds} ${points}`] = lines.toSorted()
+          const counted = await countRanges(clickhouse, series, range, { extent, points })
+          expect(toComparable(ranges), `${named}, counted here and by ClickHouse`).toEqual(toComparable(counted))
+          found[named] = toLines(ranges)
+          found[`counted ${named}`] = toLines(counted)
         }
       }
     }
@@ -163,6 +176,15 @@ async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<s
   found.parts = shown((await countParts(clickhouse, scope, 10, signal)).map((it) => [it.rows, it.between]))
   return found
 }
+
+/** Ranges by series; their columns as the numbers that a page reads. */
+const toComparable = (ranges: ReadRange[]) =>
+  Object.fromEntries(
+    ranges.map(({ series, isBucketed, total, withoutX, columns }) => [
+      `${series.metric} ${series.context}`,
+      [isBucketed, total, withoutX, Object.entries(columns).map(([name, values]) => [name, JSON.parse(values)])],
+    ]),
+  )
 
 const toText = (value: unknown) => (typeof value === 'bigint' || typeof value === 'number' ? String(value) : value)
 const withoutId = (lines: string) => lines.replaceAll(/^\d+\t/gm, '')
@@ -619,6 +641,63 @@ it('buckets count a chunk once that was cut first and came whole then', async ()
     expect([read?.total, read?.columns.count, read?.columns.max]).toEqual([120, '[120]', '[119]'])
   } finally {
     await clickhouse.command(`SYSTEM START MERGES ${clickhouse.database}.${chunksTable.name}`)
+  }
+})
+
+it('points at the same step are in the order of their times', async () => {
+  const request = aRequest({
+    series: [{ metricName: 'loss', steps: [1, 1, 2], timestamps: [20, 10, 30], values: [1, 2, 3] }],
+  })
+  await store([request])
+  const range: Range = { x: 'step', from: undefined, to: undefined, acceptedUntilMs: undefined }
+  const extent = { from: 1n, to: 2n }
+  for (const run of [rows, chunks]) {
+    const found = await findSeries(clickhouse, [{ id: run, startTimeMs: 0n, hasChunks: run === chunks }], ['loss'])
+    for (const read of [readRanges, countRanges]) {
+      const [points] = await read(clickhouse, found, range, { extent, points: 3 })
+      expect(points?.columns).toEqual({ x: '[1,1,2]', last: '[2,1,3]' })
+    }
+    const [buckets] = await readRanges(clickhouse, found, range, { extent, points: 2 })
+    expect(buckets?.columns).toMatchObject({ first: '[2,3]', last: '[1,3]', count: '[2,1]' })
+  }
+})
+
+it('points without a time are where their newest delivery is, and nowhere else', async () => {
+  const request = aRequest({ series: [{ metricName: 'loss', steps: [1, 2], values: [1, 2] }] })
+  const tables = [pointsTable, chunksTable].map((it) => `${clickhouse.database}.${it.name}`)
+  for (const it of tables) await clickhouse.command(`SYSTEM STOP MERGES ${it}`)
+  try {
+    for (const receivedMs of [5_000, 7_000]) await store([{ ...request, receivedMs }])
+    for (const run of [rows, chunks]) {
+      const found = await findSeries(clickhouse, [{ id: run, startTimeMs: 0n, hasChunks: run === chunks }], ['loss'])
+      for (const read of [readRanges, countRanges]) {
+        const count = async (from: bigint, to: bigint) => {
+          const range: Range = { x: 'time', from, to, acceptedUntilMs: undefined }
+          const ranges = await read(clickhouse, found, range, { extent: { from, to }, points: 1 })
+          return ranges.map((it) => it.total)
+        }
+        expect([await count(4_000n, 6_000n), await count(6_001n, 8_000n)]).toEqual([[], [2]])
+      }
+    }
+  } finally {
+    for (const it of tables) await clickhouse.command(`SYSTEM START MERGES ${it}`)
+  }
+})
+
+it('more points than can be read here are counted by ClickHouse: all of them', async () => {
+  const values = Array.from({ length: 90_000 }, (_, at) => at)
+  // Nearly all are in a hundredth of the range, where few are expected.
+  const steps = values.map((_, at) => (at === 0 ? 0 : 3_000_000 + at))
+  await store([aRequest({ series: [{ metricName: 'loss', values, steps }] })])
+  const range: Range = { x: 'step', from: 3_000_000n, to: 3_090_000n, acceptedUntilMs: undefined }
+  for (const run of [rows, chunks]) {
+    const found = await findSeries(clickhouse, [{ id: run, startTimeMs: 0n, hasChunks: run === chunks }], ['loss'])
+    expect(expectPoints(found, range)[0]).toBeLessThan(shortRangesMax)
+    const [read] = await readRanges(clickhouse, found, range, {
+      extent: { from: 3_000_000n, to: 3_090_000n },
+      points: 2,
+    })
+    expect([read?.total, read?.columns.max]).toEqual([89_999, '[45000,89999]'])
   }
 })
 
