@@ -222,10 +222,10 @@ async function openPlace(client: TestClient): Promise<Place> {
   return { workspaceName, experimentKey, assetIds, versionIds, mlflowId, modelIds, ...ids }
 }
 
-async function makeKey(): Promise<string> {
+async function makeKey(perMinute: Record<string, number> = {}): Promise<string> {
   const { apiKey, keyId } = (await organization.admin.post('/account/keys', {})).body as Record<string, string>
   const types = ['metrics', 'systemMetrics', 'output', 'parameters', 'other', 'events']
-  const limits = Object.fromEntries(types.map((it) => [`${it}PerMinute`, 1]))
+  const limits = Object.fromEntries(types.map((it) => [`${it}PerMinute`, perMinute[it] ?? 1]))
   const limited = await organization.admin.send('PUT', '/admin/limits', JSON.stringify({ keyId, limits }))
   expect(limited.status, limited.text).toBe(200)
   return apiKey as string
@@ -265,4 +265,24 @@ it.each(Object.keys(samples))('%s is charged to the key', async (name) => {
   expect(refused?.status, refused?.text).toBe(429)
   expect(refused?.text).toMatch(/Too much was sent for this API key: the limit is 1 [\w ]+ a minute/)
   expect(Number(refused?.retryAfter)).toBeGreaterThan(0)
+})
+
+it('of a batch whose tags are refused no parameter is stored or charged', async () => {
+  const client = organization.as(await makeKey({ parameters: 3 }))
+  const { experimentKey } = place
+  const params = ['a', 'b', 'c'].map((name) => ({ key: `refused ${name}`, value: '1' }))
+  const tags = ['a', 'b', 'c'].map((name) => ({ key: `batch ${name}`, value: '1' }))
+  const log = (body: object) => client.post(`${mlflow}/runs/log-batch`, { run_id: experimentKey, ...body })
+  const readNames = async () => {
+    const { text } = await organization.admin.get(`/experiment/parameters?experimentKey=${experimentKey}`)
+    return params.map((it) => it.key).filter((it) => text.includes(it))
+  }
+  // A full bucket admits more than it holds: there is none left for the next three minutes.
+  expect((await log({ tags })).status).toBe(200)
+  const refused = await log({ params, tags: [{ key: 'one more', value: '1' }] })
+  expect([refused.status, refused.text]).toEqual([429, expect.stringMatching(/the limit is 1 other calls a minute/)])
+  expect(await readNames()).toEqual([])
+  // They are all that the key may write in a minute.
+  expect((await log({ params })).status).toBe(200)
+  expect(await readNames()).toEqual(params.map((it) => it.key))
 })
