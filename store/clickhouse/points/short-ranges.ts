@@ -110,6 +110,7 @@ function createReader(
   const all = new Map<string, Found>(
     series.map((it) => [toKey(it.experimentId, it.metric, it.context), { series: it, points: [], withoutX: 0 }]),
   )
+  const [least, greatest] = [Number(from), Number(to)]
   let read = 0
 
   return {
@@ -152,7 +153,7 @@ function createReader(
           if (!(Number.isSafeInteger(x) && Number.isSafeInteger(time) && Number.isSafeInteger(step))) return false
           if ((axis === 'step' && !(bits & present.step)) || (axis === 'epoch' && !(bits & present.epoch))) {
             found.withoutX++
-          } else if (x >= from && x <= to) {
+          } else if (x >= least && x <= greatest) {
             const place = places.items[places.indexOf(row, index)] ?? (firstPlaces?.[row] as number) + index
             const value = floats[values.indexOf(row, index)] as number
             found.points.push({ x, value, time, step, requestHigh, requestLow, row, place: place >>> 0 })
