@@ -53,7 +53,9 @@ export function expectPoints(series: RangeSeries[], range: Range): number[] {
   if (typeof x === 'object' || x === 'epoch') return series.map((it) => it.rows)
   const axis = x === 'step' ? 'step' : 'time'
   const { from, to } = x === 'step' ? range : timesOf(series, range)
-  return series.map(({ rows, low, high }) => {
+  return series.map(({ rows, low, high, hasSteps }) => {
+    // Points without a step are all in the answer, as a count.
+    if (x === 'step' && !hasSteps) return rows
     const [least, greatest] = [Number(low[axis]), Number(high[axis])]
     const within = Math.min(greatest, Number(to ?? greatest)) - Math.max(least, Number(from ?? least)) + 1
     return (rows * Math.max(0, within)) / (greatest - least + 1)
