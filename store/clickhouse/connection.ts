@@ -129,16 +129,15 @@ export function openClickHouse({
     async rows<Row>(query: string, params: Record<string, unknown> = {}): Promise<Row[]> {
       return await admit(async (turn) => {
         const { signal } = turn
-        const answer = await nameTemporary(
+        const ask = () =>
           reads.query({
             query,
             query_params: params,
             format: 'JSONEachRow',
             clickhouse_settings: { ...toPriority(turn), ...toCancel(signal) },
             ...(signal && { abort_signal: signal }),
-          }),
-          signal,
-        )
+          })
+        const answer = await nameTemporary(sendAgain(ask), signal)
         return await answer.json<Row>()
       })
     },
@@ -159,7 +158,12 @@ export function openClickHouse({
         const clickhouse_settings = { ...finishedFirst, ...toPriority(turn), ...toCancel(signal) }
         const ask = async (query: string) => {
           const asked = { query, query_params: params, clickhouse_settings, ...(signal && { abort_signal: signal }) }
-          return (await nameTemporary(reads.exec(asked), signal)).stream as Readable
+          return (
+            await nameTemporary(
+              sendAgain(() => reads.exec(asked)),
+              signal,
+            )
+          ).stream as Readable
         }
         const answers = await (turn.isHeavy ? settleInTurn(queries, ask) : Promise.allSettled(queries.map(ask)))
         const failed = answers.find((it) => it.status === 'rejected')
@@ -375,6 +379,21 @@ async function nameTemporary<T>(work: Promise<T>, signal?: AbortSignal): Promise
     throw error
   }
 }
+
+/**
+ * Sends a query once more whose connection broke before the answer: a server may close an idle one just as it is used again. Reads
+ * change nothing, and a server that is down refuses the second at once.
+ */
+async function sendAgain<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask()
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && brokenCodes.has(String(error.code)))) throw error
+    return await ask()
+  }
+}
+
+const brokenCodes = new Set(['ECONNRESET', 'EPIPE'])
 
 function hasCode(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code !== undefined

@@ -8,6 +8,8 @@ export async function openProxy(storeUrl: string) {
   const sockets = new Set<Socket>()
   let isCut = false
   let isFrozen = false
+  /** Those that break with what is sent on them next. */
+  const stale = new Set<Socket>()
 
   const server = createServer((inner) => {
     if (isCut) return void inner.destroy()
@@ -18,7 +20,8 @@ export async function openProxy(storeUrl: string) {
     ] as const) {
       sockets.add(from)
       from.on('data', (chunk) => {
-        if (!isFrozen) to.write(chunk)
+        if (stale.has(from)) from.resetAndDestroy()
+        else if (!isFrozen) to.write(chunk)
       })
       from.on('error', () => undefined)
       from.on('close', () => {
@@ -38,6 +41,10 @@ export async function openProxy(storeUrl: string) {
     cut() {
       isCut = true
       for (const socket of sockets) socket.destroy()
+    },
+    /** Breaks each connection that is open now when it is used again, as a store that has just closed it. */
+    endIdle() {
+      for (const socket of sockets) stale.add(socket)
     },
     /** Keeps connections open and drops all data, as when the store hangs. */
     freeze() {

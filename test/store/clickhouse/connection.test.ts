@@ -2,6 +2,7 @@ import { text } from 'node:stream/consumers'
 import { expect, it } from 'vitest'
 import { openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { storesWith } from '../../kit/service.ts'
+import { openProxy } from '../../kit/stores/proxy.ts'
 
 it('a client that leaves as its query begins ends no other query', async () => {
   const leaving = new AbortController()
@@ -66,6 +67,23 @@ it.each([false, true])(
     }
   },
 )
+
+it('a read whose idle connection ends as it is used is sent on another one', async () => {
+  const proxy = await openProxy(storesWith('postgres').clickhouseUrl)
+  const clickhouse = openClickHouse({ url: proxy.url })
+  try {
+    expect(await clickhouse.rows('SELECT 1 AS one')).toEqual([{ one: 1 }])
+    proxy.endIdle()
+    expect(await clickhouse.rows('SELECT 2 AS two')).toEqual([{ two: 2 }])
+    proxy.endIdle()
+    expect(await text(await clickhouse.stream('SELECT 3 FORMAT TSV'))).toBe('3\n')
+    proxy.cut()
+    await expect(clickhouse.rows('SELECT 4')).rejects.toThrow()
+  } finally {
+    await clickhouse.close()
+    await proxy.close()
+  }
+})
 
 it('ClickHouse does not swap the sides of our joins', async () => {
   const clickhouse = openClickHouse({ url: storesWith('postgres').clickhouseUrl })
