@@ -11,8 +11,8 @@ import { createApiKey } from '../../store/postgres/accounts/api-key.ts'
 import { insertApiKey } from '../../store/postgres/accounts/keys.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { createClient } from './http/client.ts'
+import { keptLog } from './kept-log.ts'
 import { createDatabase, withDatabase } from './stores/databases.ts'
-import { keptLog } from './warnings.ts'
 
 /** The two kinds of queue; a test that runs on both is written once. */
 export type QueueKind = 'postgres' | 'redis'
