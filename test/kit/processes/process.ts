@@ -43,10 +43,12 @@ export function startProcess({ file, args, environment, folder }: Command, optio
   if (child.pid === undefined) throw new ProgramMissing(`${file} cannot be started: is it installed?`)
 
   const printed = { stdout: '', stderr: '', both: '' }
+  let lastWords: RegExp | undefined
   for (const name of ['stdout', 'stderr'] as const) {
     child[name]?.setEncoding('utf8').on('data', (text: string) => {
       printed[name] = (printed[name] + text).slice(-outputCharactersMax)
       printed.both = (printed.both + text).slice(-outputCharactersMax)
+      if (lastWords?.test(printed.stdout)) child.kill('SIGKILL')
     })
   }
   let hasEnded = false
@@ -66,6 +68,10 @@ export function startProcess({ file, args, environment, folder }: Command, optio
     /** Stdout and stderr in the order in which they arrived. */
     output: () => printed.both,
     kill: (signal: NodeJS.Signals) => void child.kill(signal),
+    /** Kills the process at the moment at which its stdout has this. */
+    killAt(words: RegExp) {
+      lastWords = words
+    },
     /** Sends a signal and waits for the end; sends SIGKILL when that takes longer than `withinMs`. */
     async stop(signal: NodeJS.Signals, withinMs?: number): Promise<Ending> {
       child.kill(signal)
