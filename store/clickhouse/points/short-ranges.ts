@@ -1,4 +1,5 @@
 import { buffer } from 'node:stream/consumers'
+import { ClickHouseError } from '@clickhouse/client'
 import { type ReadBlock, type ReadColumn, readNativeBlocks } from '../blocks/native-reader.ts'
 import type { ClickHouse } from '../connection.ts'
 import { chunksTable } from './chunks.ts'
@@ -22,8 +23,9 @@ import { pointsTable, present, systemPointsTable } from './tables.ts'
 export const shortRangesMax = 20_000
 /** The first and the last chunk of a series have points beyond the range. */
 const readMax = 4 * shortRangesMax
-/** More than so many points take, with names of any length. */
-const bytesMax = 64 * 1024 ** 2
+/** More than so many points take, unless their names are long. ClickHouse has this code for more. */
+const bytesMax = 16 * 1024 ** 2
+const tooManyBytes = '396'
 
 type Point = {
   x: number
@@ -90,11 +92,17 @@ async function readPoints(
     selects.push(`SELECT ${names}, presents, present_all, places, first_place, steps${further('s')}
       FROM ${database}.${chunksTable.name} FINAL PREWHERE ${ofSeries} AND ${chunks}`)
   }
-  const settings = `${series.length === 1 ? 'max_threads = 1, ' : ''}max_result_bytes = ${bytesMax}, result_overflow_mode = 'break'`
-  const answers = await clickhouse.streams(
-    selects.map((it) => `${it} LIMIT ${readMax + 1} SETTINGS ${settings} FORMAT Native`),
-    rangeParams(series, range),
-  )
+  const settings = `${series.length === 1 ? 'max_threads = 1, ' : ''}max_result_bytes = ${bytesMax}`
+  const answers = await clickhouse
+    .streams(
+      selects.map((it) => `${it} LIMIT ${readMax + 1} SETTINGS ${settings} FORMAT Native`),
+      rangeParams(series, range),
+    )
+    .catch((error: unknown) => {
+      if (error instanceof ClickHouseError && error.code === tooManyBytes) return undefined
+      throw error
+    })
+  if (answers === undefined) return undefined
   const reader = createReader(series, range)
   for (const bytes of await Promise.all(answers.map((it) => buffer(it)))) {
     for (const block of readNativeBlocks(bytes)) if (!reader.add(block)) return undefined

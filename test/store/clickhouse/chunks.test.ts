@@ -29,7 +29,7 @@ import {
 import { countRanges, findExtent, readRanges } from '../../../store/clickhouse/points/ranges.ts'
 import { streamAllSeries, streamSummary } from '../../../store/clickhouse/points/reads.ts'
 import { countPointsBySeries } from '../../../store/clickhouse/points/series-counts.ts'
-import { shortRangesMax } from '../../../store/clickhouse/points/short-ranges.ts'
+import { readShortRanges, shortRangesMax } from '../../../store/clickhouse/points/short-ranges.ts'
 import { readSeries, readShortSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { summarizeBlocks } from '../../../store/clickhouse/points/summaries/states.ts'
@@ -699,6 +699,17 @@ it('more points than can be read here are counted by ClickHouse: all of them', a
     })
     expect([read?.total, read?.columns.max]).toEqual([89_999, '[45000,89999]'])
   }
+})
+
+it('a few points of a chunk that is too large to be read here are counted by ClickHouse', async () => {
+  const values = Array.from({ length: 1_100_000 }, (_, at) => at)
+  await store([aRequest({ series: [{ metricName: 'loss', values, steps: values }] })])
+  const range: Range = { x: 'step', from: 1_000n, to: 1_009n, acceptedUntilMs: undefined }
+  const found = await findSeries(clickhouse, [{ id: chunks, startTimeMs: 0n, hasChunks: true }], ['loss'])
+  const asked = { extent: { from: 1_000n, to: 1_009n }, points: 2 }
+  expect(await readShortRanges(clickhouse, found, range, asked)).toBeUndefined()
+  const [read] = await readRanges(clickhouse, found, range, asked)
+  expect([read?.total, read?.columns.max]).toEqual([10, '[1004,1009]'])
 })
 
 const series = [
