@@ -25,7 +25,7 @@ export function pushChunks(block: ChunkBlock, origin: Origin, series: readonly S
 }
 
 function pushChunk({ columns, endRow }: ChunkBlock, origin: Origin, series: SeriesPoints) {
-  const { steps, timestamps, epochs, places, presents, values } = series
+  const { steps, timestamps, epochs, places, presents, values, kept } = series
   columns.experiment_id.push(origin.experimentId)
   columns.metric.push(series.metric)
   columns.context.push(series.context)
@@ -35,45 +35,21 @@ function pushChunk({ columns, endRow }: ChunkBlock, origin: Origin, series: Seri
   columns.received.push(origin.receivedMs)
   columns.present_all.push(series.present)
   columns.size.push(values.length)
-  const arrays: [Items, ArrayLike<number | bigint> | undefined][] = [
-    [columns.steps.items, steps],
-    [columns.timestamps.items, timestamps],
-    [columns.epochs.items, epochs],
-    [columns.places.items, places],
-    [columns.presents.items, presents],
-    [columns.value_bits.items, values],
-  ]
-  const starts = arrays.map(([items, list]) => {
-    const start = items.length
-    if (list) items.pushAll(list as never, list.length)
-    return start
+  const lists = isKeyed(origin.identity) ? listsOf(columns) : undefined
+  const starts = lists?.map((it) => it.length)
+  // The digest is of the whole series, also where a limit cuts it: a repetition may be cut elsewhere.
+  const pushed = lists ? values.length : kept
+  if (steps) columns.steps.items.pushAll(steps, pushed)
+  if (timestamps) columns.timestamps.items.pushAll(timestamps, pushed)
+  if (epochs) columns.epochs.items.pushAll(epochs, pushed)
+  if (places) columns.places.items.pushAll(places, pushed)
+  if (presents) columns.presents.items.pushAll(presents, pushed)
+  columns.value_bits.items.pushAll(values, pushed)
+  columns.digest.push(lists ? toDigest(lists.map((it, at) => it.bytesFrom(starts?.[at] as number))) : 0)
+  lists?.forEach((it, at) => {
+    it.truncate(Math.min(it.length, (starts?.[at] as number) + kept))
   })
-  // Of the whole series, also where a limit cuts it: a repetition may be cut elsewhere.
-  columns.digest.push(
-    isKeyed(origin.identity) ? toDigest(arrays.map(([items], at) => items.bytesFrom(starts[at] as number))) : 0,
-  )
-  if (series.kept < values.length) {
-    arrays.forEach(([items, list], at) => {
-      if (list) items.truncate((starts[at] as number) + series.kept)
-    })
-  }
-  const [stepsStart, timestampsStart, , , presentsStart, valuesStart] = starts as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ]
-  pushExtent(columns, {
-    steps: columns.steps.items.wordsFrom(stepsStart),
-    timestamps: columns.timestamps.items.wordsFrom(timestampsStart),
-    presents: columns.presents.items.valuesFrom(presentsStart),
-    values: columns.value_bits.items.valuesFrom(valuesStart),
-    presentAll: series.present,
-    receivedMs: origin.receivedMs,
-    size: values.length,
-  })
+  pushExtent(columns, series, origin.receivedMs)
   columns.steps.end()
   columns.timestamps.end()
   columns.epochs.end()
@@ -83,12 +59,14 @@ function pushChunk({ columns, endRow }: ChunkBlock, origin: Origin, series: Seri
   endRow()
 }
 
-type Items = {
-  readonly length: number
-  pushAll(values: never, count: number): void
-  truncate(length: number): void
-  bytesFrom(start: number): Uint8Array
-}
+const listsOf = ({ steps, timestamps, epochs, places, presents, value_bits }: ChunkBlock['columns']) => [
+  steps.items,
+  timestamps.items,
+  epochs.items,
+  places.items,
+  presents.items,
+  value_bits.items,
+]
 
 /** Lists of different lengths cannot have the same bytes in all: each has as many items as there are points, or none. */
 const toDigest = (lists: Uint8Array[]): bigint =>

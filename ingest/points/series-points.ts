@@ -3,10 +3,10 @@ import { type pointsTable, present } from '../../store/clickhouse/points/tables.
 import type { Origin } from '../identity.ts'
 import type { Point } from './point.ts'
 
-type Integer = number | bigint
+export type Integer = number | bigint
 
 /** As JSON has them, or on the bytes of an Arrow stream. */
-type Integers = Integer[] | BigInt64Array
+export type Integers = Integer[] | BigInt64Array
 
 /**
  * The points of a series in a request, as columns. They are taken as the request has them, where it has columns: so a point costs

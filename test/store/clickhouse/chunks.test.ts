@@ -39,7 +39,7 @@ import {
   summaryTable,
 } from '../../../store/clickhouse/points/summaries/summary.ts'
 import { readSummaryValues } from '../../../store/clickhouse/points/summaries/values.ts'
-import { outputLinesTable, pointsTable } from '../../../store/clickhouse/points/tables.ts'
+import { outputLinesTable, pointsTable, present } from '../../../store/clickhouse/points/tables.ts'
 import { streamThinnedSeries } from '../../../store/clickhouse/points/thinned-series.ts'
 import { readMetricWindows } from '../../../store/clickhouse/points/windows.ts'
 import { countRows } from '../../../store/clickhouse/row-counts.ts'
@@ -479,6 +479,20 @@ it('a block says of a chunk what ClickHouse would compute', async () => {
     const series = request.batch.series[values.length + at]
     if (series) series.kept = it
   }
+  // As an Arrow stream has them, with integers of all 64 bits and a NaN that has more bits than the usual one.
+  const integers = [5n, 2n ** 63n - 1n, -(2n ** 63n), 5n, 0n, -1n]
+  const typed = request.batch.series.map((it) => {
+    const lists = {
+      values: Float64Array.from(it.values),
+      steps: BigInt64Array.from(it.values, (_, at) => integers[at % 6] ?? 0n),
+    }
+    new BigUint64Array(lists.values.buffer).forEach((bits, at, all) => {
+      if (bits === 0x7ff8n << 48n) all[at] = bits + 5n
+    })
+    const timestamps = BigInt64Array.from(it.values, (_, at) => BigInt(at))
+    return { ...it, ...lists, timestamps, metric: `typed ${it.metric}`, present: present.step | present.timestamp }
+  })
+  request.batch.series.push(...typed)
   await store([request])
   expect(await findWrong()).toEqual([])
   await fc.assert(
