@@ -281,6 +281,14 @@ describe.skipIf(noBrowser)(`charts (${noBrowser ?? 'in Chromium'})`, () => {
     expect(low).toBeLessThan(spike.step)
     expect(high).toBeGreaterThan(spike.step)
     expect(high - low).toBeLessThan(count / 25)
+    // The mouse rests, and has another step under it.
+    const rests = low + ((spike.step + count / 100) / whole[1]) * (high - low)
+    await eventually(async () => {
+      // biome-ignore lint/performance/useDomNodeTextContent: white space between values matters
+      const told = await page.locator('[data-tooltip]').innerText({ timeout: 2_000 })
+      const step = Number(/^step ([\d,]+)/.exec(told)?.[1]?.replaceAll(',', ''))
+      expect(Math.abs(step - rests)).toBeLessThan((high - low) / 20)
+    }, waitMs)
 
     const near: [number, number] = [spike.step - 100, spike.step + 100]
     await open({ zoom: near })

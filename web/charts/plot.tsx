@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef, useState } from 'react'
+import { type Dispatch, type SetStateAction, useEffect, useLayoutEffect, useRef, useState } from 'react'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { toRunColour } from '../kit/run-colour.ts'
@@ -103,7 +103,7 @@ function toOptions(
   place: HTMLElement,
   latest: { current: Props },
   isDark: boolean,
-  setCursor: (at: CursorPlace | undefined) => void,
+  setCursor: Dispatch<SetStateAction<CursorPlace | undefined>>,
 ): uPlot.Options {
   const { x, logX, logY, height } = latest.current
   const faint = resolveColour('--text-faint')
@@ -180,15 +180,20 @@ function toOptions(
       ready: [
         (u) => {
           u.over.addEventListener('pointerleave', () => setCursor(undefined))
-          u.over.addEventListener('pointermove', ({ clientX, clientY }) => {
-            const left = clientX - u.over.getBoundingClientRect().left
-            const x = u.posToVal(left, 'x')
-            setCursor({ x, reach: u.posToVal(left + 1, 'x') - x, left: clientX, top: clientY })
-          })
+          u.over.addEventListener('pointermove', ({ clientX, clientY }) => setCursor(toPlace(u, clientX, clientY)))
         },
       ],
+      // Another x is under a mouse that rests.
+      setScale: [(u, scale) => scale === 'x' && setCursor((at) => at && toPlace(u, at.left, at.top))],
     },
   }
+}
+
+/** What is at a place in the window. */
+function toPlace(u: uPlot, clientX: number, clientY: number): CursorPlace {
+  const left = clientX - u.over.getBoundingClientRect().left
+  const x = u.posToVal(left, 'x')
+  return { x, reach: u.posToVal(left + 1, 'x') - x, left: clientX, top: clientY }
 }
 
 /** A machine may be watched before its run begins. */
