@@ -124,24 +124,41 @@ export function readBatch({ metrics, series }: Envelope): Batch {
   return batch
 }
 
-/** Rows of the same few metrics take turns. */
+type RowsOfSeries = {
+  metric: string
+  context: string
+  points: ReturnType<typeof createSeriesPoints>
+  /** The series whose row came after the last one of this: rows of the same few metrics take turns. */
+  next: RowsOfSeries | undefined
+}
+
 function readRows(batch: Batch, metrics: unknown[]) {
-  type Found = ReturnType<typeof createSeriesPoints>
-  const byName = new Map<string, Map<string, Found>>()
-  const all: Found[] = []
-  const open = (metric: string, context: string) => {
-    const contexts = byName.get(metric) ?? new Map<string, Found>()
-    const made = createSeriesPoints(metric, context)
+  const byName = new Map<string, Map<string, RowsOfSeries>>()
+  const all: RowsOfSeries[] = []
+  const find = (metric: string, context: string) => {
+    const contexts = byName.get(metric) ?? new Map<string, RowsOfSeries>()
+    const known = contexts.get(context)
+    if (known) return known
+    const made = { metric, context, points: createSeriesPoints(metric, context), next: undefined }
     byName.set(metric, contexts.set(context, made))
     all.push(made)
     return made
   }
+  let last: RowsOfSeries | undefined
   metrics.forEach((raw, index) => {
-    const point = readPoint(raw, () => `metrics[${index}]`)
-    if (typeof point === 'string') reject(batch, index, 1, point)
-    else (byName.get(point.metric)?.get(point.context) ?? open(point.metric, point.context)).add(point, index)
+    const likely = last?.next
+    const point = readPoint(raw, () => `metrics[${index}]`, likely)
+    if (typeof point === 'string') {
+      reject(batch, index, 1, point)
+      return
+    }
+    const isLikely = point.metric === likely?.metric && point.context === likely.context
+    const series = isLikely ? likely : find(point.metric, point.context)
+    series.points.add(point, index)
+    if (last) last.next = series
+    last = series
   })
-  for (const it of all) batch.series.push(it.take())
+  for (const it of all) batch.series.push(it.points.take())
 }
 
 const absent = { success: true, data: undefined } as const

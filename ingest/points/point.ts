@@ -37,14 +37,29 @@ export type Point = {
   timestamp: number | bigint | undefined
 }
 
-/** Reads a point that needs no conversion; undefined for every other, right or wrong. */
-export function readPlainPoint(raw: unknown): Point | undefined {
+/**
+ * Reads a point that needs no conversion; undefined for every other, right or wrong.
+ *
+ * @param likely a series of which other points were read: its texts are not checked again
+ */
+export function readPlainPoint(raw: unknown, likely?: Pick<Point, 'metric' | 'context'>): Point | undefined {
   if (typeof raw !== 'object' || raw === null) return undefined
   const { metricName, metricValue, step, epoch, timestamp } = raw as Record<string, unknown>
-  const context = readPlainContext(raw)
-  if (context === undefined || !isPlainName(metricName) || !isPlainValue(metricValue)) return undefined
+  if (!isPlainValue(metricValue)) return undefined
   if (!isPlainInteger(step) || !isPlainInteger(epoch) || !isPlainInteger(timestamp)) return undefined
+  if (likely && isOfSeries(raw, likely)) {
+    return toPlainPoint(likely.metric, likely.context, metricValue, step, epoch, timestamp)
+  }
+  const context = readPlainContext(raw)
+  if (context === undefined || !isPlainName(metricName)) return undefined
   return toPlainPoint(metricName, context, metricValue, step, epoch, timestamp)
+}
+
+function isOfSeries(
+  raw: { metricName?: unknown; context?: unknown; runContext?: unknown },
+  { metric, context }: Pick<Point, 'metric' | 'context'>,
+): boolean {
+  return raw.metricName === metric && raw.runContext == null && (raw.context ?? '') === context
 }
 
 /** Builds a point from values that need no conversion. */
@@ -72,10 +87,15 @@ type Absent = null | undefined
  * Reads one point.
  *
  * @param where returns its path in the request
+ * @param likely the series that it probably belongs to
  * @returns the error message for a wrong point
  */
-export function readPoint(raw: unknown, where: () => string): Point | string {
-  const plain = readPlainPoint(raw)
+export function readPoint(
+  raw: unknown,
+  where: () => string,
+  likely?: Pick<Point, 'metric' | 'context'>,
+): Point | string {
+  const plain = readPlainPoint(raw, likely)
   if (plain) return plain
   const checked = pointFields.safeParse(raw)
   return checked.success ? toPoint(checked.data) : describeFieldError(checked.error, where())

@@ -1,5 +1,7 @@
+import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Batch, countPoints, readBatch, readEnvelope } from '../../../ingest/points/batch.ts'
+import { readPoint } from '../../../ingest/points/point.ts'
 import { present } from '../../../store/clickhouse/points/tables.ts'
 import { codes, expectRefusal } from '../../api/http-error.ts'
 import { aPoint } from '../../kit/builders.ts'
@@ -42,6 +44,28 @@ describe('reading a batch', () => {
     expect(batch.rejectedCount).toBe(7)
     expect(listIndexes(batch)).toEqual([0, 6, 7])
     expect(listPoints(batch).map((it) => it.step)).toEqual([1, 2, 1])
+  })
+
+  it('rows in any order are put into their series, each in its place', () => {
+    const row = fc.record({
+      metricName: fc.constantFrom('a', 'b', 'a_b', ''),
+      context: fc.constantFrom('', 'a', null, undefined),
+      runContext: fc.constantFrom('b', null, undefined),
+      metricValue: fc.constantFrom<unknown>(1, -0, 'NaN', 'x'),
+      step: fc.constantFrom<unknown>(1, 2n ** 60n, null, 'y'),
+    })
+    fc.assert(
+      fc.property(fc.array(row, { maxLength: 40 }), (metrics) => {
+        const expected = metrics.flatMap((it, index) => {
+          const point = readPoint(it, () => '')
+          return typeof point === 'string' ? [] : [{ ...point, index }]
+        })
+        const bySeries = Object.values(Object.groupBy(expected, (it) => JSON.stringify([it.metric, it.context]))).flat()
+        const found = listPoints(read({ metrics }))
+        expect(found).toEqual(bySeries.map((it) => ({ ...it, epoch: undefined, timestamp: undefined })))
+      }),
+      { numRuns: 2_000 },
+    )
   })
 
   it('a series with columns of different lengths is rejected as a whole, and counted', () => {

@@ -105,6 +105,21 @@ it('the shortcut past the schema agrees with it on every input: the same points,
   )
 })
 
+it('a point is the same, whatever series it was expected to belong to', () => {
+  const few = fc.constantFrom('a', 'b', 'a_b', '')
+  const ofFew = fc.record(
+    { ...fields, metricName: few, context: fc.option(few), runContext: fc.option(few) },
+    { requiredKeys: ['metricName', 'metricValue'] },
+  )
+  const series = fc.record({ metric: few.filter((it) => it !== ''), context: few })
+  fc.assert(
+    fc.property(fc.oneof(ofFew, raw), series, (value, likely) => {
+      expect(readPoint(value, () => '', likely)).toStrictEqual(bySchema(value))
+    }),
+    { numRuns: 10_000 },
+  )
+})
+
 it('the error of a rejected point names its field', () => {
   fc.assert(
     fc.property(raw, (value) => {
