@@ -69,8 +69,22 @@ function toRange(list: Integers | undefined, count: number): Range {
 
 /** The same without a bigint for each. */
 function toRangeOfWords(list: BigInt64Array, count: number): Range {
-  const { lowAt, highAt, isAscending } = findEnds(new Uint32Array(list.buffer, list.byteOffset, 2 * count))
-  return { low: list[lowAt] as bigint, high: list[highAt] as bigint, isAscending }
+  const words = new Uint32Array(list.buffer, list.byteOffset, 2 * count)
+  let low = Number.POSITIVE_INFINITY
+  let high = Number.NEGATIVE_INFINITY
+  let before = high
+  let isAscending = true
+  for (let at = 0; at < 2 * count; at += 2) {
+    const value = ((words[at + 1] as number) | 0) * 2 ** 32 + (words[at] as number)
+    if (value < low) low = value
+    if (value > high) high = value
+    if (value < before) isAscending = false
+    before = value
+  }
+  // What is between two safe integers is as it is.
+  if (Number.isSafeInteger(low) && Number.isSafeInteger(high)) return { low, high, isAscending }
+  const ends = findEnds(words)
+  return { low: list[ends.lowAt] as bigint, high: list[ends.highAt] as bigint, isAscending: ends.isAscending }
 }
 
 /** Where the lowest and the highest are of integers of 64 bits, low and high word by turns. */
