@@ -12,15 +12,10 @@ import {
 } from '../../http/body/fields.ts'
 import { HttpError } from '../../http/errors.ts'
 import { clientTopic, type Route, route } from '../../http/route.ts'
-import type { Database } from '../../store/postgres/database.ts'
 import { insertSymlinks } from '../../store/postgres/experiments/experiments.ts'
-import type { Heartbeats } from '../../store/postgres/experiments/heartbeats.ts'
-import type { RunStore } from '../../store/postgres/experiments/values.ts'
 import { insertTags, upsertValues } from '../../store/postgres/experiments/values.ts'
-import type { Access } from '../access.ts'
-import { addedTags, toContext, valueContext, valueName } from '../experiments/logged-values.ts'
+import { addedTags, type RunValueDeps, toContext, valueContext, valueName } from '../experiments/logged-values.ts'
 import { projectName } from '../projects/projects.ts'
-import type { RateLimitedWrite } from '../rate-limited-write.ts'
 
 const parametersMax = 100_000
 
@@ -38,16 +33,8 @@ const batchOfAnything = object({ experimentKey, values: list(z.unknown(), parame
 
 const okAnswer = z.object({ msg: z.string() })
 
-type Deps = {
-  database: Database
-  access: Access
-  heartbeats: Heartbeats
-  rateLimited: RateLimitedWrite
-  runStore: RunStore
-}
-
 /** Parameters, tags and symlinks, as clients that log live send them. */
-export function createRunValueRoutes({ database, access, heartbeats, rateLimited, runStore }: Deps): Route[] {
+export function createRunValueRoutes({ database, access, heartbeats, rateLimited, runStore }: RunValueDeps): Route[] {
   const common = { method: 'POST', atRoot: true, permission: 'caller', topic: clientTopic, shape: 'envelope' } as const
   return [
     route({

@@ -62,7 +62,8 @@ export const valuesAnswer = z.object({
   ),
 })
 
-type Deps = {
+/** What writes the values of runs. */
+export type RunValueDeps = {
   database: Database
   access: Access
   heartbeats: Heartbeats
@@ -71,7 +72,7 @@ type Deps = {
 }
 
 /** Parameters and others: an experiment keeps the last value of each. */
-export function createLoggedDataRoutes({ database, access, heartbeats, rateLimited, runStore }: Deps): Route[] {
+export function createLoggedDataRoutes({ database, access, heartbeats, rateLimited, runStore }: RunValueDeps): Route[] {
   async function save(
     type: ExperimentType,
     caller: Caller,
