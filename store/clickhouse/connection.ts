@@ -189,7 +189,7 @@ export function openClickHouse({
       // Its rows come of queries that take turns themselves: they would wait for the slice that waits for them.
       const takeSlice = given ? undefined : slices()
       const endFirst = (await takeSlice?.(firstSliceMs, signal)) ?? (() => undefined)
-      const answer = await nameTemporary(
+      const ask = () =>
         exports.exec({
           query,
           abort_signal: signal,
@@ -202,9 +202,9 @@ export function openClickHouse({
             values: toMultipart(given.lines),
             http_headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
           }),
-        }),
-        signal,
-      ).catch((error: unknown) => {
+        })
+      // Given rows can be sent once.
+      const answer = await nameTemporary(given ? ask() : sendAgain(ask), signal).catch((error: unknown) => {
         endFirst()
         throw error
       })

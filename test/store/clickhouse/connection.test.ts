@@ -77,6 +77,12 @@ it('a read whose idle connection ends as it is used is sent on another one', asy
     expect(await clickhouse.rows('SELECT 2 AS two')).toEqual([{ two: 2 }])
     proxy.endIdle()
     expect(await text(await clickhouse.stream('SELECT 3 FORMAT TSV'))).toBe('3\n')
+    for (const expected of ['4\n', '5\n']) {
+      const { signal } = new AbortController()
+      const { stream } = await clickhouse.streamExport(`SELECT ${expected} FORMAT TSV`, { isWhole: false, signal })
+      expect(await text(stream)).toBe(expected)
+      proxy.endIdle()
+    }
     proxy.cut()
     await expect(clickhouse.rows('SELECT 4')).rejects.toThrow()
   } finally {
