@@ -70,15 +70,18 @@ export async function readRanges(
   const small = series.filter((it) => expect(it) <= largePoints)
   const large = series.filter((it) => expect(it) > largePoints)
   const parts = [...(small.length > 0 ? [small] : []), ...large.map((it) => [it])]
+  const expectedOfSmall = sumOf(small.map(expect))
   const isShort =
-    sumOf(small.map(expect)) <= shortRangesMax &&
+    expectedOfSmall <= shortRangesMax(small) &&
     (range.x === 'step' || sumOf(small.map((it) => it.rows)) <= unsortedRowsMax)
   const found: ReadRange[] = []
   const waiting = parts.values()
   const readNext = async () => {
     for (const part of waiting) {
       const short =
-        part === small && isShort ? await readShortRanges(clickhouse, part, range, { extent, points }) : undefined
+        part === small && isShort
+          ? await readShortRanges(clickhouse, part, range, { extent, points, expected: expectedOfSmall })
+          : undefined
       found.push(...(short ?? (await countRanges(clickhouse, part, range, { extent, points }))))
     }
   }

@@ -19,6 +19,7 @@ import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.
 import { countChartPoints, streamChart } from '../../../store/clickhouse/points/charts.ts'
 import { chunkBlocks, chunksTable, summedLeast } from '../../../store/clickhouse/points/chunks.ts'
 import { readHistory, readLatestPoints, readStepsOfHistory } from '../../../store/clickhouse/points/history.ts'
+import { readAscending, readUnordered } from '../../../store/clickhouse/points/range-points.ts'
 import {
   expectPoints,
   findSeries,
@@ -29,7 +30,7 @@ import {
 import { countRanges, findExtent, readRanges } from '../../../store/clickhouse/points/ranges.ts'
 import { streamAllSeries, streamSummary } from '../../../store/clickhouse/points/reads.ts'
 import { countPointsBySeries } from '../../../store/clickhouse/points/series-counts.ts'
-import { readShortRanges, shortRangesMax } from '../../../store/clickhouse/points/short-ranges.ts'
+import { readShortRanges } from '../../../store/clickhouse/points/short-ranges.ts'
 import { readSeries, readShortSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { summarizeBlocks } from '../../../store/clickhouse/points/summaries/states.ts'
@@ -698,6 +699,36 @@ it('points without a time are where their newest delivery is, and nowhere else',
   }
 })
 
+it('requests in any order are one series in order, where they do not overlap', async () => {
+  const request = (at: number, steps: number[]) =>
+    aRequest({ series: [{ metricName: 'loss', steps, values: steps.map((step) => step / 8) }] }, { low: at })
+  const ofHundred = (from: number, by = 1) => Array.from({ length: 100 }, (_, at) => from + at * by)
+  const range: Range = { x: 'step', from: 150n, to: undefined, acceptedUntilMs: undefined }
+  const readAll = async () => {
+    const all: [number[] | undefined, unknown, unknown][] = []
+    for (const run of [rows, chunks]) {
+      const found = await findSeries(clickhouse, [{ id: run, startTimeMs: 0n, hasChunks: run === chunks }], ['loss'])
+      const asked = { extent: { from: 150n, to: 500n }, points: 7 }
+      const [ascending] = (await readAscending(clickhouse, found, range, 1_000)) ?? []
+      const [read] = await readRanges(clickhouse, found, range, asked)
+      const [counted] = await countRanges(clickhouse, found, range, asked)
+      all.push([ascending && Array.from(ascending.xs).slice(0, ascending.count), read, counted])
+    }
+    return all
+  }
+  await store([request(3, ofHundred(400)), request(1, ofHundred(0))])
+  await store([request(2, ofHundred(200)), request(0, ofHundred(100))])
+  for (const [xs, read, counted] of await readAll()) {
+    expect(xs).toEqual([...ofHundred(100).slice(50), ...ofHundred(200), ...ofHundred(400)])
+    expect(counted).toMatchObject(read as object)
+  }
+  // Between the steps of the others: a chunk of them is no part that can be put before or after another.
+  await store([request(4, ofHundred(300, 2))])
+  const [ofRows, ofChunks] = await readAll()
+  expect([ofRows?.[0]?.length, ofChunks?.[0]]).toEqual([undefined, undefined])
+  for (const it of [ofRows, ofChunks]) expect(it?.[2]).toMatchObject(it?.[1] as object)
+})
+
 it('more points than can be read here are counted by ClickHouse: all of them', async () => {
   const values = Array.from({ length: 90_000 }, (_, at) => at)
   // Nearly all are in a hundredth of the range, where few are expected.
@@ -706,7 +737,10 @@ it('more points than can be read here are counted by ClickHouse: all of them', a
   const range: Range = { x: 'step', from: 3_000_000n, to: 3_090_000n, acceptedUntilMs: undefined }
   for (const run of [rows, chunks]) {
     const found = await findSeries(clickhouse, [{ id: run, startTimeMs: 0n, hasChunks: run === chunks }], ['loss'])
-    expect(expectPoints(found, range)[0]).toBeLessThan(shortRangesMax)
+    expect(expectPoints(found, range)[0]).toBeLessThan(3_000)
+    for (const readPoints of [readAscending, readUnordered]) {
+      expect(await readPoints(clickhouse, found, range, 80_000)).toBeUndefined()
+    }
     const [read] = await readRanges(clickhouse, found, range, {
       extent: { from: 3_000_000n, to: 3_090_000n },
       points: 2,
@@ -720,7 +754,7 @@ it('a few points of a chunk that is too large to be read here are counted by Cli
   await store([aRequest({ series: [{ metricName: 'loss', values, steps: values }] })])
   const range: Range = { x: 'step', from: 1_000n, to: 1_009n, acceptedUntilMs: undefined }
   const found = await findSeries(clickhouse, [{ id: chunks, startTimeMs: 0n, hasChunks: true }], ['loss'])
-  const asked = { extent: { from: 1_000n, to: 1_009n }, points: 2 }
+  const asked = { extent: { from: 1_000n, to: 1_009n }, points: 2, expected: 10 }
   expect(await readShortRanges(clickhouse, found, range, asked)).toBeUndefined()
   const [read] = await readRanges(clickhouse, found, range, asked)
   expect([read?.total, read?.columns.max]).toEqual([10, '[1004,1009]'])
