@@ -170,7 +170,7 @@ function createAscendingReader(
   }
 }
 
-const pointsAtFirst = 1_024
+const pointsAtFirst = 64
 
 /** The points of a series in runs, in each of which x ascends: a chunk is one, or the rows of a part. */
 class Runs {
