@@ -116,7 +116,8 @@ const bySeries = <It>(series: RangeSeries[], make: (series: RangeSeries) => It) 
 /** What the points of a block have of x, if their axis is not time. */
 const bitOf = { step: present.step, epoch: present.epoch } as const
 
-function createAscendingReader(
+/** Takes the points of blocks, which may come in any order. */
+export function createAscendingReader(
   series: RangeSeries[],
   { x: axis, from = -Infinity, to = Infinity, acceptedUntilMs = Infinity }: Range,
   most: number,
@@ -153,6 +154,8 @@ function createAscendingReader(
         const startMs = axis === 'relative' ? Number(found.series.startTimeMs) : 0
         const [xStart, presentStart, valueStart] = [xs.startOf(row), presents.startOf(row), values.startOf(row)]
         const bitsOfAll = presentAll?.[row] ?? 0
+        // Parts that do not overlap come one after the other, in any order: the next chunk may belong before the last one.
+        if (isOfChunks || row === 0) found.endRun()
         for (let index = 0; index < count; index++) {
           const bits = presentStart < 0 ? bitsOfAll : (presents.items[presentStart + index] as number)
           if ((bits & needed) !== needed) {
@@ -172,7 +175,7 @@ function createAscendingReader(
 
 const pointsAtFirst = 64
 
-/** The points of a series in runs, in each of which x ascends: a chunk is one, or the rows of a part. */
+/** The points of a series in runs, in each of which x ascends: a chunk is one, or rows of a block. */
 class Runs {
   readonly series: RangeSeries
   xs = new Float64Array(pointsAtFirst)
@@ -197,6 +200,10 @@ class Runs {
     this.#last = x
     this.xs[at] = x
     this.values[at] = value
+  }
+
+  endRun() {
+    this.#last = Number.POSITIVE_INFINITY
   }
 
   /** @returns whether x ascends from run to run */

@@ -8,6 +8,7 @@ import { type ChunkBlock, pushChunks } from '../../../ingest/points/chunks.ts'
 import { pushRows } from '../../../ingest/points/series-points.ts'
 import { streamLogged } from '../../../store/clickhouse/archive/rows.ts'
 import { createNativeBlock } from '../../../store/clickhouse/blocks/native-block.ts'
+import { readNativeBlocks } from '../../../store/clickhouse/blocks/native-reader.ts'
 import { readNativeBlock } from '../../../store/clickhouse/blocks/native-slice.ts'
 import { type ClickHouse, openClickHouse } from '../../../store/clickhouse/connection.ts'
 import { rebuildDerived } from '../../../store/clickhouse/derived-tables.ts'
@@ -19,7 +20,7 @@ import { migrateClickHouse } from '../../../store/clickhouse/migrations/migrate.
 import { countChartPoints, streamChart } from '../../../store/clickhouse/points/charts.ts'
 import { chunkBlocks, chunksTable, summedLeast } from '../../../store/clickhouse/points/chunks.ts'
 import { readHistory, readLatestPoints, readStepsOfHistory } from '../../../store/clickhouse/points/history.ts'
-import { readAscending, readUnordered } from '../../../store/clickhouse/points/range-points.ts'
+import { createAscendingReader, readAscending, readUnordered } from '../../../store/clickhouse/points/range-points.ts'
 import {
   expectPoints,
   findSeries,
@@ -727,6 +728,18 @@ it('requests in any order are one series in order, where they do not overlap', a
   const [ofRows, ofChunks] = await readAll()
   expect([ofRows?.[0]?.length, ofChunks?.[0]]).toEqual([undefined, undefined])
   for (const it of [ofRows, ofChunks]) expect(it?.[2]).toMatchObject(it?.[1] as object)
+
+  // ClickHouse may answer parts that do not overlap one after the other, whichever is first.
+  const [found] = await findSeries(clickhouse, [{ id: chunks, startTimeMs: 0n, hasChunks: true }], ['loss'])
+  const reader = createAscendingReader(found ? [found] : [], range, 1_000)
+  const block = createNativeBlock(chunkBlocks)
+  for (const from of [100, 400, 200, 0]) {
+    const part = request(0, ofHundred(from))
+    pushChunks(block, toOrigin(chunks, part), part.batch.series)
+  }
+  for (const it of readNativeBlocks(block.take())) expect(reader.add(it)).toBe(true)
+  const [whole] = reader.take() ?? []
+  expect(Array.from(whole?.xs ?? [])).toEqual([...ofHundred(100).slice(50), ...ofHundred(200), ...ofHundred(400)])
 })
 
 it('more points than can be read here are counted by ClickHouse: all of them', async () => {
