@@ -97,9 +97,12 @@ async function measureQuiet({ system, apiKey, experimentKey, seconds }: Quiet): 
       await sleep(everyMs)
       const at = performance.now()
       const answer = await call(index)
-      await answer.arrayBuffer()
+      const { byteLength } = await answer.arrayBuffer()
       tookMs[kind].push(performance.now() - at)
-      if (answer.status === 200) continue
+      if (answer.status === 200) {
+        if (kind === 'read' && byteLength < short.steps) throw new Error('The series that is read has no points.')
+        continue
+      }
       tookMs.failed++
       // It will not come by the stream.
       if (kind === 'write') sentAt.delete(firstStep + index)
@@ -229,8 +232,10 @@ await runCommand(async (closers) => {
   const ofQuiet = await createExperiments(system.readUrl, stores, 1, quiet)
   const ofGreedy = await createExperiments(system.readUrl, stores, 2, greedy)
   say('Writing a million points to read')
-  await storeChunks(clickhouse, BigInt(ofQuiet.ids[0] as string), short)
-  await storeChunks(clickhouse, BigInt(ofGreedy.ids[0] as string), long)
+  const database = openDatabase({ url: stores.urls.postgresUrl, connectionsMax: 1, onError: () => undefined })
+  closers.push(() => database.close())
+  await storeChunks({ clickhouse, database }, BigInt(ofQuiet.ids[0] as string), short)
+  await storeChunks({ clickhouse, database }, BigInt(ofGreedy.ids[0] as string), long)
   const load = startLoadProcess({ isElsewhere: true })
   closers.push(() => load.close())
   await load.prepare({

@@ -2,7 +2,6 @@ import { describeTerminal } from '../cli/terminal/terminal.ts'
 import { openClickHouse } from '../store/clickhouse/connection.ts'
 import { storedValue } from '../store/clickhouse/points/tables.ts'
 import { openDatabase } from '../store/postgres/database.ts'
-import { markChunks } from '../store/postgres/experiments/experiments.ts'
 import { contextOf, nameOf } from '../test/kit/curves.ts'
 import { readCommand, runCommand, say } from './command.ts'
 import { measureBytesPerPoint } from './contenders/stored-points.ts'
@@ -49,14 +48,14 @@ await runCommand(async (closers) => {
   const [long, short, wide, chunked] = keys.map((key, index) => ({ key, id: BigInt(ids[index] as string) }))
   if (!long || !short || !wide || !chunked) throw new Error('The experiments could not be made.')
   say('Writing 10 million points of one series, and the others')
-  await storeSeries(clickhouse, long.id, { metrics: 1, steps: longSteps })
-  await storeSeries(clickhouse, short.id, { metrics: 50, steps: shortSteps })
-  await storeSeries(clickhouse, wide.id, { metrics: wideMetrics, steps: wideSteps })
   const database = openDatabase({ url: stores.urls.postgresUrl, connectionsMax: 1, onError: () => undefined })
   closers.push(() => database.close())
-  await markChunks(database, [chunked.id])
-  await storeChunks(clickhouse, chunked.id, { metrics: 1, steps: longSteps })
-  await storeChunks(clickhouse, chunked.id, { metrics: 50, steps: shortSteps })
+  const inStores = { clickhouse, database }
+  await storeSeries(inStores, long.id, { metrics: 1, steps: longSteps })
+  await storeSeries(inStores, short.id, { metrics: 50, steps: shortSteps })
+  await storeSeries(inStores, wide.id, { metrics: wideMetrics, steps: wideSteps })
+  await storeChunks(inStores, chunked.id, { metrics: 1, steps: longSteps })
+  await storeChunks(inStores, chunked.id, { metrics: 50, steps: shortSteps })
   // Waits for merges that are still running.
   const bytesPerPoint = await measureBytesPerPoint(clickhouse)
 

@@ -1,11 +1,10 @@
 import type { z } from 'zod'
 import { fastRoute, type Route, type RouteDescription, toEnvelope } from '../http/route.ts'
-import { createBatchLoader } from '../runtime/batch-loader.ts'
 import { mapMaybeAsync } from '../runtime/map-maybe-async.ts'
 import type { chunkBlocks } from '../store/clickhouse/points/chunks.ts'
 import type { outputLinesTable, pointsTable, systemPointsTable } from '../store/clickhouse/points/tables.ts'
 import type { Database } from '../store/postgres/database.ts'
-import { markChunks, type WritableExperiment } from '../store/postgres/experiments/experiments.ts'
+import type { WritableExperiment } from '../store/postgres/experiments/experiments.ts'
 import type { Committer } from './committer.ts'
 import {
   cpuMetrics,
@@ -24,6 +23,7 @@ import { identifyOutput, withoutUptimes } from './output/logging-client.ts'
 import { pushLines } from './output/rows.ts'
 import { type Batch, countPoints, readBatch, readEnvelope } from './points/batch.ts'
 import { isChunked, pushChunks } from './points/chunks.ts'
+import { createFormNotes } from './points/form-notes.ts'
 import { type LoggedPoints, ownIdentity, readLoggedBatch, toWrongPoints } from './points/logged-batch.ts'
 import { readMetric } from './points/metric.ts'
 import { type PointRows, pushPoints } from './points/rows.ts'
@@ -71,23 +71,22 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
   const commitPoints = (committer: Committer<typeof pointsTable>, origin: Origin, { points, rowIndexes }: PointRows) =>
     committer.commit(origin.receivedMs, points.length, (block) => pushPoints(block, origin, points, rowIndexes))
 
-  const noteChunks = createBatchLoader(async (ids: bigint[]) => {
-    await markChunks(database, ids)
-    return new Map<bigint, never>()
-  })
+  const noteForm = createFormNotes(database)
+
+  const commitMetrics = (origin: Origin, rows: PointRows, experiment: WritableExperiment) => {
+    const commit = () => commitPoints(committers.metrics, origin, rows)
+    return experiment.hasRows ? commit() : noteForm(experiment, 'hasRows').then(commit)
+  }
 
   /** In the form that the request has by itself, so that a repetition has the same. */
   async function commitBatch(origin: Origin, batch: Batch, experiment: WritableExperiment) {
     const { series } = batch
     const count = countKept(series)
     if (!experiment.takesChunks || !isChunked(batch)) {
+      if (!experiment.hasRows) await noteForm(experiment, 'hasRows')
       return await committers.metrics.commit(origin.receivedMs, count, (block) => pushRows(block, origin, series))
     }
-    if (!experiment.hasChunks) {
-      await noteChunks(experiment.id)
-      // What was found is kept for some seconds.
-      experiment.hasChunks = true
-    }
+    if (!experiment.hasChunks) await noteForm(experiment, 'hasChunks')
     await committers.metricChunks.commit(origin.receivedMs, count, (block) => pushChunks(block, origin, series))
   }
 
@@ -126,7 +125,7 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
     call: 'logged',
     checkRows: ({ rows }: LoggedPoints, experiment) => dropOverLimits(experiment, rows),
     countAccepted: ({ rows }) => rows.points.length,
-    commit: (origin, { rows }) => commitPoints(committers.metrics, origin, rows),
+    commit: (origin, { rows }, experiment) => commitMetrics(origin, rows, experiment),
   })
 
   const writeMlflowPoints = toHandler({
@@ -137,7 +136,7 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
     countClaimed: ({ rows }: MlflowPoints) => rows.points.length,
     checkRows: ({ rows }: MlflowPoints, experiment) => dropOverLimits(experiment, rows),
     countAccepted: ({ rows }) => rows.points.length,
-    commit: (origin, { rows }) => commitPoints(committers.metrics, origin, rows),
+    commit: (origin, { rows }, experiment) => commitMetrics(origin, rows, experiment),
   })
 
   const writeLoggedUsage = toHandler({
@@ -175,7 +174,7 @@ export function createIngestRoutes({ database, limitSeries, committers, ...deps 
         countClaimed: () => 1,
         checkRows: ({ point }, experiment) => dropOverLimits(experiment, { points: [point], rowIndexes: [0] }),
         countAccepted: ({ rows }) => rows.points.length,
-        commit: (origin, { rows }) => commitPoints(committers.metrics, origin, rows),
+        commit: (origin, { rows }, experiment) => commitMetrics(origin, rows, experiment),
         toAnswer: () => saved,
       }),
     }),

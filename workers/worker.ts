@@ -2,11 +2,11 @@ import type { Logger } from 'pino'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { repeat } from '../runtime/poll.ts'
 import type { Tracing } from '../runtime/tracing.ts'
-import { noteStoredChunks } from '../store/chunk-notes.ts'
 import { type ClickHouse, isPermanent } from '../store/clickhouse/connection.ts'
 import { deleteExperimentRows } from '../store/clickhouse/deletions.ts'
 import { storeBlocks } from '../store/clickhouse/points/store-blocks.ts'
 import { dropEarlierViews } from '../store/clickhouse/points/summaries/earlier-views.ts'
+import { noteStoredForms } from '../store/form-notes.ts'
 import { expireAudit } from '../store/postgres/accounts/audit-chain.ts'
 import type { Database } from '../store/postgres/database.ts'
 import { insertDeadLetter } from '../store/postgres/dead-letters.ts'
@@ -51,7 +51,7 @@ const sweptAtOnce = 1_000
 
 /**
  * Moves blocks from every queue into ClickHouse; rows that ClickHouse refuses for good become dead letters. Every ten minutes
- * it deletes what has expired, notes chunks that Postgres has forgotten, and drops views that are no longer needed. `close` takes no more jobs, stores the active ones,
+ * it deletes what has expired, notes in which forms points are stored where Postgres has forgotten it, and drops views that are no longer needed. `close` takes no more jobs, stores the active ones,
  * and returns to the queue those that it cannot store now.
  */
 export async function startWorker({
@@ -96,11 +96,12 @@ export async function startWorker({
   const notes = repeat({
     everyMs: sweepEveryMs,
     async work() {
-      const experiments = await noteStoredChunks(clickhouse, queries)
-      if (experiments === 0) return
-      log.warn({ experiments }, 'Postgres had forgotten that experiments have chunks of points; they are read again')
+      const forgotten = await noteStoredForms(clickhouse, queries)
+      if (forgotten === 0) return
+      log.warn({ forgotten }, 'Postgres had forgotten that experiments have points; they are read again')
     },
-    onError: (error) => log.warn({ err: error }, 'chunks could not be looked for; the worker will try again'),
+    onError: (error) =>
+      log.warn({ err: error }, 'points that Postgres has forgotten could not be looked for; the worker will try again'),
   })
   const views = repeat({
     everyMs: sweepEveryMs,

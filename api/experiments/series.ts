@@ -4,7 +4,7 @@ import { wrapJson } from '../../http/body/json-stream.ts'
 import { decodeAgain } from '../../http/encoded-twice.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
-import { hasSeries, streamAllSeries, streamSummary } from '../../store/clickhouse/points/reads.ts'
+import { hasSeries, seriesOf, streamAllSeries, streamSummary } from '../../store/clickhouse/points/reads.ts'
 import { readSeries } from '../../store/clickhouse/points/short-series.ts'
 import { streamThinnedSeries } from '../../store/clickhouse/points/thinned-series.ts'
 import type { Access } from '../access.ts'
@@ -65,12 +65,7 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
       shape: 'plain',
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)
-        const asSent = {
-          experimentId: experiment.id,
-          name: query.metricName,
-          context: query.context,
-          hasChunks: experiment.hasChunks,
-        }
+        const asSent = seriesOf(experiment, query.metricName, query.context)
         const decoded = { ...asSent, name: decodeAgain(query.metricName) }
         const series = decoded.name === asSent.name || (await hasSeries(clickhouse, asSent)) ? asSent : decoded
         const points =
@@ -93,11 +88,7 @@ export function createStreamReadRoutes({ clickhouse, access }: Deps): Route[] {
       shape: 'plain',
       async handle({ query, caller }) {
         const experiment = await access.experiment(caller, query.experimentKey)
-        return wrapJson(
-          '{"metrics":',
-          await streamAllSeries(clickhouse, { experimentId: experiment.id, hasChunks: experiment.hasChunks }),
-          '}',
-        )
+        return wrapJson('{"metrics":', await streamAllSeries(clickhouse, experiment), '}')
       },
     }),
   ]

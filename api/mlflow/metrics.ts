@@ -3,6 +3,7 @@ import { int64, integerBetween, object, optional, text } from '../../http/body/f
 import { type Route, route } from '../../http/route.ts'
 import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { readHistory, readStepsOfHistory } from '../../store/clickhouse/points/history.ts'
+import { seriesOf } from '../../store/clickhouse/points/reads.ts'
 import { metricAnswer, toMetric } from './answers.ts'
 import type { AwaitStored } from './await-stored.ts'
 import { texts } from './experiments.ts'
@@ -38,7 +39,7 @@ export function createMlflowMetricRoutes({ clickhouse, find, awaitStored }: Deps
         const limit = Math.min(query.max_results ?? pointsMax, pointsMax)
         const offset = parseOffset(query.page_token)
         await awaitStored()
-        const series = { experimentId: run.id, name: query.metric_key, context: undefined, hasChunks: run.hasChunks }
+        const series = seriesOf(run, query.metric_key)
         const points = await readHistory(clickhouse, series, { limit: limit + 1, offset })
         return {
           metrics: points.slice(0, limit).map((it) => toMetric(query.metric_key, it)),
@@ -72,7 +73,7 @@ export function createMlflowMetricRoutes({ clickhouse, find, awaitStored }: Deps
         }
         const metrics = []
         for (const run of runs) {
-          const series = { experimentId: run.id, name: query.metric_key, context: undefined, hasChunks: run.hasChunks }
+          const series = seriesOf(run, query.metric_key)
           const points = await readStepsOfHistory(clickhouse, series, range)
           for (const it of points) metrics.push({ ...toMetric(query.metric_key, it), run_id: run.key })
         }

@@ -7,6 +7,8 @@ import type { ClickHouse } from '../../store/clickhouse/connection.ts'
 import { chunkBlocks } from '../../store/clickhouse/points/chunks.ts'
 import { storeBlocks } from '../../store/clickhouse/points/store-blocks.ts'
 import { pointsTable, present } from '../../store/clickhouse/points/tables.ts'
+import type { Queries } from '../../store/postgres/database.ts'
+import { noteForm } from '../../store/postgres/experiments/experiments.ts'
 import { contextOf, nameOf, timestampAt, valueAt } from '../../test/kit/curves.ts'
 
 const compress = promisify(zlib.zstdCompress)
@@ -14,12 +16,15 @@ const compress = promisify(zlib.zstdCompress)
 const rowsPerInsert = 100_000
 const pointsPerRequest = 1_000
 
+type Stores = { clickhouse: ClickHouse; database: Queries }
+
 /** Inserts series of an experiment directly into the table, as rows, as if they had come in requests of 1,000 points. */
 export async function storeSeries(
-  clickhouse: ClickHouse,
+  { clickhouse, database }: Stores,
   experimentId: bigint,
   size: { metrics: number; steps: number },
 ): Promise<void> {
+  await noteForm(database, 'hasRows', [experimentId])
   const block = createNativeBlock(pointsTable)
   const insert = async () => await storeBlocks(clickhouse, pointsTable, [await compress(block.take())])
   let written = 0
@@ -48,10 +53,11 @@ export async function storeSeries(
 
 /** The same as chunks: each request has the points of one series. */
 export async function storeChunks(
-  clickhouse: ClickHouse,
+  { clickhouse, database }: Stores,
   experimentId: bigint,
   size: { metrics: number; steps: number },
 ): Promise<void> {
+  await noteForm(database, 'hasChunks', [experimentId])
   const block = createNativeBlock(chunkBlocks)
   let points = 0
   let request = 0

@@ -1,5 +1,4 @@
 import { createClosers } from '../../runtime/closers.ts'
-import { noteStoredChunks } from '../chunk-notes.ts'
 import { fromLocal, onCluster, systemTable, toLocal } from '../clickhouse/cluster/layout.ts'
 import type { ClickHouse } from '../clickhouse/connection.ts'
 import { deleteExperimentRows } from '../clickhouse/deletions.ts'
@@ -7,6 +6,7 @@ import { rebuildDerived, tablesNotBackedUp } from '../clickhouse/derived-tables.
 import { migrateClickHouse } from '../clickhouse/migrations/migrate.ts'
 import { monitoringTables } from '../clickhouse/monitoring/tables.ts'
 import { experimentTables } from '../clickhouse/points/chunks.ts'
+import { noteStoredForms } from '../form-notes.ts'
 import type { ObjectStore } from '../objects/object-store.ts'
 import { openObjects } from '../objects/open-objects.ts'
 import { type Database, openDatabase } from '../postgres/database.ts'
@@ -90,8 +90,8 @@ export async function restoreBackup(settings: Settings): Promise<void> {
     })
     await step('summaries', async (say) => {
       await deleteUnknownRows(clickhouse, database, BigInt(postgres.lastClaim))
-      // Postgres was copied first: an experiment may have got its first chunk after that.
-      await noteStoredChunks(clickhouse, database)
+      // Postgres was copied first: an experiment may have got its first row or chunk after that.
+      await noteStoredForms(clickhouse, database)
       await rebuildDerived(clickhouse, say)
     })
     await step('objects', (say) => restoreObjects(settings, objects, say))

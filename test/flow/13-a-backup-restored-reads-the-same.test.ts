@@ -121,7 +121,9 @@ describe.skipIf(cannotRun)('with Redis and S3', () => {
     const early = await all.client.createExperiment()
     const series = [{ metricName: 'early', steps: [0, 1, 2, 3], values: [0, 1, 2, 3] }]
     await all.client.post('/write/experiment/metrics/batch', { experimentKey: early, series })
+    await all.client.post('/write/experiment/metric', { experimentKey: early, metricName: 'single', metricValue: 7 })
     await all.client.readPoints(early, 'early', 4)
+    await all.client.readPoints(early, 'single', 1)
     const before = await readSettled(all, reads)
     await all.close()
     const toEnv = (it: StoreUrls) => ({
@@ -145,10 +147,10 @@ describe.skipIf(cannotRun)('with Redis and S3', () => {
     }
     const event = { workspaceName: taking.workspaceName, modelName: 'queued', predictionId, features: { x: 1 } }
     expect((await taking.client.post('/mpm/v2/events/batch', { data: [event] })).body.accepted).toBe(1)
-    // As if Postgres had been copied before the first chunk of the experiment came, and ClickHouse after it.
+    // As if Postgres had been copied before the first row and the first chunk of the experiment came, and ClickHouse after them.
     const database = openDatabase({ url: first.postgresUrl, connectionsMax: 1, onError: () => undefined })
     const forgotten = await database.rows(
-      'UPDATE experiments SET has_chunks = false WHERE key = $1 AND has_chunks RETURNING key',
+      'UPDATE experiments SET has_rows = false, has_chunks = false WHERE key = $1 AND has_rows AND has_chunks RETURNING key',
       [early],
     )
     await database.close()
@@ -167,7 +169,9 @@ describe.skipIf(cannotRun)('with Redis and S3', () => {
     const client = createClient(again.url, taking)
     const points = await client.readMetric(experimentKey, 'queued')
     expect(points.map((it) => it.step)).toEqual(Array.from({ length: 25 }, (_, step) => step))
-    expect((await createClient(again.url, all).readMetric(early, 'early')).map((it) => it.step)).toEqual([0, 1, 2, 3])
+    const ofAll = createClient(again.url, all)
+    expect((await ofAll.readMetric(early, 'early')).map((it) => it.step)).toEqual([0, 1, 2, 3])
+    expect(await ofAll.readMetric(early, 'single')).toHaveLength(1)
     expect((await client.post('/mpm/v2/events/batch', { data: [event] })).body.duplicates).toBe(1)
     const query = new URLSearchParams({ workspaceName: taking.workspaceName, modelName: 'queued', predictionId })
     expect((await client.get(`/mpm/v2/event?${query}`)).body).toMatchObject({ features: [{ name: 'x', value: 1 }] })

@@ -13,7 +13,7 @@ it('looks up the experiments of concurrent requests together, but per caller', a
     // Each may write to what begins with their name.
     const own = keys.filter((key) => key.startsWith(viewerId))
     const toRefusal = (key: string) => (/ (role|withheld)$/.exec(key)?.[1] ?? null) as Refusal | null
-    const form = { takesChunks: true, hasChunks: false }
+    const form = { takesChunks: true, hasRows: false, hasChunks: false }
     return new Map(
       own.map((key) => [key, { id: BigInt(key.length), limits, ...form, workspaceName: 'w', refusal: toRefusal(key) }]),
     )

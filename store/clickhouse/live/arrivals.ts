@@ -1,4 +1,5 @@
 import { minBigInt } from '../../../runtime/bigint.ts'
+import { bothForms } from '../../point-forms.ts'
 import type { ClickHouse } from '../connection.ts'
 import { chunksTable, unfolded } from '../points/chunks.ts'
 import { doubleText, toDoubleText } from '../points/double-text.ts'
@@ -53,8 +54,8 @@ type Part = {
 export async function readArrivedPoints(clickhouse: ClickHouse, watches: Watch[], part: Part): Promise<ArrivedPoint[]> {
   if (watches.length === 0) return []
   const few = await readStoredPoints(clickhouse, {
-    tables: [pointsTable],
-    hasChunks: true,
+    forms: bothForms,
+    withSystem: false,
     where: isLate,
     params: toLate(watches, part),
     isFinal: false,

@@ -1,4 +1,5 @@
 import { compare } from '../../../runtime/compare.ts'
+import { bothForms } from '../../point-forms.ts'
 import type { ClickHouse } from '../connection.ts'
 import { chunksTable, experimentTables, unfolded } from '../points/chunks.ts'
 import { doubleText, toDoubleText } from '../points/double-text.ts'
@@ -57,8 +58,8 @@ const toParams = ({ experimentIds, after, before }: Part) => ({
 /** The metrics, resource usage included, of experiments with points accepted between two positions. Repeated deliveries are counted once. */
 export async function readChangedMetrics(clickhouse: ClickHouse, part: Part): Promise<ChangedMetric[]> {
   const few = await readStoredPoints(clickhouse, {
-    tables: [pointsTable, systemPointsTable],
-    hasChunks: true,
+    forms: bothForms,
+    withSystem: true,
     where: `experiment_id IN {ids:Array(UInt64)} AND ${isBetween}`,
     params: toParams(part),
     isFinal: false,

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { formsOf, type PointForms } from '../../point-forms.ts'
 import type { ClickHouse } from '../connection.ts'
 import { doubleText } from './double-text.ts'
 import { selectStoredPoints } from './reads.ts'
@@ -7,7 +8,7 @@ import { systemPointsTable } from './tables.ts'
 
 /** The series that a chart shows. */
 export type Chart = {
-  experiments: { id: bigint; startTimeMs: bigint; hasChunks: boolean }[]
+  experiments: ({ id: bigint; startTimeMs: bigint } & PointForms)[]
   /** Each name is a metric (in all its contexts) or a summary name `<context>_<metric>`. */
   names: string[]
   /** True: only steps at which an experiment has a value for every name, at most `pointsMax` of them. False: every step. */
@@ -69,7 +70,7 @@ const point = '(step, time, value, epoch, present, request_hi, request_lo, place
 function selectRows(clickhouse: ClickHouse, { experiments, names, commonSteps, pointsMax }: Chart): string {
   const rows = selectStoredPoints(clickhouse, {
     withSystem: names.some((it) => it.includes('sys.')),
-    withChunks: experiments.some((it) => it.hasChunks),
+    forms: formsOf(experiments),
     // Repeated rows do not change minimum and maximum; `arrayDistinct` drops the others.
     isFinal: pointsMax === undefined,
     columns: 'experiment_id, ',

@@ -7,7 +7,7 @@ import { outputLinesTable, pointsTable, present, systemPointsTable } from './tab
  * a tenth of that of a row per point, and reads skip or aggregate it without its points.
  *
  * A request becomes chunks or rows as a whole, by what it has (`ingest/points/chunks.ts`), so a repetition becomes the same. Reads
- * have the points of both tables, unless the experiment has no chunks (`experiments.has_chunks`).
+ * have the points of both tables, unless Postgres knows that the experiment has none in one of them (`experiments.has_rows`, `has_chunks`).
  *
  * The points are in the order of the request. An array is empty where no point has a value, or where all have what the row says:
  * places that count on from `first_place`, and the same `present_all`. A chunk that was cut by a limit and the whole one differ in

@@ -1,5 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import { ClickHouseError } from '@clickhouse/client'
+import { formsOf } from '../../point-forms.ts'
 import { type ReadBlock, type ReadColumn, readNativeBlocks } from '../blocks/native-reader.ts'
 import type { ClickHouse } from '../connection.ts'
 import { chunksTable } from './chunks.ts'
@@ -83,11 +84,15 @@ async function readBlocks(
   const { points, chunks } = toConditions(range)
   const ofSeries = isOfSeries(series)
   const names = 'experiment_id, metric, context'
-  const tables = series.some((it) => it.metric.startsWith('sys.')) ? [pointsTable, systemPointsTable] : [pointsTable]
+  const { hasRows, hasChunks } = formsOf(series)
+  const tables = [
+    ...(hasRows ? [pointsTable] : []),
+    ...(series.some((it) => it.metric.startsWith('sys.')) ? [systemPointsTable] : []),
+  ]
   const selects = tables.map(
     (it) => `SELECT ${names}, ${ofRows} FROM ${database}.${it.name} FINAL WHERE ${ofSeries} AND ${points}`,
   )
-  if (series.some((it) => it.hasChunks)) {
+  if (hasChunks) {
     selects.push(
       `SELECT ${names}, ${ofChunks} FROM ${database}.${chunksTable.name} FINAL PREWHERE ${ofSeries} AND ${chunks}`,
     )

@@ -1,4 +1,5 @@
 import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
+import { formsOf, type PointForms } from '../../point-forms.ts'
 import type { ClickHouse } from '../connection.ts'
 import { matchesNames, possibleMetrics } from './charts.ts'
 import { selectStoredPoints } from './reads.ts'
@@ -21,9 +22,7 @@ export type RangeSeries = {
   low: { step: bigint; time: bigint }
   high: { step: bigint; time: bigint }
   hasSteps: boolean
-  /** Whether points of the experiment may be stored as chunks. */
-  hasChunks: boolean
-}
+} & PointForms
 
 export type Range = {
   x: RangeX
@@ -87,7 +86,7 @@ const timeOfRow = `if(bitAnd(present, ${present.timestamp}) != 0, timestamp, rec
  */
 export async function findSeries(
   clickhouse: ClickHouse,
-  experiments: { id: bigint; startTimeMs: bigint; hasChunks: boolean }[],
+  experiments: ({ id: bigint; startTimeMs: bigint } & PointForms)[],
   names: string[],
 ): Promise<RangeSeries[]> {
   const where = `WHERE experiment_id IN {ids:Array(UInt64)} AND metric IN (${possibleMetrics}) AND ${matchesNames}
@@ -107,6 +106,7 @@ export async function findSeries(
   return rows.map((it) => ({
     experimentId: integer(it.experiment_id),
     startTimeMs: experimentOf.get(integer(it.experiment_id))?.startTimeMs ?? 0n,
+    hasRows: experimentOf.get(integer(it.experiment_id))?.hasRows ?? true,
     hasChunks: experimentOf.get(integer(it.experiment_id))?.hasChunks ?? true,
     metric: String(it.metric),
     context: String(it.context),
@@ -131,7 +131,7 @@ export function selectRange(
   const { points, chunks } = toConditions(range, steps)
   const rows = selectStoredPoints(clickhouse, {
     withSystem: series.some((it) => it.metric.startsWith('sys.')),
-    withChunks: series.some((it) => it.hasChunks),
+    forms: formsOf(series),
     isFinal: true,
     columns: 'experiment_id, ',
     series: isOfSeries(series),
@@ -175,7 +175,7 @@ function selectXs(clickhouse: ClickHouse, series: RangeSeries[], { x, acceptedUn
   const hasContext = typeof x === 'object' && x.context !== undefined
   const rows = selectStoredPoints(clickhouse, {
     withSystem: typeof x === 'object' && x.metric.includes('sys.'),
-    withChunks: series.some((it) => it.hasChunks),
+    forms: formsOf(series),
     isFinal: true,
     columns: 'experiment_id, ',
     series: `experiment_id IN {ids:Array(UInt64)}

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { formsOf, type PointForms } from '../../point-forms.ts'
 import type { ClickHouse } from '../connection.ts'
 import { chunksTable, unfolded } from './chunks.ts'
 import { doubleText } from './double-text.ts'
@@ -19,9 +20,17 @@ export type SeriesName = {
   name: string
   /** Only this context. */
   context: string | undefined
-  /** Whether points of the experiment may be stored as chunks. To read both tables takes half as long again. */
-  hasChunks: boolean
-}
+} & PointForms
+
+type Run = { id: bigint } & PointForms
+
+export const seriesOf = ({ id, hasRows, hasChunks }: Run, name: string, context?: string): SeriesName => ({
+  experimentId: id,
+  name,
+  context,
+  hasRows,
+  hasChunks,
+})
 
 export const jsonSettings = `SETTINGS output_format_json_array_of_rows = 1, output_format_json_quote_64bit_integers = 0,
   output_format_json_escape_forward_slashes = 0`
@@ -47,16 +56,13 @@ export function streamLongSeries(clickhouse: ClickHouse, series: SeriesName): Pr
 }
 
 /** Every stored point of an experiment, resource usage too, as a JSON array: ordered by metric, context, step and time. */
-export function streamAllSeries(
-  clickhouse: ClickHouse,
-  { experimentId, hasChunks }: Pick<SeriesName, 'experimentId' | 'hasChunks'>,
-): Promise<Readable> {
+export function streamAllSeries(clickhouse: ClickHouse, run: Run): Promise<Readable> {
   const series = 'experiment_id = {experiment:UInt64}'
-  const points = selectStoredPoints(clickhouse, { withSystem: true, withChunks: hasChunks, isFinal: true, series })
+  const points = selectStoredPoints(clickhouse, { withSystem: true, forms: formsOf([run]), isFinal: true, series })
   return clickhouse.stream(
     `SELECT ${pointObject} FROM (${points}) AS p
      ORDER BY p.metric, p.context, p.step, p.time, p.request_hi, p.request_lo, p.place ${jsonSettings} FORMAT JSONEachRow`,
-    { experiment: String(experimentId) },
+    { experiment: String(run.id) },
   )
 }
 
@@ -122,7 +128,7 @@ function isNamed(name: string): string {
 export function selectPoints(clickhouse: ClickHouse, series: SeriesName, { isFinal }: { isFinal: boolean }): string {
   return selectStoredPoints(clickhouse, {
     withSystem: isOfSystem(series),
-    withChunks: series.hasChunks,
+    forms: formsOf([series]),
     isFinal,
     series: matchesSeries(series),
   })
@@ -130,7 +136,7 @@ export function selectPoints(clickhouse: ClickHouse, series: SeriesName, { isFin
 
 type StoredPoints = {
   withSystem: boolean
-  withChunks: boolean
+  forms: PointForms
   isFinal: boolean
   /** A condition on the experiment, the metric and the context. */
   series: string
@@ -148,7 +154,7 @@ export function selectStoredPoints(
   clickhouse: ClickHouse,
   {
     withSystem,
-    withChunks,
+    forms,
     isFinal,
     series,
     points = 'true',
@@ -164,8 +170,8 @@ export function selectStoredPoints(
   const ofRows = (table: string) => `${selected}, ${storedValue} AS value, ${fields}
     FROM ${database}.${table} ${final} WHERE ${series} AND ${points}`
   return [
-    ofRows(pointsTable.name),
-    ...(withChunks
+    ...(forms.hasRows ? [ofRows(pointsTable.name)] : []),
+    ...(forms.hasChunks
       ? [
           `${selected}, reinterpretAsFloat64(bits) AS value, ${fields} FROM ${database}.${chunksTable.name} ${final} ${unfolded}
            PREWHERE ${series} AND ${chunks} AND NOT (${exceptChunks}) WHERE ${points}`,

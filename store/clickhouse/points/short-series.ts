@@ -1,10 +1,11 @@
 import type { Readable } from 'node:stream'
 import { compare } from '../../../runtime/compare.ts'
+import { formsOf } from '../../point-forms.ts'
 import type { ClickHouse } from '../connection.ts'
 import { toDoubleText } from './double-text.ts'
 import { isOfSystem, matchesSeries, type SeriesName, seriesParams, streamLongSeries } from './reads.ts'
 import { readStoredPoints, type StoredPoint } from './stored-points.ts'
-import { pointsTable, present, systemPointsTable } from './tables.ts'
+import { present } from './tables.ts'
 
 /**
  * Reads a short series as it is stored, and writes its JSON here: ClickHouse takes twice as long to analyze the query that writes
@@ -30,8 +31,8 @@ export async function readShortSeries(
   most = pointsMax,
 ): Promise<string | undefined> {
   const rows = await readStoredPoints(clickhouse, {
-    tables: isOfSystem(series) ? [pointsTable, systemPointsTable] : [pointsTable],
-    hasChunks: series.hasChunks,
+    forms: formsOf([series]),
+    withSystem: isOfSystem(series),
     where: matchesSeries(series),
     params: seriesParams(series),
     isFinal: true,

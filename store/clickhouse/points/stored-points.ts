@@ -1,7 +1,8 @@
 import { buffer } from 'node:stream/consumers'
+import type { PointForms } from '../../point-forms.ts'
 import type { ClickHouse } from '../connection.ts'
 import { chunksTable } from './chunks.ts'
-import { present } from './tables.ts'
+import { pointsTable, present, systemPointsTable } from './tables.ts'
 
 /**
  * Reads few points as they are stored, rows and chunks, and takes the points out of the chunks here: ClickHouse takes longer to
@@ -27,10 +28,9 @@ export type StoredPoint = {
 }
 
 type Part = {
-  /** The tables of rows. */
-  tables: readonly { name: string }[]
-  /** Whether chunks are read as well. */
-  hasChunks: boolean
+  forms: PointForms
+  /** Whether resource usage is read as well. */
+  withSystem: boolean
   /** A condition on columns that rows and chunks have in common. */
   where: string
   params: Record<string, unknown>
@@ -57,12 +57,13 @@ const light = `max_threads = 1, max_result_bytes = ${bytesMax}, result_overflow_
 /** The points that meet a condition, in no order; undefined if there are more than `most`. */
 export async function readStoredPoints(
   clickhouse: ClickHouse,
-  { tables, hasChunks, where, params, isFinal, withIds, most, chunksFirst = most }: Part,
+  { forms, withSystem, where, params, isFinal, withIds, most, chunksFirst = most }: Part,
 ): Promise<StoredPoint[] | undefined> {
   const { database } = clickhouse
   const final = isFinal ? 'FINAL' : ''
   const ids = withIds ? 'experiment_id, ' : ''
   const settings = `SETTINGS ${light} FORMAT RowBinary`
+  const tables = [...(forms.hasRows ? [pointsTable] : []), ...(withSystem ? [systemPointsTable] : [])]
   const rows = tables
     .map(({ name }) => `SELECT ${ids}${ofPoint} FROM ${database}.${name} ${final} WHERE ${where} LIMIT {limit:UInt32}`)
     .join(' UNION ALL ')
@@ -75,7 +76,12 @@ export async function readStoredPoints(
 
   // One query for both takes half as long again: most of that is analysis, which is the work of one core.
   const chunksAtFirst = Math.min(chunksFirst, most) + 1
-  const [single, some] = await ask([`${rows} ${settings}`, ...(hasChunks ? [selectChunks(chunksAtFirst)] : [])])
+  const answers = await ask([
+    ...(tables.length > 0 ? [`${rows} ${settings}`] : []),
+    ...(forms.hasChunks ? [selectChunks(chunksAtFirst)] : []),
+  ])
+  const single = tables.length > 0 ? answers.shift() : undefined
+  const [some] = answers
   const points: StoredPoint[] = []
   const push = (bytes: Buffer | undefined, hasLists: boolean) =>
     pushPoints(points, bytes ?? Buffer.of(), { hasLists, withIds, most })

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { maxBigInt, minBigInt } from '../../../runtime/bigint.ts'
+import { formsOf } from '../../point-forms.ts'
 import type { ClickHouse } from '../connection.ts'
 import { chunksTable } from './chunks.ts'
 import {
@@ -110,9 +111,10 @@ function selectRows(clickhouse: ClickHouse, series: SeriesName, found: Found[], 
   const { database } = clickhouse
   const ofRows = (table: string) =>
     `SELECT ${place} AS place, ${storedValue} AS value, ${fields} FROM ${database}.${table} WHERE ${where}`
+  const { hasRows, hasChunks } = formsOf([series])
   return [
-    ofRows(pointsTable.name),
-    ...(series.hasChunks
+    ...(hasRows ? [ofRows(pointsTable.name)] : []),
+    ...(hasChunks
       ? [
           `SELECT series AS place, reinterpretAsFloat64(bits) AS value, ${fields} FROM (
              SELECT *, ${place} AS series, is_plain AND ${bucketOf(`${axis}_low`)} = ${bucketOf(`${axis}_high`)} AS is_whole

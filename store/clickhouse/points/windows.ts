@@ -1,3 +1,4 @@
+import { bothForms } from '../../point-forms.ts'
 import type { ClickHouse } from '../connection.ts'
 import { selectStoredPoints } from './reads.ts'
 
@@ -27,7 +28,7 @@ export async function readMetricWindows(clickhouse: ClickHouse, wanted: Wanted):
          toString(minIf(value, NOT isNaN(value))) AS least, toString(maxIf(value, NOT isNaN(value))) AS greatest
        FROM (${selectStoredPoints(clickhouse, {
          withSystem: false,
-         withChunks: true,
+         forms: bothForms,
          isFinal: true,
          columns: 'experiment_id, ',
          series: `experiment_id IN {experiments:Array(UInt64)} AND metric = {metric:String}

@@ -1,15 +1,15 @@
+import type { PointForms } from '../../point-forms.ts'
 import { mayReadExperiment, toViewerValues, type Viewer } from '../accounts/visibility.ts'
 import type { Queries } from '../database.ts'
+import { formColumns } from './experiments.ts'
 
 export type ChartExperiment = {
   id: bigint
   key: string
   workspaceName: string
   startTimeMs: bigint
-  /** Whether points of it may be stored as chunks. */
-  hasChunks: boolean
   parameters: Record<string, string>
-}
+} & PointForms
 
 /**
  * Experiments that the viewer may see, each with the parameters asked for. Absent, deleted and foreign experiments are left
@@ -22,7 +22,7 @@ export async function listChartExperiments(
   parameterNames: string[],
 ): Promise<ChartExperiment[]> {
   const rows = await queries.rows<Omit<ChartExperiment, 'parameters'> & { names: string[]; values: string[] }>(
-    `SELECT e.id, e.key, w.name AS "workspaceName", e.start_time_ms AS "startTimeMs", e.has_chunks AS "hasChunks",
+    `SELECT e.id, e.key, w.name AS "workspaceName", e.start_time_ms AS "startTimeMs", ${formColumns},
        ARRAY(SELECT v.name ${parametersOf}) AS names, ARRAY(SELECT v.value ${parametersOf}) AS values
      FROM experiments e JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id
      WHERE e.key = ANY($4) AND e.deleted_at IS NULL AND ${mayReadExperiment('e', 'p', 'w')}`,

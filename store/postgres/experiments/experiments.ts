@@ -1,4 +1,5 @@
 import type { GivenLimits } from '../../limits.ts'
+import type { PointForms } from '../../point-forms.ts'
 import {
   hasProject,
   isShownIn,
@@ -39,9 +40,7 @@ export type Experiment = {
   limits: GivenLimits
   /** Which limits rejected data of it within the last `throttledForMs`. */
   throttleReasons: string[]
-  /** Whether points of it may be stored as chunks; otherwise all are rows. */
-  hasChunks: boolean
-}
+} & PointForms
 
 /** A run without keep-alives that logged nothing for so long counts as lost. */
 export const silentMsMax = 24 * 60 * 60 * 1_000
@@ -49,12 +48,14 @@ export const silentMsMax = 24 * 60 * 60 * 1_000
 /** An experiment counts as throttled for this long after a limit last rejected data of it. */
 export const throttledForMs = 60_000
 
+export const formColumns = 'e.has_rows AS "hasRows", e.has_chunks AS "hasChunks"'
+
 export const experimentColumns = `e.id, e.key, e.name, u.user_name AS "userName", p.id AS "projectId", p.name AS "projectName",
   w.name AS "workspaceName", e.file_path AS "filePath", e.start_time_ms AS "startTimeMs", e.end_time_ms AS "endTimeMs",
   e.active_at_ms AS "activeAtMs", e.alive_at_ms AS "aliveAtMs", e.reported_status AS "reportedStatus", e.stop_requested AS "stopRequested", e.archived,
   e.has_crashed AS "hasCrashed", e.error, ${mayWriteProject('p', 'w')} AS "isWritable",
   w.limits || p.limits AS limits, ARRAY(SELECT t.reason FROM experiment_throttles t WHERE t.experiment_id = e.id
-    AND t.last_at_ms > extract(epoch FROM now()) * 1000 - ${throttledForMs} ORDER BY t.reason) AS "throttleReasons", e.has_chunks AS "hasChunks"`
+    AND t.last_at_ms > extract(epoch FROM now()) * 1000 - ${throttledForMs} ORDER BY t.reason) AS "throttleReasons", ${formColumns}`
 
 export const experimentsWithPlace = `FROM experiments e JOIN projects p ON p.id = e.project_id
   JOIN workspaces w ON w.id = p.workspace_id JOIN users u ON u.id = e.user_id`
@@ -63,13 +64,13 @@ type NewExperiment = { key: string; projectId: string; userId: string; name: str
 
 /**
  * Creates an experiment with one other, `Name`. Whether it takes chunks of points is decided here, once, so that a repeated request
- * has the same form whoever takes it. Fails with a unique violation when the key is taken.
+ * has the same form whoever takes it. It has no points in either form yet, unless an earlier version may add rows. Fails with a unique violation when the key is taken.
  */
 export async function insertExperiment(queries: Queries, experiment: NewExperiment): Promise<void> {
   await queries.row(
     `WITH made AS (
-       INSERT INTO experiments (key, project_id, user_id, name, start_time_ms, active_at_ms, takes_chunks)
-       VALUES ($1, $2, $3, $4, $5, $5, now() >= (SELECT since FROM point_chunks)) RETURNING id)
+       INSERT INTO experiments (key, project_id, user_id, name, start_time_ms, active_at_ms, takes_chunks, has_rows)
+       VALUES ($1, $2, $3, $4, $5, $5, now() >= (SELECT since FROM point_chunks), now() < (SELECT since FROM point_rows)) RETURNING id)
      INSERT INTO experiment_values (experiment_id, kind, name, value, timestamp_ms)
      SELECT id, 'other', 'Name', $4, $5 FROM made`,
     [experiment.key, experiment.projectId, experiment.userId, experiment.name, experiment.nowMs],
@@ -77,11 +78,9 @@ export async function insertExperiment(queries: Queries, experiment: NewExperime
 }
 
 /** The fields that a write needs of its experiment. */
-export type WritableExperiment = Pick<Experiment, 'id' | 'limits'> & {
+export type WritableExperiment = Pick<Experiment, 'id' | 'limits' | keyof PointForms> & {
   /** Whether batches of its points may be stored as chunks. */
   takesChunks: boolean
-  /** Whether `markChunks` was called. */
-  hasChunks: boolean
   workspaceId?: string
   organizationId?: string
   organizationLimits?: GivenLimits
@@ -100,7 +99,7 @@ export async function findWritableExperiments(
   const rows = await queries.rows<
     WritableExperiment & { key: string; workspaceName: string; refusal: Refusal | 'foreign' | null }
   >(
-    `SELECT e.key, e.id, e.takes_chunks AS "takesChunks", e.has_chunks AS "hasChunks", w.limits || p.limits AS limits, w.name AS "workspaceName", w.id AS "workspaceId",
+    `SELECT e.key, e.id, e.takes_chunks AS "takesChunks", ${formColumns}, w.limits || p.limits AS limits, w.name AS "workspaceName", w.id AS "workspaceId",
        o.id AS "organizationId", o.limits AS "organizationLimits",
        CASE WHEN ${mayWriteProject('p', 'w')} THEN NULL WHEN ${hasProject('p', 'w')} THEN 'role'
          WHEN ${isWithheld('w')} THEN 'withheld' ELSE 'foreign' END AS refusal
@@ -117,10 +116,23 @@ export async function findWritableExperiments(
   )
 }
 
-/** Notes that experiments have points stored as chunks, or will have before long. Returns how many were not noted before. */
-export async function markChunks(queries: Queries, ids: bigint[]): Promise<number> {
-  const sql = 'UPDATE experiments SET has_chunks = true WHERE id = ANY($1) AND NOT has_chunks RETURNING id'
+const columnOfForm = { hasRows: 'has_rows', hasChunks: 'has_chunks' } as const
+
+/** Notes that experiments have points stored in a form, or will have before long. Returns how many were not noted before. */
+export async function noteForm(queries: Queries, form: keyof PointForms, ids: bigint[]): Promise<number> {
+  const column = columnOfForm[form]
+  const sql = `UPDATE experiments SET ${column} = true WHERE id = ANY($1) AND NOT ${column} RETURNING id`
   return (await queries.rows(sql, [ids])).length
+}
+
+/** The next experiments by id, deleted ones too, that no point in a form is noted of. */
+export async function listWithoutForm(
+  queries: Queries,
+  form: keyof PointForms,
+  { afterId, limit }: { afterId: bigint; limit: number },
+): Promise<bigint[]> {
+  const sql = `SELECT id FROM experiments WHERE NOT ${columnOfForm[form]} AND id > $1 ORDER BY id LIMIT $2`
+  return (await queries.rows<{ id: bigint }>(sql, [afterId, limit])).map((it) => it.id)
 }
 
 /** An experiment that the viewer may see; absent, deleted and foreign look the same. */

@@ -29,7 +29,7 @@ import {
   type ReadRange,
 } from '../../../store/clickhouse/points/range-rows.ts'
 import { countRanges, findExtent, readRanges } from '../../../store/clickhouse/points/ranges.ts'
-import { streamAllSeries, streamSummary } from '../../../store/clickhouse/points/reads.ts'
+import { seriesOf, streamAllSeries, streamSummary } from '../../../store/clickhouse/points/reads.ts'
 import { countPointsBySeries } from '../../../store/clickhouse/points/series-counts.ts'
 import { readShortRanges } from '../../../store/clickhouse/points/short-ranges.ts'
 import { readSeries, readShortSeries } from '../../../store/clickhouse/points/short-series.ts'
@@ -102,16 +102,18 @@ async function store(requests: Request[], summarizedHereMax?: number, through = 
 const names = ['loss', 'train_acc', 'b_c']
 const start = { receivedMs: 0n, high: 0n, low: 0n, place: 0n }
 
-/** What every read answers of an experiment, without its id. That of rows is read as one without chunks. */
+/** As Postgres knows them: each has its points in one form. */
+const toRun = (id: bigint, startTimeMs = 0n) => ({ id, startTimeMs, hasRows: id === rows, hasChunks: id === chunks })
+
+/** What every read answers of an experiment, without its id. */
 async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<string, unknown>> {
   const found: Record<string, unknown> = {}
   const { signal } = new AbortController()
-  const hasChunks = id === chunks
-  const run = { id, startTimeMs: 1_000n, hasChunks }
-  const of = (name: string) => ({ experimentId: id, name, context: undefined, hasChunks })
+  const run = toRun(id, 1_000n)
+  const of = (name: string) => seriesOf(run, name)
   const shown = (it: unknown) =>
     JSON.stringify(it, (key, value) => (key === 'id' || key === 'experimentId' ? 0 : toText(value)))
-  found.all = await text(await streamAllSeries(clickhouse, { experimentId: id, hasChunks }))
+  found.all = await text(await streamAllSeries(clickhouse, run))
   found.summary = await text(await streamSummary(clickhouse, id))
   found.values = shown([...((await readSummaryValues(clickhouse, [id], 'all')).get(id) ?? [])].toSorted())
   found.latest = shown([...((await readLatestPoints(clickhouse, [id])).get(id) ?? [])])
@@ -134,7 +136,7 @@ async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<s
       found[`chart ${pointsMax}`] = withoutId(await text(await streamChart(clickhouse, chart)))
     }
     const series = await findSeries(clickhouse, [run], names)
-    found.found = shown(series.map(({ hasChunks: _, ...it }) => it))
+    found.found = shown(series.map(({ hasRows: _, hasChunks: __, ...it }) => it))
     const xs: RangeX[] = ['step', 'time', 'relative', 'epoch', { metric: 'loss', context: undefined }]
     for (const x of xs) {
       const some = x === 'time' ? [5_800, 12_000] : x === 'relative' ? [4_800, 11_000] : [2, 400]
@@ -593,7 +595,7 @@ it('a point that came several times counts once against the limit of a full char
   const request = aRequest({ series })
   for (let time = 0; time < 3; time++) await store([request])
   for (const id of [rows, chunks]) {
-    const experiments = [{ id, startTimeMs: 0n, hasChunks: id === chunks }]
+    const experiments = [toRun(id)]
     const chart = { experiments, names: ['loss', 'train_acc', 'c'], commonSteps: true, pointsMax: undefined }
     const counted = [30, 29, 10, 9].map((limit) => countChartPoints(clickhouse, chart, limit))
     expect(await Promise.all(counted)).toEqual([30, 10, 10, 10])
@@ -650,7 +652,7 @@ it('buckets count a chunk once that was cut first and came whole then', async ()
   try {
     await store([{ ...whole, batch: cut }])
     await store([whole])
-    const found = await findSeries(clickhouse, [{ id: chunks, startTimeMs: 0n, hasChunks: true }], ['loss'])
+    const found = await findSeries(clickhouse, [toRun(chunks)], ['loss'])
     const range: Range = { x: 'step', from: undefined, to: undefined, acceptedUntilMs: undefined }
     const extent = (await findExtent(clickhouse, found, range)) ?? expect.fail('there is no extent')
     const [read] = await readRanges(clickhouse, found, range, { extent, points: 1 })
@@ -668,7 +670,7 @@ it('points at the same step are in the order of their times', async () => {
   const range: Range = { x: 'step', from: undefined, to: undefined, acceptedUntilMs: undefined }
   const extent = { from: 1n, to: 2n }
   for (const run of [rows, chunks]) {
-    const found = await findSeries(clickhouse, [{ id: run, startTimeMs: 0n, hasChunks: run === chunks }], ['loss'])
+    const found = await findSeries(clickhouse, [toRun(run)], ['loss'])
     for (const read of [readRanges, countRanges]) {
       const [points] = await read(clickhouse, found, range, { extent, points: 3 })
       expect(points?.columns).toEqual({ x: '[1,1,2]', last: '[2,1,3]' })
@@ -685,7 +687,7 @@ it('points without a time are where their newest delivery is, and nowhere else',
   try {
     for (const receivedMs of [5_000, 7_000]) await store([{ ...request, receivedMs }])
     for (const run of [rows, chunks]) {
-      const found = await findSeries(clickhouse, [{ id: run, startTimeMs: 0n, hasChunks: run === chunks }], ['loss'])
+      const found = await findSeries(clickhouse, [toRun(run)], ['loss'])
       for (const read of [readRanges, countRanges]) {
         const count = async (from: bigint, to: bigint) => {
           const range: Range = { x: 'time', from, to, acceptedUntilMs: undefined }
@@ -708,7 +710,7 @@ it('requests in any order are one series in order, where they do not overlap', a
   const readAll = async () => {
     const all: [number[] | undefined, unknown, unknown][] = []
     for (const run of [rows, chunks]) {
-      const found = await findSeries(clickhouse, [{ id: run, startTimeMs: 0n, hasChunks: run === chunks }], ['loss'])
+      const found = await findSeries(clickhouse, [toRun(run)], ['loss'])
       const asked = { extent: { from: 150n, to: 500n }, points: 7 }
       const [ascending] = (await readAscending(clickhouse, found, range, 1_000)) ?? []
       const [read] = await readRanges(clickhouse, found, range, asked)
@@ -730,7 +732,7 @@ it('requests in any order are one series in order, where they do not overlap', a
   for (const it of [ofRows, ofChunks]) expect(it?.[2]).toMatchObject(it?.[1] as object)
 
   // ClickHouse may answer parts that do not overlap one after the other, whichever is first.
-  const [found] = await findSeries(clickhouse, [{ id: chunks, startTimeMs: 0n, hasChunks: true }], ['loss'])
+  const [found] = await findSeries(clickhouse, [toRun(chunks)], ['loss'])
   const reader = createAscendingReader(found ? [found] : [], range, 1_000)
   const block = createNativeBlock(chunkBlocks)
   for (const from of [100, 400, 200, 0]) {
@@ -749,7 +751,7 @@ it('more points than can be read here are counted by ClickHouse: all of them', a
   await store([aRequest({ series: [{ metricName: 'loss', values, steps }] })])
   const range: Range = { x: 'step', from: 3_000_000n, to: 3_090_000n, acceptedUntilMs: undefined }
   for (const run of [rows, chunks]) {
-    const found = await findSeries(clickhouse, [{ id: run, startTimeMs: 0n, hasChunks: run === chunks }], ['loss'])
+    const found = await findSeries(clickhouse, [toRun(run)], ['loss'])
     expect(expectPoints(found, range)[0]).toBeLessThan(3_000)
     for (const readPoints of [readAscending, readUnordered]) {
       expect(await readPoints(clickhouse, found, range, 80_000)).toBeUndefined()
@@ -766,7 +768,7 @@ it('a few points of a chunk that is too large to be read here are counted by Cli
   const values = Array.from({ length: 1_100_000 }, (_, at) => at)
   await store([aRequest({ series: [{ metricName: 'loss', values, steps: values }] })])
   const range: Range = { x: 'step', from: 1_000n, to: 1_009n, acceptedUntilMs: undefined }
-  const found = await findSeries(clickhouse, [{ id: chunks, startTimeMs: 0n, hasChunks: true }], ['loss'])
+  const found = await findSeries(clickhouse, [toRun(chunks)], ['loss'])
   const asked = { extent: { from: 1_000n, to: 1_009n }, points: 2, expected: 10 }
   expect(await readShortRanges(clickhouse, found, range, asked)).toBeUndefined()
   const [read] = await readRanges(clickhouse, found, range, asked)
@@ -784,7 +786,7 @@ it.each([2_000, 2_001, 300_000])(
   async (size) => {
     const values = Array.from({ length: size }, (_, at) => at)
     await store([aRequest({ series: [{ metricName: 'loss', values, steps: values }] })])
-    const series = { experimentId: chunks, name: 'loss', context: undefined, hasChunks: true }
+    const series = seriesOf(toRun(chunks), 'loss')
     expect((await readShortSeries(clickhouse, series)) !== undefined).toBe(size <= 2_000)
     expect(JSON.parse(await readWhole(await readSeries(clickhouse, series)))).toHaveLength(size)
   },

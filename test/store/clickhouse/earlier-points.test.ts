@@ -11,6 +11,7 @@ import { countSeries } from '../../../store/clickhouse/points/series-counts.ts'
 import { readSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { pointsTable, systemPointsTable } from '../../../store/clickhouse/points/tables.ts'
+import { bothForms } from '../../../store/point-forms.ts'
 import { uniqueName } from '../../kit/service.ts'
 import { createFloatTables, floatColumns, floatOrder } from './float-tables.ts'
 import { readWhole } from './read-whole.ts'
@@ -65,7 +66,7 @@ async function insertUnnamed(name: string, block: Buffer) {
 }
 
 async function readValues(metric: string): Promise<string[]> {
-  const answer = await readSeries(clickhouse, { experimentId, name: metric, context: undefined, hasChunks: true })
+  const answer = await readSeries(clickhouse, { experimentId, name: metric, context: undefined, ...bothForms })
   return (JSON.parse(await readWhole(answer)) as { metricValue: string }[]).map((it) => it.metricValue)
 }
 

@@ -12,6 +12,7 @@ import { streamLongSeries } from '../../../store/clickhouse/points/reads.ts'
 import { readSeries, readShortSeries } from '../../../store/clickhouse/points/short-series.ts'
 import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { pointsTable, present, systemPointsTable } from '../../../store/clickhouse/points/tables.ts'
+import { bothForms } from '../../../store/point-forms.ts'
 import { readWhole } from './read-whole.ts'
 
 let clickhouse: ClickHouse
@@ -55,7 +56,7 @@ it('a short series is written as ClickHouse writes it, whatever its points', asy
       const block = aBlock(experimentId, points)
       // Delivered twice.
       if (points.length > 0) await storeBlocks(clickhouse, pointsTable, [block, block])
-      const series = { experimentId, name: asked, context: undefined, hasChunks: true }
+      const series = { experimentId, name: asked, context: undefined, ...bothForms }
 
       const short = JSON.parse((await readShortSeries(clickhouse, series)) as string) as object[]
       expect(short).toEqual(JSON.parse(await text(await streamLongSeries(clickhouse, series))))
@@ -72,7 +73,7 @@ it('resource usage is read from its table, and digits beyond 2^53 are kept', asy
   const experimentId = nextId()
   const point = { metric: 'sys.cpu', context: '', value: 0.1, step: 2n ** 63n - 1n, timestamp: -(2n ** 63n) } as Point
   await clickhouse.insertBlocks(systemPointsTable, [aBlock(experimentId, [point], systemPointsTable)])
-  const series = { experimentId, name: 'sys.cpu', context: undefined, hasChunks: true }
+  const series = { experimentId, name: 'sys.cpu', context: undefined, ...bothForms }
   expect(await readShortSeries(clickhouse, series)).toBe(
     '[\n{"metricName":"sys.cpu","metricValue":"0.1","timestamp":-9223372036854775808,"step":9223372036854775807,' +
       '"epoch":null,"runContext":null}\n]',
@@ -87,7 +88,7 @@ it('a longer series is left to ClickHouse', async () => {
     (_, step) => ({ metric: 'loss', context: '', value: step, step }) as Point,
   )
   await storeBlocks(clickhouse, pointsTable, [aBlock(experimentId, points)])
-  const series = { experimentId, name: 'loss', context: undefined, hasChunks: true }
+  const series = { experimentId, name: 'loss', context: undefined, ...bothForms }
   expect(await readShortSeries(clickhouse, series, 5_000)).toBeUndefined()
   expect(JSON.parse(await readWhole(await readSeries(clickhouse, series))).length).toBe(2_001)
 })
@@ -119,7 +120,7 @@ it.each([
 ])('of chunks all points are read: $sizes.length chunks, at most $most points', async ({ sizes, most }) => {
   const experimentId = nextId()
   await insertChunks(experimentId, sizes)
-  const series = { experimentId, name: 'loss', context: undefined, hasChunks: true }
+  const series = { experimentId, name: 'loss', context: undefined, ...bothForms }
   const short = JSON.parse((await readShortSeries(clickhouse, series, most)) as string)
   expect(short.length).toBe(sizes.reduce((sum, it) => sum + it, 0))
   expect(short).toEqual(JSON.parse(await text(await streamLongSeries(clickhouse, series))))
@@ -134,6 +135,6 @@ it.each([
 ])('with one point more a series of $sizes.length chunks is long', async ({ sizes, most }) => {
   const experimentId = nextId()
   await insertChunks(experimentId, sizes)
-  const series = { experimentId, name: 'loss', context: undefined, hasChunks: true }
+  const series = { experimentId, name: 'loss', context: undefined, ...bothForms }
   expect(await readShortSeries(clickhouse, series, most)).toBeUndefined()
 })

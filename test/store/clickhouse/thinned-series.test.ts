@@ -9,9 +9,10 @@ import { storeBlocks } from '../../../store/clickhouse/points/store-blocks.ts'
 import { summaryTable } from '../../../store/clickhouse/points/summaries/summary.ts'
 import { pointsTable } from '../../../store/clickhouse/points/tables.ts'
 import { streamThinnedSeries } from '../../../store/clickhouse/points/thinned-series.ts'
+import { bothForms } from '../../../store/point-forms.ts'
 import { uniqueName } from '../../kit/service.ts'
 
-const series = { experimentId: 7n, name: 'loss', context: undefined, hasChunks: true }
+const series = { experimentId: 7n, name: 'loss', context: undefined, ...bothForms }
 
 let clickhouse: ClickHouse
 beforeEach(async () => {

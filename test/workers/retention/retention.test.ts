@@ -223,17 +223,21 @@ it('a worker deletes entries of the audit log that are older than its setting, a
   expect((await readChain(database, organizationId, checkChain)).faults).toEqual([])
 })
 
-it('a worker notes chunks that Postgres has forgotten, as when it was put back to an earlier time', async () => {
+it('a worker notes rows and chunks that Postgres has forgotten, as when it was put back to an earlier time', async () => {
   const { client } = service
   const experimentKey = await client.createExperiment()
   const series = [{ metricName: 'loss', steps: [0, 1, 2, 3], values: [0, 1, 2, 3] }]
+  await client.post('/write/experiment/metric', { experimentKey, metricName: 'accuracy', metricValue: 1 })
   await client.post('/write/experiment/metrics/batch', { experimentKey, series })
   await client.readPoints(experimentKey, 'loss', 4)
+  await client.readPoints(experimentKey, 'accuracy', 1)
 
-  const forget = 'UPDATE experiments SET has_chunks = false WHERE key = $1 AND has_chunks RETURNING key'
+  const forget =
+    'UPDATE experiments SET has_rows = false, has_chunks = false WHERE key = $1 AND has_rows AND has_chunks RETURNING key'
   expect(await database.rows(forget, [experimentKey])).toHaveLength(1)
   const worker = await openTestService({ stores, roles: new Set(['worker']), intervals: { sweepMs: 50 } })
   await client.readPoints(experimentKey, 'loss', 4)
+  await client.readPoints(experimentKey, 'accuracy', 1)
   await worker.close()
 })
 

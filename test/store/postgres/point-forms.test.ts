@@ -3,7 +3,8 @@ import { type Database, openDatabase } from '../../../store/postgres/database.ts
 import {
   findWritableExperiments,
   insertExperiment,
-  markChunks,
+  listWithoutForm,
+  noteForm,
 } from '../../../store/postgres/experiments/experiments.ts'
 import { createUser, openOwnStores, uniqueName } from '../../kit/service.ts'
 
@@ -21,9 +22,9 @@ beforeAll(async () => {
 })
 afterAll(() => database?.close())
 
-async function takesChunks(key: string): Promise<boolean | undefined> {
-  return (await findWritableExperiments(database, user.id, [key])).get(key)?.takesChunks
-}
+const find = async (key: string) => (await findWritableExperiments(database, user.id, [key])).get(key)
+
+const takesChunks = async (key: string) => (await find(key))?.takesChunks
 
 async function create(): Promise<string> {
   const key = uniqueName('run').replaceAll('-', '')
@@ -44,10 +45,18 @@ it('experiments take chunks from a moment on, and one never changes its form', a
   expect([await takesChunks(after), await takesChunks(await create())]).toEqual([true, false])
 })
 
-it('a new installation takes chunks at once', async () => {
+it('new experiments are without rows from a moment on', async () => {
+  await database.row(`UPDATE point_rows SET since = 'infinity'`)
+  const before = await create()
+  await database.row('UPDATE point_rows SET since = now()')
+  const after = await create()
+  expect([(await find(before))?.hasRows, (await find(after))?.hasRows]).toEqual([true, false])
+})
+
+it.each(['point_chunks', 'point_rows'])('a new installation does so at once: %s', async (table) => {
   const stores = await openOwnStores('postgres')
   const own = openDatabase({ url: stores.postgresUrl, onError: () => undefined })
-  const row = await own.row<{ isNow: boolean }>('SELECT since <= now() AS "isNow" FROM point_chunks').finally(own.close)
+  const row = await own.row<{ isNow: boolean }>(`SELECT since <= now() AS "isNow" FROM ${table}`).finally(own.close)
   expect(row).toEqual({ isNow: true })
 })
 
@@ -57,14 +66,17 @@ it('an experiment that a process of an earlier version creates has rows', async 
     `INSERT INTO experiments (key, project_id, user_id, name, start_time_ms, active_at_ms) VALUES ($1, $2, $3, 'run', 0, 0)`,
     [key, user.projectId, user.id],
   )
-  expect(await takesChunks(key)).toBe(false)
+  expect(await find(key)).toMatchObject({ takesChunks: false, hasRows: true, hasChunks: false })
 })
 
-it('an experiment is read from one table until its first chunk was noted', async () => {
+it.each(['hasRows', 'hasChunks'] as const)('an experiment is without a form until it was noted: %s', async (form) => {
   const [noted, other] = [await create(), await create()]
-  const [found] = (await findWritableExperiments(database, user.id, [noted])).values()
-  await markChunks(database, [found?.id as bigint])
+  const ids = [(await find(noted))?.id as bigint, (await find(other))?.id as bigint]
+  expect(await noteForm(database, form, ids.slice(0, 1))).toBe(1)
+  expect(await noteForm(database, form, ids.slice(0, 1))).toBe(0)
+  expect([(await find(noted))?.[form], (await find(other))?.[form]]).toEqual([true, false])
 
-  const both = await findWritableExperiments(database, user.id, [noted, other])
-  expect([noted, other].map((it) => both.get(it)?.hasChunks)).toEqual([true, false])
+  const page = { afterId: (ids[0] as bigint) - 1n, limit: 1 }
+  expect(await listWithoutForm(database, form, page)).toEqual(ids.slice(1))
+  expect(await listWithoutForm(database, form, { ...page, afterId: ids[1] as bigint })).toEqual([])
 })
