@@ -148,6 +148,7 @@ export function createAscendingReader(
       const received = columns.get('received')?.numbers()
       const presentAll = columns.get('present_all')?.numbers()
       const foundOf = findByRow(columns, all)
+      let last: Runs | undefined
 
       for (let row = 0; row < rows; row++) {
         const count = values.lengthOf(row)
@@ -156,11 +157,12 @@ export function createAscendingReader(
         const receivedMs = received ? integerAt(received, row) : 0
         const found = foundOf(row)
         if (found === undefined || receivedMs > acceptedUntilMs) continue
+        // Parts that do not overlap come one after the other, in any order: the next chunk or block may belong before the last one.
+        if (isOfChunks || found !== last) found.endRun()
+        last = found
         const startMs = axis === 'relative' ? Number(found.series.startTimeMs) : 0
         const [xStart, presentStart, valueStart] = [xs.startOf(row), presents.startOf(row), values.startOf(row)]
         const bitsOfAll = presentAll?.[row] ?? 0
-        // Parts that do not overlap come one after the other, in any order: the next chunk may belong before the last one.
-        if (isOfChunks || row === 0) found.endRun()
         for (let index = 0; index < count; index++) {
           const bits = presentStart < 0 ? bitsOfAll : (presents.items[presentStart + index] as number)
           if ((bits & needed) !== needed) {

@@ -730,18 +730,38 @@ it('requests in any order are one series in order, where they do not overlap', a
   const [ofRows, ofChunks] = await readAll()
   expect([ofRows?.[0]?.length, ofChunks?.[0]]).toEqual([undefined, undefined])
   for (const it of [ofRows, ofChunks]) expect(it?.[2]).toMatchObject(it?.[1] as object)
+})
 
-  // ClickHouse may answer parts that do not overlap one after the other, whichever is first.
-  const [found] = await findSeries(clickhouse, [toRun(chunks)], ['loss'])
-  const reader = createAscendingReader(found ? [found] : [], range, 1_000)
-  const block = createNativeBlock(chunkBlocks)
-  for (const from of [100, 400, 200, 0]) {
-    const part = request(0, ofHundred(from))
-    pushChunks(block, toOrigin(chunks, part), part.batch.series)
+it('parts that do not overlap, which ClickHouse answers in any order, are put in order as wholes', async () => {
+  const toStored = (it: (typeof pointsTable.columns)[number]) =>
+    it.name === 'value' ? { ...it, name: 'value_bits' as const } : it
+  const storedRows = { ...pointsTable, columns: pointsTable.columns.map(toStored) }
+  const ofHundred = (from: number) => Array.from({ length: 100 }, (_, at) => from + at)
+  const request = (from: number) => {
+    const steps = ofHundred(from)
+    return aRequest(
+      { series: ['loss', 'val'].map((metricName) => ({ metricName, steps, values: steps })) },
+      { low: from },
+    )
   }
-  for (const it of readNativeBlocks(block.take())) expect(reader.add(it)).toBe(true)
-  const [whole] = reader.take() ?? []
-  expect(Array.from(whole?.xs ?? [])).toEqual([...ofHundred(100).slice(50), ...ofHundred(200), ...ofHundred(400)])
+  await store([request(0)])
+  const range: Range = { x: 'step', from: 50n, to: 450n, acceptedUntilMs: undefined }
+  for (const run of [rows, chunks]) {
+    const found = await findSeries(clickhouse, [toRun(run)], ['loss', 'val'])
+    const reader = createAscendingReader(found, range, 1_000)
+    for (const from of [100, 400, 200, 0]) {
+      const part = request(from)
+      const [ofRows, ofChunks] = [createNativeBlock(storedRows), createNativeBlock(chunkBlocks)]
+      const columns = { ...ofRows.columns, value: ofRows.columns.value_bits }
+      pushRows({ ...ofRows, endRow: ofRows.endRow, columns } as never, toOrigin(run, part), part.batch.series)
+      pushChunks(ofChunks, toOrigin(run, part), part.batch.series)
+      const answered = run === rows ? ofRows : ofChunks
+      for (const it of readNativeBlocks(answered.take())) expect(reader.add(it)).toBe(true)
+    }
+    const read = reader.take() ?? []
+    const expected = [...ofHundred(0).slice(50), ...ofHundred(100), ...ofHundred(200), ...ofHundred(400).slice(0, 51)]
+    expect(read.map((it) => Array.from(it.xs).slice(0, it.count))).toEqual([expected, expected])
+  }
 })
 
 it('more points than can be read here are counted by ClickHouse: all of them', async () => {
