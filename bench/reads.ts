@@ -6,7 +6,7 @@ import { contextOf, nameOf } from '../test/kit/curves.ts'
 import { readCommand, runCommand, say } from './command.ts'
 import { measureBytesPerPoint } from './contenders/stored-points.ts'
 import { openBenchStores } from './contenders/stores.ts'
-import { startSystem } from './contenders/system.ts'
+import { type System, startSystem } from './contenders/system.ts'
 import { createExperiments } from './load/experiments.ts'
 import { storeChunks, storeSeries } from './load/stored-series.ts'
 import { renderTable, spread } from './report/report.ts'
@@ -25,7 +25,13 @@ const shortSteps = 400
 const wideMetrics = 10_000
 const wideSteps = 10
 
-type ReadRound = { calls: number; p50Ms: number; p99Ms: number }
+type ReadRound = {
+  calls: number
+  p50Ms: number
+  p99Ms: number
+  /** Of all processes of the service and its stores, for each call; undefined without /proc. */
+  cpuMs: number | undefined
+}
 
 export type Read = { name: string; about: string; rounds: ReadRound[] }
 
@@ -131,10 +137,10 @@ await runCommand(async (closers) => {
   ].map((it) => ({ ...it, rounds: [] }))
 
   say('Warming up')
-  for (const read of reads) await repeat(read.call, Math.min(1, seconds))
+  for (const read of reads) await repeat(read.call, Math.min(1, seconds), system)
   for (let round = 1; round <= rounds; round++) {
     say(`Round ${round} of ${rounds}`)
-    for (const read of reads) read.rounds.push(await repeat(read.call, seconds))
+    for (const read of reads) read.rounds.push(await repeat(read.call, seconds, system))
   }
   const results: Read[] = reads.map(({ name, about, rounds }) => ({ name, about, rounds }))
   const file = await keepResults('reads', { rounds, seconds, bytesPerPoint }, results)
@@ -143,17 +149,24 @@ await runCommand(async (closers) => {
 })
 
 /** Repeats a call for this many seconds. */
-async function repeat(call: () => Promise<unknown>, seconds: number): Promise<ReadRound> {
+async function repeat(call: () => Promise<unknown>, seconds: number, system: System): Promise<ReadRound> {
   const tookMs: number[] = []
+  const before = await system.readCpu()
   const endsAt = performance.now() + seconds * 1_000
   while (performance.now() < endsAt) {
     const startedAt = performance.now()
     await call()
     tookMs.push(performance.now() - startedAt)
   }
+  const after = await system.readCpu()
+  const cpuMs = before && after && ((sumOf(after) - sumOf(before)) * 1_000) / tookMs.length
   tookMs.sort((a, b) => a - b)
   const share = (part: number) => tookMs[Math.min(tookMs.length - 1, Math.floor(tookMs.length * part))] as number
-  return { calls: tookMs.length, p50Ms: share(0.5), p99Ms: share(0.99) }
+  return { calls: tookMs.length, p50Ms: share(0.5), p99Ms: share(0.99), cpuMs }
+}
+
+function sumOf(cpu: Record<string, number>): number {
+  return Object.values(cpu).reduce((sum, it) => sum + it, 0)
 }
 
 function render(reads: Read[]): string {
@@ -167,10 +180,16 @@ function render(reads: Read[]): string {
       rounds.map((it) => it.p99Ms),
       1,
     ),
+    rounds.some((it) => it.cpuMs === undefined)
+      ? 'unknown'
+      : spread(
+          rounds.map((it) => it.cpuMs as number),
+          1,
+        ),
     String(rounds.reduce((sum, it) => sum + it.calls, 0)),
   ])
   return (
     `\n${describeMachine()}\n\nReads one after the other; median (least - greatest round)\n\n` +
-    `${renderTable([['read', 'p50 ms', 'p99 ms', 'calls'], ...rows], describeTerminal(process.stdout, process.env), { left: 1 })}\n`
+    `${renderTable([['read', 'p50 ms', 'p99 ms', 'CPU ms', 'calls'], ...rows], describeTerminal(process.stdout, process.env), { left: 1 })}\n`
   )
 }
