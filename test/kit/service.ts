@@ -12,6 +12,7 @@ import { insertApiKey } from '../../store/postgres/accounts/keys.ts'
 import { openDatabase } from '../../store/postgres/database.ts'
 import { createClient } from './http/client.ts'
 import { keptLog } from './kept-log.ts'
+import { copyClickHouseTemplate } from './stores/clickhouse-template.ts'
 import { createDatabase, withDatabase } from './stores/databases.ts'
 
 /** The two kinds of queue; a test that runs on both is written once. */
@@ -38,7 +39,7 @@ export function uniqueName(prefix: string): string {
  * what is in a queue, or stop those who empty it.
  */
 export async function openOwnStores(queue: QueueKind, clickhouseServerUrl?: string): Promise<StoreUrls> {
-  const { templateDatabase } = inject('stores')
+  const { templateDatabase, clickhouseTemplate } = inject('stores')
   const shared = storesWith(queue)
   const name = uniqueName('own').replaceAll('-', '_')
   const clickhouseUrl = withDatabase(clickhouseServerUrl ?? shared.clickhouseUrl, name)
@@ -46,7 +47,9 @@ export async function openOwnStores(queue: QueueKind, clickhouseServerUrl?: stri
   try {
     const [postgresUrl] = await Promise.all([
       createDatabase(shared.postgresUrl, name, templateDatabase),
-      migrateClickHouse(clickhouse),
+      clickhouseServerUrl === undefined
+        ? copyClickHouseTemplate(clickhouse, clickhouseTemplate)
+        : migrateClickHouse(clickhouse),
     ])
     return { postgresUrl, clickhouseUrl, redisUrl: shared.redisUrl, objectsUrl: shared.objectsUrl }
   } finally {

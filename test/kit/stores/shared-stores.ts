@@ -9,6 +9,7 @@ import { migrateStores } from '../../../cli/stores.ts'
 import { createClosers } from '../../../runtime/closers.ts'
 import { openEmbeddedClickHouse } from '../../../store/embedded/clickhouse.ts'
 import { openEmbeddedPostgres } from '../../../store/embedded/postgres.ts'
+import { type ClickHouseTemplate, createClickHouseTemplate } from './clickhouse-template.ts'
 import { createDatabase } from './databases.ts'
 import { durableRedisOptions, startRedisServer } from './redis.ts'
 
@@ -26,6 +27,8 @@ export type TestStores = {
   objectsUrl: string
   /** A database in Postgres with all tables, to be copied. */
   templateDatabase: string
+  /** The same of ClickHouse. */
+  clickhouseTemplate: ClickHouseTemplate
   /** Where our own ClickHouse may write backups. */
   backupsFolder?: string | undefined
 }
@@ -62,7 +65,8 @@ export default async function setup(project: TestProject) {
     const templateDatabase = `svc_template_${randomBytes(6).toString('hex')}`
     const postgresUrl = await createDatabase(postgres.url, templateDatabase)
     await migrateStores({ ...stores, postgresUrl, redisUrl: undefined }, undefined)
-    project.provide('stores', { ...stores, templateDatabase })
+    const clickhouseTemplate = await createClickHouseTemplate(clickhouse.url, templateDatabase)
+    project.provide('stores', { ...stores, templateDatabase, clickhouseTemplate })
   } catch (error) {
     await closers.closeAll().catch(() => undefined)
     throw error
