@@ -140,6 +140,10 @@ it.skipIf(!availableQueues().includes('redis'))(
     const { client } = service
     const experimentKey = await client.createExperiment()
     expect((await postStep(client, experimentKey, 0)).status).toBe(200)
+    const series = [{ metricName: 'chunk', steps: [0, 1, 2, 3], values: [0, 1, 2, 3] }]
+    const postChunk = (key: string) => client.post('/write/experiment/metrics/batch', { experimentKey: key, series })
+    const ofChunks = await client.createExperiment()
+    expect((await postChunk(ofChunks)).status).toBe(200)
 
     postgres.cut()
     const startedAt = performance.now()
@@ -153,15 +157,19 @@ it.skipIf(!availableQueues().includes('redis'))(
       { apiKey: 'unknown' },
     )
     expect(strangers).toMatchObject({ status: 503, body: { code: 503 } })
-    // The first chunk of an experiment is noted in Postgres before it is queued, or else no read would look for it.
-    const series = [{ metricName: 'chunk', steps: [0, 1, 2, 3], values: [0, 1, 2, 3] }]
-    const postChunk = () => client.post('/write/experiment/metrics/batch', { experimentKey, series })
-    expect(await postChunk()).toMatchObject({ status: 503, body: { code: 503, data: null } })
+    // The first chunk of an experiment is noted in Postgres before it is queued, or else no read would look for it; so is its first row.
+    const refused = { status: 503, body: { code: 503, data: null } }
+    expect(await postChunk(experimentKey)).toMatchObject(refused)
+    expect(await postStep(client, ofChunks, 0)).toMatchObject(refused)
 
     postgres.restore()
     expect(await client.readPoints(experimentKey, 'loss', steps)).toHaveLength(steps)
-    await eventually(async () => expect((await postChunk()).status).toBe(200))
-    expect(await client.readPoints(experimentKey, 'chunk', 4)).toHaveLength(4)
+    await eventually(async () => expect((await postChunk(experimentKey)).status).toBe(200))
+    await eventually(async () => expect((await postStep(client, ofChunks, 0)).status).toBe(200))
+    for (const key of [experimentKey, ofChunks]) {
+      expect(await client.readPoints(key, 'chunk', 4)).toHaveLength(4)
+    }
+    expect(await client.readPoints(ofChunks, 'loss', 1)).toHaveLength(1)
   },
 )
 

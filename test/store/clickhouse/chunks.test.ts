@@ -64,10 +64,12 @@ afterAll(async () => {
 let last = 0n
 let rows: bigint
 let chunks: bigint
+let mixed: bigint
 beforeEach(() => newExperiments())
 function newExperiments() {
   rows = ++last
   chunks = ++last
+  mixed = ++last
 }
 
 type Raw = { metrics?: unknown[]; series?: unknown[] }
@@ -102,8 +104,8 @@ async function store(requests: Request[], summarizedHereMax?: number, through = 
 const names = ['loss', 'train_acc', 'b_c']
 const start = { receivedMs: 0n, high: 0n, low: 0n, place: 0n }
 
-/** As Postgres knows them: each has its points in one form. */
-const toRun = (id: bigint, startTimeMs = 0n) => ({ id, startTimeMs, hasRows: id === rows, hasChunks: id === chunks })
+/** As Postgres knows them: only `mixed` has its points in both forms. */
+const toRun = (id: bigint, startTimeMs = 0n) => ({ id, startTimeMs, hasRows: id !== chunks, hasChunks: id !== rows })
 
 /** What every read answers of an experiment, without its id. */
 async function readAll(id: bigint, { isDistinct = true } = {}): Promise<Record<string, unknown>> {
@@ -811,6 +813,29 @@ it.each([2_000, 2_001, 300_000])(
     expect(JSON.parse(await readWhole(await readSeries(clickhouse, series)))).toHaveLength(size)
   },
 )
+
+it('an experiment with rows and chunks is read from both', async () => {
+  const names = [{ metricName: 'loss' }, { metricName: 'acc', context: 'train' }, { metricName: 'c', context: 'b' }]
+  const requests = [0, 1, 2, 3].map((low) => {
+    const steps = Array.from({ length: 150 }, (_, at) => low * 150 + at)
+    const of = {
+      steps,
+      epochs: steps,
+      timestamps: steps.map((it) => 2_000 + it * 30),
+      values: steps.map((it) => it / 8),
+    }
+    return aRequest({ series: names.map((it) => ({ ...it, ...of })) }, { low })
+  })
+  await store(requests)
+  const [rowBlock, chunkBlock] = [createNativeBlock(pointsTable), createNativeBlock(chunkBlocks)]
+  requests.forEach((it, at) => {
+    if (at % 2 === 0) pushRows(rowBlock, toOrigin(mixed, it), it.batch.series)
+    else pushChunks(chunkBlock, toOrigin(mixed, it), it.batch.series)
+  })
+  await storeBlocks(clickhouse, pointsTable, [zstdCompressSync(rowBlock.take())])
+  await storeBlocks(clickhouse, chunkBlocks, [zstdCompressSync(chunkBlock.take())])
+  expect(await readAll(mixed)).toEqual(await readAll(rows))
+})
 
 it('limits count the points of each series', async () => {
   await store([aRequest({ series })])
