@@ -33,7 +33,7 @@ export type Between = { from: Place; to: Place }
 const time = `fromUnixTimestamp64Milli(${timeOf}, 'UTC') AS time`
 
 const pointQuery = {
-  columns: `toString(metric) AS metric, nullIf(toString(context), '') AS context,
+  columns: `metric, nullIf(context, '') AS context,
     ${whenPresent(present.step, 'step')} AS step, ${whenPresent(present.epoch, 'epoch')} AS epoch, ${time},
     ${storedValue} AS value`,
   place: { metric: 'toString(exported.metric)', context: 'toString(exported.context)' },
@@ -44,7 +44,7 @@ const queries = {
   'system-metrics': { table: systemPointsTable, ...pointQuery },
   output: {
     table: outputLinesTable,
-    columns: `${time}, ${whenPresent(present.offset, 'offset')} AS offset, nullIf(toString(context), '') AS context,
+    columns: `${time}, ${whenPresent(present.offset, 'offset')} AS offset, nullIf(context, '') AS context,
       CAST(stderr, 'Bool') AS stderr, line AS output`,
     place: { metric: `''`, context: `''` },
   },
@@ -60,10 +60,12 @@ export function selectExported(clickhouse: ClickHouse, scope: ExportScope): stri
     FROM format(JSONEachRow, 'id UInt64, key String, name String, project String', ${quote(named.map(toLine).join('\n'))}))`
   const order = [...table.primaryKey, ...table.identity].map((it) => `exported.${it}`)
   return `WITH ${tuple} AS runs
-    SELECT transform(experiment_id, runs.1, runs.4, '') AS project, transform(experiment_id, runs.1, runs.2, '') AS experiment_key,
-      transform(experiment_id, runs.1, runs.3, '') AS experiment_name, ${columns}
+    SELECT ${nameOf(4)} AS project, ${nameOf(2)} AS experiment_key, ${nameOf(3)} AS experiment_name, ${columns}
     FROM ${selectFrom(clickhouse, scope, runs)} ORDER BY ${order.join(', ')}`
 }
+
+/** What the runs have as this part of their tuple. Few differ in a block: formats write each once, with a number for each row. */
+const nameOf = (part: number) => `toLowCardinality(transform(experiment_id, runs.1, runs.${part}, ''))`
 
 function selectFrom(clickhouse: ClickHouse, scope: ExportScope, runs: NamedRun[]): string {
   if (scope.what === 'metrics') return `(${selectPointRows(clickhouse, toCondition(scope, runs, ''))}) AS exported`
