@@ -23,9 +23,11 @@ type Lane = { places: Places; load: number; changedAtMs: number }
 const loadForMs = { rising: 2_000, falling: 10_000 }
 /** A lane with more is heavy. One query after the other has up to 1. */
 const loadMax = 1.5
-/** After longer heavy work its place is empty for as long as that took. Both cores of a small machine were busy all the time otherwise. */
-const restAfterMs = 50
-const restMsMax = 3_000
+/**
+ * After longer heavy work, and after any of a lane with more load, its place is empty for as long as that took. Both cores of a small
+ * machine were busy all the time otherwise. A page of charts has many short queries, but for half a second only.
+ */
+const rest = { afterMs: 50, load: 4, msMax: 3_000 }
 /** Further queries at once are heavy in any lane. */
 const lightMax = 2
 /** A lane that had no query for so long is in nobody's way, and nobody in its way. */
@@ -57,8 +59,8 @@ export function createLanes({ waitMsMax, heavyMax }: Settings) {
       if (!isTaken) return
       isTaken = false
       const tookMs = performance.now() - sinceMs
-      if (tookMs <= restAfterMs) heavyPlaces.release()
-      else setTimeout(heavyPlaces.release, Math.min(tookMs, restMsMax)).unref()
+      if (tookMs <= rest.afterMs && open(id).load <= rest.load) heavyPlaces.release()
+      else setTimeout(heavyPlaces.release, Math.min(tookMs, rest.msMax)).unref()
     }
   }
 

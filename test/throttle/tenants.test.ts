@@ -184,8 +184,8 @@ describe('queries at once', () => {
 describe('heavy queries', () => {
   afterEach(() => void vi.useRealTimers())
 
-  /** A workspace that has kept eight queries running for a while: they end one by one, and others begin. */
-  async function openGreedy(cores: number) {
+  /** A workspace that has kept so many queries running for a while: they end one by one, and others begin. */
+  async function openGreedy(cores: number, atOnce = 8) {
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
     const { tenants, as } = openTenants({ defaults: { workspace: { queriesMax: 8 }, organization: {} } })
     tenants.shareCores(cores)
@@ -200,9 +200,16 @@ describe('heavy queries', () => {
           await new Promise<void>((resolve) => ends.push(resolve))
         }),
       )
-    const all = Array.from({ length: 8 }, () => begin('greedy'))
+    const all = Array.from({ length: atOnce }, () => begin('greedy'))
     await settled()
     vi.advanceTimersByTime(5_000)
+    /** Ends those that began first. The place of one that took no time is free at once. */
+    async function end(count: number) {
+      for (const end of ends.splice(0, count)) end()
+      await settled()
+      vi.advanceTimersByTime(0)
+      await settled()
+    }
     return {
       tenants,
       as,
@@ -210,16 +217,9 @@ describe('heavy queries', () => {
       heavy,
       begin: (workspaceName: string, count = 1) =>
         void all.push(...Array.from({ length: count }, () => begin(workspaceName))),
-      /** Ends those that began first. */
-      async end(count: number) {
-        for (const end of ends.splice(0, count)) end()
-        await settled()
-      },
+      end,
       async close() {
-        while (ends.length > 0) {
-          for (const end of ends.splice(0)) end()
-          await settled()
-        }
+        while (ends.length > 0) await end(ends.length)
         await Promise.all(all)
       },
     }
@@ -245,15 +245,17 @@ describe('heavy queries', () => {
   })
 
   it.each([
-    [40, 0],
-    [60, 60],
-    [10_000, 3_000],
-  ])('that took %d ms leave their place empty for %d ms', async (tookMs, restMs) => {
-    const { begin, end, heavy, close } = await openGreedy(2)
+    [40, 0, 2],
+    [40, 40, 8],
+    [60, 60, 2],
+    [10_000, 3_000, 2],
+  ])('that took %d ms leave their place empty for %d ms, of %d at once', async (tookMs, restMs, atOnce) => {
+    const { begin, end, heavy, close } = await openGreedy(2, atOnce)
     begin('quiet')
+    await settled()
     begin('greedy', 2)
     await settled()
-    await end(9)
+    await end(atOnce + 1)
     expect(heavy).toEqual(['greedy'])
     vi.advanceTimersByTime(tookMs)
     // Or else nobody but the greedy one would have had a query for ten seconds.
