@@ -271,7 +271,7 @@ async function main([name, ...rest]: string[]) {
 }
 
 /**
- * V8 collects all of a small heap again once it has grown by some ten megabytes: beside ten requests a second of 1,000 points each
+ * V8 collects all of a small heap again once it has grown by some ten megabytes: beside 16 requests a second of 1,000 points each
  * 1.5 s. Each time takes both cores of a small machine for a tenth of a second, and calls wait. It may grow by so many percent
  * instead. Under full load V8 lets it grow by 300 anyway, so ingest and workers have no higher peak, and the api has none with
  * 100 (measured).
