@@ -223,9 +223,21 @@ describe.skipIf(noBrowser)(`the administration (${noBrowser ?? 'in Chromium'})`,
     await dialog().getByRole('button', { name: 'Save and delete' }).click()
     await dialog().waitFor({ state: 'detached' })
     expect(await days()).toEqual({ output: 90 })
+    const read = Promise.withResolvers<void>()
+    await page.route('**/admin/retention?*', async (route) => {
+      await read.promise
+      await route.continue()
+    })
     await page.getByLabel('Output lines, days').fill('365')
+    const asked = page.waitForRequest((it) => it.method() === 'GET' && it.url().includes('/admin/retention?'))
     await page.getByRole('button', { name: 'Save retention' }).click()
-    await eventually(async () => expect(await days()).toEqual({ output: 365 }))
+    await asked
+    expect(await days()).toEqual({ output: 365 })
+    // Not what was before until the new one has come: digits that are typed then would be added to that.
+    expect(await page.getByLabel('Output lines, days').inputValue()).toBe('365')
+    read.resolve()
+    await page.getByText('The retention is saved.').last().waitFor()
+    await page.unroute('**/admin/retention?*')
     await page.getByLabel('Output lines, days').fill('0')
     await page.getByRole('button', { name: 'Save retention' }).click()
     expect(await days()).toEqual({ output: 365 })

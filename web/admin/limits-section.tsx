@@ -102,11 +102,13 @@ function LimitsForm({ given, save: store, action = 'Save limits', children }: Fo
     const changed = Object.entries(texts).map(([name, text]) => [name, text.trim() === '' ? null : Number(text)])
     try {
       await store(Object.fromEntries(changed))
-      setTexts({})
+      // The fields would have what was before until these have come.
       await Promise.all([
         client.invalidateQueries({ queryKey: ['admin'] }),
         client.invalidateQueries({ queryKey: ['usage'] }),
       ])
+      // What was typed meanwhile stays.
+      setTexts((now) => (now === texts ? {} : now))
       toast('The limits are saved.')
     } catch (reason) {
       toastError(reason)

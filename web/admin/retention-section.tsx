@@ -60,9 +60,10 @@ function RetentionForm({ workspaceName, given }: Form) {
   )
   async function save() {
     await setRetention(workspaceName, days)
+    // The fields would have what was before until this has come, and what is typed then would be added to that.
+    await client.invalidateQueries(retention(workspaceName))
     // What was typed meanwhile stays.
     setTexts((now) => (now === texts ? {} : now))
-    await client.invalidateQueries(retention(workspaceName))
     toast('The retention is saved.')
   }
   function submit(event: FormEvent) {
