@@ -125,11 +125,17 @@ def test_processes_killed_again_and_again_lose_nothing_that_was_written_and_repe
         told = messages(mpm)
     assert "torn off" in told and "already" not in told
     assert folders(tmp_path) == []
-    for model, count in promised.items():
-        stored = count_events(own_service, model)["events"]
-        assert stored >= count
-        # So many, of which this is the last: none is left out.
-        read_event(own_service, model, f"event {stored - 1}")
+
+    def look() -> bool:
+        """What is accepted is stored a moment later."""
+        for model, count in promised.items():
+            stored = count_events(own_service, model)["events"]
+            assert stored >= count
+            # So many, of which this is the last: none is left out.
+            read_event(own_service, model, f"event {stored - 1}")
+        return True
+
+    eventually(look)
 
 
 def test_a_batch_that_was_stored_when_its_process_was_killed_is_sent_again_and_is_no_news(
