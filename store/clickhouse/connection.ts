@@ -44,6 +44,12 @@ export type ClickHouse = ReturnType<typeof openClickHouse>
 export const joinsAsWritten = { query_plan_join_swap_table: 'false' } as const
 
 /**
+ * Else ClickHouse starts threads to write an answer: a query of 400 points changes threads 18 times instead of twice, each of which
+ * may have to wait for a core, and takes half a millisecond of CPU more (measured).
+ */
+const writtenByOneThread = { output_format_parallel_formatting: 0 } as const
+
+/**
  * A connection to ClickHouse: one client for reads, with a time limit, and one for inserts. It connects with the first query.
  */
 export function openClickHouse({
@@ -74,6 +80,7 @@ export function openClickHouse({
       max_execution_time: readTimeoutMs / 1000,
       // JSON.parse would round integers beyond 2^53.
       output_format_json_quote_64bit_integers: 1,
+      ...writtenByOneThread,
       ...joinsAsWritten,
       ...(cluster !== undefined && clusterReadSettings),
       ...(isBackground && inBackground),
@@ -151,11 +158,24 @@ export function openClickHouse({
       return answer as Readable
     },
 
-    /** The same of the parts of one question, which have one turn together: they run at once, unless it is a heavy one. */
-    async streams(queries: string[], params: Record<string, unknown> = {}): Promise<Readable[]> {
+    /**
+     * The same of the parts of one question, which have one turn together: they run at once, unless it is a heavy one.
+     *
+     * @param arePlain each reads columns of one table as they are
+     */
+    async streams(
+      queries: string[],
+      params: Record<string, unknown> = {},
+      { arePlain = false }: { arePlain?: boolean } = {},
+    ): Promise<Readable[]> {
       return await admit(async (turn) => {
         const { signal } = turn
-        const clickhouse_settings = { ...finishedFirst, ...toPriority(turn), ...toCancel(signal) }
+        const clickhouse_settings = {
+          ...finishedFirst,
+          ...toPriority(turn),
+          ...toCancel(signal),
+          ...(arePlain && plainlyAnalyzed),
+        }
         const ask = async (query: string) => {
           const asked = { query, query_params: params, clickhouse_settings, ...(signal && { abort_signal: signal }) }
           return (
@@ -302,6 +322,12 @@ function distinct(blocks: Buffer[]): Buffer[] {
     return !alike.some((other) => other.equals(it))
   })
 }
+
+/**
+ * The analyzer before the one for complex queries: it takes a third less for simple ones (measured: 3.3 and 2.3 ms of CPU for a query
+ * of 400 points, 1 of them for the request).
+ */
+const plainlyAnalyzed = { enable_analyzer: 0 } as const
 
 /** ClickHouse goes on with a query that may write when its connection is closed. */
 const cancelWhenClosed = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 } as const

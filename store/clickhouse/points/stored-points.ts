@@ -70,7 +70,7 @@ export async function readStoredPoints(
   const selectChunks = (limit: number) =>
     `SELECT ${ids}${ofChunks} FROM ${database}.${chunksTable.name} ${final} PREWHERE ${where} LIMIT ${limit} ${settings}`
   const ask = async (queries: string[]) => {
-    const answers = await clickhouse.streams(queries, { ...params, limit: most + 1 })
+    const answers = await clickhouse.streams(queries, { ...params, limit: most + 1 }, { arePlain: true })
     return await Promise.all(answers.map((it) => buffer(it)))
   }
 

@@ -27,6 +27,19 @@ it('a client that leaves as its query begins ends no other query', async () => {
   }
 })
 
+it('answers are written by one thread, and plain reads analyzed by the simple analyzer', async () => {
+  const clickhouse = openClickHouse({ url: storesWith('postgres').clickhouseUrl })
+  try {
+    const settings =
+      "SELECT getSetting('output_format_parallel_formatting') AS one, getSetting('enable_analyzer') AS two"
+    expect(await clickhouse.rows(settings)).toEqual([{ one: false, two: true }])
+    const [plain] = await clickhouse.streams([`${settings} FORMAT CSV`], {}, { arePlain: true })
+    expect(await text(plain as NonNullable<typeof plain>)).toBe('false,false\n')
+  } finally {
+    await clickhouse.close()
+  }
+})
+
 const slept = "SELECT now64(3, 'UTC'), sleep(0.5) FORMAT TSV"
 
 it.each([false, true])('of a question with two queries both are answered in order; heavy: %s', async (isHeavy) => {
