@@ -21,6 +21,7 @@ import { findAccount } from '../store/postgres/accounts/accounts.ts'
 import { openKeyChanges } from '../store/postgres/accounts/key-changes.ts'
 import { updateKeyUses } from '../store/postgres/accounts/keys.ts'
 import { createLastSeen } from '../store/postgres/accounts/last-seen.ts'
+import { findTenantLimits } from '../store/postgres/accounts/limits.ts'
 import { openSecrets } from '../store/postgres/accounts/secrets.ts'
 import { findSessionAccount } from '../store/postgres/accounts/sessions.ts'
 import { updateActivity } from '../store/postgres/accounts/users.ts'
@@ -94,14 +95,18 @@ export async function startService(
   try {
     const tracing = await openTracing({ settings, roles, log })
     if (tracing) closers.push(() => tracing.close())
-    const database = openDatabase({ url: stores.postgresUrl, onError: onStoreError('postgres') })
-    closers.push(() => database.close())
     const { tenants, onThrottled } = openTenants({
-      database,
+      find: (place) => findTenantLimits(database, place),
       settings,
       metricsRegistry,
       onError: onStoreError('postgres'),
     })
+    const database = openDatabase({
+      url: stores.postgresUrl,
+      share: tenants.share,
+      onError: onStoreError('postgres'),
+    })
+    closers.push(() => database.close())
     const clickhouse = openClickHouse({ ...toClickHouse(stores), admit: tenants.query, slices: tenants.slices })
     closers.push(() => clickhouse.close())
     await Promise.all([

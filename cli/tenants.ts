@@ -1,18 +1,16 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { findTenantLimits } from '../store/postgres/accounts/limits.ts'
-import type { Database } from '../store/postgres/database.ts'
-import { type AtOnce, createTenants } from '../throttle/tenants.ts'
+import { type AtOnce, createTenants, type TenantSettings } from '../throttle/tenants.ts'
 import type { Settings } from './settings.ts'
 
 type Options = {
-  database: Database
+  find: TenantSettings['find']
   settings: Pick<Settings, 'tenantLimits'>
   metricsRegistry: Registry
   onError(error: unknown): void
 }
 
 /** The limits of tenants in this process, with their metrics. These name no tenant: `GET /workspace/usage` does. */
-export function openTenants({ database, settings, metricsRegistry, onError }: Options) {
+export function openTenants({ find, settings, metricsRegistry, onError }: Options) {
   const refused = new Counter({
     name: 'svc_tenant_refused_total',
     help: 'Requests over a limit of a workspace or an organization, by the limit',
@@ -20,7 +18,7 @@ export function openTenants({ database, settings, metricsRegistry, onError }: Op
     registers: [metricsRegistry],
   })
   const tenants = createTenants({
-    find: (place) => findTenantLimits(database, place),
+    find,
     defaults: settings.tenantLimits,
     onRefused: (limit) => refused.inc({ limit }),
     onError,

@@ -59,7 +59,7 @@ export function createLanes({ waitMsMax, heavyMax }: Settings) {
       if (!isTaken) return
       isTaken = false
       const tookMs = performance.now() - sinceMs
-      if (tookMs <= rest.afterMs && open(id).load <= rest.load) heavyPlaces.release()
+      if (tookMs <= rest.afterMs && (lanes.get(id)?.load ?? 0) <= rest.load) heavyPlaces.release()
       else setTimeout(heavyPlaces.release, Math.min(tookMs, rest.msMax)).unref()
     }
   }

@@ -11,14 +11,14 @@ export class NoPlace extends Error {
 }
 
 /** More would take memory, and wait for longer than a client does. Those that never give up have begun to answer: they are let in. */
-const waitingMax = 200
+const waitingMaxDefault = 200
 
 type Give = (taken: number) => void
 
 export type Places = ReturnType<typeof createPlaces>
 
 /** Places that are taken and given back. Who finds none waits; a free one goes to each id in turn, and to those of an id in order. */
-export function createPlaces() {
+export function createPlaces({ waitingMax = waitingMaxDefault } = {}) {
   let taken = 0
   let waiting = 0
   const queues = new Map<string, Set<Give>>()

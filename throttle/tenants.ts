@@ -3,7 +3,7 @@ import { createReadThroughCache } from '../runtime/read-through-cache.ts'
 import type { GivenLimits, TenantLimitName, TenantLimits } from '../store/limits.ts'
 import { createHolds } from './holds.ts'
 import { createLanes } from './lanes.ts'
-import { NoPlace } from './places.ts'
+import { createPlaces, NoPlace } from './places.ts'
 import { Throttled } from './throttle.ts'
 
 /**
@@ -30,7 +30,8 @@ type Place = { organizationId: string; workspaceName: string | null }
 /** The limits that admins set; undefined for a place that is not there. */
 export type FoundTenantLimits = { workspace: GivenLimits; organization: GivenLimits }
 
-type Settings = {
+export type TenantSettings = {
+  /** Asks the database, whose connections the tenants share. */
   find(place: Place): Promise<FoundTenantLimits | undefined>
   defaults: TenantLimits
   /** How long a query may wait for its turn. */
@@ -57,7 +58,7 @@ const noLimits: FoundTenantLimits = { workspace: {}, organization: {} }
 
 const nouns: Record<AtOnce, string> = { streamsMax: 'streams open', exportsMax: 'exports', queriesMax: 'queries' }
 
-export function createTenants(settings: Settings) {
+export function createTenants(settings: TenantSettings) {
   const { find, defaults, queryWaitMsMax = queryWaitMsMaxDefault, onRefused, onError } = settings
   const current = new AsyncLocalStorage<Tenant>()
   const held = new Map<string, number>()
@@ -191,6 +192,23 @@ export function createTenants(settings: Settings) {
     slices(): ((sliceMs: number, signal: AbortSignal) => Promise<() => void>) | undefined {
       const tenant = current.getStore()
       return tenant && ((sliceMs, signal) => lanes.takeSlice(toPlaceId(tenant), sliceMs, signal))
+    },
+
+    /**
+     * Shares so many places, such as connections, among tenants: they take turns, or else the first request of a tenant would wait
+     * for all that another one sent before. What is of no tenant does not wait here.
+     *
+     * @returns waits for a place; what that returns gives it back. Throws NoPlace when it was not its turn in time.
+     */
+    share(placesMax: number, waitMsMax: number): () => Promise<() => void> {
+      const places = createPlaces({ waitingMax: Number.POSITIVE_INFINITY })
+      return async () => {
+        const tenant = current.getStore()
+        if (!tenant) return () => undefined
+        // Others may share the answer, so it does not end when this client leaves.
+        await places.take(toPlaceId(tenant), placesMax, { untilMs: performance.now() + waitMsMax, signal: undefined })
+        return places.release
+      }
     },
 
     /** What a workspace, or without one the organization, has at once in this process. */

@@ -46,6 +46,7 @@ export async function openApi(parts: RouteParts, appUrl: string, checkKey: KeyCh
   const reads = openReadReplica({
     primary: database,
     replicaUrl: settings.postgresReadUrl,
+    share: tenants.share,
     metricsRegistry,
     onError: onStoreError('postgres replica'),
   })

@@ -23,9 +23,16 @@ type Settings = {
   url: string
   connectionsMax?: number
   connectWaitMs?: number
+  /** Of those who wait for a connection, tells whose turn it is. */
+  share?: Share
   /** Called for errors of idle connections, which the pool replaces by itself. */
   onError(error: Error): void
 }
+
+/** Waits for one of so many connections, for so long at most; what it returns gives it back. */
+export type Share = (connections: number, waitMsMax: number) => () => Promise<() => void>
+
+const inOrder: Share = () => async () => () => undefined
 
 /**
  * A longer wait for a connection is answered as "unavailable". A Postgres that is down refuses at once; one on a machine that is
@@ -38,7 +45,7 @@ const int8Oid = 20
 
 /** Opens a pool of connections; the first one is made by the first query. */
 export function openDatabase(settings: Settings): Database {
-  const { url, connectionsMax = 10, connectWaitMs = connectWaitMsDefault, onError } = settings
+  const { url, connectionsMax = 10, connectWaitMs = connectWaitMsDefault, share = inOrder, onError } = settings
   const pool = new pg.Pool({
     connectionString: url,
     max: connectionsMax,
@@ -52,17 +59,43 @@ export function openDatabase(settings: Settings): Database {
   // Between connecting and the first statement nobody else listens, and an error that nobody hears ends the process.
   pool.on('connect', (client) => client.on('error', () => undefined))
 
+  const takeTurn = share(connectionsMax, connectWaitMs)
+
+  async function run(statement: Statement) {
+    const leave = await takeTurn()
+    try {
+      return await pool.query(statement)
+    } finally {
+      leave()
+    }
+  }
+
+  async function connect(): Promise<{ client: pg.PoolClient; release(broken: boolean): void }> {
+    const leave = await takeTurn()
+    try {
+      const client = await pool.connect()
+      const release = (broken: boolean) => {
+        client.release(broken)
+        leave()
+      }
+      return { client, release }
+    } catch (error) {
+      leave()
+      throw error
+    }
+  }
+
   return {
-    ...toQueries((statement) => nameTimeouts(() => pool.query(statement))),
+    ...toQueries((statement) => nameTimeouts(() => run(statement))),
     async transaction(work) {
-      const client = await nameTimeouts(() => pool.connect())
+      const { client, release } = await nameTimeouts(connect)
       client.on('error', onError)
       const run = (statement: Statement) => nameTimeouts(() => client.query(statement))
       try {
         await run({ text: 'BEGIN' })
         const result = await work(toQueries(run))
         await run({ text: 'COMMIT' })
-        client.release()
+        release(false)
         return result
       } catch (error) {
         // A connection on which ROLLBACK fails is closed, not returned to the pool.
@@ -70,7 +103,7 @@ export function openDatabase(settings: Settings): Database {
           () => false,
           () => true,
         )
-        client.release(broken)
+        release(broken)
         throw error
       } finally {
         client.off('error', onError)

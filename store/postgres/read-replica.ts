@@ -11,7 +11,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Counter, type Registry } from 'prom-client'
 import { createBatchLoader } from '../../runtime/batch-loader.ts'
-import { openDatabase, type Queries } from './database.ts'
+import { openDatabase, type Queries, type Share } from './database.ts'
 import { compareServers, foreignServer, readStanding, readWalPosition, type WalPosition } from './wal-position.ts'
 
 export type ReadReplica = Queries & {
@@ -28,6 +28,7 @@ type Deps = {
   primary: Queries
   /** Undefined: the primary answers everything. */
   replicaUrl: string | undefined
+  share?: Share
   metricsRegistry: Registry
   /** Called for errors of the replica; reads go on without it. */
   onError(error: unknown): void
@@ -41,7 +42,7 @@ const answerMsMax = 500
 const awayMs = 1_000
 
 /** Opens the reads of a process, and counts which server answered them. */
-export function openReadReplica({ primary, replicaUrl, metricsRegistry, onError }: Deps): ReadReplica {
+export function openReadReplica({ primary, replicaUrl, share, metricsRegistry, onError }: Deps): ReadReplica {
   const reads = new Counter({
     name: 'svc_postgres_reads_total',
     help: 'Reads of many rows from Postgres, by the server that answered',
@@ -56,7 +57,12 @@ export function openReadReplica({ primary, replicaUrl, metricsRegistry, onError 
     return { ...toQueries(countPrimary), check: async () => undefined, close: async () => undefined }
   }
 
-  const replica = openDatabase({ url: replicaUrl, connectWaitMs: answerMsMax, onError })
+  const replica = openDatabase({
+    url: replicaUrl,
+    connectWaitMs: answerMsMax,
+    ...(share && { share }),
+    onError,
+  })
   // Callers that arrive during a query share the next one: a position from before they arrived would be too old.
   const positions = createBatchLoader(async () => new Map([['now', await readWalPosition(primary)]]))
   let awayUntil = 0
