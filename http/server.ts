@@ -17,7 +17,7 @@ import { bodyBytesMaxDefault, createBodyReader } from './body/body.ts'
 import { checkFields } from './body/fields.ts'
 import { createUploadPace, defaultUploadLimits, type UploadLimits, type UploadPace } from './body/upload-pace.ts'
 import { toCallerCheck } from './caller-check.ts'
-import { addCompression } from './compressed-answers.ts'
+import { addCompression, compressed } from './compressed-answers.ts'
 import { addCors, type Cors } from './cors.ts'
 import { withNamesDecodedAgain } from './encoded-twice.ts'
 import {
@@ -223,7 +223,7 @@ function addRoute(app: FastifyInstance, it: Route, settings: RouteSettings) {
       bodyLimit,
       // Some writes are GETs: a HEAD would execute them and drop the answer, such as a new key.
       exposeHeadRoute: !mayChange(it),
-      ...(hasLongAnswers(it) && { compress: {} }),
+      ...(hasLongAnswers(it) && { compress: compressed }),
       config: { takesArrow: it.takesArrow ?? false },
       schema: { ...(it.body && !it.mayLackBody && { body: it.body }), ...(it.upload && { consumes: uploadTypes }) },
       validatorCompiler: () => () => true,

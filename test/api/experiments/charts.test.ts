@@ -1,6 +1,14 @@
 import { type IncomingMessage, request } from 'node:http'
 import { buffer } from 'node:stream/consumers'
-import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib'
+import {
+  brotliCompressSync,
+  brotliDecompressSync,
+  constants,
+  gunzipSync,
+  gzipSync,
+  zstdCompressSync,
+  zstdDecompressSync,
+} from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseExactJson } from '../../../http/body/exact-json.ts'
 import { openClickHouse } from '../../../store/clickhouse/connection.ts'
@@ -299,12 +307,18 @@ it('names invalid fields, and rejects requests that are too large', async () => 
 })
 
 it.each([
-  { accepted: 'zstd', decode: zstdDecompressSync },
-  { accepted: 'br', decode: brotliDecompressSync },
-  { accepted: 'gzip', decode: gunzipSync },
+  {
+    ...{ accepted: 'zstd', decode: zstdDecompressSync },
+    encode: (it: Buffer) => zstdCompressSync(it, { params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
+  },
+  {
+    ...{ accepted: 'br', decode: brotliDecompressSync },
+    encode: (it: Buffer) => brotliCompressSync(it, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
+  },
+  { accepted: 'gzip', decode: gunzipSync, encode: (it: Buffer) => gzipSync(it, { level: 1 }) },
 ])(
-  'a long answer is compressed as $accepted for who accepts it, and a short one is not',
-  async ({ accepted, decode }) => {
+  'a long answer is compressed as $accepted at its fastest level for who accepts it, and a short one is not',
+  async ({ accepted, decode, encode }) => {
     const key = await anExperiment(Array.from({ length: 300 }, (_, step) => aPoint({ metricValue: step / 7, step })))
     const path = `/experiment/metrics/get-metric?experimentKey=${key}&metricName=loss`
     const plain = await getBytes(path)
@@ -314,6 +328,7 @@ it.each([
     expect([plain.encoding, long.encoding, short.encoding]).toEqual([undefined, accepted, undefined])
     expect(long.bytes.length).toBeLessThan(plain.bytes.length / 2)
     expect(decode(long.bytes).toString()).toBe(plain.bytes.toString())
+    expect([long.bytes.length, long.length]).toEqual([encode(plain.bytes).length, String(long.bytes.length)])
     expect(long.vary).toContain('accept-encoding')
   },
 )
@@ -323,6 +338,6 @@ async function getBytes(path: string, accepted?: string) {
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     request(`${service.url}/api/rest/v2${path}`, { headers }, resolve).on('error', reject).end()
   })
-  const { 'content-encoding': encoding, vary } = answer.headers
-  return { encoding, vary, bytes: await buffer(answer) }
+  const { 'content-encoding': encoding, 'content-length': length, vary } = answer.headers
+  return { encoding, length, vary, bytes: await buffer(answer) }
 }
