@@ -54,6 +54,12 @@ const bytesMax = 32 * 1024 ** 2
 /** A second thread would wait for a core beside others, and has little to do. */
 const light = `max_threads = 1, max_result_bytes = ${bytesMax}, result_overflow_mode = 'break'`
 
+/**
+ * The analyzer before the one for complex queries takes a third less for columns of one table (measured with 400 rows: 2.3 instead of
+ * 3.3 ms of CPU). It does not stop at a limit of chunks, of which 65 of a long series took 64 instead of 10 ms.
+ */
+const plainlyAnalyzed = 'enable_analyzer = 0'
+
 /** The points that meet a condition, in no order; undefined if there are more than `most`. */
 export async function readStoredPoints(
   clickhouse: ClickHouse,
@@ -63,6 +69,7 @@ export async function readStoredPoints(
   const final = isFinal ? 'FINAL' : ''
   const ids = withIds ? 'experiment_id, ' : ''
   const settings = `SETTINGS ${light} FORMAT RowBinary`
+  const plainly = `SETTINGS ${light}, ${plainlyAnalyzed} FORMAT RowBinary`
   const tables = [...(forms.hasRows ? [pointsTable] : []), ...(withSystem ? [systemPointsTable] : [])]
   const rows = tables
     .map(({ name }) => `SELECT ${ids}${ofPoint} FROM ${database}.${name} ${final} WHERE ${where} LIMIT {limit:UInt32}`)
@@ -70,14 +77,14 @@ export async function readStoredPoints(
   const selectChunks = (limit: number) =>
     `SELECT ${ids}${ofChunks} FROM ${database}.${chunksTable.name} ${final} PREWHERE ${where} LIMIT ${limit} ${settings}`
   const ask = async (queries: string[]) => {
-    const answers = await clickhouse.streams(queries, { ...params, limit: most + 1 }, { arePlain: true })
+    const answers = await clickhouse.streams(queries, { ...params, limit: most + 1 })
     return await Promise.all(answers.map((it) => buffer(it)))
   }
 
   // One query for both takes half as long again: most of that is analysis, which is the work of one core.
   const chunksAtFirst = Math.min(chunksFirst, most) + 1
   const answers = await ask([
-    ...(tables.length > 0 ? [`${rows} ${settings}`] : []),
+    ...(tables.length > 0 ? [`${rows} ${isFinal && tables.length === 1 ? plainly : settings}`] : []),
     ...(forms.hasChunks ? [selectChunks(chunksAtFirst)] : []),
   ])
   const single = tables.length > 0 ? answers.shift() : undefined
